@@ -1,0 +1,87 @@
+PYTHON ?= python3
+VENV_PYTHON := .venv/bin/python
+CHOSEN := $(if $(filter file,$(origin PYTHON)),,--chosen)
+SETUP := "$(PYTHON)" -I -X utf8 tools/setup_env.py $(CHOSEN)
+TREES := src tests tools $(wildcard benchmarks examples torture)
+
+unexport PYTHONPATH PYTHONHOME
+export PYTHONUTF8 := 1
+export PYTHONNOUSERSITE := 1
+export TMPDIR := $(CURDIR)/.tmp
+export NO_MKDOCS_2_WARNING := 1
+
+ifdef ONLY
+export STRANDLINE_BENCH_ONLY := $(ONLY)
+endif
+ifdef BARS
+export STRANDLINE_BENCH_BARS := $(BARS)
+endif
+ifdef SEED
+export STRANDLINE_TORTURE_SEED := $(SEED)
+endif
+ifdef SECONDS
+export STRANDLINE_TORTURE_SECONDS := $(SECONDS)
+endif
+
+define HELP
+Strandline: a durable, replayable event log.
+
+  make demo        append, subscribe and print
+  make test        every test                     ARGS="-k receipt" passes options to pytest
+  make test-fast   the tests not marked slow      ARGS as above
+  make lint        format, lint, types, imports, layout
+  make format      let ruff rewrite what it can
+  make bench       measure and compare            ONLY=coordinator  BARS=strict
+  make torture     long seeded runs               SEED=1  SECONDS=600
+  make docs        build the pages into .cache/site
+  make lock        write requirements/ from pyproject.toml    UPGRADE=1 takes newest versions
+  make clean       remove .venv, caches and scratch files
+
+Each target prepares .venv by itself: python3 (3.11 or newer) and make are enough.
+PYTHON=python3.12 chooses another Python.
+endef
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast lint format bench torture docs lock clean
+
+help:
+	$(info $(HELP))
+	@:
+
+setup:
+	@$(SETUP)
+
+demo: setup
+	@$(VENV_PYTHON) examples/demo.py
+
+test: setup
+	@$(VENV_PYTHON) -m pytest $(ARGS)
+
+test-fast: setup
+	@$(VENV_PYTHON) -m pytest -m "not slow" $(ARGS)
+
+lint: setup
+	$(VENV_PYTHON) -m ruff format --check $(TREES)
+	$(VENV_PYTHON) -m ruff check $(TREES)
+	$(VENV_PYTHON) -m mypy $(TREES)
+	.venv/bin/lint-imports --no-logo --cache-dir .cache/import-linter
+	$(VENV_PYTHON) -m pytest -q tests/test_layout.py
+
+format: setup
+	$(VENV_PYTHON) -m ruff check --fix $(TREES)
+	$(VENV_PYTHON) -m ruff format $(TREES)
+
+bench: setup
+	@$(VENV_PYTHON) -m benchmarks
+
+torture: setup
+	@$(VENV_PYTHON) -m torture
+
+docs: setup
+	@$(VENV_PYTHON) -m mkdocs build --strict
+
+lock:
+	@$(SETUP) --lock $(if $(UPGRADE),--upgrade)
+
+clean:
+	rm -rf .venv .cache .tmp dist
