@@ -1,0 +1,133 @@
+"""The only door to time, randomness and fresh ids.
+
+`SystemClock` is the real one; `strandline.testing.FakeClock` is moved by hand.
+"""
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """An action that has not run yet."""
+
+    def cancel(self) -> None:
+        """Keep the action from running; without effect once it has begun."""
+
+
+class Clock(Protocol):
+    """Time, randomness and ids. All methods may be called from any thread."""
+
+    def now_us(self) -> int:
+        """Return the wall clock in microseconds since the epoch. It may go back."""
+
+    def monotonic(self) -> float:
+        """Return seconds since some fixed moment. It never goes back."""
+
+    def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:
+        """Run `action` once, on another thread, after `delay_s`, unless cancelled.
+
+        Does not keep the process alive, and does not happen in the child of a fork.
+        """
+
+    def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+        """Return True once `event` is set, False if `timeout_s` passed before.
+
+        The event belongs to this one waiter. A timeout of None waits for ever.
+        """
+
+    def new_id(self) -> uuid.UUID:
+        """Return a UUIDv7, greater than every one this process was given before."""
+
+    def random_bytes(self, count: int) -> bytes:
+        """Return bytes that nobody can foretell."""
+
+
+_TAIL_BITS = 74
+_TAIL_END = 1 << _TAIL_BITS
+_STEP_BYTES = 4
+
+
+class RisingIds:
+    """Makes UUIDv7s that rise even when the wall clock stands still or goes back.
+
+    The 74 bits after the milliseconds are random at first; within a millisecond
+    they grow by random steps, and when they run out a millisecond is borrowed.
+    """
+
+    def __init__(self, now_us: Callable[[], int], random_bytes: Callable[[int], bytes]) -> None:
+        self._now_us = now_us
+        self._random_bytes = random_bytes
+        self._lock = threading.Lock()
+        self._ms = 0
+        self._tail = _TAIL_END
+
+    def next(self) -> uuid.UUID:
+        """Return the next id."""
+        with self._lock:
+            now_ms = self._now_us() // 1000
+            step = 1 + int.from_bytes(self._random_bytes(_STEP_BYTES), "big")
+            if now_ms > self._ms:
+                self._begin(now_ms)
+            elif self._tail + step < _TAIL_END:
+                self._tail += step
+            else:
+                self._begin(self._ms + 1)
+            return _uuid7(self._ms, self._tail)
+
+    def after_fork(self) -> None:
+        """Part from the parent's ids, and from a lock that nobody will release."""
+        self._lock = threading.Lock()
+        self._tail = _TAIL_END
+
+    def _begin(self, ms: int) -> None:
+        self._ms = ms
+        # Half of the range stays free above, so that steps rarely run out.
+        self._tail = int.from_bytes(self._random_bytes(10), "big") >> (80 - _TAIL_BITS + 1)
+
+
+def _uuid7(ms: int, tail: int) -> uuid.UUID:
+    high, low = tail >> 62, tail & ((1 << 62) - 1)
+    return uuid.UUID(int=ms << 80 | 7 << 76 | high << 64 | 0b10 << 62 | low)
+
+
+def _wall_us() -> int:
+    return time.time_ns() // 1000
+
+
+# One for the process, so that ids rise across all clocks in it.
+_ids = RisingIds(_wall_us, os.urandom)
+os.register_at_fork(after_in_child=_ids.after_fork)
+
+
+class SystemClock:
+    """The machine's own clock. Nothing to close; usable after a fork."""
+
+    def now_us(self) -> int:
+        """See Clock."""
+        return _wall_us()
+
+    # The coordinator asks twice for each flush: no call of our own in between.
+    monotonic = staticmethod(time.monotonic)
+
+    def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:
+        """See Clock."""
+        timer = threading.Timer(delay_s, action)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+        """See Clock."""
+        return event.wait(timeout_s)
+
+    def new_id(self) -> uuid.UUID:
+        """See Clock."""
+        return _ids.next()
+
+    def random_bytes(self, count: int) -> bytes:
+        """See Clock."""
+        return os.urandom(count)

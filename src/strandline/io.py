@@ -1,0 +1,236 @@
+"""The only door to the file system.
+
+Files are plain descriptors. Errors are those of the operating system, as they
+come: a backend translates them at its own edge.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat as stat_bits
+import sys
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+OpenMode = Literal["read", "write", "create", "create_new"]
+"""Read an existing file; read and write an existing one; the same, making it if it
+is missing; make it, and fail if it exists."""
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """Which file this is (device and inode: equal for the same file only), and how large."""
+
+    device: int
+    inode: int
+    size: int
+    is_directory: bool
+
+
+class Io(Protocol):
+    """What a file log asks of a file system.
+
+    The last part of a path is never followed if it is a symbolic link: one planted
+    in a data directory is refused with an OSError. All methods may be called from
+    any thread.
+    """
+
+    def open(self, path: str, mode: OpenMode, /) -> int:
+        """Return a descriptor that child programs do not inherit."""
+
+    def close(self, fd: int, /) -> None:
+        """Give the descriptor back; it is gone even when this raises."""
+
+    def pread(self, fd: int, length: int, offset: int, /) -> bytes:
+        """Return `length` bytes at `offset`; fewer only where the file ends."""
+
+    def pwrite(self, fd: int, data: Buffer, offset: int, /) -> None:
+        """Write all of `data` at `offset`; if it raises, any part may be written."""
+
+    def preallocate(self, fd: int, length: int, /) -> None:
+        """Make the file at least `length` bytes long, zeros at the end.
+
+        Where the file system can, writes below `length` then need no new space.
+        """
+
+    def truncate(self, fd: int, length: int, /) -> None:
+        """Make the file exactly `length` bytes long."""
+
+    def size(self, fd: int, /) -> int:
+        """Return the length of the file in bytes."""
+
+    def sync(self, fd: int, /) -> None:
+        """Return once the content and length of the file survive power loss.
+
+        Never repeat it after an error: the second call may succeed although
+        the data is lost.
+        """
+
+    def sync_directory(self, path: str, /) -> None:
+        """Return once the names in the directory survive power loss."""
+
+    def replace(self, source: str, target: str, /) -> None:
+        """Rename `source` to `target`, atomically, in place of what was there."""
+
+    def unlink(self, path: str, /) -> None:
+        """Remove a file's name."""
+
+    def mkdir(self, path: str, /) -> None:
+        """Make one directory; its parent must exist, and it must not."""
+
+    def list(self, path: str, /) -> "list[str]":
+        """Return the names in a directory, sorted."""
+
+    def exists(self, path: str, /) -> bool:
+        """Return whether the name exists, be it a link to nowhere."""
+
+    def stat(self, target: str | int, /) -> FileStatus:
+        """Return the status of a path or of a descriptor."""
+
+    def try_lock(self, fd: int, /) -> bool:
+        """Take the exclusive lock on the file, or return False if another has it.
+
+        The lock holds against every other open of the file, in this process too,
+        is shared with children of a fork, and ends when the file is closed by all.
+        """
+
+    def unlock(self, fd: int, /) -> None:
+        """Release the lock."""
+
+
+_FLAGS: dict[OpenMode, int] = {
+    "read": os.O_RDONLY,
+    "write": os.O_RDWR,
+    "create": os.O_RDWR | os.O_CREAT,
+    "create_new": os.O_RDWR | os.O_CREAT | os.O_EXCL,
+}
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_CANNOT_ALLOCATE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
+
+
+class SystemIo:
+    """The operating system's files. What is hot is the system call itself."""
+
+    close = staticmethod(os.close)
+    pread = staticmethod(os.pread)
+    truncate = staticmethod(os.ftruncate)
+    unlink = staticmethod(os.unlink)
+    replace = staticmethod(os.replace)
+    exists = staticmethod(os.path.lexists)
+
+    if sys.platform == "darwin":
+
+        def sync(self, fd: int, /) -> None:
+            """See Io."""
+            # A plain fsync there leaves the data in the drive's own cache.
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+
+        def preallocate(self, fd: int, length: int, /) -> None:
+            """See Io."""
+            self._extend(fd, length)
+
+    else:
+        sync = staticmethod(os.fdatasync)
+
+        def preallocate(self, fd: int, length: int, /) -> None:
+            """See Io."""
+            try:
+                os.posix_fallocate(fd, 0, length)
+            except OSError as error:
+                if error.errno not in _CANNOT_ALLOCATE:
+                    raise
+                self._extend(fd, length)
+
+    def open(self, path: str, mode: OpenMode, /) -> int:
+        """See Io."""
+        # Python itself adds O_CLOEXEC to every descriptor.
+        return os.open(path, _FLAGS[mode] | os.O_NOFOLLOW, 0o666)
+
+    def pwrite(self, fd: int, data: Buffer, offset: int, /) -> None:
+        """See Io."""
+        written = os.pwrite(fd, data, offset)
+        if written != len(data):
+            rest = memoryview(data).cast("B")[written:]
+            self._pwrite_rest(fd, rest, offset + written)
+
+    def size(self, fd: int, /) -> int:
+        """See Io."""
+        return os.fstat(fd).st_size
+
+    def sync_directory(self, path: str, /) -> None:
+        """See Io."""
+        fd = os.open(path, _DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def mkdir(self, path: str, /) -> None:
+        """See Io."""
+        os.mkdir(path)
+
+    def list(self, path: str, /) -> "list[str]":
+        """See Io."""
+        fd = os.open(path, _DIRECTORY)
+        try:
+            return sorted(os.listdir(fd))
+        finally:
+            os.close(fd)
+
+    def stat(self, target: str | int, /) -> FileStatus:
+        """See Io."""
+        found = os.fstat(target) if isinstance(target, int) else os.lstat(target)
+        is_directory = stat_bits.S_ISDIR(found.st_mode)
+        return FileStatus(found.st_dev, found.st_ino, found.st_size, is_directory)
+
+    def try_lock(self, fd: int, /) -> bool:
+        """See Io."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(self, fd: int, /) -> None:
+        """See Io."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def _pwrite_rest(self, fd: int, rest: memoryview, offset: int) -> None:
+        while rest:
+            written = os.pwrite(fd, rest, offset)
+            if written == 0:
+                raise OSError(errno.EIO, "the file takes no more bytes")
+            rest = rest[written:]
+            offset += written
+
+    def _extend(self, fd: int, length: int) -> None:
+        if os.fstat(fd).st_size < length:
+            os.ftruncate(fd, length)
+
+
+def replace_file(io: Io, path: str, content: Buffer, *, unique: str) -> None:
+    """Put `content` at `path`, durably and atomically.
+
+    After a crash at any moment, `path` holds the old content or the new, whole.
+    `unique` is text that no other call uses, such as a fresh id: it names the
+    temporary file `<path>.<unique>.tmp`, which is removed on failure. An error
+    from syncing the directory leaves the new content in place, not yet durable.
+    """
+    temporary = f"{path}.{unique}.tmp"
+    fd = io.open(temporary, "create_new")
+    try:
+        try:
+            io.pwrite(fd, content, 0)
+            io.sync(fd)
+        finally:
+            io.close(fd)
+        io.replace(temporary, path)
+    except BaseException:
+        # The first error is the one to report; what is left is a stray .tmp file.
+        with contextlib.suppress(OSError):
+            io.unlink(temporary)
+        raise
+    io.sync_directory(os.path.dirname(path) or ".")

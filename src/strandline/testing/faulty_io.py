@@ -1,0 +1,265 @@
+"""An io that remembers every operation and fails where a test says so."""
+
+import os
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from strandline.io import Buffer, FileStatus, Io, OpenMode
+
+OperationKind = Literal[
+    "open",
+    "close",
+    "pread",
+    "pwrite",
+    "preallocate",
+    "truncate",
+    "size",
+    "sync",
+    "sync_directory",
+    "replace",
+    "unlink",
+    "mkdir",
+    "list",
+    "exists",
+    "stat",
+    "try_lock",
+    "unlock",
+]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One call, as it was asked for; what does not apply is None."""
+
+    kind: OperationKind
+    path: str
+    offset: int | None = None
+    length: int | None = None
+    data: bytes | None = field(default=None, repr=False)
+    target: str | None = None
+    mode: OpenMode | None = None
+
+
+@dataclass(slots=True)
+class Fault:
+    """A planned fault, and how often it has struck."""
+
+    nth: int
+    kinds: Collection[OperationKind] | None
+    forever: bool
+    error: int | BaseException | None
+    after: bool = False
+    keep_bytes: int = 0
+    hook: Callable[[Operation], None] | None = None
+    seen: int = 0
+    fired: int = 0
+
+    def strikes(self, operation: Operation) -> bool:
+        """Count `operation` and return whether it is one to fail."""
+        if self.kinds is not None and operation.kind not in self.kinds:
+            return False
+        self.seen += 1
+        hit = self.seen == self.nth or (self.forever and self.seen > self.nth)
+        self.fired += hit
+        return hit
+
+    def exception(self, operation: Operation) -> BaseException:
+        """Return what `operation` raises."""
+        if isinstance(self.error, BaseException):
+            return self.error
+        assert self.error is not None
+        return OSError(self.error, os.strerror(self.error), operation.path)
+
+
+class FaultyIo:
+    """An Io over another one, with a memory and with planned faults.
+
+    Counts begin at 1, when the fault is planned. To fail each operation of a
+    workload in turn, plan the Nth for N = 1, 2, … until `fired` stays 0.
+    """
+
+    def __init__(self, inner: Io) -> None:
+        self._inner = inner
+        self._lock = threading.Lock()
+        self._operations: list[Operation] = []
+        self._faults: list[Fault] = []
+        self._paths: dict[int, str] = {}
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """Every operation so far, in the order of the calls."""
+        with self._lock:
+            return tuple(self._operations)
+
+    def count(self, *kinds: OperationKind) -> int:
+        """Return how many operations there were, of these kinds if any are given."""
+        return sum(not kinds or operation.kind in kinds for operation in self.operations)
+
+    def fail(
+        self,
+        nth: int,
+        error: int | BaseException,
+        *,
+        kinds: Collection[OperationKind] | None = None,
+        forever: bool = False,
+        after: bool = False,
+    ) -> Fault:
+        """Let the `nth` operation raise: an errno as OSError, or the exception given.
+
+        `forever` fails all later ones too; `after` lets the operation take effect
+        before it raises. A close takes effect always, as in life.
+        """
+        return self._plan(Fault(nth, kinds, forever, error, after))
+
+    def write_short(
+        self, nth: int, error: int | BaseException, *, keep_bytes: int, forever: bool = False
+    ) -> Fault:
+        """Let the `nth` pwrite store its first `keep_bytes` bytes and then raise."""
+        kinds: tuple[OperationKind] = ("pwrite",)
+        return self._plan(Fault(nth, kinds, forever, error, keep_bytes=keep_bytes))
+
+    def before(
+        self,
+        nth: int,
+        hook: Callable[[Operation], None],
+        *,
+        kinds: Collection[OperationKind] | None = None,
+        forever: bool = False,
+    ) -> Fault:
+        """Call `hook` just before the `nth` operation; it may look, wait or raise."""
+        return self._plan(Fault(nth, kinds, forever, None, hook=hook))
+
+    def heal(self) -> None:
+        """Forget all planned faults."""
+        with self._lock:
+            self._faults.clear()
+
+    def open(self, path: str, mode: OpenMode, /) -> int:
+        """See Io."""
+        fd = self._run(Operation("open", path, mode=mode), lambda: self._inner.open(path, mode))
+        with self._lock:
+            self._paths[fd] = path
+        return fd
+
+    def close(self, fd: int, /) -> None:
+        """See Io."""
+        operation = self._on(fd, "close")
+        # Before the call: another thread may be given the same number right after it.
+        with self._lock:
+            self._paths.pop(fd, None)
+        self._run(operation, lambda: self._inner.close(fd))
+
+    def pread(self, fd: int, length: int, offset: int, /) -> bytes:
+        """See Io."""
+        operation = self._on(fd, "pread", offset=offset, length=length)
+        return self._run(operation, lambda: self._inner.pread(fd, length, offset))
+
+    def pwrite(self, fd: int, data: Buffer, offset: int, /) -> None:
+        """See Io."""
+        content = bytes(data)
+        operation = self._on(fd, "pwrite", offset=offset, length=len(content), data=content)
+        self._run(
+            operation,
+            lambda: self._inner.pwrite(fd, content, offset),
+            lambda keep_bytes: self._inner.pwrite(fd, content[:keep_bytes], offset),
+        )
+
+    def preallocate(self, fd: int, length: int, /) -> None:
+        """See Io."""
+        operation = self._on(fd, "preallocate", length=length)
+        self._run(operation, lambda: self._inner.preallocate(fd, length))
+
+    def truncate(self, fd: int, length: int, /) -> None:
+        """See Io."""
+        operation = self._on(fd, "truncate", length=length)
+        self._run(operation, lambda: self._inner.truncate(fd, length))
+
+    def size(self, fd: int, /) -> int:
+        """See Io."""
+        return self._run(self._on(fd, "size"), lambda: self._inner.size(fd))
+
+    def sync(self, fd: int, /) -> None:
+        """See Io."""
+        self._run(self._on(fd, "sync"), lambda: self._inner.sync(fd))
+
+    def sync_directory(self, path: str, /) -> None:
+        """See Io."""
+        self._run(Operation("sync_directory", path), lambda: self._inner.sync_directory(path))
+
+    def replace(self, source: str, target: str, /) -> None:
+        """See Io."""
+        operation = Operation("replace", source, target=target)
+        self._run(operation, lambda: self._inner.replace(source, target))
+
+    def unlink(self, path: str, /) -> None:
+        """See Io."""
+        self._run(Operation("unlink", path), lambda: self._inner.unlink(path))
+
+    def mkdir(self, path: str, /) -> None:
+        """See Io."""
+        self._run(Operation("mkdir", path), lambda: self._inner.mkdir(path))
+
+    def list(self, path: str, /) -> "list[str]":
+        """See Io."""
+        return self._run(Operation("list", path), lambda: self._inner.list(path))
+
+    def exists(self, path: str, /) -> bool:
+        """See Io."""
+        return self._run(Operation("exists", path), lambda: self._inner.exists(path))
+
+    def stat(self, target: str | int, /) -> FileStatus:
+        """See Io."""
+        operation = (
+            Operation("stat", target) if isinstance(target, str) else self._on(target, "stat")
+        )
+        return self._run(operation, lambda: self._inner.stat(target))
+
+    def try_lock(self, fd: int, /) -> bool:
+        """See Io."""
+        return self._run(self._on(fd, "try_lock"), lambda: self._inner.try_lock(fd))
+
+    def unlock(self, fd: int, /) -> None:
+        """See Io."""
+        self._run(self._on(fd, "unlock"), lambda: self._inner.unlock(fd))
+
+    def _plan(self, fault: Fault) -> Fault:
+        with self._lock:
+            self._faults.append(fault)
+        return fault
+
+    def _on(
+        self,
+        fd: int,
+        kind: OperationKind,
+        *,
+        offset: int | None = None,
+        length: int | None = None,
+        data: bytes | None = None,
+    ) -> Operation:
+        with self._lock:
+            path = self._paths.get(fd, f"fd {fd}")
+        return Operation(kind, path, offset, length, data)
+
+    def _run(
+        self,
+        operation: Operation,
+        act: Callable[[], Result],
+        act_partly: Callable[[int], None] = lambda _: None,
+    ) -> Result:
+        with self._lock:
+            self._operations.append(operation)
+            striking = [fault for fault in self._faults if fault.strikes(operation)]
+        for fault in striking:
+            if fault.hook is not None:
+                fault.hook(operation)
+        for fault in striking:
+            if fault.error is not None:
+                if fault.after or operation.kind == "close":
+                    act()
+                elif fault.keep_bytes:
+                    act_partly(fault.keep_bytes)
+                raise fault.exception(operation)
+        return act()

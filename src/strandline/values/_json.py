@@ -1,0 +1,82 @@
+"""JSON in, the same JSON out: encoding that refuses what a reader would see changed."""
+
+import math
+from typing import Any
+
+import msgspec
+
+from strandline.values.errors import InvalidError
+
+JSON_DEPTH_MAX = 128
+"""How deeply arrays and objects may nest.
+
+Well within what a reader can decode from a deep call stack of its own, so that
+what one process could write no other fails to read.
+"""
+
+decode = msgspec.json.Decoder().decode
+encode_sorted = msgspec.json.Encoder(order="sorted").encode
+"""Gives the one JSON text that equal values share, whatever the order of their keys."""
+
+_encode = msgspec.json.Encoder().encode
+
+# Fewer bytes than this cannot nest too deeply.
+_DEEP_BYTES_MIN = 2 * JSON_DEPTH_MAX
+_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def round_trip(value: object) -> tuple[bytes, Any]:
+    """Return the JSON of `value`, and what a reader will decode from it.
+
+    Raises InvalidError, and says where, if the two would differ: for NaN and
+    infinities, keys that are not text, and types that are not JSON. A tuple may
+    stand for a list.
+    """
+    try:
+        encoded = _encode(value)
+        decoded = decode(encoded)
+    except RecursionError:
+        raise InvalidError(
+            "this value nests too deeply or contains itself", depth_max=JSON_DEPTH_MAX
+        ) from None
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise InvalidError("this cannot be stored as JSON, change it", reason=str(error)) from error
+    if len(encoded) > _DEEP_BYTES_MIN:
+        _check_depth(encoded)
+    # Comparing runs in C; the slow search is only for those that differ.
+    if decoded != value:
+        _check_exact(value, "$")
+    return encoded, decoded
+
+
+def _check_depth(encoded: bytes) -> None:
+    if encoded.count(b"[") + encoded.count(b"{") <= JSON_DEPTH_MAX:
+        return
+    without_escapes = encoded.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside_strings = b"".join(without_escapes.split(b'"')[::2])
+    brackets = outside_strings.translate(_TO_BRACKETS, _NOT_BRACKETS)
+    for _ in range(JSON_DEPTH_MAX):
+        # Each round removes exactly the innermost level of every branch.
+        brackets = brackets.replace(b"[]", b"")
+        if not brackets:
+            return
+    raise InvalidError("this value nests too deeply", depth_max=JSON_DEPTH_MAX)
+
+
+def _check_exact(value: object, path: str) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidError("a key in JSON is text, pass a str", path=path, key=key)
+            _check_exact(item, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _check_exact(item, f"{path}[{index}]")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidError("JSON has no NaN and no infinity", path=path, value=value)
+    elif value is not None and not isinstance(value, str | int):
+        raise InvalidError(
+            "this type is not JSON, convert it first", path=path, type=type(value).__name__
+        )

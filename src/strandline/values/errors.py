@@ -1,0 +1,207 @@
+"""Every error a caller can meet: one class per reaction.
+
+StrandlineError
+├── InvalidError          fix the call
+│   └── RejectedError     fix the write: its store refused it at .epoch
+├── ConflictError         someone wrote first: read again, then retry
+├── UnavailableError      retry later (.write holds what was not taken)
+│   └── NotReadyError     retry when .partition has caught up
+├── TrimmedError          start again from .oldest: what lay before it is gone
+├── DivergedError         go back to .diverged_at: what followed it was replaced
+├── ClosedError           open anew (closed, or fenced by a newer writer)
+├── FailedError           this writer is dead of .cause: reopen
+│   └── UnknownError      this write may or may not be stored: find out first
+└── CorruptError          data is damaged at .file, .position; the rest stays readable
+
+A message is a plain sentence that says what to do, then `key=value` pairs; the
+same pairs are in `.fields`.
+"""
+
+from collections.abc import Mapping
+
+_SHOWN_CHARS_MAX = 120
+
+
+def _shown(value: object) -> str:
+    # ascii() makes control characters, look-alikes and lone surrogates visible.
+    text = ascii(value)
+    return text if len(text) <= _SHOWN_CHARS_MAX else text[:_SHOWN_CHARS_MAX] + "..."
+
+
+def _named(cause: BaseException) -> str:
+    return f"{type(cause).__qualname__}: {cause}"
+
+
+def _portable(cause: BaseException | None) -> BaseException | None:
+    """Return `cause`, or its text where another process might not know its class."""
+    if cause is None or isinstance(cause, StrandlineError):
+        return cause
+    if type(cause).__module__ == "builtins":
+        return cause
+    return RuntimeError(_named(cause))
+
+
+def _revive(
+    kind: "type[StrandlineError]",
+    args: tuple[object, ...],
+    state: Mapping[str, object],
+    cause: BaseException | None,
+) -> "StrandlineError":
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    if cause is not None:
+        error.__cause__ = cause
+    return error
+
+
+class StrandlineError(Exception):
+    """The root: `except StrandlineError` catches everything raised on purpose.
+
+    Errors can be copied and pickled with their fields and their cause. A cause
+    of a class foreign to both Python and Strandline is pickled as its text.
+    """
+
+    fields: Mapping[str, object]
+
+    def __init__(self, message: str, **fields: object) -> None:
+        self.fields = fields
+        pairs = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
+        super().__init__(f"{message}: {pairs}" if pairs else message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _revive, (type(self), self.args, self.__dict__, _portable(self.__cause__))
+
+    def __copy__(self) -> "StrandlineError":
+        return _revive(type(self), self.args, self.__dict__, self.__cause__)
+
+
+class InvalidError(StrandlineError):
+    """The call can never succeed as it is: fix the call."""
+
+
+class RejectedError(InvalidError):
+    """A store refused this write while applying it; nothing of it is stored."""
+
+    epoch: int
+
+    def __init__(self, epoch: int, cause: BaseException) -> None:
+        super().__init__(
+            "the store refused this write, fix it and write again",
+            epoch=epoch,
+            cause=_named(cause),
+        )
+        self.epoch = epoch
+        self.__cause__ = cause
+
+
+class ConflictError(StrandlineError):
+    """Someone else wrote first: read again, then retry."""
+
+
+class UnavailableError(StrandlineError):
+    """Not possible just now: retry later.
+
+    `write` is what was not taken, so that the caller can offer it again; None
+    when it was taken, or when nothing was offered.
+    """
+
+    write: object
+
+    def __init__(self, message: str, *, write: object = None, **fields: object) -> None:
+        super().__init__(message, **fields)
+        self.write = write
+
+
+class NotReadyError(UnavailableError):
+    """This partition has not caught up yet: ask again shortly."""
+
+    partition: int
+
+    def __init__(self, partition: int, **fields: object) -> None:
+        super().__init__(
+            "this partition is not ready yet, ask again shortly", partition=partition, **fields
+        )
+        self.partition = partition
+
+
+class TrimmedError(StrandlineError):
+    """The records asked for were removed: start again from `oldest`."""
+
+    oldest: int
+
+    def __init__(self, oldest: int, **fields: object) -> None:
+        super().__init__(
+            "these records were trimmed, start again from the oldest one kept",
+            oldest=oldest,
+            **fields,
+        )
+        self.oldest = oldest
+
+
+class DivergedError(StrandlineError):
+    """The log lost unsynced records that this position had passed.
+
+    Not a TrimmedError: the reaction goes the other way. What was derived from
+    records at or after `diverged_at` must be undone before reading on from there.
+    """
+
+    diverged_at: int
+
+    def __init__(self, diverged_at: int, **fields: object) -> None:
+        super().__init__(
+            "the log lost records that this position had passed, "
+            "undo what came from them and go back to where it diverged",
+            diverged_at=diverged_at,
+            **fields,
+        )
+        self.diverged_at = diverged_at
+
+
+class ClosedError(StrandlineError):
+    """Closed by its owner, or fenced by a newer writer: open anew."""
+
+
+class FailedError(StrandlineError):
+    """This writer met `cause` and takes no more writes: reopen."""
+
+    _reaction = "this writer has failed and takes no more writes, open it again"
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(self._reaction, cause=_named(cause))
+        self.__cause__ = cause
+
+    @property
+    def cause(self) -> BaseException:
+        """What went wrong first."""
+        cause = self.__cause__
+        assert cause is not None
+        return cause
+
+
+class UnknownError(FailedError):
+    """Nobody knows whether this write is stored.
+
+    Reopen and read back, or repeat it with the same idempotency key.
+    """
+
+    _reaction = (
+        "this write may or may not be stored, read back or repeat it with the same idempotency key"
+    )
+
+
+class CorruptError(StrandlineError):
+    """Stored data is damaged; everything else stays readable.
+
+    A store always names the file and the position in it. They are None only where
+    a single value turns out to be unreadable after it has left its store.
+    """
+
+    file: str | None
+    position: int | None
+
+    def __init__(
+        self, message: str, *, file: str | None, position: int | None, **fields: object
+    ) -> None:
+        super().__init__(message, file=file, position=position, **fields)
+        self.file = file
+        self.position = position

@@ -1,0 +1,233 @@
+"""The value in an event topic: something happened."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NoReturn, final
+
+import msgspec
+
+from strandline.values._instants import datetime_from_us, us_from_datetime
+from strandline.values._json import decode, encode_sorted, round_trip
+from strandline.values.errors import CorruptError, InvalidError
+from strandline.values.names import check_length, check_no_control, check_text
+
+KIND_BYTES_MAX = 200
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_NO_HEADERS_JSON = b"{}"
+_SHOWN_CHARS_MAX = 80
+_decode_headers = msgspec.json.Decoder(dict[str, str]).decode
+# Its own object, since None is a payload like any other.
+_NOT_DECODED = object()
+
+
+@final
+class Event:
+    """A kind, a JSON payload, and optionally a key, headers and the time it occurred.
+
+    The payload and the headers are encoded when the event is made: a later change
+    to the objects passed in changes nothing, and an append does not encode again.
+    `payload` is what every reader will see, and is shared by all who hold this
+    event: treat it as read-only. Two events are equal if they mean the same, in
+    whatever order the keys of their JSON stand.
+    """
+
+    __slots__ = (
+        "_headers",
+        "_headers_json",
+        "_key",
+        "_kind",
+        "_occurred_at_us",
+        "_payload",
+        "_payload_json",
+    )
+    __match_args__ = ("kind", "payload")
+
+    _headers: Mapping[str, str] | None
+    _occurred_at_us: int | None
+    _payload: Any
+
+    def __init__(
+        self,
+        kind: str,
+        payload: object = None,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        occurred_at: datetime | None = None,
+    ) -> None:
+        """Raise InvalidError for whatever a reader could not get back as it is.
+
+        That is a kind that is not 1 to 200 bytes of text without control
+        characters; NaN, infinities, keys that are not text, types that are not
+        JSON and nesting beyond 128 levels; half surrogate pairs anywhere; and a
+        time without a time zone.
+        """
+        self._kind = _check_kind(kind)
+        self._payload_json, self._payload = round_trip(payload)
+        self._key = None if key is None else check_text(key, "key")
+        self._headers_json = _encode_headers(headers)
+        self._headers = None
+        self._occurred_at_us = None if occurred_at is None else us_from_datetime(occurred_at)
+
+    @classmethod
+    def load(
+        cls,
+        kind: str,
+        payload_json: bytes,
+        key: str | None,
+        headers_json: bytes,
+        occurred_at_us: int | None,
+    ) -> "Event":
+        """Return the event that was stored as these parts.
+
+        Only the kind is checked now, and InvalidError raised; the rest is checked
+        when it is first looked at, and raises CorruptError.
+        """
+        event = cls.__new__(cls)
+        event._kind = _check_kind_once(kind)
+        event._payload_json = payload_json
+        event._payload = _NOT_DECODED
+        event._key = key
+        event._headers_json = headers_json
+        event._headers = None
+        event._occurred_at_us = occurred_at_us
+        return event
+
+    @property
+    def kind(self) -> str:
+        """What happened, such as `order.created`."""
+        return self._kind
+
+    @property
+    def payload(self) -> Any:
+        """The decoded JSON payload."""
+        payload = self._payload
+        if payload is _NOT_DECODED:
+            try:
+                payload = self._payload = decode(self._payload_json)
+            except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+                _raise_corrupt("payload", error)
+        return payload
+
+    @property
+    def payload_json(self) -> bytes:
+        """The payload as it is stored."""
+        return self._payload_json
+
+    @property
+    def key(self) -> str | None:
+        """What the event is about; events of one key keep their order."""
+        return self._key
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, immutable, sorted by name."""
+        headers = self._headers
+        if headers is None:
+            try:
+                headers = MappingProxyType(_decode_headers(self._headers_json))
+            except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+                _raise_corrupt("headers", error)
+            self._headers = headers
+        return headers
+
+    @property
+    def headers_json(self) -> bytes:
+        """The headers as they are stored: a JSON object, sorted by name."""
+        return self._headers_json
+
+    @property
+    def occurred_at(self) -> datetime | None:
+        """When it happened, by the caller's account, in UTC; may be late or missing."""
+        us = self._occurred_at_us
+        return None if us is None else datetime_from_us(us)
+
+    @property
+    def occurred_at_us(self) -> int | None:
+        """`occurred_at` in microseconds since the epoch."""
+        return self._occurred_at_us
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Event):
+            return NotImplemented
+        return (
+            self._kind == other._kind
+            and self._key == other._key
+            and self._occurred_at_us == other._occurred_at_us
+            and self.headers == other.headers
+            and self._has_payload_of(other)
+        )
+
+    def _has_payload_of(self, other: "Event") -> bool:
+        # Not a comparison of Python values, to which 1 and true are the same.
+        if self._payload_json == other._payload_json:
+            return True
+        return encode_sorted(self.payload) == encode_sorted(other.payload)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Event.load, (
+            self._kind,
+            self._payload_json,
+            self._key,
+            self._headers_json,
+            self._occurred_at_us,
+        )
+
+    def __repr__(self) -> str:
+        parts = [_shown(self._kind), _shown(self._payload_json)]
+        if self._key is not None:
+            parts.append(f"key={_shown(self._key)}")
+        if self._headers_json != _NO_HEADERS_JSON:
+            parts.append(f"headers={_shown(self._headers_json)}")
+        if self._occurred_at_us is not None:
+            parts.append(f"occurred_at_us={self._occurred_at_us}")
+        return f"Event({', '.join(parts)})"
+
+
+def _check_kind(kind: object) -> str:
+    # Decides nearly always, at the least cost.
+    if (
+        type(kind) is str
+        and 0 < len(kind) <= KIND_BYTES_MAX
+        and kind.isascii()
+        and kind.isprintable()
+    ):
+        return kind
+    text = check_length(check_text(kind, "kind"), "kind", KIND_BYTES_MAX)
+    return check_no_control(text, "kind")
+
+
+# Replays meet few kinds many times.
+_check_kind_once = lru_cache(maxsize=4096)(_check_kind)
+
+
+def _encode_headers(headers: object) -> bytes:
+    if headers is _NO_HEADERS:
+        return _NO_HEADERS_JSON
+    if not isinstance(headers, (dict, Mapping)):
+        raise InvalidError("headers are a mapping of text to text", type=type(headers).__name__)
+    return encode_sorted(
+        {
+            check_text(name, "header name"): check_text(value, "header value")
+            for name, value in headers.items()
+        }
+    )
+
+
+def _raise_corrupt(what: str, error: Exception) -> NoReturn:
+    raise CorruptError(
+        f"the {what} of this event cannot be decoded, skip or park it",
+        file=None,
+        position=None,
+        reason=str(error),
+    ) from error
+
+
+def _shown(value: str | bytes) -> str:
+    text = value if isinstance(value, str) else value.decode(errors="replace")
+    if len(text) > _SHOWN_CHARS_MAX:
+        text = text[:_SHOWN_CHARS_MAX] + "..."
+    return ascii(text)

@@ -1,0 +1,40 @@
+"""Key to partition, the same in every process, on every machine, for ever.
+
+The hash is 32-bit MurmurHash2 with the seed that Kafka's producers use, so that a
+key keeps its partition when data moves between the two.
+"""
+
+import struct
+
+from strandline.values.errors import InvalidError
+from strandline.values.topic import Partition
+
+_SEED = 0x9747B28C
+_FACTOR = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def partition_for_key(key: str, count: int) -> Partition:
+    """Return the partition of `key` among `count`: murmur2 of its UTF-8 bytes, sign
+    bit cleared, modulo `count`."""
+    if count < 1:
+        raise InvalidError("a topic has at least one partition", partitions=count)
+    if count == 1:
+        return Partition(0)
+    return Partition((murmur2(key.encode()) & 0x7FFFFFFF) % count)
+
+
+def murmur2(data: bytes) -> int:
+    """Return the 32-bit MurmurHash2 of `data`, unsigned."""
+    size = len(data)
+    value = _SEED ^ size
+    words = size // 4
+    for word in struct.unpack_from(f"<{words}I", data):
+        mixed = (word * _FACTOR) & _MASK
+        mixed = ((mixed ^ (mixed >> 24)) * _FACTOR) & _MASK
+        value = ((value * _FACTOR) & _MASK) ^ mixed
+    rest = data[words * 4 :]
+    if rest:
+        value = ((value ^ int.from_bytes(rest, "little")) * _FACTOR) & _MASK
+    value = ((value ^ (value >> 13)) * _FACTOR) & _MASK
+    return value ^ (value >> 15)

@@ -1,0 +1,13 @@
+"""Whose data it is."""
+
+from typing import NewType
+
+from strandline.values.names import check_tenant_name
+
+Tenant = NewType("Tenant", str)
+"""A checked tenant name. Where a tenant may be None, None is nobody: global data."""
+
+
+def parse_tenant(name: object) -> Tenant | None:
+    """Return the tenant named, or None for None. Raises InvalidError for a bad name."""
+    return None if name is None else Tenant(check_tenant_name(name))

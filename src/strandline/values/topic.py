@@ -1,0 +1,163 @@
+"""What a topic is called, what it holds, and where in it one can start."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Final, Literal, NewType, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from strandline.values.errors import InvalidError
+from strandline.values.names import check_topic_name
+from strandline.values.tenant import Tenant, parse_tenant
+
+PARTITIONS_MAX = 4096
+_INT64_MAX = 2**63 - 1
+_ID_VERSION = 7
+
+Partition = NewType("Partition", int)
+"""The number of a partition, from 0."""
+
+Offset = NewType("Offset", int)
+"""A position in a partition, from 0; a start is inclusive, an end exclusive."""
+
+Loaded = TypeVar("Loaded")
+
+
+class Start(Enum):
+    """A place to start reading that is known only when reading starts."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+EARLIEST: Final = Start.EARLIEST
+"""From the oldest record kept."""
+
+LATEST: Final = Start.LATEST
+"""From the high-water mark: only what is appended from now on."""
+
+
+class ValueKind(StrEnum):
+    """What the records of a topic hold."""
+
+    EVENT = "event"
+    BYTES = "bytes"
+    BATCH = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic's identity. The id, a UUIDv7, is never reused; the name is for people."""
+
+    name: str
+    id: UUID
+    tenant: Tenant | None = None
+
+    def __post_init__(self) -> None:
+        # A name reached an identity only after create_topic let it through.
+        check_topic_name(self.name, internal=True)
+        parse_tenant(self.tenant)
+        if getattr(self.id, "version", None) != _ID_VERSION:
+            raise InvalidError("a topic id is a UUID of version 7, take it from the clock")
+
+    def to_json(self) -> bytes:
+        """Return the identity as versioned JSON."""
+        return msgspec.json.encode(_TopicV1(1, self.name, self.id, self.tenant))
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Topic":
+        """Return what `to_json` was called on; raise InvalidError for anything else."""
+        stored = _load(data, _decode_topic)
+        return cls(stored.name, stored.id, parse_tenant(stored.tenant))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """What is fixed or chosen when a topic is created. Retention None keeps everything."""
+
+    partitions: int = 1
+    value_kind: ValueKind = ValueKind.EVENT
+    retention_age_s: int | None = None
+    retention_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_count("partitions", self.partitions, PARTITIONS_MAX)
+        if self.retention_age_s is not None:
+            _check_count("retention_age_s", self.retention_age_s)
+        if self.retention_bytes is not None:
+            _check_count("retention_bytes", self.retention_bytes)
+        if not isinstance(self.value_kind, ValueKind):
+            raise InvalidError(
+                "a value kind is ValueKind.EVENT, .BYTES or .BATCH", value_kind=self.value_kind
+            )
+
+    def to_json(self) -> bytes:
+        """Return the settings as versioned JSON."""
+        return msgspec.json.encode(
+            _SettingsV1(
+                1,
+                self.partitions,
+                self.value_kind,
+                self.retention_age_s,
+                self.retention_bytes,
+            )
+        )
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "TopicSettings":
+        """Return what `to_json` was called on; raise InvalidError for anything else."""
+        stored = _load(data, _decode_settings)
+        return cls(
+            partitions=stored.partitions,
+            value_kind=stored.value_kind,
+            retention_age_s=stored.retention_age_s,
+            retention_bytes=stored.retention_bytes,
+        )
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+class _TopicV1(msgspec.Struct, forbid_unknown_fields=True):
+    version: Literal[1]
+    name: str
+    id: UUID
+    tenant: str | None
+
+
+class _SettingsV1(msgspec.Struct, forbid_unknown_fields=True):
+    version: Literal[1]
+    partitions: int
+    value_kind: ValueKind
+    retention_age_s: int | None
+    retention_bytes: int | None
+
+
+_decode_version = msgspec.json.Decoder(_Version).decode
+_decode_topic = msgspec.json.Decoder(_TopicV1).decode
+_decode_settings = msgspec.json.Decoder(_SettingsV1).decode
+
+
+def _load(data: bytes, decode: Callable[[bytes], Loaded]) -> Loaded:
+    try:
+        version = _decode_version(data).version
+        if version != 1:
+            raise InvalidError(
+                "this was written by another version of strandline, upgrade to read it",
+                version=version,
+                version_known=1,
+            )
+        return decode(data)
+    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidError(
+            "this is not what strandline stores for a topic", reason=str(error)
+        ) from error
+
+
+def _check_count(name: str, value: object, most: int = _INT64_MAX) -> None:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
+        return
+    raise InvalidError(f"{name} is a whole number from 1 to {most}", **{name: value})

@@ -1,0 +1,324 @@
+"""The door to the file system: what each operation does to real files."""
+
+import errno
+import itertools
+import os
+import resource
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strandline.io import Io, OpenMode, SystemIo, replace_file
+from strandline.testing import FaultyIo, OperationKind
+
+MODES: list[OpenMode] = ["read", "write", "create", "create_new"]
+
+
+@pytest.fixture
+def io() -> Io:
+    return SystemIo()
+
+
+@pytest.fixture
+def fd(io: Io, tmp_path: Path) -> Iterator[int]:
+    fd = io.open(str(tmp_path / "file"), "create")
+    yield fd
+    io.close(fd)
+
+
+def test_what_was_written_is_read_back(io: Io, fd: int) -> None:
+    io.pwrite(fd, b"hello world", 0)
+    io.pwrite(fd, memoryview(bytearray(b"W")), 6)
+    io.sync(fd)
+
+    assert io.pread(fd, 5, 6) == b"World"
+    assert io.size(fd) == 11
+
+
+def test_a_read_is_short_only_where_the_file_ends(io: Io, fd: int) -> None:
+    io.pwrite(fd, b"abc", 0)
+
+    assert io.pread(fd, 10, 1) == b"bc"
+    assert io.pread(fd, 10, 3) == b""
+
+
+@pytest.mark.parametrize("mode", ["read", "write"])
+def test_a_missing_file_is_opened_only_if_it_may_be_made(
+    io: Io, tmp_path: Path, mode: OpenMode
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        io.open(str(tmp_path / "missing"), mode)
+
+    assert io.list(str(tmp_path)) == []
+
+
+def test_exclusive_creation_refuses_an_existing_file(io: Io, fd: int, tmp_path: Path) -> None:
+    with pytest.raises(FileExistsError):
+        io.open(str(tmp_path / "file"), "create_new")
+
+
+def test_a_file_opened_for_reading_cannot_be_written(io: Io, fd: int, tmp_path: Path) -> None:
+    reader = io.open(str(tmp_path / "file"), "read")
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        io.pwrite(reader, b"x", 0)
+    io.close(reader)
+
+
+def test_a_descriptor_is_not_inherited_by_child_programs(fd: int) -> None:
+    assert not os.get_inheritable(fd)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("target", ["file", "nowhere"])
+def test_a_planted_symlink_is_refused_in_every_mode(
+    io: Io, fd: int, tmp_path: Path, mode: OpenMode, target: str
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / target)
+
+    with pytest.raises(OSError, match=r"symbolic link|exists"):
+        io.open(str(tmp_path / "link"), mode)
+
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_planted_symlink_to_a_directory_is_neither_listed_nor_synced(
+    io: Io, tmp_path: Path
+) -> None:
+    io.mkdir(str(tmp_path / "real"))
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    for refused in (io.list, io.sync_directory):
+        with pytest.raises(NotADirectoryError):
+            refused(str(tmp_path / "link"))
+
+
+def test_a_stingy_system_still_gets_every_byte_written(
+    io: Io, fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, bytes(data)[:3], at))
+
+    io.pwrite(fd, b"0123456789", 5)
+
+    assert io.pread(fd, 100, 5) == b"0123456789"
+
+
+def test_a_write_cut_short_by_a_limit_raises_what_stopped_it(io: Io, fd: int) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            io.pwrite(fd, b"x" * 100, 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert io.size(fd) == 50
+
+
+def test_a_system_that_takes_nothing_is_an_error_and_not_a_loop(
+    io: Io, fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: 0)
+
+    with pytest.raises(OSError, match="no more bytes"):
+        io.pwrite(fd, b"x", 0)
+
+
+def refuse_with(code: int) -> object:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return refuse
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_preallocating_makes_room_and_keeps_what_is_there(
+    io: Io, fd: int, supported: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not supported:
+        monkeypatch.setattr(os, "posix_fallocate", refuse_with(errno.EOPNOTSUPP))
+    io.pwrite(fd, b"abc", 0)
+
+    io.preallocate(fd, 8192)
+    io.preallocate(fd, 10)
+
+    assert io.size(fd) == 8192
+    assert io.pread(fd, 6, 0) == b"abc\0\0\0"
+
+
+def test_a_full_disk_is_not_taken_for_a_missing_feature(
+    io: Io, fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", refuse_with(errno.ENOSPC))
+
+    with pytest.raises(OSError, match="No space left"):
+        io.preallocate(fd, 8192)
+
+    assert io.size(fd) == 0
+
+
+def test_truncating_cuts_and_extends(io: Io, fd: int) -> None:
+    io.pwrite(fd, b"abcdef", 0)
+
+    io.truncate(fd, 2)
+    io.truncate(fd, 4)
+
+    assert io.pread(fd, 10, 0) == b"ab\0\0"
+
+
+def test_a_lock_holds_against_every_other_open_until_it_is_released(
+    io: Io, fd: int, tmp_path: Path
+) -> None:
+    other = io.open(str(tmp_path / "file"), "write")
+
+    assert io.try_lock(fd)
+    assert io.try_lock(fd)
+    assert not io.try_lock(other)
+    io.unlock(fd)
+    assert io.try_lock(other)
+    assert not io.try_lock(fd)
+    io.close(other)
+    assert io.try_lock(fd)
+
+
+def test_a_replaced_file_is_told_from_the_one_that_is_open(io: Io, fd: int, tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    assert io.stat(path) == io.stat(fd)
+
+    replace_file(io, path, b"new", unique="1")
+
+    assert (io.stat(path).device, io.stat(path).inode) != (io.stat(fd).device, io.stat(fd).inode)
+
+
+def test_the_status_tells_size_and_directories(io: Io, fd: int, tmp_path: Path) -> None:
+    io.pwrite(fd, b"abc", 0)
+
+    assert io.stat(fd).size == 3
+    assert not io.stat(fd).is_directory
+    assert io.stat(str(tmp_path)).is_directory
+
+
+def test_the_status_of_a_link_is_its_own(io: Io, fd: int, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+
+    assert io.stat(str(tmp_path / "link")).inode != io.stat(fd).inode
+
+
+def test_names_are_listed_in_order_and_a_link_to_nowhere_exists(io: Io, tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        io.mkdir(str(tmp_path / name))
+    (tmp_path / "c").symlink_to("nowhere")
+
+    assert io.list(str(tmp_path)) == ["a", "b", "c"]
+    assert io.exists(str(tmp_path / "c"))
+    assert not io.exists(str(tmp_path / "d"))
+
+
+def test_a_directory_is_made_once_and_only_inside_an_existing_one(io: Io, tmp_path: Path) -> None:
+    io.mkdir(str(tmp_path / "a"))
+
+    with pytest.raises(FileExistsError):
+        io.mkdir(str(tmp_path / "a"))
+    with pytest.raises(FileNotFoundError):
+        io.mkdir(str(tmp_path / "x" / "y"))
+
+
+def test_an_unlinked_file_is_gone(io: Io, fd: int, tmp_path: Path) -> None:
+    io.unlink(str(tmp_path / "file"))
+    io.sync_directory(str(tmp_path))
+
+    assert io.list(str(tmp_path)) == []
+
+
+def test_replacing_a_file_syncs_it_before_the_rename_and_the_directory_after(
+    tmp_path: Path,
+) -> None:
+    io = FaultyIo(SystemIo())
+
+    replace_file(io, str(tmp_path / "manifest"), b"content", unique="7")
+
+    kinds = [operation.kind for operation in io.operations]
+    assert kinds == ["open", "pwrite", "sync", "close", "replace", "sync_directory"]
+    assert (tmp_path / "manifest").read_bytes() == b"content"
+
+
+def test_a_file_in_the_current_directory_is_replaced_too(
+    io: Io, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    replace_file(io, "manifest", b"content", unique="7")
+
+    assert io.list(".") == ["manifest"]
+
+
+def test_a_temporary_file_of_someone_else_is_left_alone(io: Io, tmp_path: Path) -> None:
+    (tmp_path / "manifest.7.tmp").write_bytes(b"theirs")
+
+    with pytest.raises(FileExistsError):
+        replace_file(io, str(tmp_path / "manifest"), b"content", unique="7")
+
+    assert (tmp_path / "manifest.7.tmp").read_bytes() == b"theirs"
+
+
+REAL_ERRORS = st.sampled_from([errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE])
+# An open that took effect and failed all the same has no descriptor to clean up after.
+EFFECTIVE: tuple[OperationKind, ...] = ("pwrite", "sync", "close", "replace", "sync_directory")
+
+
+@settings(max_examples=30)
+@given(
+    old=st.none() | st.binary(max_size=50),
+    new=st.binary(max_size=50),
+    error=REAL_ERRORS | st.just(KeyboardInterrupt()),
+    after=st.booleans(),
+    keep_bytes=st.none() | st.integers(1, 50),
+)
+def test_a_failure_at_any_operation_leaves_the_old_content_or_the_new_and_no_temporary_file(
+    old: bytes | None,
+    new: bytes,
+    error: int | BaseException,
+    after: bool,
+    keep_bytes: int | None,
+) -> None:
+    for nth in itertools.count(1):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "manifest")
+            if old is not None:
+                path.write_bytes(old)
+            io = FaultyIo(SystemIo())
+            if keep_bytes is not None:
+                fault = io.write_short(nth, error, keep_bytes=keep_bytes)
+            else:
+                fault = io.fail(nth, error, kinds=EFFECTIVE if after else None, after=after)
+
+            raised = False
+            try:
+                replace_file(io, str(path), new, unique="7")
+            except (OSError, KeyboardInterrupt):
+                raised = True
+
+            content = path.read_bytes() if path.exists() else None
+            assert raised == bool(fault.fired)
+            assert content in ((old, new) if raised else (new,))
+            assert set(os.listdir(folder)) <= {"manifest"}
+            if not fault.fired:
+                return
+
+
+@pytest.mark.parametrize("nth", range(1, 7))
+def test_a_disk_that_stays_broken_never_harms_the_old_content(tmp_path: Path, nth: int) -> None:
+    path = tmp_path / "manifest"
+    path.write_bytes(b"old")
+    io = FaultyIo(SystemIo())
+    io.fail(nth, errno.EIO, forever=True)
+
+    with pytest.raises(OSError, match="Input/output error"):
+        replace_file(io, str(path), b"new", unique="7")
+
+    assert path.read_bytes() == (b"new" if nth == 6 else b"old")
