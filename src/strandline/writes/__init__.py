@@ -1,0 +1,36 @@
+"""The write coordinator: it orders, batches and flushes the writes of any store.
+
+Promises: every accepted write gets one epoch and one outcome that its caller
+learns; applied <= written <= durable, and none of the three ever goes back;
+whoever waits does the work when nobody else is doing it, for everybody; the
+first failed flush or sync ends the coordinator with its cause.
+
+Does not promise an order between channels, and does not know what a write is.
+"""
+
+from strandline.writes.channel import Channel
+from strandline.writes.contracts import Bracket, Delta, Flusher
+from strandline.writes.coordinator import Coordinator
+from strandline.writes.metrics import FlushReason, Metrics
+from strandline.writes.receipt import Receipt, WriteId
+from strandline.writes.settings import Settings
+from strandline.writes.subscriber import Monitor, Subscriber, Update
+from strandline.writes.view import Stamped, View
+
+__all__ = [
+    "Bracket",
+    "Channel",
+    "Coordinator",
+    "Delta",
+    "FlushReason",
+    "Flusher",
+    "Metrics",
+    "Monitor",
+    "Receipt",
+    "Settings",
+    "Stamped",
+    "Subscriber",
+    "Update",
+    "View",
+    "WriteId",
+]

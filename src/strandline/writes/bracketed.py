@@ -1,0 +1,157 @@
+"""Draining for a store that several processes share."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from strandline.values import UnavailableError, UnknownError
+from strandline.writes.channel import Barrier, Item
+from strandline.writes.contracts import Bracket
+from strandline.writes.drain import Drain, make_view, rejection
+from strandline.writes.metrics import FlushReason
+from strandline.writes.view import View
+
+W = TypeVar("W")
+R = TypeVar("R")
+F = TypeVar("F")
+V = TypeVar("V")
+S = TypeVar("S")
+C = TypeVar("C")
+
+
+class _Outcome:
+    """What an item came to, told after the bracket has been left."""
+
+    __slots__ = ("epoch", "error", "item", "result")
+
+    def __init__(self, item: Item[Any, Any], epoch: int) -> None:
+        self.item = item
+        self.epoch = epoch
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def tell(self, failure: BaseException | None) -> None:
+        if self.error is None and failure is not None:
+            self.error = UnknownError(failure)
+        if self.error is None:
+            self.item.receipt.accept(self.epoch, self.result)
+        else:
+            self.item.receipt.refuse(self.error, self.epoch)
+
+
+class BracketedDrain(Drain[W, R, F, V, S, C]):
+    """Enters the bracket, applies what is queued, flushes it, leaves: applied = written.
+
+    A write learns its outcome after the bracket has been left. Where the
+    bracket cannot be entered before a write's deadline, the write is handed
+    back and nothing of it is stored.
+    """
+
+    def __init__(self, *args: Any, bracket: Bracket[C], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._bracket = bracket
+        #: A delta that nothing is applied to, for views.
+        self._idle = self._delta
+        self._context: C
+
+    def deadline(self, timeout_s: float | None) -> float:
+        wanted = self._settings.bracket_timeout_s if timeout_s is None else timeout_s
+        return self._clock.monotonic() + wanted
+
+    def view(self) -> View[V, F, S]:
+        return self.view_locked()
+
+    def view_locked(self) -> View[V, F, S]:
+        stored = self.storage.stored
+        applied = 0 if stored[1] is None else stored[1][1].stop - 1
+        return make_view(self._idle.reader(), (), stored, applied, start=0)
+
+    def _set_direct(self) -> None:
+        self.is_direct = False
+
+    def _round(self, *, may_wait: bool) -> None:
+        self.called = False
+        if not self._started or self._ending.reason is not None:
+            return
+        self._accept_leading_barriers()
+        if any(channel.head() for channel in self.channels) and self._enter(may_wait=may_wait):
+            self._drain_inside()
+
+    def _accept_leading_barriers(self) -> None:
+        """Let flushes through that have no write ahead of them: they need no bracket."""
+        for channel in self.channels:
+            if isinstance(barrier := channel.head(), Barrier) and channel.withdraw(barrier):
+                self._accept_barrier(barrier)
+
+    def _enter(self, *, may_wait: bool) -> bool:
+        deadlines = [d for c in self.channels if (d := c.earliest_deadline()) is not None]
+        deadline = min(deadlines) if may_wait and deadlines else 0.0
+        try:
+            context = self._bracket.enter(max(0.0, deadline - self._clock.monotonic()))
+        except UnavailableError as exc:
+            self._hand_back(deadline, exc)
+            self.called = True
+            return False
+        except BaseException as exc:
+            if isinstance(exc, Exception):
+                self._fail(exc)
+                return False
+            self.called = True
+            raise
+        self._context = context
+        return True
+
+    def _hand_back(self, deadline: float, cause: UnavailableError) -> None:
+        for channel in self.channels:
+            for item in channel.take_expired(deadline):
+                error = UnavailableError(
+                    f"the store could not be locked in time, try the write again ({cause})",
+                    write=item.write,
+                    channel=channel.name,
+                )
+                error.__cause__ = cause
+                item.receipt.refuse(error)
+
+    def _drain_inside(self) -> None:
+        outcomes: list[_Outcome] = []
+        failure: BaseException | None = None
+        try:
+            self._delta = self._new_delta(self._context)
+            self._serve_queues(lambda item: self._apply_item(item, outcomes))
+            self.freeze(FlushReason.BRACKET)
+            self.storage.flush_frozen()
+            self.storage.written.mark.advance(self.epoch)
+            self._idle = self._delta
+        except BaseException as exc:  # noqa: BLE001 - Everyone is told first, below.
+            failure = self._fail(exc)
+        interrupt = self._leave(failure)
+        for outcome in outcomes:
+            outcome.tell(failure)
+        if interrupt is not None and not isinstance(interrupt, Exception):
+            raise interrupt
+
+    def _apply_item(self, item: Item[W, R], outcomes: list[_Outcome]) -> bool:
+        """Apply one item; False when the delta has grown large enough to be flushed."""
+        is_barrier = isinstance(item, Barrier)
+        self.epoch += not is_barrier
+        outcome = _Outcome(item, self.epoch)
+        outcomes.append(outcome)
+        if is_barrier:
+            return True
+        try:
+            outcome.result = self._delta.apply(item.write)
+        except Exception as exc:  # noqa: BLE001 - It is the caller's to handle.
+            self.rejected += 1
+            outcome.error = rejection(exc, self.epoch)
+            return True
+        self._is_fresh = True
+        self._size = self._delta.size()
+        return self._size < self._flush_bytes
+
+    def _leave(self, failure: BaseException | None) -> BaseException | None:
+        """Leave the bracket; what is written stays written if that fails."""
+        try:
+            self._bracket.leave()
+        except BaseException as exc:  # noqa: BLE001 - Everyone is told first.
+            return failure or self._fail(exc)
+        return failure

@@ -1,0 +1,292 @@
+"""One named queue of writes, and the way in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from strandline.values import Durability, UnavailableError
+from strandline.writes.metrics import FlushReason
+from strandline.writes.receipt import FlushReceipt, Receipt
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
+
+if TYPE_CHECKING:
+    from strandline.writes.drain import Drain
+
+W = TypeVar("W")
+R = TypeVar("R")
+
+# Members of an enumeration are slow to look up.
+_APPLIED, _, _DURABLE = Durability
+_WAIT = FlushReason.WAIT
+
+
+class Item(Generic[W, R]):
+    """A write in its queue."""
+
+    __slots__ = ("channel", "deadline", "receipt", "waiters", "write")
+
+    def __init__(self, channel: Channel[W, R], write: W, deadline: float | None) -> None:
+        self.channel = channel
+        self.write = write
+        #: When the write is handed back if the bracket could not be entered.
+        self.deadline = deadline
+        #: Those asleep until the outcome is known.
+        self.waiters: list[Waiter] = []
+        self.receipt: Receipt[R] = Receipt(channel.storage, self)
+
+
+class Barrier(Item[Any, Any]):
+    """A flush in its queue: it covers every write ahead of it."""
+
+    __slots__ = ("durable",)
+
+    def __init__(self, channel: Channel[Any, Any], *, durable: bool) -> None:
+        super().__init__(channel, None, None)
+        self.durable = durable
+        self.receipt: FlushReceipt = FlushReceipt(channel.storage, self)
+
+
+class Channel(Generic[W, R]):
+    """Takes writes in order, up to a bound; made by the coordinator.
+
+    Writes of one channel are applied in the order in which they were accepted.
+    Any thread may call it.
+    """
+
+    def __init__(self, name: str, capacity: int, drain: Drain[W, R, Any, Any, Any, Any]) -> None:
+        self.name = name
+        self.storage = drain.storage
+        self._written = drain.storage.written
+        self.backpressure = 0
+        self._capacity = capacity
+        self._drain = drain
+        self._items: deque[Item[W, R]] = deque()
+        self._barriers = 0
+        self._paused = False
+        self._space: list[Waiter] = []
+
+    # --- the way in ---
+
+    def write(
+        self, write: W, level: Durability = _APPLIED, timeout_s: float | None = None
+    ) -> Receipt[R]:
+        """Accept `write`, waiting for room in the queue if need be, and for `level`.
+
+        With APPLIED, the default, it does not wait for the write to be applied.
+        Raises UnavailableError with the write in `.write` when it could not be
+        taken within `timeout_s`; ClosedError or FailedError when the
+        coordinator has ended; what the receipt raises when `level` is waited
+        for. Must not be called from an event loop.
+        """
+        # The short path: where nothing is in the way, the write is applied and
+        # flushed right here, with no queue, no hand-off and no sleep.
+        drain, written = self._drain, self._written
+        if not drain.lock.acquire(False):
+            return self._write_queued(write, level, timeout_s)
+        flushes = False
+        try:
+            try:
+                if self._items or self._paused or not drain.is_direct:
+                    receipt = None
+                else:
+                    receipt = drain.apply_now(write)
+                    flushes = level is not _APPLIED and written.busy.acquire(False)
+                    if flushes:
+                        drain.freeze(_WAIT)
+            finally:
+                drain.lock.release()
+                if drain.called:
+                    drain.pass_on()
+            if flushes:
+                self.storage.flush_frozen()
+        finally:
+            if flushes:
+                written.step_down()
+        if receipt is None:
+            return self._write_queued(write, level, timeout_s)
+        if level is not _APPLIED and (level is _DURABLE or not flushes or receipt.error):
+            receipt.wait(level, timeout_s)
+        return receipt
+
+    def try_write(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
+        """Accept `write` without ever waiting; may be called from an event loop.
+
+        Raises UnavailableError with the write in `.write` when the queue is
+        full. `timeout_s` bounds how long a bracketed store may take to take it.
+        """
+        item = self._item(write, timeout_s)
+        if not self._put(item):
+            raise self._full(write)
+        self._drain.run(may_wait=False)
+        return item.receipt
+
+    async def write_on_loop(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
+        """Do what `write` does, asleep on the running event loop; it waits for room only."""
+        item = self._item(write, timeout_s)
+        if not self._put(item):
+            await self._space_on_loop(item, timeout_s)
+        self._drain.run(may_wait=False)
+        return item.receipt
+
+    def flush(self, *, durable: bool = False) -> Receipt[None]:
+        """Have all writes accepted by this channel so far written, and synced if `durable`.
+
+        Returns at once, with a receipt whose epoch is the last one covered. It
+        is never refused for want of room. On a paused channel it is held
+        exactly as long as a write ahead of it is.
+        """
+        with self._drain.mutex:
+            self._drain.check_open()
+            barrier = self._items[-1] if self._items else None
+            if isinstance(barrier, Barrier):
+                barrier.durable |= durable
+            else:
+                barrier = Barrier(self, durable=durable)
+                self._items.append(barrier)
+                self._barriers += 1
+        self._drain.called = True
+        self._drain.run(may_wait=False)
+        return barrier.receipt
+
+    # --- pausing ---
+
+    def pause(self) -> None:
+        """Take no more writes from the queue. Writes are still accepted, up to the bound."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Take writes again, those that were held first."""
+        self._paused = False
+        self._drain.called = True
+        self._drain.run(may_wait=False)
+
+    @property
+    def depth(self) -> int:
+        """How many writes are queued."""
+        return len(self._items) - self._barriers
+
+    # --- for the drain ---
+
+    def head(self) -> Item[W, R] | None:
+        """Return the item that `take` would return."""
+        with self._drain.mutex:
+            return self._head()
+
+    def take(self) -> Item[W, R] | None:
+        """Remove and return the next item, if there is one and it is not held."""
+        with self._drain.mutex:
+            item = self._head()
+            if item is not None:
+                self._remove(item)
+            return item
+
+    def withdraw(self, item: Item[Any, Any]) -> bool:
+        """Remove `item`; False when it has been taken already."""
+        with self._drain.mutex:
+            if item not in self._items:
+                return False
+            self._remove(item)
+            return True
+
+    def take_expired(self, now: float) -> list[Item[W, R]]:
+        """Remove and return the items whose deadline has passed."""
+        with self._drain.mutex:
+            late = [i for i in self._items if i.deadline is not None and i.deadline <= now]
+            for item in late:
+                self._remove(item)
+            return late
+
+    def take_all(self) -> list[Item[W, R]]:
+        """Remove and return everything, held or not."""
+        with self._drain.mutex:
+            items = list(self._items)
+            for item in items:
+                self._remove(item)
+        for waiter in tuple(self._space):
+            waiter.wake()
+        return items
+
+    def earliest_deadline(self) -> float | None:
+        """Return the first deadline in the queue."""
+        with self._drain.mutex:
+            return min((i.deadline for i in self._items if i.deadline is not None), default=None)
+
+    def drain(self) -> None:
+        """Do the work of applying what is queued, unless somebody else is at it."""
+        self._drain.run(may_wait=True)
+
+    def pass_on(self) -> None:
+        """Find somebody else to do it."""
+        self._drain.pass_on()
+
+    # --- inside ---
+
+    def _write_queued(self, write: W, level: Durability, timeout_s: float | None) -> Receipt[R]:
+        item = self._item(write, timeout_s)
+        if not self._put(item):
+            self._wait_space(item)
+        try:
+            self.drain()
+        except BaseException:
+            self.withdraw(item)
+            raise
+        if level is not _APPLIED:
+            item.receipt.wait(level, timeout_s)
+        return item.receipt
+
+    def _item(self, write: W, timeout_s: float | None) -> Item[W, R]:
+        return Item(self, write, self._drain.deadline(timeout_s))
+
+    def _head(self) -> Item[W, R] | None:
+        if self._items and (not self._paused or isinstance(self._items[0], Barrier)):
+            return self._items[0]
+        return None
+
+    def _remove(self, item: Item[W, R]) -> None:
+        self._items.remove(item)
+        self._barriers -= isinstance(item, Barrier)
+        for waiter in tuple(self._space):
+            waiter.wake()
+
+    def _put(self, item: Item[W, R]) -> bool:
+        with self._drain.mutex:
+            self._drain.check_open()
+            if self.depth >= self._capacity:
+                return False
+            self._items.append(item)
+        self._drain.called = True
+        return True
+
+    def _full(self, write: W) -> UnavailableError:
+        self.backpressure += 1
+        return UnavailableError(
+            "the channel's queue is full, try the write again later",
+            write=write,
+            channel=self.name,
+            capacity=self._capacity,
+        )
+
+    def _wait_space(self, item: Item[W, R]) -> None:
+        waiter = ThreadWaiter(self.storage.clock)
+        self._space.append(waiter)
+        try:
+            while not self._put(item):
+                self.drain()
+                if self.depth >= self._capacity and not waiter.wait(item.deadline):
+                    raise self._full(item.write)
+        finally:
+            self._space.remove(waiter)
+
+    async def _space_on_loop(self, item: Item[W, R], timeout_s: float | None) -> None:
+        waiter = LoopWaiter()
+        self._space.append(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self._put(item):
+                    await waiter.wait()
+        except TimeoutError:
+            raise self._full(item.write) from None
+        finally:
+            self._space.remove(waiter)

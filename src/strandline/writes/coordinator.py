@@ -1,0 +1,268 @@
+"""The write coordinator: what a store constructs and owns."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+from uuid import UUID
+
+from strandline.clock import Clock, SystemClock
+from strandline.values import (
+    ClosedError,
+    Durability,
+    FailedError,
+    InvalidError,
+    UnavailableError,
+)
+from strandline.writes.bracketed import BracketedDrain
+from strandline.writes.channel import Channel
+from strandline.writes.contracts import Bracket, Delta, Flusher
+from strandline.writes.drain import Drain
+from strandline.writes.ending import Ending
+from strandline.writes.metrics import Metrics
+from strandline.writes.settings import Settings
+from strandline.writes.storage import Storage
+from strandline.writes.subscriber import Audience, Subscriber
+from strandline.writes.view import View
+from strandline.writes.waiter import ThreadWaiter
+from strandline.writes.watermark import Watermark
+
+W = TypeVar("W")
+R = TypeVar("R")
+F = TypeVar("F")
+V = TypeVar("V")
+S = TypeVar("S")
+C = TypeVar("C")
+
+
+class Coordinator(Generic[W, R, F, V, S, C]):
+    """Orders, batches and flushes the writes of one store.
+
+    Writes may be queued before `start`. `stop` drains what was accepted,
+    flushes and syncs it, and raises what went wrong. As a context manager it
+    starts and stops.
+
+    With a `bracket` the store is shared with other processes: each drain
+    enters the bracket, applies, flushes and leaves, so that applied = written.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        channels: Sequence[str],
+        *,
+        context: C,
+        snapshot: S,
+        delta: Callable[[C], Delta[W, R, F, V, C]],
+        flusher: Flusher[F, S],
+        bracket: Bracket[C] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if not channels or len(set(channels)) != len(channels):
+            raise InvalidError("name one channel or more, each once", channels=list(channels))
+        self._clock = clock if clock is not None else SystemClock()
+        self._ending = Ending()
+        self._audience: Audience[V, F, S] = Audience()
+        self._storage: Storage[F, S] = Storage(
+            flusher,
+            snapshot,
+            audience=self._audience,
+            fail=self._fail,
+            ending=self._ending,
+            clock=self._clock,
+        )
+        parts = (settings, channels, context, delta, self._storage)
+        seams: dict[str, Any] = {
+            "audience": self._audience,
+            "fail": self._fail,
+            "ending": self._ending,
+            "clock": self._clock,
+        }
+        self._drain: Drain[W, R, F, V, S, C] = (
+            Drain(*parts, **seams)
+            if bracket is None
+            else BracketedDrain(*parts, bracket=bracket, **seams)
+        )
+        self._storage.freeze_for = self._drain.freeze_for
+        self._storage.on_flushed = self._on_flushed
+        self._channels = {channel.name: channel for channel in self._drain.channels}
+        self._stop_lock = threading.Lock()
+        self._stopping = False
+        self._failure: BaseException | None = None
+        self._stopped = Watermark()
+        _alive.add(self)
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Begin to apply writes. A second call does nothing."""
+        self._ending.check()
+        self._drain.start()
+
+    def stop(
+        self, *, durable: bool = True, drain: bool = True, timeout_s: float | None = None
+    ) -> None:
+        """Accept no more, finish what was accepted, and raise what went wrong.
+
+        Everything accepted is applied and written, and synced if `durable`.
+        Without `drain`, what is still queued is refused with ClosedError
+        instead. With `timeout_s` the work goes on in another thread;
+        UnavailableError says that it has not finished yet, and another `stop`
+        waits on. A stop after the end does nothing, or raises the failure again.
+        """
+        with self._stop_lock:
+            is_first = not self._stopping
+            self._stopping = True
+        if is_first and timeout_s is None:
+            self._finish(durable=durable, drain=drain)
+        elif is_first:
+            threading.Thread(
+                target=self._finish,
+                kwargs={"durable": durable, "drain": drain},
+                name="strandline-stop",
+                daemon=True,
+            ).start()
+        self._wait_stopped(timeout_s)
+        if self._failure is not None:
+            raise FailedError(self._failure)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # --- writing ---
+
+    def channel(self, name: str) -> Channel[W, R]:
+        """Return the way in of that name."""
+        if name not in self._channels:
+            raise InvalidError(
+                "there is no such channel", channel=name, channels=list(self._channels)
+            )
+        return self._channels[name]
+
+    @property
+    def incarnation(self) -> UUID:
+        """A name for this coordinator's life: epochs begin again at 1 in each."""
+        return self._storage.incarnation
+
+    def epoch(self, level: Durability) -> int:
+        """Return the last epoch at `level`, without waiting; 0 means none yet."""
+        if level is Durability.APPLIED:
+            return self._drain.epoch
+        stage = self._storage.written if level is Durability.WRITTEN else self._storage.durable
+        return stage.mark.value
+
+    # --- reading ---
+
+    def view(self) -> View[V, F, S]:
+        """Return everything applied up to this moment."""
+        return self._drain.view()
+
+    def subscribe(self) -> Subscriber[V, F, S]:
+        """Follow the views from here on; `.monitor` tells others how far the follower is."""
+        subscriber = self._audience.add(self._clock, self._drain.view)
+        if self._ending.reason is not None:
+            subscriber.end(self._ending)
+        return subscriber
+
+    def metrics(self) -> Metrics:
+        """Return the counters as they stand."""
+        return Metrics(
+            queue_depth={name: channel.depth for name, channel in self._channels.items()},
+            applied=self._drain.epoch - self._drain.rejected,
+            rejected=self._drain.rejected,
+            backpressure=sum(channel.backpressure for channel in self._channels.values()),
+            flushes=dict(self._drain.flushes),
+            flush_s=self._storage.flush_s,
+            syncs=self._storage.durable.ended,
+            sync_s=self._storage.sync_s,
+        )
+
+    # --- inside ---
+
+    def _finish(self, *, durable: bool, drain: bool) -> None:
+        try:
+            self._drain.close()
+            if not drain:
+                self._drain.hand_back_all(_stopped)
+            self._drain.finish()
+            self._storage.finish(self._drain.epoch, durable=durable)
+        except FailedError:
+            pass  # Kept, and raised by `stop`.
+        finally:
+            self._ending.settle(_stopped)
+            self._drain.hand_back_all(_stopped)
+            self._wake_all()
+            self._stopped.advance(1)
+
+    def _wait_stopped(self, timeout_s: float | None) -> None:
+        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        waiter = ThreadWaiter(self._clock)
+        with self._stopped.awaited_by(waiter, 1):
+            while not self._stopped.value:
+                if not waiter.wait(deadline):
+                    raise UnavailableError("the coordinator is still stopping, stop again to wait")
+
+    def _on_flushed(self) -> None:
+        if self._audience.subscribers:
+            self._audience.offer(self._drain.view())
+        if self._storage.is_backlogged:
+            self._drain.relieve()
+
+    def _fail(self, cause: BaseException) -> BaseException:
+        """End the coordinator for `cause`; return what the thread that met it shall raise."""
+        if isinstance(cause, FailedError):
+            return cause
+        if self._ending.reason is None:
+            self._failure = cause
+        self._ending.settle(lambda: FailedError(cause))
+        self._drain.is_direct = False
+        self._drain.hand_back_all(lambda: FailedError(cause))
+        self._wake_all()
+        return FailedError(cause) if isinstance(cause, Exception) else cause
+
+    def _wake_all(self) -> None:
+        self._storage.written.mark.wake_all()
+        self._storage.durable.mark.wake_all()
+        self._audience.end(self._ending)
+
+    def disown(self) -> None:
+        """Make every call say that the store belongs to the parent process."""
+        self._drain.forget_threads()
+        self._storage.forget_threads()
+        self._stop_lock = threading.Lock()
+        self._stopping = True
+        self._drain.is_direct = False
+        self._ending.reason = _forked
+        self._stopped.advance(1)
+
+
+def _stopped() -> ClosedError:
+    return ClosedError("the coordinator was stopped, open the store anew")
+
+
+def _forked() -> ClosedError:
+    return ClosedError("the store was opened before a fork, open it anew in the child process")
+
+
+_alive: weakref.WeakSet[Coordinator[Any, Any, Any, Any, Any, Any]] = weakref.WeakSet()
+
+
+def _tell_child() -> None:
+    for coordinator in tuple(_alive):
+        coordinator.disown()
+
+
+os.register_at_fork(after_in_child=_tell_child)

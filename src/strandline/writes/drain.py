@@ -1,0 +1,364 @@
+"""From the queues into the delta: epochs, applying, freezing."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from strandline.clock import Clock, Timer
+from strandline.values import (
+    ClosedError,
+    Durability,
+    FailedError,
+    RejectedError,
+    StrandlineError,
+    UnknownError,
+)
+from strandline.writes.channel import Barrier, Channel, Item
+from strandline.writes.contracts import Delta
+from strandline.writes.ending import Ending
+from strandline.writes.metrics import FlushReason
+from strandline.writes.receipt import Receipt
+from strandline.writes.settings import Settings
+from strandline.writes.standby import Standby
+from strandline.writes.storage import Storage
+from strandline.writes.subscriber import Audience
+from strandline.writes.view import Stamped, View
+
+W = TypeVar("W")
+R = TypeVar("R")
+F = TypeVar("F")
+V = TypeVar("V")
+S = TypeVar("S")
+C = TypeVar("C")
+
+# Members of an enumeration are slow to look up.
+_WAIT = FlushReason.WAIT
+
+
+class Drain(Generic[W, R, F, V, S, C]):
+    """Takes writes from the channels in turn, gives epochs, applies, freezes.
+
+    One thread at a time holds `lock` and does it, for everybody. Who finds
+    the lock taken leaves its write in the queue: the holder looks at `called`
+    after letting go, and passes the work on.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        names: Sequence[str],
+        context: C,
+        new_delta: Callable[[C], Delta[W, R, F, V, C]],
+        storage: Storage[F, S],
+        *,
+        audience: Audience[V, F, S],
+        fail: Callable[[BaseException], BaseException],
+        ending: Ending,
+        clock: Clock,
+    ) -> None:
+        self.lock = threading.Lock()
+        #: Guards the queues. Held for moments only, never while `lock` is awaited.
+        self.mutex = threading.Lock()
+        self.storage = storage
+        self.epoch = 0
+        self.rejected = 0
+        self.flushes = dict.fromkeys(FlushReason, 0)
+        #: Something has been queued that no round of draining has looked at.
+        self.called = False
+        #: A write may be applied as it arrives, past the queues.
+        self.is_direct = False
+        self._settings = settings
+        self._flush_bytes = settings.flush_bytes
+        self._new_delta = new_delta
+        self._delta = new_delta(context)
+        self._fail = fail
+        self._audience = audience
+        self._ending = ending
+        self._clock = clock
+        self._started = False
+        self._closed = False
+        #: The first epoch that is not frozen, and whether any since was applied.
+        self._start = 1
+        self._is_fresh = False
+        self._size = 0
+        self._timer: Timer | None = None
+        self._turn = 0
+        self.channels = [Channel(name, settings.queue_capacity, self) for name in names]
+        self._standby = Standby("strandline-drain", self._serve)
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Begin to take what is queued."""
+        with self.lock:
+            if self._started:
+                return
+            self._started = True
+            self.storage.flushed_at = self._clock.monotonic()
+            self._set_direct()
+        self.called = True
+        self.run(may_wait=False)
+
+    def close(self) -> None:
+        """Accept nothing more."""
+        with self.mutex:
+            self._closed = True
+        with self.lock:
+            self._set_direct()
+
+    def check_open(self) -> None:
+        """Raise unless writes are accepted. The caller holds `mutex`."""
+        self._ending.check()
+        if self._closed:
+            raise ClosedError("the coordinator is being stopped: open the store anew")
+
+    def finish(self) -> None:
+        """Take everything that was accepted, held writes included, and freeze it."""
+        self._started = True
+        for channel in self.channels:
+            channel.resume()
+        while any(channel.head() for channel in self.channels):
+            with self.lock:
+                self._round(may_wait=True)
+            self.storage.written.reach(self._start - 1)
+        with self.lock:
+            self.freeze(FlushReason.STOP)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def hand_back_all(self, error: Callable[[], StrandlineError]) -> None:
+        """Refuse whatever is still queued."""
+        for channel in self.channels:
+            for item in channel.take_all():
+                item.receipt.refuse(error())
+
+    def forget_threads(self) -> None:
+        """Start anew in a forked child, where no other thread lives."""
+        self.lock = threading.Lock()
+        self.mutex = threading.Lock()
+        self._standby.dismiss()
+
+    # --- draining ---
+
+    def run(self, *, may_wait: bool) -> None:
+        """Take what is queued, unless somebody is at it already.
+
+        Without `may_wait` it does not wait for anything outside this process.
+        """
+        if not self.lock.acquire(False):
+            return
+        try:
+            self._round(may_wait=may_wait)
+        except FailedError:
+            pass  # Every receipt says so.
+        finally:
+            self.lock.release()
+            if self.called:
+                self.pass_on()
+
+    def pass_on(self) -> None:
+        """Have somebody else take what is queued: one who waits for it, or a thread of ours."""
+        heads = [head for channel in self.channels if (head := channel.head()) is not None]
+        for head in heads:
+            for waiter in tuple(head.waiters):
+                if waiter.leads:
+                    waiter.wake()
+                    return
+        if heads:
+            self._standby.wake()
+
+    def deadline(self, timeout_s: float | None) -> float | None:
+        """Return when a write that may take `timeout_s` is handed back."""
+        return None if timeout_s is None else self._clock.monotonic() + timeout_s
+
+    def _round(self, *, may_wait: bool) -> None:  # noqa: ARG002 - A bracket may have to wait.
+        """Serve what is queued now, but not what arrives meanwhile: that is passed on."""
+        self.called = False
+        if self._started:
+            self._serve_queues(self._settle_now)
+
+    def _serve_queues(self, take: Callable[[Item[W, R]], bool]) -> None:
+        """Take items in turn until the queues are empty, or `take` says that it is enough."""
+        turns = sum(channel.depth + 1 for channel in self.channels)
+        while not self.storage.is_backlogged and self._ending.reason is None:
+            item = self._next()
+            if item is None:
+                return
+            turns -= 1
+            if not take(item) or turns <= 0:
+                self.called = True
+                return
+
+    def _next(self) -> Item[W, R] | None:
+        """Take one item, from one channel after the other."""
+        for _ in self.channels:
+            self._turn = (self._turn + 1) % len(self.channels)
+            item = self.channels[self._turn].take()
+            if item is not None:
+                return item
+        return None
+
+    def _accept_barrier(self, barrier: Barrier) -> None:
+        turn = self.storage.durable.begun + 1 if barrier.durable else 0
+        barrier.receipt.require_sync(turn)
+        barrier.receipt.accept(self.epoch, None)
+        level = Durability.DURABLE if barrier.durable else Durability.WRITTEN
+        self.storage.ask(level, self.epoch, turn)
+
+    def apply_now(self, write: W) -> Receipt[R]:
+        """Give `write` the next epoch and apply it. The caller holds `lock`."""
+        self.epoch = epoch = self.epoch + 1
+        try:
+            result = self._delta.apply(write)
+        except Exception as exc:  # noqa: BLE001 - It is the caller's to handle.
+            self.rejected += 1
+            return Receipt(self.storage, None, epoch, None, rejection(exc, epoch))
+        except BaseException as exc:
+            # Interrupted half-way: what the delta holds now is anybody's guess.
+            raise self._fail(exc) from exc
+        self._is_fresh = True
+        if self._timer is None:
+            self._arm_timer()
+        self._size = size = self._delta.size()
+        if size >= self._flush_bytes:
+            self.freeze(FlushReason.SIZE)
+            self.storage.ask(Durability.WRITTEN, epoch)
+        return Receipt(self.storage, None, epoch, result)
+
+    def _settle_now(self, item: Item[W, R]) -> bool:
+        if isinstance(item, Barrier):
+            self.freeze(FlushReason.EXPLICIT)
+            self._accept_barrier(item)
+            return True
+        try:
+            item.receipt.settle_as(self.apply_now(item.write))
+        except BaseException as exc:
+            item.receipt.refuse(UnknownError(exc), self.epoch)
+            raise
+        return True
+
+    # --- freezing ---
+
+    def freeze(self, reason: FlushReason) -> None:
+        """Hand the delta to the storage and begin another. The caller holds `lock`."""
+        if not self._is_fresh:
+            return
+        try:
+            frozen, context = self._delta.freeze()
+            self._delta = self._new_delta(context)
+        except BaseException as exc:
+            raise self._fail(exc) from exc
+        storage = self.storage
+        end = self.epoch + 1
+        storage.frozen.append((frozen, range(self._start, end), self._size))
+        self._start = end
+        self._is_fresh = False
+        self.flushes[reason] += 1
+        if len(storage.frozen) > 1:
+            self._look_at_backlog()
+        if self._audience.subscribers:
+            self._audience.offer(self.view_locked())
+
+    def freeze_for(self, epoch: int) -> int:
+        """Freeze if `epoch` is not frozen yet; return the last epoch given."""
+        self.lock.acquire()
+        try:
+            if epoch >= self._start:
+                self.freeze(_WAIT)
+            return self.epoch
+        finally:
+            self.lock.release()
+
+    def _look_at_backlog(self) -> None:
+        # Invariant: set before the look, so that a flush that ends meanwhile
+        # either sees it or is seen.
+        self.storage.is_backlogged = True
+        frozen = tuple(self.storage.frozen)
+        self.storage.is_backlogged = (
+            len(frozen) > 1
+            and sum(size for _, _, size in frozen) >= self._settings.frozen_bytes_max
+        )
+        self._set_direct()
+
+    def relieve(self) -> None:
+        """Take writes again if enough of what was frozen is written now."""
+        with self.lock:
+            self._look_at_backlog()
+        if not self.storage.is_backlogged:
+            self.pass_on()
+
+    def _set_direct(self) -> None:
+        self.is_direct = (
+            self._started
+            and not self._closed
+            and not self.storage.is_backlogged
+            and self._ending.reason is None
+        )
+
+    # --- the interval ---
+
+    def _arm_timer(self) -> None:
+        interval = self._settings.flush_interval_s
+        start = self._start
+        delay = interval - (self._clock.monotonic() - self.storage.flushed_at) % interval
+        self._timer = self._clock.call_later(delay, lambda: self._on_interval(start))
+
+    def _on_interval(self, start: int) -> None:
+        with contextlib.suppress(StrandlineError):  # Whoever waits is told the same.
+            with self.lock:
+                self._timer = None
+                if not self._is_fresh:
+                    return
+                if self._start != start:
+                    self._arm_timer()
+                    return
+                self.freeze(FlushReason.INTERVAL)
+                epoch = self.epoch
+            self.storage.written.reach(epoch)
+
+    # --- views ---
+
+    def view(self) -> View[V, F, S]:
+        """Return what is applied, frozen and stored at this moment."""
+        with self.lock:
+            return self.view_locked()
+
+    def view_locked(self) -> View[V, F, S]:
+        """Do what `view` does for a caller that holds `lock`."""
+        current = self._delta.reader()
+        frozen = tuple(self.storage.frozen)
+        stored = self.storage.stored
+        return make_view(current, frozen, stored, self.epoch, self._start)
+
+    def _serve(self) -> None:
+        self.run(may_wait=True)
+
+
+def rejection(error: Exception, epoch: int) -> StrandlineError:
+    """Return what the caller of a refused write shall see."""
+    if isinstance(error, StrandlineError):
+        return error
+    return RejectedError(epoch, error)
+
+
+def make_view(
+    current: V,
+    frozen: tuple[tuple[F, range, int], ...],
+    stored: tuple[S, tuple[F, range, int] | None],
+    applied: int,
+    start: int,
+) -> View[V, F, S]:
+    """Put a view together from parts read in this order, so that no delta is missed."""
+    snapshot, entry = stored
+    written = 0 if entry is None else entry[1].stop
+    return View(
+        current=current,
+        frozen=tuple(Stamped(f, e) for f, e, _ in reversed(frozen) if e.start >= written),
+        snapshot=snapshot,
+        last_written=None if entry is None else Stamped(entry[0], entry[1]),
+        applied=applied,
+        version=start + written,
+    )

@@ -1,0 +1,205 @@
+"""What became of one write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from strandline.values import Durability, UnavailableError
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter
+
+if TYPE_CHECKING:
+    from strandline.writes.channel import Item
+    from strandline.writes.storage import Storage
+
+R = TypeVar("R")
+
+# Members of an enumeration are slow to look up.
+_APPLIED, _, _DURABLE = Durability
+
+
+class WriteId(NamedTuple):
+    """Names one write of a store for ever: epochs begin again at 1 in each incarnation."""
+
+    incarnation: UUID
+    epoch: int
+
+
+class Receipt(Generic[R]):
+    """A write's epoch, its result, and the wait for a level.
+
+    Waits may be repeated and shared by threads and event loops. A wait that is
+    cancelled or interrupted changes nothing. One that times out takes the
+    write back if it is still in its queue: the error's `.write` is then the
+    write, and it will not be applied. Otherwise `.write` is None, the write
+    has been taken, and one may wait again.
+    """
+
+    __slots__ = ("_epoch", "_item", "_result", "_storage", "error")
+
+    #: The round of syncing that must have ended before this counts as durable.
+    _turn = 0
+
+    def __init__(
+        self,
+        storage: Storage[Any, Any],
+        item: Item[Any, R] | None = None,
+        epoch: int = 0,
+        result: R | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        self._storage = storage
+        #: Where the write is queued; None as soon as the outcome is known.
+        self._item = item
+        self._epoch = epoch
+        self._result = result
+        #: What the write was refused with; None while it is well.
+        self.error = error
+
+    # --- the outcome, set once by the thread that drains ---
+
+    def accept(self, epoch: int, result: R) -> None:
+        """The write was applied as `epoch`."""
+        self._epoch = epoch
+        self._result = result
+        self._settle()
+
+    def refuse(self, error: Exception, epoch: int = 0) -> None:
+        """The write came to nothing; 0 means that it was never given an epoch."""
+        self._epoch = epoch
+        self.error = error
+        self._settle()
+
+    def settle_as(self, other: Receipt[R]) -> None:
+        """The write came to what `other` says."""
+        self._epoch = other._epoch
+        self._result = other._result
+        self.error = other.error
+        self._settle()
+
+    def _settle(self) -> None:
+        item, self._item = self._item, None
+        if item is not None:
+            for waiter in tuple(item.waiters):
+                waiter.wake()
+
+    # --- what the caller asks ---
+
+    def epoch(self, timeout_s: float | None = None) -> int:
+        """Return the write's place in the order of all writes, once it has one."""
+        self.wait(Durability.APPLIED, timeout_s)
+        return self._epoch
+
+    def id(self, timeout_s: float | None = None) -> WriteId:
+        """Return a name for the write that no other incarnation of the store gives."""
+        return WriteId(self._storage.incarnation, self.epoch(timeout_s))
+
+    def wait(self, level: Durability = _APPLIED, timeout_s: float | None = None) -> R:
+        """Return the result of the write once it has reached `level`.
+
+        Raises what `apply` raised, for any level; UnavailableError when the
+        time is up; ClosedError or FailedError when `level` can no longer be
+        reached.
+        """
+        deadline = None if timeout_s is None else self._storage.clock.monotonic() + timeout_s
+        item = self._item
+        if item is not None:
+            self._wait_outcome(item, deadline)
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        if level is not _APPLIED:
+            epoch = self._epoch
+            storage = self._storage
+            if storage.written.mark.value < epoch:
+                storage.written.reach(epoch, deadline)
+            if level is _DURABLE:
+                storage.durable.reach(epoch, deadline, self._turn)
+        return self._result  # type: ignore[return-value]
+
+    async def reached(self, level: Durability = _APPLIED, timeout_s: float | None = None) -> R:
+        """Do what `wait` does, asleep on the running event loop."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                if (item := self._item) is not None:
+                    await self._outcome_on_loop(item)
+                if self.error is not None:
+                    raise self.error.with_traceback(None)
+                if level is not Durability.APPLIED:
+                    await self._storage.reach_on_loop(level, self._epoch, self._turn)
+        except TimeoutError:
+            self._time_out()
+            raise UnavailableError(
+                f"the write was taken but is not {level.name.lower()} yet, wait again",
+                epoch=self._epoch,
+            ) from None
+        return self._result  # type: ignore[return-value]
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return self.reached().__await__()
+
+    @property
+    def level(self) -> Durability | None:
+        """The highest level reached so far; None before the write is applied."""
+        if self._item is not None or self.error is not None:
+            return None
+        return self._storage.level_of(self._epoch, self._turn)
+
+    # --- waiting for the outcome ---
+
+    def _is_settled(self) -> bool:
+        return self._item is None
+
+    def _wait_outcome(self, item: Item[Any, R], deadline: float | None) -> None:
+        # Invariant: a waiter enters its name before it looks at the outcome, and
+        # the outcome is set before the names are read.
+        waiter = ThreadWaiter(self._storage.clock)
+        item.waiters.append(waiter)
+        try:
+            while not self._is_settled():
+                item.channel.drain()
+                if not self._is_settled() and not waiter.wait(deadline):
+                    self._time_out()
+        except BaseException:
+            # This waiter may have been the one woken to drain next.
+            item.channel.pass_on()
+            raise
+        finally:
+            item.waiters.remove(waiter)
+
+    async def _outcome_on_loop(self, item: Item[Any, R]) -> None:
+        waiter = LoopWaiter()
+        item.waiters.append(waiter)
+        try:
+            while self._item is not None:
+                await waiter.wait()
+        finally:
+            item.waiters.remove(waiter)
+
+    def _time_out(self) -> None:
+        """Take the write back; where it is being applied right now, say so."""
+        if (item := self._item) is None:
+            return
+        if item.channel.withdraw(item):
+            error = UnavailableError(
+                "the write was not taken in time, try it again",
+                write=item.write,
+                channel=item.channel.name,
+            )
+            self.refuse(error)
+            raise error
+        if self._item is not None:
+            raise UnavailableError(
+                "the write is being taken, wait again", channel=item.channel.name
+            )
+
+
+class FlushReceipt(Receipt[None]):
+    """What became of a flush."""
+
+    __slots__ = ("_turn",)
+
+    def require_sync(self, turn: int) -> None:
+        """Durable shall mean that round `turn` of syncing has ended."""
+        self._turn = turn

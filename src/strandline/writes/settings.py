@@ -1,0 +1,31 @@
+"""The numbers a store may tune."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strandline.values import InvalidError
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How much a coordinator holds, and when it flushes by itself."""
+
+    #: Writes that one channel holds before it pushes back.
+    queue_capacity: int = 10_000
+    #: Seconds after a freeze at which applied writes are flushed unasked.
+    flush_interval_s: float = 10.0
+    #: Size of the delta at which it is flushed unasked.
+    flush_bytes: int = 64 * MIB
+    #: Size of several frozen, unflushed deltas at which no more writes are taken.
+    frozen_bytes_max: int = 256 * MIB
+    #: Seconds that a write without a deadline of its own waits for the bracket.
+    bracket_timeout_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not value > 0:
+                raise InvalidError("settings must be positive numbers", **{name: value})

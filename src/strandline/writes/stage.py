@@ -1,0 +1,91 @@
+"""Work that one caller at a time does for all who wait for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from strandline.clock import Clock
+from strandline.values import UnavailableError
+from strandline.writes.ending import Ending
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter
+from strandline.writes.watermark import Watermark
+
+
+class Stage:
+    """Carries epochs up to one level: written, or durable.
+
+    Who waits and finds nobody working does the work, for everybody; the others
+    sleep until their epoch is reached or one of them is woken to work next.
+    """
+
+    def __init__(
+        self, name: str, work: Callable[[int], None], ending: Ending, clock: Clock
+    ) -> None:
+        self.mark = Watermark()
+        #: Rounds of work begun and ended, where the work counts them.
+        self.begun = 0
+        self.ended = 0
+        self._name = name
+        self._work = work
+        self._ending = ending
+        self._clock = clock
+        #: Held by whoever works, until it steps down.
+        self.busy = threading.Lock()
+
+    def is_reached(self, epoch: int, turn: int = 0) -> bool:
+        """Whether `epoch` is at this level and `turn` rounds have ended."""
+        return self.mark.value >= epoch and self.ended >= turn
+
+    def attempt(self, epoch: int, turn: int = 0) -> bool:
+        """Work towards `epoch` unless somebody else is at it; True once it is reached."""
+        mark = self.mark
+        while mark.value < epoch or self.ended < turn:
+            if self._ending.reason is not None:
+                raise self._ending.reason()
+            if not self.busy.acquire(False):
+                return False
+            try:
+                self._work(epoch)
+            finally:
+                self.step_down()
+        return True
+
+    def step_down(self) -> None:
+        """Let go of `busy`, and have one who still waits work next."""
+        self.busy.release()
+        if self.mark.waiters:
+            self.mark.wake_leader()
+
+    def reach(self, epoch: int, deadline: float | None = None, turn: int = 0) -> None:
+        """Return once `epoch` is at this level, working or asleep meanwhile."""
+        if self.attempt(epoch, turn):
+            return
+        waiter = ThreadWaiter(self._clock)
+        try:
+            with self.mark.awaited_by(waiter, epoch):
+                while not self.attempt(epoch, turn):
+                    if not waiter.wait(deadline):
+                        raise UnavailableError(
+                            f"the write was taken but is not {self._name} yet, wait again",
+                            epoch=epoch,
+                        )
+        except BaseException:
+            # This waiter may have been the one woken to work next.
+            self.mark.wake_leader()
+            raise
+
+    async def reach_on_loop(self, epoch: int, ask: Callable[[], None], turn: int = 0) -> None:
+        """Return once `epoch` is at this level; `ask` makes another thread work."""
+        if self.is_reached(epoch, turn):
+            return
+        waiter = LoopWaiter()
+        with self.mark.awaited_by(waiter, epoch):
+            while not self.is_reached(epoch, turn):
+                self._ending.check()
+                ask()
+                await waiter.wait()
+
+    def renew_lock(self) -> None:
+        """Forget who was at work: in a forked child, nobody is."""
+        self.busy = threading.Lock()

@@ -1,0 +1,151 @@
+"""From frozen to written to durable."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from strandline.clock import Clock
+from strandline.values import Durability, StrandlineError
+from strandline.writes.contracts import Flusher
+from strandline.writes.ending import Ending
+from strandline.writes.stage import Stage
+from strandline.writes.standby import Standby
+from strandline.writes.subscriber import Audience
+
+F = TypeVar("F")
+S = TypeVar("S")
+
+
+class Storage(Generic[F, S]):
+    """Flushes frozen deltas in their order, syncs, and keeps the two watermarks.
+
+    Invariant: durable.mark <= written.mark <= the last applied epoch.
+    Order of publication: the store, then the view, then the mark, then the wake-up.
+    """
+
+    def __init__(
+        self,
+        flusher: Flusher[F, S],
+        snapshot: S,
+        *,
+        audience: Audience[Any, F, S],
+        fail: Callable[[BaseException], BaseException],
+        ending: Ending,
+        clock: Clock,
+    ) -> None:
+        self.clock = clock
+        self._monotonic = clock.monotonic
+        self.incarnation: UUID = clock.new_id()
+        self.written = Stage("written", self._flush, ending, clock)
+        self.durable = Stage("durable", self._sync, ending, clock)
+        #: Frozen and not yet written, oldest first, with their sizes.
+        self.frozen: deque[tuple[F, range, int]] = deque()
+        #: What the last flush made, and what went into it.
+        self.stored: tuple[S, tuple[F, range, int] | None] = (snapshot, None)
+        #: Makes sure that an epoch is frozen and returns the last epoch given.
+        self.freeze_for: Callable[[int], int]
+        #: Called after each flush, before its epochs count as written, where
+        #: views are followed or writes are held back.
+        self.on_flushed: Callable[[], None]
+        #: Too much is frozen and unwritten: no more writes are taken.
+        self.is_backlogged = False
+        self.flushed_at = 0.0
+        self.flush_s = 0.0
+        self.sync_s = 0.0
+        self._flusher = flusher
+        self._audience = audience
+        self._ending = ending
+        self._fail = fail
+        self._asking = threading.Lock()
+        self._wanted = (0, 0, 0)
+        self._standby = Standby("strandline-flush", self._serve)
+
+    def flush_frozen(self) -> None:
+        """Write all that is frozen, for a caller that holds `written.busy`."""
+        frozen, mark = self.frozen, self.written.mark
+        while frozen:
+            if self._ending.reason is not None:
+                raise self._ending.reason()
+            entry = frozen[0]
+            self.flushed_at = started = self._monotonic()
+            try:
+                snapshot = self._flusher.flush(entry[0], entry[1])
+            except BaseException as exc:
+                raise self._fail(exc) from exc
+            self.flush_s += self._monotonic() - started
+            # Invariant: stored is set before frozen shrinks, and a view reads
+            # frozen first, so a delta is always in one of the two.
+            self.stored = (snapshot, entry)
+            frozen.popleft()
+            if self.is_backlogged or self._audience.subscribers:
+                self.on_flushed()
+            mark.value = entry[1].stop - 1
+            if mark.waiters:
+                mark.wake_reached()
+
+    def ask(self, level: Durability, epoch: int, turn: int = 0) -> None:
+        """Have `epoch` brought to `level` by a thread that nobody waits for."""
+        with self._asking:
+            written, durable, turned = self._wanted
+            if level is Durability.DURABLE:
+                durable, turned = max(durable, epoch), max(turned, turn)
+            self._wanted = (max(written, epoch), durable, turned)
+        self._standby.wake()
+
+    async def reach_on_loop(self, level: Durability, epoch: int, turn: int = 0) -> None:
+        """Return once `epoch` is at `level`, asleep on the running event loop."""
+        await self.written.reach_on_loop(epoch, lambda: self.ask(Durability.WRITTEN, epoch))
+        if level is Durability.DURABLE:
+            await self.durable.reach_on_loop(
+                epoch, lambda: self.ask(Durability.DURABLE, epoch, turn), turn
+            )
+
+    def level_of(self, epoch: int, turn: int = 0) -> Durability:
+        """Return the highest level that an applied epoch has reached."""
+        if self.durable.is_reached(epoch, turn):
+            return Durability.DURABLE
+        return Durability.WRITTEN if self.written.is_reached(epoch) else Durability.APPLIED
+
+    def finish(self, epoch: int, *, durable: bool) -> None:
+        """Bring everything up to `epoch` to its last level, and what was asked for besides."""
+        _, asked, turn = self._wanted
+        self.written.reach(epoch)
+        self.durable.reach(epoch if durable else asked, turn=turn)
+
+    def forget_threads(self) -> None:
+        """Start anew in a forked child, where no other thread lives."""
+        self.written.renew_lock()
+        self.durable.renew_lock()
+        self._asking = threading.Lock()
+        self._standby.dismiss()
+
+    def _flush(self, epoch: int) -> None:
+        covered = self.freeze_for(epoch)
+        self.flush_frozen()
+        if self.written.mark.value < covered:
+            # The last epochs were refused by `apply`: there is nothing to write.
+            self.written.mark.advance(covered)
+
+    def _sync(self, epoch: int) -> None:  # noqa: ARG002 - All that is written is synced.
+        self.durable.begun += 1
+        target = self.written.mark.value
+        started = self.clock.monotonic()
+        try:
+            self._flusher.sync()
+        except BaseException as exc:
+            raise self._fail(exc) from exc
+        self.durable.ended += 1
+        self.sync_s += self.clock.monotonic() - started
+        self.durable.mark.advance(target)
+
+    def _serve(self) -> None:
+        written, durable, turn = self._wanted
+        try:
+            self.written.reach(written)
+            self.durable.reach(durable, turn=turn)
+        except StrandlineError:
+            pass  # Whoever waits for these epochs is told the same.

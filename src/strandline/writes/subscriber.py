@@ -1,0 +1,246 @@
+"""Following the views of a coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from strandline.clock import Clock
+from strandline.values import ClosedError, Durability, InvalidError, UnavailableError
+from strandline.writes.ending import Ending
+from strandline.writes.view import View
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
+from strandline.writes.watermark import Watermark
+
+F = TypeVar("F")
+V = TypeVar("V")
+S = TypeVar("S")
+
+
+class Update(NamedTuple, Generic[V, F, S]):
+    """The newest view, and how many came and went since the one before."""
+
+    view: View[V, F, S]
+    missed: int
+
+
+class Monitor:
+    """Where one subscriber says how far it has come, and others wait for that.
+
+    The three levels are independent of each other; none ever goes back.
+    """
+
+    def __init__(self, ending: Ending, clock: Clock) -> None:
+        self._ending = ending
+        self._clock = clock
+        self._marks = {level: Watermark() for level in Durability}
+        self._lock = threading.Lock()
+
+    def epoch(self, level: Durability) -> int:
+        """Return the last epoch that the subscriber has reported for `level`."""
+        return self._marks[level].value
+
+    def report(self, level: Durability, epoch: int) -> None:
+        """Say that everything up to `epoch` is dealt with; an older epoch says nothing new."""
+        with self._lock:
+            self._marks[level].advance(epoch)
+
+    def wait(self, level: Durability, epoch: int, timeout_s: float | None = None) -> None:
+        """Return once the subscriber has reported `epoch` for `level`.
+
+        Raises ClosedError when the subscriber or the coordinator is gone, and
+        UnavailableError when the time is up.
+        """
+        mark = self._marks[level]
+        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        waiter = ThreadWaiter(self._clock)
+        with mark.awaited_by(waiter, epoch):
+            while mark.value < epoch:
+                self._ending.check()
+                if not waiter.wait(deadline):
+                    raise _late("the subscriber has not come that far yet, wait again", epoch)
+
+    async def reached(self, level: Durability, epoch: int, timeout_s: float | None = None) -> None:
+        """Do what `wait` does, asleep on the running event loop."""
+        mark = self._marks[level]
+        waiter = LoopWaiter()
+        try:
+            async with asyncio.timeout(timeout_s):
+                with mark.awaited_by(waiter, epoch):
+                    while mark.value < epoch:
+                        self._ending.check()
+                        await waiter.wait()
+        except TimeoutError:
+            raise _late("the subscriber has not come that far yet, wait again", epoch) from None
+
+    def wake_all(self) -> None:
+        """Let everyone who waits look at the ending."""
+        for mark in self._marks.values():
+            mark.wake_all()
+
+
+class Subscriber(Generic[V, F, S]):
+    """Receives the newest view whenever there is one it has not seen.
+
+    Views are states: who is slow gets the newest and the number of those it
+    missed, and nobody waits for it. `initialize` comes first, once. Iterating
+    ends when the subscriber is closed or the coordinator is stopped.
+    """
+
+    def __init__(self, audience: Audience[V, F, S], ending: Ending, clock: Clock) -> None:
+        self.monitor = Monitor(ending, clock)
+        self._audience = audience
+        self._ending = ending
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiters: list[Waiter] = []
+        self._first: View[V, F, S] | None = None
+        self._seen = -1
+        self._is_initialized = False
+        self._news: View[V, F, S] | None = None
+        self._missed = 0
+
+    def initialize(self) -> View[V, F, S]:
+        """Return the view as it was at the subscription; what follows is news."""
+        if self._is_initialized:
+            raise InvalidError("a subscriber is initialized once, go on with recv")
+        self._is_initialized = True
+        assert self._first is not None
+        view, self._first = self._first, None
+        return view
+
+    def recv(self, timeout_s: float | None = None) -> Update[V, F, S]:
+        """Return the newest view, once there is one that was not returned before.
+
+        Raises ClosedError or FailedError at the end, after the last view, and
+        UnavailableError when the time is up.
+        """
+        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        waiter = ThreadWaiter(self._clock)
+        self._waiters.append(waiter)
+        try:
+            while (update := self._take()) is None:
+                if not waiter.wait(deadline):
+                    raise _late("there is no newer view yet, wait again", self._seen)
+            return update
+        finally:
+            self._waiters.remove(waiter)
+
+    async def recv_on_loop(self, timeout_s: float | None = None) -> Update[V, F, S]:
+        """Do what `recv` does, asleep on the running event loop."""
+        waiter = LoopWaiter()
+        self._waiters.append(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (update := self._take()) is None:
+                    await waiter.wait()
+        except TimeoutError:
+            raise _late("there is no newer view yet, wait again", self._seen) from None
+        finally:
+            self._waiters.remove(waiter)
+        return update
+
+    def __iter__(self) -> Iterator[Update[V, F, S]]:
+        while True:
+            try:
+                yield self.recv()
+            except ClosedError:
+                return
+
+    async def __aiter__(self) -> AsyncIterator[Update[V, F, S]]:
+        while True:
+            try:
+                yield await self.recv_on_loop()
+            except ClosedError:
+                return
+
+    def close(self) -> None:
+        """Receive no more; whoever waits here or on the monitor is told at once."""
+        self._audience.remove(self)
+        self._ending.settle(lambda: ClosedError("this subscriber is closed, subscribe again"))
+        self.wake_all()
+
+    # --- for the audience ---
+
+    def begin(self, view: View[V, F, S]) -> None:
+        """Take `view` as the first one; offers that are not newer do not count."""
+        with self._lock:
+            self._first = view
+            if self._news is not None and self._news.version <= view.version:
+                self._news = None
+                self._missed = 0
+            self._seen = max(self._seen, view.version)
+
+    def offer(self, view: View[V, F, S]) -> None:
+        """Put `view` in place of whatever was not received yet."""
+        with self._lock:
+            if view.version <= self._seen:
+                return
+            self._seen = view.version
+            self._missed += self._news is not None
+            self._news = view
+        for waiter in tuple(self._waiters):
+            waiter.wake()
+
+    def end(self, reason: Ending) -> None:
+        """Tell everyone that the coordinator has ended."""
+        if reason.reason is not None:
+            self._ending.settle(reason.reason)
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        """Let everyone who waits look again."""
+        for waiter in tuple(self._waiters):
+            waiter.wake()
+        self.monitor.wake_all()
+
+    def _take(self) -> Update[V, F, S] | None:
+        if not self._is_initialized:
+            raise InvalidError("the subscriber has no starting point, call initialize first")
+        with self._lock:
+            if self._news is None:
+                self._ending.check()
+                return None
+            update = Update(self._news, self._missed)
+            self._news = None
+            self._missed = 0
+            return update
+
+
+class Audience(Generic[V, F, S]):
+    """All subscribers of one coordinator."""
+
+    def __init__(self) -> None:
+        self.subscribers: tuple[Subscriber[V, F, S], ...] = ()
+        self._lock = threading.Lock()
+
+    def add(self, clock: Clock, view: Callable[[], View[V, F, S]]) -> Subscriber[V, F, S]:
+        """Add a subscriber that misses nothing after its first view, and repeats nothing of it."""
+        subscriber: Subscriber[V, F, S] = Subscriber(self, Ending(), clock)
+        # Invariant: added before the view is taken. What changes in between is
+        # offered as well, and `begin` drops it by its version.
+        with self._lock:
+            self.subscribers = (*self.subscribers, subscriber)
+        subscriber.begin(view())
+        return subscriber
+
+    def remove(self, subscriber: Subscriber[Any, Any, Any]) -> None:
+        """Forget a subscriber."""
+        with self._lock:
+            self.subscribers = tuple(s for s in self.subscribers if s is not subscriber)
+
+    def offer(self, view: View[V, F, S]) -> None:
+        """Give everyone the newest view."""
+        for subscriber in self.subscribers:
+            subscriber.offer(view)
+
+    def end(self, ending: Ending) -> None:
+        """Tell everyone that there will be no more views."""
+        for subscriber in self.subscribers:
+            subscriber.end(ending)
+
+
+def _late(message: str, epoch: int) -> UnavailableError:
+    return UnavailableError(message, epoch=epoch)

@@ -1,0 +1,33 @@
+"""What a reader of a store sees: the applied, the frozen and the stored, together."""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar
+
+F = TypeVar("F")
+V = TypeVar("V")
+S = TypeVar("S")
+
+
+class Stamped(NamedTuple, Generic[F]):
+    """A frozen delta and the epochs in it."""
+
+    value: F
+    epochs: range
+
+
+class View(NamedTuple, Generic[V, F, S]):
+    """One point in time: every write up to `applied`, none after it."""
+
+    #: What is applied and not frozen.
+    current: V
+    #: What is frozen and not yet written, newest first.
+    frozen: tuple[Stamped[F], ...]
+    #: What the storage holds.
+    snapshot: S
+    #: The delta that made the snapshot; None before the first flush.
+    last_written: Stamped[F] | None
+    #: The last epoch in this view, failed ones included.
+    applied: int
+    #: Rises with each freeze and each flush.
+    version: int

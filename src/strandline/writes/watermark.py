@@ -1,0 +1,56 @@
+"""A number that only rises, and those who wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from strandline.writes.waiter import Waiter
+
+
+class Watermark:
+    """The last epoch that reached a level.
+
+    One thread at a time advances it. Invariant: a waiter enters its name
+    before it looks at the value, and the value is set before the names are
+    read, so no wake-up is lost and no lock is needed.
+    """
+
+    __slots__ = ("value", "waiters")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.waiters: list[tuple[int, Waiter]] = []
+
+    def advance(self, epoch: int) -> None:
+        """Raise the mark to `epoch`, unless it is there already."""
+        self.value = max(self.value, epoch)
+        self.wake_reached()
+
+    def wake_reached(self) -> None:
+        """Wake those whose epoch the mark has reached."""
+        for wanted, waiter in tuple(self.waiters):
+            if wanted <= self.value:
+                waiter.wake()
+
+    def wake_all(self) -> None:
+        """Let everyone look again."""
+        for _, waiter in tuple(self.waiters):
+            waiter.wake()
+
+    def wake_leader(self) -> None:
+        """Wake one who still waits and can do the work."""
+        for wanted, waiter in tuple(self.waiters):
+            if wanted > self.value and waiter.leads:
+                waiter.wake()
+                return
+
+    @contextmanager
+    def awaited_by(self, waiter: Waiter, epoch: int) -> Iterator[None]:
+        """Enter `waiter` in the list for as long as the block runs."""
+        entry = (epoch, waiter)
+        self.waiters.append(entry)
+        try:
+            yield
+        finally:
+            self.waiters.remove(entry)
