@@ -81,7 +81,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         """Let flushes through that have no write ahead of them: they need no bracket."""
         for channel in self.channels:
             if isinstance(barrier := channel.head(), Barrier) and channel.withdraw(barrier):
-                self._accept_barrier(barrier)
+                self._accept_barrier(barrier, self.epoch)
 
     def _enter(self, *, may_wait: bool) -> bool:
         deadlines = [d for c in self.channels if (d := c.earliest_deadline()) is not None]
@@ -119,14 +119,18 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
             self._delta = self._new_delta(self._context)
             self._serve_queues(lambda item: self._apply_item(item, outcomes))
             self.freeze(FlushReason.BRACKET)
-            self.storage.flush_frozen()
+            if not self.storage.flush_frozen():
+                raise self._ending.cut_short()
             self.storage.written.mark.advance(self.epoch)
             self._idle = self._delta
         except BaseException as exc:  # noqa: BLE001 - Everyone is told first, below.
             failure = self._fail(exc)
         interrupt = self._leave(failure)
         for outcome in outcomes:
-            outcome.tell(failure)
+            if isinstance(outcome.item, Barrier) and failure is None:
+                self._accept_barrier(outcome.item, outcome.epoch)
+            else:
+                outcome.tell(failure)
         if interrupt is not None and not isinstance(interrupt, Exception):
             raise interrupt
 

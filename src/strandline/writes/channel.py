@@ -6,9 +6,9 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from strandline.values import Durability, UnavailableError
+from strandline.values import ClosedError, Durability, UnavailableError, UnknownError
 from strandline.writes.metrics import FlushReason
-from strandline.writes.receipt import FlushReceipt, Receipt
+from strandline.writes.receipt import Receipt
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Item(Generic[W, R]):
         self.deadline = deadline
         #: Those asleep until the outcome is known.
         self.waiters: list[Waiter] = []
-        self.receipt: Receipt[R] = Receipt(channel.storage, self)
+        self.receipt: Receipt[R] = Receipt(channel.storage, _item=self)
 
 
 class Barrier(Item[Any, Any]):
@@ -45,7 +45,6 @@ class Barrier(Item[Any, Any]):
     def __init__(self, channel: Channel[Any, Any], *, durable: bool) -> None:
         super().__init__(channel, None, None)
         self.durable = durable
-        self.receipt: FlushReceipt = FlushReceipt(channel.storage, self)
 
 
 class Channel(Generic[W, R]):
@@ -78,7 +77,8 @@ class Channel(Generic[W, R]):
         Raises UnavailableError with the write in `.write` when it could not be
         taken within `timeout_s`; ClosedError or FailedError when the
         coordinator has ended; what the receipt raises when `level` is waited
-        for. Must not be called from an event loop.
+        for, with UnknownError for a write that was taken and whose end nobody
+        knows. Must not be called from an event loop.
         """
         # The short path: where nothing is in the way, the write is applied and
         # flushed right here, with no queue, no hand-off and no sleep.
@@ -96,18 +96,15 @@ class Channel(Generic[W, R]):
                     if flushes:
                         drain.freeze(_WAIT)
             finally:
-                drain.lock.release()
-                if drain.called:
-                    drain.pass_on()
-            if flushes:
-                self.storage.flush_frozen()
+                drain.let_go()
+            is_written = flushes and self.storage.flush_frozen()
         finally:
             if flushes:
                 written.step_down()
         if receipt is None:
             return self._write_queued(write, level, timeout_s)
-        if level is not _APPLIED and (level is _DURABLE or not flushes or receipt.error):
-            receipt.wait(level, timeout_s)
+        if level is not _APPLIED and (level is _DURABLE or not is_written or receipt.error):
+            self._wait(receipt, level, timeout_s)
         return receipt
 
     def try_write(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
@@ -233,8 +230,17 @@ class Channel(Generic[W, R]):
             self.withdraw(item)
             raise
         if level is not _APPLIED:
-            item.receipt.wait(level, timeout_s)
+            self._wait(item.receipt, level, timeout_s)
         return item.receipt
+
+    def _wait(self, receipt: Receipt[R], level: Durability, timeout_s: float | None) -> None:
+        try:
+            receipt.wait(level, timeout_s)
+        except ClosedError as exc:
+            if receipt.error is None:
+                # The caller has no receipt that would tell this from a write not taken.
+                raise UnknownError(exc) from exc
+            raise
 
     def _item(self, write: W, timeout_s: float | None) -> Item[W, R]:
         return Item(self, write, self._drain.deadline(timeout_s))

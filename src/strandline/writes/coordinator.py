@@ -17,6 +17,7 @@ from strandline.values import (
     FailedError,
     InvalidError,
     UnavailableError,
+    UnknownError,
 )
 from strandline.writes.bracketed import BracketedDrain
 from strandline.writes.channel import Channel
@@ -92,7 +93,6 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         self._channels = {channel.name: channel for channel in self._drain.channels}
         self._stop_lock = threading.Lock()
         self._stopping = False
-        self._failure: BaseException | None = None
         self._stopped = Watermark()
         _alive.add(self)
 
@@ -127,8 +127,8 @@ class Coordinator(Generic[W, R, F, V, S, C]):
                 daemon=True,
             ).start()
         self._wait_stopped(timeout_s)
-        if self._failure is not None:
-            raise FailedError(self._failure)
+        if self._ending.cause is not None:
+            raise FailedError(self._ending.cause)
 
     def __enter__(self) -> Self:
         self.start()
@@ -204,6 +204,8 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         finally:
             self._ending.settle(_stopped)
             self._drain.hand_back_all(_stopped)
+            self._drain.come_to_rest()
+            self._storage.come_to_rest()
             self._wake_all()
             self._stopped.advance(1)
 
@@ -225,13 +227,11 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         """End the coordinator for `cause`; return what the thread that met it shall raise."""
         if isinstance(cause, FailedError):
             return cause
-        if self._ending.reason is None:
-            self._failure = cause
-        self._ending.settle(lambda: FailedError(cause))
+        self._ending.fail(cause)
         self._drain.is_direct = False
         self._drain.hand_back_all(lambda: FailedError(cause))
         self._wake_all()
-        return FailedError(cause) if isinstance(cause, Exception) else cause
+        return UnknownError(cause) if isinstance(cause, Exception) else cause
 
     def _wake_all(self) -> None:
         self._storage.written.mark.wake_all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from strandline.clock import Clock, Timer
@@ -42,8 +42,8 @@ class Drain(Generic[W, R, F, V, S, C]):
     """Takes writes from the channels in turn, gives epochs, applies, freezes.
 
     One thread at a time holds `lock` and does it, for everybody. Who finds
-    the lock taken leaves its write in the queue: the holder looks at `called`
-    after letting go, and passes the work on.
+    the lock taken leaves its write in the queue: whoever holds it, for
+    whatever reason, looks at `called` after letting go, and passes the work on.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Drain(Generic[W, R, F, V, S, C]):
 
     def start(self) -> None:
         """Begin to take what is queued."""
-        with self.lock:
+        with self.held():
             if self._started:
                 return
             self._started = True
@@ -106,7 +106,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         """Accept nothing more."""
         with self.mutex:
             self._closed = True
-        with self.lock:
+        with self.held():
             self._set_direct()
 
     def check_open(self) -> None:
@@ -121,19 +121,24 @@ class Drain(Generic[W, R, F, V, S, C]):
         for channel in self.channels:
             channel.resume()
         while any(channel.head() for channel in self.channels):
-            with self.lock:
+            with self.held():
                 self._round(may_wait=True)
             self.storage.written.reach(self._start - 1)
-        with self.lock:
+        with self.held():
             self.freeze(FlushReason.STOP)
-        if self._timer is not None:
-            self._timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
 
     def hand_back_all(self, error: Callable[[], StrandlineError]) -> None:
         """Refuse whatever is still queued."""
         for channel in self.channels:
             for item in channel.take_all():
                 item.receipt.refuse(error())
+
+    def come_to_rest(self) -> None:
+        """Return once nobody drains any more."""
+        with self.held():
+            self._set_direct()
 
     def forget_threads(self) -> None:
         """Start anew in a forked child, where no other thread lives."""
@@ -155,9 +160,22 @@ class Drain(Generic[W, R, F, V, S, C]):
         except FailedError:
             pass  # Every receipt says so.
         finally:
-            self.lock.release()
-            if self.called:
-                self.pass_on()
+            self.let_go()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold `lock` for a block."""
+        self.lock.acquire()
+        try:
+            yield
+        finally:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Release `lock`, and have done what was left here for its holder."""
+        self.lock.release()
+        if self.called:
+            self.pass_on()
 
     def pass_on(self) -> None:
         """Have somebody else take what is queued: one who waits for it, or a thread of ours."""
@@ -201,12 +219,12 @@ class Drain(Generic[W, R, F, V, S, C]):
                 return item
         return None
 
-    def _accept_barrier(self, barrier: Barrier) -> None:
+    def _accept_barrier(self, barrier: Barrier, epoch: int) -> None:
         turn = self.storage.durable.begun + 1 if barrier.durable else 0
         barrier.receipt.require_sync(turn)
-        barrier.receipt.accept(self.epoch, None)
+        barrier.receipt.accept(epoch, None)
         level = Durability.DURABLE if barrier.durable else Durability.WRITTEN
-        self.storage.ask(level, self.epoch, turn)
+        self.storage.ask(level, epoch, turn)
 
     def apply_now(self, write: W) -> Receipt[R]:
         """Give `write` the next epoch and apply it. The caller holds `lock`."""
@@ -215,7 +233,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             result = self._delta.apply(write)
         except Exception as exc:  # noqa: BLE001 - It is the caller's to handle.
             self.rejected += 1
-            return Receipt(self.storage, None, epoch, None, rejection(exc, epoch))
+            return Receipt(self.storage, epoch, error=rejection(exc, epoch))
         except BaseException as exc:
             # Interrupted half-way: what the delta holds now is anybody's guess.
             raise self._fail(exc) from exc
@@ -226,12 +244,12 @@ class Drain(Generic[W, R, F, V, S, C]):
         if size >= self._flush_bytes:
             self.freeze(FlushReason.SIZE)
             self.storage.ask(Durability.WRITTEN, epoch)
-        return Receipt(self.storage, None, epoch, result)
+        return Receipt(self.storage, epoch, result)
 
     def _settle_now(self, item: Item[W, R]) -> bool:
         if isinstance(item, Barrier):
             self.freeze(FlushReason.EXPLICIT)
-            self._accept_barrier(item)
+            self._accept_barrier(item, self.epoch)
             return True
         try:
             item.receipt.settle_as(self.apply_now(item.write))
@@ -246,9 +264,11 @@ class Drain(Generic[W, R, F, V, S, C]):
         """Hand the delta to the storage and begin another. The caller holds `lock`."""
         if not self._is_fresh:
             return
+        # Python 3.11 is slow to call what an instance holds by its full name.
+        new_delta = self._new_delta
         try:
             frozen, context = self._delta.freeze()
-            self._delta = self._new_delta(context)
+            self._delta = new_delta(context)
         except BaseException as exc:
             raise self._fail(exc) from exc
         storage = self.storage
@@ -263,14 +283,15 @@ class Drain(Generic[W, R, F, V, S, C]):
             self._audience.offer(self.view_locked())
 
     def freeze_for(self, epoch: int) -> int:
-        """Freeze if `epoch` is not frozen yet; return the last epoch given."""
+        """Freeze if `epoch` is not frozen yet; return the last epoch that needs no other freeze."""
         self.lock.acquire()
         try:
             if epoch >= self._start:
                 self.freeze(_WAIT)
-            return self.epoch
+            # What follows the last freeze was refused by `apply`, or is still to be frozen.
+            return self._start - 1 if self._is_fresh else self.epoch
         finally:
-            self.lock.release()
+            self.let_go()
 
     def _look_at_backlog(self) -> None:
         # Invariant: set before the look, so that a flush that ends meanwhile
@@ -285,7 +306,7 @@ class Drain(Generic[W, R, F, V, S, C]):
 
     def relieve(self) -> None:
         """Take writes again if enough of what was frozen is written now."""
-        with self.lock:
+        with self.held():
             self._look_at_backlog()
         if not self.storage.is_backlogged:
             self.pass_on()
@@ -308,7 +329,7 @@ class Drain(Generic[W, R, F, V, S, C]):
 
     def _on_interval(self, start: int) -> None:
         with contextlib.suppress(StrandlineError):  # Whoever waits is told the same.
-            with self.lock:
+            with self.held():
                 self._timer = None
                 if not self._is_fresh:
                     return
@@ -323,7 +344,7 @@ class Drain(Generic[W, R, F, V, S, C]):
 
     def view(self) -> View[V, F, S]:
         """Return what is applied, frozen and stored at this moment."""
-        with self.lock:
+        with self.held():
             return self.view_locked()
 
     def view_locked(self) -> View[V, F, S]:

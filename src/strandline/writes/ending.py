@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from strandline.values import StrandlineError
+from strandline.values import FailedError, StrandlineError, UnknownError
 
 
 class Ending:
-    """Nothing yet, or the reason that every later call is told. The first reason stays."""
+    """Nothing yet, or the reason that every later call is told.
 
-    __slots__ = ("reason",)
+    The first reason stays, except that a failure takes the place of an orderly end.
+    """
+
+    __slots__ = ("cause", "reason")
 
     def __init__(self) -> None:
         self.reason: Callable[[], StrandlineError] | None = None
+        self.cause: BaseException | None = None
 
     def settle(self, reason: Callable[[], StrandlineError]) -> None:
         """Give `reason` to all who ask from now on."""
         if self.reason is None:
             self.reason = reason
+
+    def fail(self, cause: BaseException) -> None:
+        """Give FailedError with the first cause to all who ask from now on."""
+        if self.cause is None:
+            self.cause = cause
+            self.reason = lambda: FailedError(cause)
+
+    def cut_short(self) -> StrandlineError:
+        """Return what those are told whose write was taken and cannot go on."""
+        assert self.reason is not None
+        error = self.reason()
+        return UnknownError(error.cause) if isinstance(error, FailedError) else error
 
     def check(self) -> None:
         """Raise the reason, if there is one."""

@@ -7,6 +7,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
+import msgspec
+
 from strandline.values import Durability, UnavailableError
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 
@@ -27,7 +29,8 @@ class WriteId(NamedTuple):
     epoch: int
 
 
-class Receipt(Generic[R]):
+# A struct, because one is made for each write and a struct is made in C.
+class Receipt(msgspec.Struct, Generic[R], eq=False):
     """A write's epoch, its result, and the wait for a level.
 
     Waits may be repeated and shared by threads and event loops. A wait that is
@@ -37,26 +40,19 @@ class Receipt(Generic[R]):
     has been taken, and one may wait again.
     """
 
-    __slots__ = ("_epoch", "_item", "_result", "_storage", "error")
-
+    _storage: Storage[Any, Any]
+    _epoch: int = 0
+    _result: R | None = None
+    #: What the write was refused with; None while it is well.
+    error: Exception | None = None
+    #: Where the write is queued; None as soon as the outcome is known.
+    _item: Item[Any, R] | None = None
     #: The round of syncing that must have ended before this counts as durable.
-    _turn = 0
+    _turn: int = 0
 
-    def __init__(
-        self,
-        storage: Storage[Any, Any],
-        item: Item[Any, R] | None = None,
-        epoch: int = 0,
-        result: R | None = None,
-        error: Exception | None = None,
-    ) -> None:
-        self._storage = storage
-        #: Where the write is queued; None as soon as the outcome is known.
-        self._item = item
-        self._epoch = epoch
-        self._result = result
-        #: What the write was refused with; None while it is well.
-        self.error = error
+    def __repr__(self) -> str:
+        state = "queued" if self._item is not None else self.error or f"{self.level!s}"
+        return f"Receipt(epoch={self._epoch}, {state})"
 
     # --- the outcome, set once by the thread that drains ---
 
@@ -78,6 +74,10 @@ class Receipt(Generic[R]):
         self._result = other._result
         self.error = other.error
         self._settle()
+
+    def require_sync(self, turn: int) -> None:
+        """Durable shall mean that round `turn` of syncing has ended, too."""
+        self._turn = turn
 
     def _settle(self) -> None:
         item, self._item = self._item, None
@@ -193,13 +193,3 @@ class Receipt(Generic[R]):
             raise UnavailableError(
                 "the write is being taken, wait again", channel=item.channel.name
             )
-
-
-class FlushReceipt(Receipt[None]):
-    """What became of a flush."""
-
-    __slots__ = ("_turn",)
-
-    def require_sync(self, turn: int) -> None:
-        """Durable shall mean that round `turn` of syncing has ended."""
-        self._turn = turn

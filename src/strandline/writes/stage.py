@@ -41,11 +41,11 @@ class Stage:
         """Work towards `epoch` unless somebody else is at it; True once it is reached."""
         mark = self.mark
         while mark.value < epoch or self.ended < turn:
-            if self._ending.reason is not None:
-                raise self._ending.reason()
             if not self.busy.acquire(False):
+                self._check()
                 return False
             try:
+                self._check()
                 self._work(epoch)
             finally:
                 self.step_down()
@@ -82,9 +82,18 @@ class Stage:
         waiter = LoopWaiter()
         with self.mark.awaited_by(waiter, epoch):
             while not self.is_reached(epoch, turn):
-                self._ending.check()
+                self._check()
                 ask()
                 await waiter.wait()
+
+    def come_to_rest(self) -> None:
+        """Return once nobody works any more; after the ending, nobody will."""
+        with self.busy:
+            pass
+
+    def _check(self) -> None:
+        if self._ending.reason is not None:
+            raise self._ending.cut_short()
 
     def renew_lock(self) -> None:
         """Forget who was at work: in a forked child, nobody is."""

@@ -46,7 +46,7 @@ class Storage(Generic[F, S]):
         self.frozen: deque[tuple[F, range, int]] = deque()
         #: What the last flush made, and what went into it.
         self.stored: tuple[S, tuple[F, range, int] | None] = (snapshot, None)
-        #: Makes sure that an epoch is frozen and returns the last epoch given.
+        #: Makes sure that an epoch is frozen; returns the last that all of `frozen` covers.
         self.freeze_for: Callable[[int], int]
         #: Called after each flush, before its epochs count as written, where
         #: views are followed or writes are held back.
@@ -64,19 +64,22 @@ class Storage(Generic[F, S]):
         self._wanted = (0, 0, 0)
         self._standby = Standby("strandline-flush", self._serve)
 
-    def flush_frozen(self) -> None:
-        """Write all that is frozen, for a caller that holds `written.busy`."""
-        frozen, mark = self.frozen, self.written.mark
+    def flush_frozen(self) -> bool:
+        """Write all that is frozen, for a caller that holds `written.busy`.
+
+        False when the coordinator ended before that.
+        """
+        frozen, mark, monotonic = self.frozen, self.written.mark, self._monotonic
         while frozen:
             if self._ending.reason is not None:
-                raise self._ending.reason()
+                return False
             entry = frozen[0]
-            self.flushed_at = started = self._monotonic()
+            self.flushed_at = started = monotonic()
             try:
                 snapshot = self._flusher.flush(entry[0], entry[1])
             except BaseException as exc:
                 raise self._fail(exc) from exc
-            self.flush_s += self._monotonic() - started
+            self.flush_s += monotonic() - started
             # Invariant: stored is set before frozen shrinks, and a view reads
             # frozen first, so a delta is always in one of the two.
             self.stored = (snapshot, entry)
@@ -86,6 +89,7 @@ class Storage(Generic[F, S]):
             mark.value = entry[1].stop - 1
             if mark.waiters:
                 mark.wake_reached()
+        return True
 
     def ask(self, level: Durability, epoch: int, turn: int = 0) -> None:
         """Have `epoch` brought to `level` by a thread that nobody waits for."""
@@ -116,6 +120,11 @@ class Storage(Generic[F, S]):
         self.written.reach(epoch)
         self.durable.reach(epoch if durable else asked, turn=turn)
 
+    def come_to_rest(self) -> None:
+        """Return once the flusher is no longer in use."""
+        self.written.come_to_rest()
+        self.durable.come_to_rest()
+
     def forget_threads(self) -> None:
         """Start anew in a forked child, where no other thread lives."""
         self.written.renew_lock()
@@ -125,8 +134,7 @@ class Storage(Generic[F, S]):
 
     def _flush(self, epoch: int) -> None:
         covered = self.freeze_for(epoch)
-        self.flush_frozen()
-        if self.written.mark.value < covered:
+        if self.flush_frozen() and self.written.mark.value < covered:
             # The last epochs were refused by `apply`: there is nothing to write.
             self.written.mark.advance(covered)
 

@@ -1,0 +1,46 @@
+"""The coordinator under thousands of seeded interleavings, and under planted bugs."""
+
+import os
+
+import pytest
+
+from tests.model import coordinator_schedules
+from tests.model.planted_bugs import COORDINATOR_BUGS, Bug
+from tests.model.simulation import DeadlockError
+
+SCHEDULES = 2_000
+#: More than any of the planted bugs needs.
+SCHEDULES_TO_CATCH = 2_000
+
+
+def test_no_schedule_breaks_a_rule() -> None:
+    first = int.from_bytes(os.urandom(4), "big")
+    for seed in range(first, first + SCHEDULES):
+        try:
+            coordinator_schedules.run(seed)
+        except BaseException as error:
+            raise AssertionError(
+                f"repeat it with coordinator_schedules.run({seed}): {error!r}"
+            ) from error
+
+
+def test_a_schedule_repeats_itself() -> None:
+    runs = [coordinator_schedules.Schedule(7) for _ in range(2)]
+    for schedule in runs:
+        schedule.run()
+
+    assert runs[0].store.rows == runs[1].store.rows
+    assert runs[0].simulation.now == runs[1].simulation.now
+    assert runs[0].random.getstate() == runs[1].random.getstate()
+
+
+@pytest.mark.parametrize("bug", COORDINATOR_BUGS, ids=lambda bug: bug.title)
+def test_the_schedules_catch_a_planted_bug(bug: Bug) -> None:
+    with bug.planted():
+        for seed in range(SCHEDULES_TO_CATCH):
+            try:
+                coordinator_schedules.run(seed)
+            except (AssertionError, DeadlockError):
+                return
+
+    pytest.fail(f"{SCHEDULES_TO_CATCH} schedules did not notice: {bug.title}")
