@@ -1,0 +1,64 @@
+"""The file results.json."""
+
+import json
+from pathlib import Path
+
+from benchmarks.results import Result, Results, load, merged, save
+
+
+def test_the_file_has_the_agreed_form(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+
+    save(Results(machine={"cores": 2}, versions={"python": "3"}, entries=[result("a.b")]), path)
+
+    assert json.loads(path.read_text()) == {
+        "machine": {"cores": 2},
+        "versions": {"python": "3"},
+        "entries": [
+            {
+                "name": "a.b",
+                "unit": "events/s",
+                "ours": 3,
+                "beside": {"raw": 2},
+                "ratios": {"raw": 1.5},
+                "bars": {"raw": 1},
+                "holds": True,
+                "rounds": 3,
+            }
+        ],
+    }
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    saved = Results(machine={"cores": 2}, versions={}, entries=[result("a.b")])
+
+    save(saved, path)
+
+    assert load(path) == saved
+
+
+def test_no_file_is_no_result(tmp_path: Path) -> None:
+    assert load(tmp_path / "results.json") is None
+
+
+def test_merging_replaces_by_name_and_keeps_the_others_in_their_order() -> None:
+    earlier = [result("a"), result("b"), result("c")]
+    later = [result("b", ours=9), result("d")]
+
+    both = merged(earlier, later)
+
+    assert both == [result("a"), result("b", ours=9), result("c"), result("d")]
+
+
+def result(name: str, ours: float = 3) -> Result:
+    return Result(
+        name=name,
+        unit="events/s",
+        ours=ours,
+        beside={"raw": 2},
+        ratios={"raw": 1.5},
+        bars={"raw": 1},
+        holds=True,
+        rounds=3,
+    )

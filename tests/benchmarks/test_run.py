@@ -1,0 +1,116 @@
+"""One run: measure, print, keep, judge."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.entry import Entry
+from benchmarks.results import Results, load
+from benchmarks.run import run
+
+
+def test_a_bar_that_falls_short_is_told_last_and_is_no_error(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run([entry("a.one", ours=3), entry("b.two", ours=1)], {}, results)
+
+    assert code == 0
+    shown = capsys.readouterr()
+    assert shown.out.endswith("Bars that fall short:\n  b.two: 0.500 times raw, the bar is 1\n")
+    assert shown.err == ""
+
+
+def test_strict_bars_make_it_an_error(results: Path) -> None:
+    strict = {"STRANDLINE_BENCH_BARS": "strict"}
+
+    assert run([entry("a.one", ours=1)], strict, results) == 1
+    assert run([entry("a.one", ours=3)], strict, results) == 0
+
+
+def test_bars_that_hold_are_told_too(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run([entry("a.one", ours=3)], {}, results)
+
+    assert capsys.readouterr().out.endswith("Every bar holds.\n")
+
+
+def test_only_measures_a_part_and_keeps_the_rest(results: Path) -> None:
+    run([entry("a.one", ours=3), entry("b.two", ours=1)], {}, results)
+
+    run([entry("a.one", ours=9), entry("b.two", ours=9)], only("a."), results)
+
+    assert figures(results) == {"a.one": 9, "b.two": 1}
+
+
+def test_strict_judges_only_what_was_measured(results: Path) -> None:
+    entries = [entry("a.one", ours=3), entry("b.two", ours=1)]
+    run(entries, {}, results)
+
+    assert run(entries, {**only("a."), "STRANDLINE_BENCH_BARS": "strict"}, results) == 0
+
+
+def test_a_whole_run_forgets_entries_that_are_no_more(results: Path) -> None:
+    run([entry("a.one", ours=3), entry("b.two", ours=1)], {}, results)
+
+    run([entry("a.one", ours=9)], {}, results)
+
+    assert figures(results) == {"a.one": 9}
+
+
+@pytest.mark.parametrize(
+    "environ", [{"STRANDLINE_BENCH_ONLY": "z"}, {"STRANDLINE_BENCH_BARS": "lenient"}]
+)
+def test_a_wish_that_means_nothing_is_refused(
+    results: Path, capsys: pytest.CaptureFixture[str], environ: dict[str, str]
+) -> None:
+    assert run([entry("a.one", ours=3)], environ, results) == 2
+    assert "a.one" in capsys.readouterr().err
+    assert not results.exists()
+
+
+def test_kept_entries_from_elsewhere_are_pointed_out(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run([entry("a.one", ours=3)], {}, results)
+    run([entry("a.one", ours=3)], only("a"), results)
+    assert "another machine" not in capsys.readouterr().out
+    results.write_text(results.read_text().replace('"sqlite": "', '"sqlite": "older than '))
+
+    run([entry("a.one", ours=3)], only("a"), results)
+
+    assert "another machine" in capsys.readouterr().out
+
+
+def test_the_machine_and_the_versions_are_told(results: Path) -> None:
+    run([entry("a.one", ours=3)], {}, results)
+
+    found = loaded(results)
+    assert found.machine.keys() == {"cores", "memory_gib", "kernel", "python", "file_system"}
+    assert {"python", "strandline", "pyarrow", "msgspec", "sqlite"} <= found.versions.keys()
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results.json"
+
+
+def entry(name: str, ours: float) -> Entry:
+    return Entry(
+        name=name,
+        unit="events/s",
+        contenders=lambda scratch: {"ours": lambda: ours, "raw": lambda: 2},
+        bars={"raw": 1},
+    )
+
+
+def only(prefix: str) -> dict[str, str]:
+    return {"STRANDLINE_BENCH_ONLY": prefix}
+
+
+def loaded(path: Path) -> Results:
+    found = load(path)
+    assert found is not None
+    return found
+
+
+def figures(path: Path) -> dict[str, float]:
+    return {result.name: result.ours for result in loaded(path).entries}
