@@ -49,7 +49,7 @@ class Bug:
 
 
 COORDINATOR_BUGS = [
-    Bug("nobody is woken to work next", Stage, "step_down", "self.mark.wake_leader()", "pass"),
+    Bug("nobody is woken to work next", Stage, "step_down", "self.wake_next()", "pass"),
     Bug("what arrives during a drain is forgotten", Drain, "let_go", "self.pass_on()", "pass"),
     Bug("the pass-on wakes nobody", Drain, "pass_on", "self._standby.wake()", "pass"),
     Bug(
@@ -63,7 +63,7 @@ COORDINATOR_BUGS = [
         "a failed flush is tried again",
         Storage,
         "flush_frozen",
-        "raise self._fail(exc) from exc",
+        "raise self._fail(exc)",
         "snapshot = self._flusher.flush(entry[0], entry[1])",
     ),
     Bug(
@@ -82,7 +82,13 @@ COORDINATOR_BUGS = [
     ),
     Bug("a write handed back stays queued", Channel, "withdraw", "self._remove(item)", "pass"),
     Bug("refused writes are flushed", Drain, "freeze", "if not self._is_fresh:", "if False:"),
-    Bug("stop forgets what is queued", Drain, "finish", "self._round(may_wait=True)", "break"),
+    Bug(
+        "stop forgets what is queued",
+        Drain,
+        "finish",
+        "self._guarded_round(may_wait=True)",
+        "break",
+    ),
     Bug("stop does not sync", Storage, "finish", "epoch if durable else asked", "asked"),
     Bug(
         "stop leaves while the flusher works",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from strandline.values import UnavailableError, UnknownError
+from strandline.values import FailedError, UnavailableError, UnknownError
 from strandline.writes.channel import Barrier, Item
 from strandline.writes.contracts import Bracket
 from strandline.writes.drain import Drain, make_view, rejection
@@ -32,7 +32,8 @@ class _Outcome:
 
     def tell(self, failure: BaseException | None) -> None:
         if self.error is None and failure is not None:
-            self.error = UnknownError(failure)
+            cause = failure.cause if isinstance(failure, FailedError) else failure
+            self.error = UnknownError(cause)
         if self.error is None:
             self.item.receipt.accept(self.epoch, self.result)
         else:
@@ -53,10 +54,18 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         #: A delta that nothing is applied to, for views.
         self._idle = self._delta
         self._context: C
+        self._is_inside = False
+
+    @property
+    def applied(self) -> int:
+        return self.storage.written.mark.value
 
     def deadline(self, timeout_s: float | None) -> float:
         wanted = self._settings.bracket_timeout_s if timeout_s is None else timeout_s
         return self._clock.monotonic() + wanted
+
+    def expiry(self, item: Item[W, R]) -> float | None:
+        return item.deadline
 
     def view(self) -> View[V, F, S]:
         return self.view_locked()
@@ -69,13 +78,18 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def _set_direct(self) -> None:
         self.is_direct = False
 
-    def _round(self, *, may_wait: bool) -> None:
+    def _round(self, *, may_wait: bool, until: float | None = None) -> None:
         self.called = False
         if not self._started or self._ending.reason is not None:
             return
         self._accept_leading_barriers()
-        if any(channel.head() for channel in self.channels) and self._enter(may_wait=may_wait):
+        if any(channel.head() for channel in self.channels) and self._enter(may_wait, until):
             self._drain_inside()
+
+    def _give_up_taken(self, cause: BaseException) -> None:
+        if self._is_inside:
+            self._leave(self._fail(cause))
+        super()._give_up_taken(cause)
 
     def _accept_leading_barriers(self) -> None:
         """Let flushes through that have no write ahead of them: they need no bracket."""
@@ -83,8 +97,9 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
             if isinstance(barrier := channel.head(), Barrier) and channel.withdraw(barrier):
                 self._accept_barrier(barrier, self.epoch)
 
-    def _enter(self, *, may_wait: bool) -> bool:
+    def _enter(self, may_wait: bool, until: float | None) -> bool:
         deadlines = [d for c in self.channels if (d := c.earliest_deadline()) is not None]
+        deadlines += [] if until is None else [until]
         deadline = min(deadlines) if may_wait and deadlines else 0.0
         try:
             context = self._bracket.enter(max(0.0, deadline - self._clock.monotonic()))
@@ -98,6 +113,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 return False
             self.called = True
             raise
+        self._is_inside = True
         self._context = context
         return True
 
@@ -123,11 +139,11 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 raise self._ending.cut_short()
             self.storage.written.mark.advance(self.epoch)
             self._idle = self._delta
-        except BaseException as exc:  # noqa: BLE001 - Everyone is told first, below.
+        except BaseException as exc:
             failure = self._fail(exc)
         interrupt = self._leave(failure)
         for outcome in outcomes:
-            if isinstance(outcome.item, Barrier) and failure is None:
+            if failure is None and isinstance(outcome.item, Barrier):
                 self._accept_barrier(outcome.item, outcome.epoch)
             else:
                 outcome.tell(failure)
@@ -144,7 +160,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
             return True
         try:
             outcome.result = self._delta.apply(item.write)
-        except Exception as exc:  # noqa: BLE001 - It is the caller's to handle.
+        except Exception as exc:
             self.rejected += 1
             outcome.error = rejection(exc, self.epoch)
             return True
@@ -155,7 +171,8 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def _leave(self, failure: BaseException | None) -> BaseException | None:
         """Leave the bracket; what is written stays written if that fails."""
         try:
+            self._is_inside = False
             self._bracket.leave()
-        except BaseException as exc:  # noqa: BLE001 - Everyone is told first.
+        except BaseException as exc:
             return failure or self._fail(exc)
         return failure

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from strandline.values import ClosedError, Durability, UnavailableError, UnknownError
 from strandline.writes.metrics import FlushReason
-from strandline.writes.receipt import Receipt
+from strandline.writes.receipt import FlushReceipt, Receipt
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Barrier(Item[Any, Any]):
     def __init__(self, channel: Channel[Any, Any], *, durable: bool) -> None:
         super().__init__(channel, None, None)
         self.durable = durable
+        self.receipt: FlushReceipt = FlushReceipt(channel.storage, _item=self)
 
 
 class Channel(Generic[W, R]):
@@ -81,7 +82,8 @@ class Channel(Generic[W, R]):
         knows. Must not be called from an event loop.
         """
         # The short path: where nothing is in the way, the write is applied and
-        # flushed right here, with no queue, no hand-off and no sleep.
+        # flushed right here, with no queue, no hand-off and no sleep. Each call
+        # counts here, so `let_go` and `step_down` are spelled out.
         drain, written = self._drain, self._written
         if not drain.lock.acquire(False):
             return self._write_queued(write, level, timeout_s)
@@ -96,11 +98,15 @@ class Channel(Generic[W, R]):
                     if flushes:
                         drain.freeze(_WAIT)
             finally:
-                drain.let_go()
+                drain.lock.release()
+                if drain.called:
+                    drain.pass_on()
             is_written = flushes and self.storage.flush_frozen()
         finally:
             if flushes:
-                written.step_down()
+                written.busy.release()
+                if written.mark.waiters:
+                    written.wake_next()
         if receipt is None:
             return self._write_queued(write, level, timeout_s)
         if level is not _APPLIED and (level is _DURABLE or not is_written or receipt.error):
@@ -176,8 +182,15 @@ class Channel(Generic[W, R]):
         with self._drain.mutex:
             item = self._head()
             if item is not None:
+                # Noted first: an interrupt after the removal must not lose it.
+                self._drain.taken.append(item)
                 self._remove(item)
             return item
+
+    def holds(self, item: Item[Any, Any]) -> bool:
+        """Whether `item` is queued."""
+        with self._drain.mutex:
+            return item in self._items
 
     def withdraw(self, item: Item[Any, Any]) -> bool:
         """Remove `item`; False when it has been taken already."""
@@ -210,9 +223,17 @@ class Channel(Generic[W, R]):
         with self._drain.mutex:
             return min((i.deadline for i in self._items if i.deadline is not None), default=None)
 
-    def drain(self) -> None:
+    def drain(self, until: float | None = None) -> None:
         """Do the work of applying what is queued, unless somebody else is at it."""
-        self._drain.run(may_wait=True)
+        self._drain.run(may_wait=True, until=until)
+
+    def check_owner(self) -> None:
+        """Raise where nobody will ever drain: in a forked child."""
+        self._drain.check_owner()
+
+    def expiry(self, item: Item[W, R]) -> float | None:
+        """Return when `item` is to be handed back if nobody has taken it."""
+        return self._drain.expiry(item)
 
     def pass_on(self) -> None:
         """Find somebody else to do it."""
@@ -225,7 +246,7 @@ class Channel(Generic[W, R]):
         if not self._put(item):
             self._wait_space(item)
         try:
-            self.drain()
+            self.drain(item.deadline)
         except BaseException:
             self.withdraw(item)
             raise
@@ -279,7 +300,7 @@ class Channel(Generic[W, R]):
         self._space.append(waiter)
         try:
             while not self._put(item):
-                self.drain()
+                self.drain(item.deadline)
                 if self.depth >= self._capacity and not waiter.wait(item.deadline):
                     raise self._full(item.write)
         finally:

@@ -24,7 +24,7 @@ from strandline.writes.channel import Channel
 from strandline.writes.contracts import Bracket, Delta, Flusher
 from strandline.writes.drain import Drain
 from strandline.writes.ending import Ending
-from strandline.writes.metrics import Metrics
+from strandline.writes.metrics import FlushReason, Metrics
 from strandline.writes.settings import Settings
 from strandline.writes.storage import Storage
 from strandline.writes.subscriber import Audience, Subscriber
@@ -160,7 +160,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
     def epoch(self, level: Durability) -> int:
         """Return the last epoch at `level`, without waiting; 0 means none yet."""
         if level is Durability.APPLIED:
-            return self._drain.epoch
+            return self._drain.applied
         stage = self._storage.written if level is Durability.WRITTEN else self._storage.durable
         return stage.mark.value
 
@@ -184,7 +184,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             applied=self._drain.epoch - self._drain.rejected,
             rejected=self._drain.rejected,
             backpressure=sum(channel.backpressure for channel in self._channels.values()),
-            flushes=dict(self._drain.flushes),
+            flushes={**self._drain.flushes, FlushReason.WAIT: self._drain.waits},
             flush_s=self._storage.flush_s,
             syncs=self._storage.durable.ended,
             sync_s=self._storage.sync_s,
@@ -203,6 +203,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             pass  # Kept, and raised by `stop`.
         finally:
             self._ending.settle(_stopped)
+            self._drain.cancel_timer()
             self._drain.hand_back_all(_stopped)
             self._drain.come_to_rest()
             self._storage.come_to_rest()
@@ -246,6 +247,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         self._stopping = True
         self._drain.is_direct = False
         self._ending.reason = _forked
+        self._audience.disown(_forked)
         self._stopped.advance(1)
 
 

@@ -14,7 +14,6 @@ from strandline.values import (
     FailedError,
     RejectedError,
     StrandlineError,
-    UnknownError,
 )
 from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import Delta
@@ -65,7 +64,9 @@ class Drain(Generic[W, R, F, V, S, C]):
         self.storage = storage
         self.epoch = 0
         self.rejected = 0
+        #: Freezes by their reason, but for those because somebody waits.
         self.flushes = dict.fromkeys(FlushReason, 0)
+        self.waits = 0
         #: Something has been queued that no round of draining has looked at.
         self.called = False
         #: A write may be applied as it arrives, past the queues.
@@ -80,14 +81,22 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._clock = clock
         self._started = False
         self._closed = False
+        self._is_disowned = False
         #: The first epoch that is not frozen, and whether any since was applied.
         self._start = 1
         self._is_fresh = False
         self._size = 0
         self._timer: Timer | None = None
         self._turn = 0
+        #: Items that have left their queue in this round, whose outcome may not be told yet.
+        self.taken: list[Item[W, R]] = []
         self.channels = [Channel(name, settings.queue_capacity, self) for name in names]
         self._standby = Standby("strandline-drain", self._serve)
+
+    @property
+    def applied(self) -> int:
+        """The last epoch that counts as applied."""
+        return self.epoch
 
     # --- life ---
 
@@ -122,12 +131,16 @@ class Drain(Generic[W, R, F, V, S, C]):
             channel.resume()
         while any(channel.head() for channel in self.channels):
             with self.held():
-                self._round(may_wait=True)
+                self._guarded_round(may_wait=True)
             self.storage.written.reach(self._start - 1)
         with self.held():
             self.freeze(FlushReason.STOP)
-            if self._timer is not None:
-                self._timer.cancel()
+
+    def cancel_timer(self) -> None:
+        """Let the interval end unseen."""
+        timer = self._timer
+        if timer is not None:
+            timer.cancel()
 
     def hand_back_all(self, error: Callable[[], StrandlineError]) -> None:
         """Refuse whatever is still queued."""
@@ -140,23 +153,30 @@ class Drain(Generic[W, R, F, V, S, C]):
         with self.held():
             self._set_direct()
 
+    def check_owner(self) -> None:
+        """Raise in a forked child: whoever drains, or would have, is not there."""
+        if self._is_disowned:
+            self._ending.check()
+
     def forget_threads(self) -> None:
         """Start anew in a forked child, where no other thread lives."""
+        self._is_disowned = True
         self.lock = threading.Lock()
         self.mutex = threading.Lock()
         self._standby.dismiss()
 
     # --- draining ---
 
-    def run(self, *, may_wait: bool) -> None:
+    def run(self, *, may_wait: bool, until: float | None = None) -> None:
         """Take what is queued, unless somebody is at it already.
 
-        Without `may_wait` it does not wait for anything outside this process.
+        Without `may_wait` it does not wait for anything outside this process,
+        and never longer than `until`.
         """
         if not self.lock.acquire(False):
             return
         try:
-            self._round(may_wait=may_wait)
+            self._guarded_round(may_wait=may_wait, until=until)
         except FailedError:
             pass  # Every receipt says so.
         finally:
@@ -177,6 +197,27 @@ class Drain(Generic[W, R, F, V, S, C]):
         if self.called:
             self.pass_on()
 
+    def _guarded_round(self, *, may_wait: bool, until: float | None = None) -> None:
+        """Do a round; an interrupt, wherever it hits, leaves nobody without an outcome."""
+        try:
+            self._round(may_wait=may_wait, until=until)
+        except BaseException as exc:
+            self.called = True
+            self._give_up_taken(exc)
+            raise
+        finally:
+            self.taken.clear()
+
+    def _give_up_taken(self, cause: BaseException) -> None:
+        lost = [item for item in self.taken if not item.channel.holds(item)]
+        for item in lost:
+            if not item.receipt.is_settled:
+                self._fail(cause)
+                item.receipt.refuse(self._ending.cut_short())
+            # It may have been settled and not told.
+            for waiter in tuple(item.waiters):
+                waiter.wake()
+
     def pass_on(self) -> None:
         """Have somebody else take what is queued: one who waits for it, or a thread of ours."""
         heads = [head for channel in self.channels if (head := channel.head()) is not None]
@@ -192,7 +233,11 @@ class Drain(Generic[W, R, F, V, S, C]):
         """Return when a write that may take `timeout_s` is handed back."""
         return None if timeout_s is None else self._clock.monotonic() + timeout_s
 
-    def _round(self, *, may_wait: bool) -> None:  # noqa: ARG002 - A bracket may have to wait.
+    def expiry(self, item: Item[W, R]) -> float | None:  # noqa: ARG002 - A bracket has one.
+        """Return when a queued item is to be handed back."""
+        return None
+
+    def _round(self, *, may_wait: bool, until: float | None = None) -> None:  # noqa: ARG002 - A bracket may have to wait.
         """Serve what is queued now, but not what arrives meanwhile: that is passed on."""
         self.called = False
         if self._started:
@@ -228,19 +273,26 @@ class Drain(Generic[W, R, F, V, S, C]):
 
     def apply_now(self, write: W) -> Receipt[R]:
         """Give `write` the next epoch and apply it. The caller holds `lock`."""
-        self.epoch = epoch = self.epoch + 1
+        epoch = self.epoch + 1
         try:
             result = self._delta.apply(write)
-        except Exception as exc:  # noqa: BLE001 - It is the caller's to handle.
+        except Exception as exc:
             self.rejected += 1
+            self.epoch = epoch
             return Receipt(self.storage, epoch, error=rejection(exc, epoch))
         except BaseException as exc:
             # Interrupted half-way: what the delta holds now is anybody's guess.
-            raise self._fail(exc) from exc
+            self.epoch = epoch
+            raise self._fail(exc)
+        # Set after `apply`, because it is what others read as the applied mark.
+        self.epoch = epoch
         self._is_fresh = True
         if self._timer is None:
             self._arm_timer()
-        self._size = size = self._delta.size()
+        try:
+            self._size = size = self._delta.size()
+        except BaseException as exc:
+            raise self._fail(exc)
         if size >= self._flush_bytes:
             self.freeze(FlushReason.SIZE)
             self.storage.ask(Durability.WRITTEN, epoch)
@@ -250,12 +302,8 @@ class Drain(Generic[W, R, F, V, S, C]):
         if isinstance(item, Barrier):
             self.freeze(FlushReason.EXPLICIT)
             self._accept_barrier(item, self.epoch)
-            return True
-        try:
+        else:
             item.receipt.settle_as(self.apply_now(item.write))
-        except BaseException as exc:
-            item.receipt.refuse(UnknownError(exc), self.epoch)
-            raise
         return True
 
     # --- freezing ---
@@ -264,20 +312,25 @@ class Drain(Generic[W, R, F, V, S, C]):
         """Hand the delta to the storage and begin another. The caller holds `lock`."""
         if not self._is_fresh:
             return
+        if self._ending.reason is not None:
+            raise self._ending.reason()
         # Python 3.11 is slow to call what an instance holds by its full name.
         new_delta = self._new_delta
         try:
             frozen, context = self._delta.freeze()
             self._delta = new_delta(context)
         except BaseException as exc:
-            raise self._fail(exc) from exc
+            raise self._fail(exc)
         storage = self.storage
         end = self.epoch + 1
         storage.frozen.append((frozen, range(self._start, end), self._size))
         self._start = end
         self._is_fresh = False
-        self.flushes[reason] += 1
-        if len(storage.frozen) > 1:
+        if reason is _WAIT:
+            # Whoever waits flushes at once, so that this makes no backlog.
+            self.waits += 1
+        else:
+            self.flushes[reason] += 1
             self._look_at_backlog()
         if self._audience.subscribers:
             self._audience.offer(self.view_locked())
@@ -333,7 +386,8 @@ class Drain(Generic[W, R, F, V, S, C]):
                 self._timer = None
                 if not self._is_fresh:
                     return
-                if self._start != start:
+                waited_s = self._clock.monotonic() - self.storage.flushed_at
+                if self._start != start and waited_s < self._settings.flush_interval_s:
                     self._arm_timer()
                     return
                 self.freeze(FlushReason.INTERVAL)

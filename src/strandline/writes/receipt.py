@@ -75,10 +75,6 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         self.error = other.error
         self._settle()
 
-    def require_sync(self, turn: int) -> None:
-        """Durable shall mean that round `turn` of syncing has ended, too."""
-        self._turn = turn
-
     def _settle(self) -> None:
         item, self._item = self._item, None
         if item is not None:
@@ -140,6 +136,11 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         return self.reached().__await__()
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the outcome is known: an epoch, or an error."""
+        return self._is_settled()
+
+    @property
     def level(self) -> Durability | None:
         """The highest level reached so far; None before the write is applied."""
         if self._item is not None or self.error is not None:
@@ -154,33 +155,46 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
     def _wait_outcome(self, item: Item[Any, R], deadline: float | None) -> None:
         # Invariant: a waiter enters its name before it looks at the outcome, and
         # the outcome is set before the names are read.
+        item.channel.check_owner()
+        expiry = item.channel.expiry(item)
+        until = min((d for d in (deadline, expiry) if d is not None), default=None)
         waiter = ThreadWaiter(self._storage.clock)
         item.waiters.append(waiter)
         try:
-            while not self._is_settled():
-                item.channel.drain()
-                if not self._is_settled() and not waiter.wait(deadline):
-                    self._time_out()
+            try:
+                while not self._is_settled():
+                    item.channel.drain(until)
+                    if not self._is_settled() and not waiter.wait(until):
+                        self._take_back(item)
+                        if until == deadline:
+                            self._time_out()
+                        until = deadline
+            finally:
+                item.waiters.remove(waiter)
         except BaseException:
             # This waiter may have been the one woken to drain next.
             item.channel.pass_on()
             raise
-        finally:
-            item.waiters.remove(waiter)
 
     async def _outcome_on_loop(self, item: Item[Any, R]) -> None:
+        item.channel.check_owner()
+        expiry = item.channel.expiry(item)
+        timeout_s = None if expiry is None else expiry - self._storage.clock.monotonic()
         waiter = LoopWaiter()
         item.waiters.append(waiter)
         try:
+            async with asyncio.timeout(timeout_s):
+                while self._item is not None:
+                    await waiter.wait()
+        except TimeoutError:
+            self._take_back(item)
             while self._item is not None:
                 await waiter.wait()
         finally:
             item.waiters.remove(waiter)
 
-    def _time_out(self) -> None:
-        """Take the write back; where it is being applied right now, say so."""
-        if (item := self._item) is None:
-            return
+    def _take_back(self, item: Item[Any, R]) -> None:
+        """Refuse the write if nobody has taken it."""
         if item.channel.withdraw(item):
             error = UnavailableError(
                 "the write was not taken in time, try it again",
@@ -189,7 +203,24 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
             )
             self.refuse(error)
             raise error
+
+    def _time_out(self) -> None:
+        """Take the write back; where it is being applied right now, say so."""
+        if (item := self._item) is None:
+            return
+        self._take_back(item)
         if self._item is not None:
             raise UnavailableError(
-                "the write is being taken, wait again", channel=item.channel.name
+                "it has not come to its turn yet, wait again", channel=item.channel.name
             )
+
+
+class FlushReceipt(Receipt[None], eq=False):
+    """What became of a flush."""
+
+    def require_sync(self, turn: int) -> None:
+        """Durable shall mean that round `turn` of syncing has ended, too."""
+        self._turn = turn
+
+    def _take_back(self, item: Item[Any, None]) -> None:
+        """Leave the flush where it is: others may share it, and it holds nothing to give back."""

@@ -55,7 +55,14 @@ class Stage:
         """Let go of `busy`, and have one who still waits work next."""
         self.busy.release()
         if self.mark.waiters:
-            self.mark.wake_leader()
+            self.wake_next()
+
+    def wake_next(self) -> None:
+        """Wake those who may go on now, and one who may work next."""
+        # Those who wait for another round have their epoch already, and may
+        # have looked while `busy` was still held.
+        self.mark.wake_reached()
+        self.mark.wake_leader()
 
     def reach(self, epoch: int, deadline: float | None = None, turn: int = 0) -> None:
         """Return once `epoch` is at this level, working or asleep meanwhile."""

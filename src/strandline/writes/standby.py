@@ -37,7 +37,11 @@ class Standby:
                 self._woken.clear()
                 self._work()
         except BaseException:
-            self._running = False
+            with self._lock:
+                self._running = False
+            if self._woken.is_set():
+                # The run that failed, or somebody meanwhile, has asked for another.
+                self.wake()
             raise
 
     def _may_end(self) -> bool:

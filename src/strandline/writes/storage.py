@@ -78,7 +78,7 @@ class Storage(Generic[F, S]):
             try:
                 snapshot = self._flusher.flush(entry[0], entry[1])
             except BaseException as exc:
-                raise self._fail(exc) from exc
+                raise self._fail(exc)
             self.flush_s += monotonic() - started
             # Invariant: stored is set before frozen shrinks, and a view reads
             # frozen first, so a delta is always in one of the two.
@@ -145,7 +145,7 @@ class Storage(Generic[F, S]):
         try:
             self._flusher.sync()
         except BaseException as exc:
-            raise self._fail(exc) from exc
+            raise self._fail(exc)
         self.durable.ended += 1
         self.sync_s += self.clock.monotonic() - started
         self.durable.mark.advance(target)

@@ -8,7 +8,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from strandline.clock import Clock
-from strandline.values import ClosedError, Durability, InvalidError, UnavailableError
+from strandline.values import (
+    ClosedError,
+    Durability,
+    InvalidError,
+    StrandlineError,
+    UnavailableError,
+)
 from strandline.writes.ending import Ending
 from strandline.writes.view import View
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
@@ -74,6 +80,10 @@ class Monitor:
                         await waiter.wait()
         except TimeoutError:
             raise _late("the subscriber has not come that far yet, wait again", epoch) from None
+
+    def renew_lock(self) -> None:
+        """Forget who held it: in a forked child, nobody does."""
+        self._lock = threading.Lock()
 
     def wake_all(self) -> None:
         """Let everyone who waits look at the ending."""
@@ -190,6 +200,12 @@ class Subscriber(Generic[V, F, S]):
             self._ending.settle(reason.reason)
         self.wake_all()
 
+    def disown(self, reason: Callable[[], StrandlineError]) -> None:
+        """Give `reason` to all who ask in a forked child. Those who waited are not there."""
+        self._lock = threading.Lock()
+        self.monitor.renew_lock()
+        self._ending.settle(reason)
+
     def wake_all(self) -> None:
         """Let everyone who waits look again."""
         for waiter in tuple(self._waiters):
@@ -235,6 +251,12 @@ class Audience(Generic[V, F, S]):
         """Give everyone the newest view."""
         for subscriber in self.subscribers:
             subscriber.offer(view)
+
+    def disown(self, reason: Callable[[], StrandlineError]) -> None:
+        """Tell everyone in a forked child that the views stay with the parent."""
+        self._lock = threading.Lock()
+        for subscriber in self.subscribers:
+            subscriber.disown(reason)
 
     def end(self, ending: Ending) -> None:
         """Tell everyone that there will be no more views."""

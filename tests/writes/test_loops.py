@@ -1,0 +1,306 @@
+"""Event loops: everything that can be waited on can be awaited, and no loop stands still."""
+
+# A receipt may be dropped: to write and forget is allowed.
+# mypy: disable-error-code="unused-awaitable"
+
+import asyncio
+
+import pytest
+
+from strandline.values import ClosedError, Durability, RejectedError, UnavailableError
+from strandline.writes import Settings
+from tests.writes.conftest import OpenStore
+from tests.writes.doubles import PATIENCE_S, Call, Put, Row, Step, Store
+
+APPLIED, WRITTEN, DURABLE = Durability
+
+
+async def until_held(step: Step) -> None:
+    """Give the loop to others until a call stands still inside `step`."""
+    await asyncio.to_thread(step.wait_held)
+
+
+def test_a_receipt_can_be_awaited(open_store: OpenStore) -> None:
+    store = open_store()
+
+    async def write() -> tuple[int, int, int]:
+        receipt = await store.channel.write_on_loop(Put("a", 1))
+        return await receipt, await receipt.reached(WRITTEN), await receipt.reached(DURABLE)
+
+    assert asyncio.run(write()) == (0, 0, 0)
+    assert store.rows == [Row("a", 0, 1)]
+    assert store.flusher.synced == 1
+
+
+def test_an_awaited_refusal_is_raised(open_store: OpenStore) -> None:
+    store = open_store()
+
+    async def write() -> None:
+        await store.channel.try_write(Put("a", -1))
+
+    with pytest.raises(RejectedError):
+        asyncio.run(write())
+
+
+@pytest.mark.parametrize("step", ["freeze", "flush", "sync"])
+def test_no_wait_blocks_the_loop(open_store: OpenStore, step: str) -> None:
+    """With the work held half-way, another coroutine still runs and writes."""
+    store = open_store()
+    held: Step = getattr(store.steps, step)
+    held.hold()
+
+    async def main() -> list[str]:
+        seen: list[str] = []
+
+        async def slow() -> None:
+            receipt = store.channel.try_write(Put("a", 1))
+            await receipt.reached(DURABLE)
+            seen.append("slow")
+
+        async def quick() -> None:
+            await until_held(held)
+            for value in range(3):
+                store.channel.try_write(Put("b", value))
+            seen.append("quick")
+            held.let_go()
+
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+            tasks.create_task(slow())
+            tasks.create_task(quick())
+        return seen
+
+    assert asyncio.run(main()) == ["quick", "slow"]
+    assert store.steps.flush.calls >= 1
+
+
+def test_a_write_on_a_loop_does_not_wait_for_a_drain_elsewhere(open_store: OpenStore) -> None:
+    store = open_store()
+    store.steps.apply.hold()
+    busy = Call(lambda: store.channel.write(Put("a", 1)))
+    store.steps.apply.wait_held()
+
+    async def main() -> int:
+        async with asyncio.timeout(PATIENCE_S):
+            receipt = await store.channel.write_on_loop(Put("b", 2))
+            store.steps.apply.let_go()
+            await receipt
+            return receipt.epoch()
+
+    assert asyncio.run(main()) == 2
+    assert busy.result().epoch() == 1
+
+
+def test_a_full_queue_is_awaited(open_store: OpenStore) -> None:
+    store = open_store(settings=Settings(queue_capacity=1), started=False)
+    store.channel.try_write(Put("a", 1))
+
+    async def main() -> int:
+        async with asyncio.timeout(PATIENCE_S):
+            writing = asyncio.create_task(store.channel.write_on_loop(Put("b", 2)))
+            await asyncio.sleep(0)
+            assert not writing.done()
+            store.coordinator.start()
+            return await (await writing)
+
+    assert asyncio.run(main()) == 1
+
+
+def test_a_full_queue_hands_the_write_back_to_the_loop(open_store: OpenStore) -> None:
+    store = open_store(settings=Settings(queue_capacity=1), started=False)
+    store.channel.try_write(Put("a", 1))
+    write = Put("b", 2)
+
+    with pytest.raises(UnavailableError) as caught:
+        asyncio.run(store.channel.write_on_loop(write, timeout_s=0.001))
+
+    assert caught.value.write is write
+    assert store.coordinator.metrics().backpressure == 1
+
+
+def test_a_cancelled_wait_for_room_writes_nothing(open_store: OpenStore) -> None:
+    store = open_store(settings=Settings(queue_capacity=1), started=False)
+    store.channel.try_write(Put("a", 1))
+
+    async def main() -> None:
+        writing = asyncio.create_task(store.channel.write_on_loop(Put("b", 2)))
+        await asyncio.sleep(0)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+
+    asyncio.run(main())
+    store.coordinator.stop()
+
+    assert store.rows == [Row("a", 0, 1)]
+
+
+def test_several_loops_await_one_receipt(open_store: OpenStore) -> None:
+    store = open_store()
+    store.steps.flush.hold()
+    receipt = store.channel.write(Put("a", 1))
+
+    async def on_loop() -> int:
+        async with asyncio.timeout(PATIENCE_S):
+            return await receipt.reached(DURABLE)
+
+    loops = [Call(lambda: asyncio.run(on_loop())) for _ in range(4)]
+    thread = Call(lambda: receipt.wait(DURABLE, PATIENCE_S))
+    store.steps.flush.wait_held()
+
+    store.steps.flush.let_go()
+
+    assert [call.result() for call in (*loops, thread)] == [0] * 5
+    assert store.steps.flush.calls == 1
+
+
+def test_several_loops_await_one_outcome(open_store: OpenStore) -> None:
+    store = open_store(started=False)
+    receipt = store.channel.try_write(Put("a", 1))
+    waiting = [Step() for _ in range(3)]
+
+    async def on_loop(step: Step) -> int:
+        task = asyncio.ensure_future(receipt.reached())
+        await asyncio.sleep(0)
+        step.take()
+        async with asyncio.timeout(PATIENCE_S):
+            return await task
+
+    loops = [Call(lambda step=step: asyncio.run(on_loop(step))) for step in waiting]  # type: ignore[misc]
+    for step in waiting:
+        step.wait_calls(1)
+
+    store.coordinator.start()
+
+    assert [call.result() for call in loops] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("level", [APPLIED, DURABLE])
+def test_cancelling_a_wait_changes_nothing_else(open_store: OpenStore, level: Durability) -> None:
+    store = open_store(started=False)
+    receipt = store.channel.try_write(Put("a", 1))
+
+    async def main() -> int:
+        cancelled = asyncio.create_task(receipt.reached(level))
+        patient = asyncio.create_task(receipt.reached(level))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert store.channel.depth == 1
+        store.coordinator.start()
+        async with asyncio.timeout(PATIENCE_S):
+            return await patient
+
+    assert asyncio.run(main()) == 0
+    assert receipt.epoch(PATIENCE_S) == 1
+
+
+def test_cancelling_a_wait_for_a_sync_does_not_cancel_the_sync(open_store: OpenStore) -> None:
+    store = open_store()
+    store.steps.sync.hold()
+    receipt = store.channel.write(Put("a", 1))
+
+    async def main() -> None:
+        waiting = asyncio.create_task(receipt.reached(DURABLE))
+        await until_held(store.steps.sync)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(main())
+    store.steps.sync.let_go()
+
+    receipt.wait(DURABLE, PATIENCE_S)
+    assert store.steps.sync.calls == 1
+
+
+def test_an_awaited_timeout_takes_a_queued_write_back(open_store: OpenStore) -> None:
+    store = open_store(started=False)
+    receipt = store.channel.try_write(Put("a", 1))
+
+    with pytest.raises(UnavailableError) as caught:
+        asyncio.run(receipt.reached(WRITTEN, timeout_s=0.001))
+
+    assert caught.value.write == Put("a", 1)
+    assert store.channel.depth == 0
+
+
+def test_an_awaited_timeout_leaves_a_taken_write_alone(open_store: OpenStore) -> None:
+    store = open_store()
+    store.steps.flush.hold()
+    receipt = store.channel.try_write(Put("a", 1))
+
+    with pytest.raises(UnavailableError) as caught:
+        asyncio.run(receipt.reached(WRITTEN, timeout_s=0.001))
+
+    assert caught.value.write is None
+    store.steps.flush.let_go()
+    assert receipt.wait(WRITTEN, PATIENCE_S) == 0
+
+
+def test_a_loop_that_went_away_harms_nobody(open_store: OpenStore) -> None:
+    """Waking a loop that is closed is no error for the thread that wakes."""
+    store = open_store(started=False)
+    receipt = store.channel.try_write(Put("a", 1))
+    loop = asyncio.new_event_loop()
+    orphan = loop.create_task(receipt.reached())
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+    store.coordinator.start()
+
+    assert receipt.epoch(PATIENCE_S) == 1
+    orphan.get_coro().close()
+
+
+def test_the_stop_ends_an_awaited_wait(open_store: OpenStore) -> None:
+    store = open_store(started=False)
+    receipt = store.channel.try_write(Put("a", 1))
+
+    async def main() -> None:
+        waiting = asyncio.create_task(receipt.reached(DURABLE))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(lambda: store.coordinator.stop(drain=False))
+        async with asyncio.timeout(PATIENCE_S):
+            await waiting
+
+    with pytest.raises(ClosedError):
+        asyncio.run(main())
+
+
+def test_a_flush_can_be_asked_for_and_awaited_on_a_loop(open_store: OpenStore) -> None:
+    store = open_store()
+
+    async def main() -> None:
+        store.channel.try_write(Put("a", 1))
+        async with asyncio.timeout(PATIENCE_S):
+            await store.channel.flush(durable=True).reached(DURABLE)
+
+    asyncio.run(main())
+
+    assert store.flusher.synced == 1
+
+
+def test_many_coroutines_share_their_syncs(open_store: OpenStore) -> None:
+    store = open_store()
+    store.steps.sync.hold()
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+            tasks.create_task(durable(store, 0))
+            await until_held(store.steps.sync)
+            for value in range(1, 16):
+                tasks.create_task(durable(store, value))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(store.channel.flush().wait, WRITTEN, PATIENCE_S)
+            store.steps.sync.let_go()
+
+    asyncio.run(main())
+
+    assert len(store.rows) == 16
+    assert store.steps.sync.calls == 2
+
+
+async def durable(store: Store, value: int) -> None:
+    receipt = await store.channel.write_on_loop(Put(f"k{value}", value))
+    await receipt.reached(DURABLE)
