@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 CHOSEN := $(if $(filter file,$(origin PYTHON)),,--chosen)
 SETUP := "$(PYTHON)" -I -X utf8 tools/setup_env.py $(CHOSEN)
-TREES := src tests tools $(wildcard benchmarks examples torture)
+TREES := src tests tools benchmarks examples torture conftest.py
 
 unexport PYTHONPATH PYTHONHOME
 export PYTHONUTF8 := 1
@@ -26,7 +26,7 @@ endif
 define HELP
 Strandline: a durable, replayable event log.
 
-  make demo        append, subscribe and print
+  make demo        append, follow and read back     DEMO_EVENTS=20000
   make test        every test                     ARGS="-k receipt" passes options to pytest
   make test-fast   the tests not marked slow      ARGS as above
   make lint        format, lint, types, imports, layout
@@ -52,7 +52,7 @@ setup:
 	@$(SETUP)
 
 demo: setup
-	@$(VENV_PYTHON) examples/demo.py
+	@$(VENV_PYTHON) -m examples.demo
 
 test: setup
 	@$(VENV_PYTHON) -m pytest $(ARGS)

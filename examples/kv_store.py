@@ -9,7 +9,7 @@ import msgspec
 
 from strandline.io import SystemIo
 from strandline.values import Durability, InvalidError
-from strandline.writes import Coordinator, Settings, View
+from strandline.writes import Coordinator, Settings, Subscriber, View
 
 Pair = tuple[str, str]
 Pairs = Mapping[str, str]
@@ -46,6 +46,7 @@ class LineFile:
     def __init__(self, path: Path) -> None:
         self._io = SystemIo()
         self._fd = self._io.open(str(path), "create")
+        self._io.sync_directory(str(path.parent))
         content = self._io.pread(self._fd, self._io.size(self._fd), 0)
         whole = content[: content.rfind(b"\n") + 1]
         self._end = len(whole)
@@ -88,6 +89,9 @@ class Store:
             if key in pairs:
                 return pairs[key]
         return None
+
+    def follow(self) -> Subscriber[Pairs, Pairs, Pairs]:
+        return self._writes.subscribe()
 
     def __enter__(self) -> Self:
         return self
