@@ -295,22 +295,20 @@ def test_the_thread_for_unasked_work_ends_when_there_is_none(
     assert len(store.events) == 2
 
 
-def test_unasked_work_is_done_by_one_thread_that_sleeps_in_between(
-    open_store: OpenStore,
-) -> None:
+def test_an_unasked_flush_does_not_wait_behind_a_slow_sync(open_store: OpenStore) -> None:
     store = open_store()
-    store.steps.flush.hold()
-    store.channel.write(Put("a", 1))
-    store.channel.flush()
-    store.steps.flush.wait_held()
-    store.steps.flush.let_go()
     store.steps.sync.hold()
-
+    store.channel.write(Put("a", 1))
     store.channel.flush(durable=True)
     store.steps.sync.wait_held()
 
-    assert store.steps.sync.threads == store.steps.flush.threads
-    assert store.steps.flush.threads[0] is not threading.current_thread()
+    store.channel.write(Put("a", 2))
+    store.channel.flush()
+    store.steps.flush.wait_calls(2)
+
+    assert threading.current_thread() not in store.steps.flush.threads
+    assert store.coordinator.epoch(DURABLE) == 0
+    store.steps.sync.let_go()
 
 
 def wait_until_written(store: Store, epoch: int) -> None:

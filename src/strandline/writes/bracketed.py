@@ -107,12 +107,9 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
             self._hand_back(deadline, exc)
             self.called = True
             return False
-        except BaseException as exc:
-            if isinstance(exc, Exception):
-                self._fail(exc)
-                return False
-            self.called = True
-            raise
+        except Exception as exc:
+            self._fail(exc)
+            return False
         self._is_inside = True
         self._context = context
         return True

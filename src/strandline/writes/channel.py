@@ -214,9 +214,7 @@ class Channel(Generic[W, R]):
             items = list(self._items)
             for item in items:
                 self._remove(item)
-        for waiter in tuple(self._space):
-            waiter.wake()
-        return items
+            return items
 
     def earliest_deadline(self) -> float | None:
         """Return the first deadline in the queue."""

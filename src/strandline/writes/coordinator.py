@@ -240,7 +240,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         self._audience.end(self._ending)
 
     def disown(self) -> None:
-        """Make every call say that the store belongs to the parent process."""
+        """Make every write and wait say that the store belongs to the parent process."""
         self._drain.forget_threads()
         self._storage.forget_threads()
         self._stop_lock = threading.Lock()

@@ -135,10 +135,9 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
     def __await__(self) -> Generator[Any, None, R]:
         return self.reached().__await__()
 
-    @property
     def is_settled(self) -> bool:
-        """Whether the outcome is known: an epoch, or an error."""
-        return self._is_settled()
+        """Return whether the outcome is known: an epoch, or an error."""
+        return self._item is None
 
     @property
     def level(self) -> Durability | None:
@@ -148,9 +147,6 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         return self._storage.level_of(self._epoch, self._turn)
 
     # --- waiting for the outcome ---
-
-    def _is_settled(self) -> bool:
-        return self._item is None
 
     def _wait_outcome(self, item: Item[Any, R], deadline: float | None) -> None:
         # Invariant: a waiter enters its name before it looks at the outcome, and
@@ -162,9 +158,9 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         item.waiters.append(waiter)
         try:
             try:
-                while not self._is_settled():
+                while not self.is_settled():
                     item.channel.drain(until)
-                    if not self._is_settled() and not waiter.wait(until):
+                    if not self.is_settled() and not waiter.wait(until):
                         self._take_back(item)
                         if until == deadline:
                             self._time_out()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from strandline.values import InvalidError
@@ -27,5 +28,5 @@ class Settings:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if not value > 0:
+            if not 0 < value < math.inf:
                 raise InvalidError("settings must be positive numbers", **{name: value})

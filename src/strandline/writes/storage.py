@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -61,8 +62,11 @@ class Storage(Generic[F, S]):
         self._ending = ending
         self._fail = fail
         self._asking = threading.Lock()
+        #: The epochs asked to be written, to be durable, and the round of syncing asked for.
         self._wanted = (0, 0, 0)
-        self._standby = Standby("strandline-flush", self._serve)
+        # Two, so that nobody who wants to be written waits behind a slow sync.
+        self._flushing = Standby("strandline-flush", self._serve_written)
+        self._syncing = Standby("strandline-sync", self._serve_durable)
 
     def flush_frozen(self) -> bool:
         """Write all that is frozen, for a caller that holds `written.busy`.
@@ -98,7 +102,7 @@ class Storage(Generic[F, S]):
             if level is Durability.DURABLE:
                 durable, turned = max(durable, epoch), max(turned, turn)
             self._wanted = (max(written, epoch), durable, turned)
-        self._standby.wake()
+        (self._syncing if level is Durability.DURABLE else self._flushing).wake()
 
     async def reach_on_loop(self, level: Durability, epoch: int, turn: int = 0) -> None:
         """Return once `epoch` is at `level`, asleep on the running event loop."""
@@ -130,7 +134,8 @@ class Storage(Generic[F, S]):
         self.written.renew_lock()
         self.durable.renew_lock()
         self._asking = threading.Lock()
-        self._standby.dismiss()
+        self._flushing.dismiss()
+        self._syncing.dismiss()
 
     def _flush(self, epoch: int) -> None:
         covered = self.freeze_for(epoch)
@@ -150,10 +155,12 @@ class Storage(Generic[F, S]):
         self.sync_s += self.clock.monotonic() - started
         self.durable.mark.advance(target)
 
-    def _serve(self) -> None:
-        written, durable, turn = self._wanted
-        try:
-            self.written.reach(written)
+    def _serve_written(self) -> None:
+        with contextlib.suppress(StrandlineError):  # Whoever waits is told the same.
+            self.written.reach(self._wanted[0])
+
+    def _serve_durable(self) -> None:
+        _, durable, turn = self._wanted
+        with contextlib.suppress(StrandlineError):  # Whoever waits is told the same.
+            self.written.reach(durable)
             self.durable.reach(durable, turn=turn)
-        except StrandlineError:
-            pass  # Whoever waits for these epochs is told the same.
