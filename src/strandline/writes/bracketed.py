@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from strandline.values import FailedError, UnavailableError, UnknownError
 from strandline.writes.channel import Barrier, Item
-from strandline.writes.contracts import Bracket
+from strandline.writes.contracts import Bracket, C, F, R, S, V, W
 from strandline.writes.drain import Drain, make_view, rejection
 from strandline.writes.metrics import FlushReason
 from strandline.writes.view import View
-
-W = TypeVar("W")
-R = TypeVar("R")
-F = TypeVar("F")
-V = TypeVar("V")
-S = TypeVar("S")
-C = TypeVar("C")
 
 
 class _Outcome:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from strandline.values import ClosedError, Durability, UnavailableError, UnknownError
+from strandline.writes.contracts import R, W
 from strandline.writes.metrics import FlushReason
 from strandline.writes.receipt import FlushReceipt, Receipt
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
@@ -14,8 +15,6 @@ from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 if TYPE_CHECKING:
     from strandline.writes.drain import Drain
 
-W = TypeVar("W")
-R = TypeVar("R")
 
 # Members of an enumeration are slow to look up.
 _APPLIED, _, _DURABLE = Durability
@@ -285,7 +284,8 @@ class Channel(Generic[W, R]):
         return True
 
     def _full(self, write: W) -> UnavailableError:
-        self.backpressure += 1
+        with self._drain.mutex:
+            self.backpressure += 1
         return UnavailableError(
             "the channel's queue is full, try the write again later",
             write=write,

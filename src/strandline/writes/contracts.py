@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
+# What the coordinator is generic over: a write, its result, a frozen delta, a reader
+# of a delta, a snapshot of the storage, and the context.
+W = TypeVar("W")
+R = TypeVar("R")
+F = TypeVar("F")
+V = TypeVar("V")
+S = TypeVar("S")
+C = TypeVar("C")
+
 W_contra = TypeVar("W_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 F_co = TypeVar("F_co", covariant=True)

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
@@ -21,7 +21,7 @@ from strandline.values import (
 )
 from strandline.writes.bracketed import BracketedDrain
 from strandline.writes.channel import Channel
-from strandline.writes.contracts import Bracket, Delta, Flusher
+from strandline.writes.contracts import Bracket, C, Delta, F, Flusher, R, S, V, W
 from strandline.writes.drain import Drain
 from strandline.writes.ending import Ending
 from strandline.writes.metrics import FlushReason, Metrics
@@ -31,13 +31,6 @@ from strandline.writes.subscriber import Audience, Subscriber
 from strandline.writes.view import View
 from strandline.writes.waiter import ThreadWaiter
 from strandline.writes.watermark import Watermark
-
-W = TypeVar("W")
-R = TypeVar("R")
-F = TypeVar("F")
-V = TypeVar("V")
-S = TypeVar("S")
-C = TypeVar("C")
 
 
 class Coordinator(Generic[W, R, F, V, S, C]):

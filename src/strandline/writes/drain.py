@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Generic
 
 from strandline.clock import Clock, Timer
 from strandline.values import (
@@ -16,7 +16,7 @@ from strandline.values import (
     StrandlineError,
 )
 from strandline.writes.channel import Barrier, Channel, Item
-from strandline.writes.contracts import Delta
+from strandline.writes.contracts import C, Delta, F, R, S, V, W
 from strandline.writes.ending import Ending
 from strandline.writes.metrics import FlushReason
 from strandline.writes.receipt import Receipt
@@ -25,13 +25,6 @@ from strandline.writes.standby import Standby
 from strandline.writes.storage import Storage
 from strandline.writes.subscriber import Audience
 from strandline.writes.view import Stamped, View
-
-W = TypeVar("W")
-R = TypeVar("R")
-F = TypeVar("F")
-V = TypeVar("V")
-S = TypeVar("S")
-C = TypeVar("C")
 
 # Members of an enumeration are slow to look up.
 _WAIT = FlushReason.WAIT

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from strandline.values import Durability, UnavailableError
+from strandline.writes.contracts import R
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 
 if TYPE_CHECKING:
     from strandline.writes.channel import Item
     from strandline.writes.storage import Storage
 
-R = TypeVar("R")
 
 # Members of an enumeration are slow to look up.
 _APPLIED, _, _DURABLE = Durability

@@ -6,19 +6,16 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 from uuid import UUID
 
 from strandline.clock import Clock
 from strandline.values import Durability, StrandlineError
-from strandline.writes.contracts import Flusher
+from strandline.writes.contracts import F, Flusher, S
 from strandline.writes.ending import Ending
 from strandline.writes.stage import Stage
 from strandline.writes.standby import Standby
 from strandline.writes.subscriber import Audience
-
-F = TypeVar("F")
-S = TypeVar("S")
 
 
 class Storage(Generic[F, S]):

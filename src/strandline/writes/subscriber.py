@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 from strandline.clock import Clock
 from strandline.values import (
@@ -15,14 +15,11 @@ from strandline.values import (
     StrandlineError,
     UnavailableError,
 )
+from strandline.writes.contracts import F, S, V
 from strandline.writes.ending import Ending
 from strandline.writes.view import View
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 from strandline.writes.watermark import Watermark
-
-F = TypeVar("F")
-V = TypeVar("V")
-S = TypeVar("S")
 
 
 class Update(NamedTuple, Generic[V, F, S]):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple
 
-F = TypeVar("F")
-V = TypeVar("V")
-S = TypeVar("S")
+from strandline.writes.contracts import F, S, V
 
 
 class Stamped(NamedTuple, Generic[F]):
