@@ -167,7 +167,10 @@ class Drain(Generic[W, R, F, V, S, C]):
         and never longer than `until`.
         """
         if not self.lock.acquire(False):
-            return
+            # Said before the second try: the holder either sees it or has let go.
+            self.called = True
+            if not self.lock.acquire(False):
+                return
         try:
             self._guarded_round(may_wait=may_wait, until=until)
         except FailedError:
