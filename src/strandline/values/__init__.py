@@ -7,6 +7,13 @@ random number, and nothing passed in is changed or silently corrected.
 Does not know how values are stored or framed, nor whether a topic exists.
 """
 
+from strandline.values.description import (
+    ConsumerLag,
+    LogDescription,
+    Segment,
+    TopicDescription,
+    TrimReport,
+)
 from strandline.values.durability import Durability
 from strandline.values.errors import (
     ClosedError,
@@ -23,6 +30,14 @@ from strandline.values.errors import (
     UnknownError,
 )
 from strandline.values.event import Event
+from strandline.values.limits import (
+    CONSUMER_SILENCE_S,
+    IDEMPOTENCY_KEYS_KEPT,
+    IDENTITY_AGE_S,
+    PRODUCER_SEQUENCES_KEPT,
+    VALUE_BYTES_MAX,
+)
+from strandline.values.mode import Mode
 from strandline.values.names import (
     check_case_twin,
     check_consumer_name,
@@ -32,6 +47,7 @@ from strandline.values.names import (
     check_topic_name,
 )
 from strandline.values.partitioning import murmur2, partition_for_key
+from strandline.values.position import Epoch, Marks, Position, check_position, epoch_before
 from strandline.values.record import Record
 from strandline.values.tenant import Tenant, parse_tenant
 from strandline.values.topic import (
@@ -46,26 +62,40 @@ from strandline.values.topic import (
 )
 
 __all__ = [
+    "CONSUMER_SILENCE_S",
     "EARLIEST",
+    "IDEMPOTENCY_KEYS_KEPT",
+    "IDENTITY_AGE_S",
     "LATEST",
+    "PRODUCER_SEQUENCES_KEPT",
+    "VALUE_BYTES_MAX",
     "ClosedError",
     "ConflictError",
+    "ConsumerLag",
     "CorruptError",
     "DivergedError",
     "Durability",
+    "Epoch",
     "Event",
     "FailedError",
     "InvalidError",
+    "LogDescription",
+    "Marks",
+    "Mode",
     "NotReadyError",
     "Offset",
     "Partition",
+    "Position",
     "Record",
     "RejectedError",
+    "Segment",
     "Start",
     "StrandlineError",
     "Tenant",
     "Topic",
+    "TopicDescription",
     "TopicSettings",
+    "TrimReport",
     "TrimmedError",
     "UnavailableError",
     "UnknownError",
@@ -73,9 +103,11 @@ __all__ = [
     "check_case_twin",
     "check_consumer_name",
     "check_idempotency_key",
+    "check_position",
     "check_producer_name",
     "check_tenant_name",
     "check_topic_name",
+    "epoch_before",
     "murmur2",
     "parse_tenant",
     "partition_for_key",

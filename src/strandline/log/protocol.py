@@ -1,0 +1,397 @@
+"""The whole promise of a log. Backends repeat none of it.
+
+Words: an offset is a place in a partition, from 0, dense; a start is inclusive, an
+end exclusive; a level is applied, written or durable. See design 0010.
+
+Everywhere:
+
+- Any call may be made from any thread, at any time, without a lock of the caller's.
+- A topic is named by a str, which is a topic of nobody, or by a `Topic`, which may
+  belong to a tenant and is one certain incarnation. InvalidError if there is none;
+  the error names topics with similar names in `.fields["near"]`.
+- A partition that the topic does not have, a number that is negative or no whole
+  number, and a name that breaks the rules of `values` are InvalidError; nothing has
+  happened then. So is a call that the log's mode does not allow.
+- After `close`, ClosedError. After a fork, the child's calls work or raise ClosedError.
+- Damaged storage is CorruptError; whatever verifies stays readable.
+- What is passed in is never changed and what is handed out is never changed later:
+  no two readers share anything that one of them could change.
+- On a thread that runs an event loop, only `append`, `append_many` and reads are
+  meant to be called. Any other call that would have to wait there for a sync or for
+  another process raises InvalidError; make it with `asyncio.to_thread`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
+from uuid import UUID
+
+from strandline.log.results import Batches, Hint, Receipt, Receipts, TopicName, Watch
+from strandline.values import (
+    ConsumerLag,
+    Durability,
+    Epoch,
+    Event,
+    LogDescription,
+    Marks,
+    Mode,
+    Offset,
+    Position,
+    Record,
+    Segment,
+    Topic,
+    TopicDescription,
+    TrimReport,
+    ValueKind,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "Batches",
+    "Hint",
+    "Log",
+    "LogConsumers",
+    "LogReader",
+    "LogTopics",
+    "LogWriter",
+    "Receipt",
+    "Receipts",
+    "TopicName",
+    "Value",
+    "Watch",
+]
+
+Value: TypeAlias = "Event | bytes | pa.RecordBatch"
+"""What a record can hold; which of them, the topic's `ValueKind` says."""
+
+
+class LogTopics(Protocol):
+    """Which topics there are."""
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        value_kind: ValueKind = ValueKind.EVENT,
+        retention_age_s: int | None = None,
+        retention_bytes: int | None = None,
+        tenant: str | None = None,
+        internal: bool = False,
+    ) -> Topic:
+        """Create a topic, and return it; it and its settings are durable then.
+
+        If it exists with equal settings, return that one. ConflictError if it exists
+        with others; InvalidError if the tenant has a name that differs only by case.
+        `internal` allows, and requires, the prefix `__strandline.`.
+        """
+
+    def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:
+        """Return the topic of this tenant and name, or the very `Topic` if it still exists."""
+
+    def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
+        """Return the tenant's topics sorted by name, emptied ones included.
+
+        Those with the prefix `__strandline.` only if `internal`, and then only those.
+        """
+
+    def describe_topic(self, topic: TopicName) -> TopicDescription:
+        """Return what the topic is and holds."""
+
+    def change_retention(
+        self, topic: TopicName, *, retention_age_s: int | None, retention_bytes: int | None
+    ) -> TopicDescription:
+        """Replace the topic's retention; None keeps everything. Removes nothing yet."""
+
+    def drop_topic(self, topic: TopicName) -> None:
+        """Remove the topic, its records and its consumers. Its id is never used again."""
+
+
+class LogWriter(Protocol):
+    """Adds records, and removes the oldest."""
+
+    def append(
+        self,
+        topic: TopicName,
+        value: Value,
+        *,
+        key: str | None = None,
+        partition: int | None = None,
+        tenant: str | None = None,
+        durability: Durability | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        idempotency_key: str | None = None,
+        expected_offset: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Receipt:
+        """Append one record, and return once it has reached `durability`.
+
+        None stands for written, or applied where a log reaches no more; InvalidError
+        for more than it reaches. To an unknown topic: InvalidError, unless the log
+        was opened with `auto_create`, which then creates one with one partition.
+
+        *Key.* An event's own, or `key`; InvalidError if the two differ.
+
+        *Partition.* `partition` if given; else `partition_for_key` of the first of
+        key, producer and idempotency key that there is; else the topic's partitions
+        in turn, as this log object counts.
+
+        *Tenant.* Whose record it is. In a topic of a tenant it is that tenant's,
+        and another is InvalidError.
+
+        *Timestamp.* The clock's, or the partition's last one where the clock went
+        back: it never falls within a partition.
+
+        *The same write, once.* Two ways; InvalidError for both at a time.
+        `(producer, sequence)`: sequences of one tenant and producer rise within a
+        partition; one of the last PRODUCER_SEQUENCES_KEPT returns the receipt of the
+        original, with `is_repeat`; one that was passed over or is older raises
+        ConflictError. `idempotency_key`: any text, per tenant and partition; the same
+        again returns the receipt of the original. Both hold across restarts and
+        trimming for IDENTITY_AGE_S of append time, counted for a key from its use
+        and for a producer from its latest; of the keys, the latest
+        IDEMPOTENCY_KEYS_KEPT count. The values are not compared.
+
+        *Expected offset.* ConflictError, with `.fields["end"]`, unless the record
+        would get exactly this offset. A repeat is recognised first. InvalidError if
+        the partition would follow from whose turn it is.
+
+        *Value.* InvalidError before anything is stored if the record is larger than
+        the log's maximum, is not of the topic's kind, or is a batch without rows,
+        with two columns of one name, or with a column named as one of `Batches`.
+
+        *Errors.* UnavailableError if the log cannot take it within `timeout_s`;
+        nothing is stored then, and `.write` is the value. FailedError: not stored.
+        UnknownError: stored once or never.
+        """
+
+    def append_many(
+        self,
+        topic: TopicName,
+        values: Iterable[Value],
+        *,
+        keys: Sequence[str | None] | None = None,
+        partition: int | None = None,
+        tenant: str | None = None,
+        durability: Durability | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        idempotency_key: str | None = None,
+        expected_offset: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Receipts:
+        """Append each value as a record of its own, in order, whole per partition.
+
+        The values of one partition get adjacent offsets, and all or none of them are
+        stored, also if the process dies. Partitions are filled in the order in which
+        the values first name them, and an error that belongs to one (a conflict, say)
+        leaves the earlier ones stored; every other error leaves nothing stored.
+
+        As `append`, for each value, with these differences. `keys` has one for each
+        value. All values without a key go to one partition. The n-th value has
+        `sequence` + n. An idempotency key stands for the whole call in each partition:
+        a repeat must bring as many values there, or ConflictError. `expected_offset`
+        is that of the first value, and InvalidError if they go to several partitions.
+        The maximum holds for each record. No values: no receipts.
+        """
+
+    def trim(
+        self, topic: TopicName, partition: int, before: int, *, force: bool = False
+    ) -> TrimReport:
+        """Remove the records before `before`; offsets and identities stay taken.
+
+        The low-water mark moves at once and exactly, and never back; storage follows.
+        It stops at the cursor of the slowest live consumer of any tenant, unless
+        `force`. `before` at or below the mark removes nothing; InvalidError beyond the
+        high-water mark.
+        """
+
+    def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
+        """Trim each partition to the topic's retention, as `trim` without `force`.
+
+        Age: records whose timestamp lies further back than `retention_age_s`. Bytes:
+        the oldest, until each partition keeps at most `retention_bytes`, but always
+        the newest record. A backend may also do so by itself, after an append.
+        """
+
+
+class LogReader(Protocol):
+    """Reads by offset. No read waits: not for a record, not for a writer, not for a lock
+    of another process."""
+
+    def read(
+        self,
+        topic: TopicName,
+        partition: int,
+        start: int,
+        end: int | None = None,
+        *,
+        records_max: int | None = None,
+        bytes_max: int | None = None,
+        durable_only: bool = False,
+    ) -> Iterator[Record]:
+        """Yield each record in [start, end) once, in offset order.
+
+        Stops at `end` (None: no end), and at the high-water mark, or the durable one
+        if `durable_only`, as it was at the call. What `append` returned for, a read
+        that begins later sees.
+
+        A limit of 0 gives nothing, None no limit. With `bytes_max` of at least 1, the
+        first record comes whatever its size, and no other that would exceed it.
+
+        Raises at the call: TrimmedError if `start` lies below the low-water mark;
+        InvalidError if it lies beyond the high-water mark or after `end`, or for
+        `durable_only` where nothing ever is durable. Raises between records:
+        TrimmedError if a trim has overtaken it.
+        """
+
+    def read_batches(
+        self,
+        topic: TopicName,
+        partition: int,
+        start: int,
+        end: int | None = None,
+        *,
+        records_max: int | None = None,
+        bytes_max: int | None = None,
+        durable_only: bool = False,
+    ) -> Batches:
+        """Return the same records as `read`, as Arrow record batches. Raises alike."""
+
+    def marks(self, topic: TopicName, partition: int) -> Marks:
+        """Return where the partition begins and ends at this moment."""
+
+    def offset_at(self, topic: TopicName, partition: int, timestamp_us: int) -> Offset:
+        """Return the first offset kept with this timestamp or a later one.
+
+        The high-water mark if there is none.
+        """
+
+    def epochs(self, topic: TopicName, partition: int) -> Sequence[Epoch]:
+        """Return the partition's epochs, oldest first; there is always one."""
+
+    def segments(self, topic: TopicName, partition: int) -> Sequence[Segment]:
+        """Return the runs that tile [low, high) exactly, in order, none of them empty."""
+
+    def position(self, topic: TopicName, partition: int, offset: int) -> Position:
+        """Return `offset` in the form in which it may be stored elsewhere.
+
+        What lies before it is durable then, where a log reaches durable. TrimmedError
+        below the low-water mark, InvalidError beyond the high-water mark.
+        """
+
+    def resolve(self, position: Position) -> Offset:
+        """Return the offset from which the holder of `position` can read on.
+
+        DivergedError if the log has lost records before it, from `.diverged_at` on;
+        TrimmedError, InvalidError as `position`; InvalidError for a position in
+        another log, or in a topic that was dropped.
+        """
+
+    def watch(self) -> Watch:
+        """Return a watch of no partitions yet. It holds until it is closed."""
+
+
+class LogConsumers(Protocol):
+    """Named cursors, kept in the log: per topic, tenant, name and partition.
+
+    In a topic of a tenant the consumers are that tenant's, and another is
+    InvalidError. No tenant sees, moves or lists another's consumers. A cursor is the
+    next offset to deal with. It is durable when a call returns, and so is what lies
+    before it, where a log reaches durable.
+
+    A consumer exists from its first ack or seek in any partition. After
+    CONSUMER_SILENCE_S without one it no longer holds trimming back, but keeps its
+    cursors: it finds them, or TrimmedError, and never starts anew unnoticed.
+    """
+
+    def ack(
+        self,
+        topic: TopicName,
+        consumer: str,
+        partition: int,
+        end: int,
+        *,
+        tenant: str | None = None,
+    ) -> Offset:
+        """Say that everything before `end` is dealt with, and return the cursor.
+
+        The cursor never goes back: a lower `end` changes nothing, and is still a sign
+        of life. InvalidError beyond the high-water mark. DivergedError if the log has
+        lost records that the cursor had passed.
+        """
+
+    def seek(
+        self,
+        topic: TopicName,
+        consumer: str,
+        partition: int,
+        offset: int,
+        *,
+        tenant: str | None = None,
+    ) -> None:
+        """Put the cursor to `offset`, forwards or back.
+
+        TrimmedError below the low-water mark, InvalidError beyond the high-water mark.
+        """
+
+    def cursor(
+        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
+    ) -> Offset | None:
+        """Return the cursor; None until something was acked or sought here.
+
+        DivergedError if the log has lost records that the cursor had passed.
+        """
+
+    def consumers(self, topic: TopicName, *, tenant: str | None = None) -> Sequence[ConsumerLag]:
+        """Return the tenant's consumers, one entry for each partition with a cursor.
+
+        Sorted by name, then partition.
+        """
+
+    def forget(self, topic: TopicName, consumer: str, *, tenant: str | None = None) -> bool:
+        """Remove the consumer's cursors in all partitions; False if there were none."""
+
+
+class Log(LogTopics, LogWriter, LogReader, LogConsumers, Protocol):
+    """A log that is open."""
+
+    @property
+    def id(self) -> UUID:
+        """The log's identity, for as long as its storage lives."""
+
+    @property
+    def mode(self) -> Mode:
+        """What the log was opened for."""
+
+    @property
+    def durability_max(self) -> Durability:
+        """The highest level that a record can reach here."""
+
+    def sync(self, topic: TopicName, partition: int) -> Marks:
+        """Make durable what any process has appended to the partition so far.
+
+        Returns the marks; `durable` covers it where a log reaches durable, and
+        nothing happens where it does not.
+        """
+
+    def flush(self) -> None:
+        """Do what `sync` does for every partition, and let a backend tidy its storage."""
+
+    def describe(self) -> LogDescription:
+        """Return what the log is and holds. Nothing about any one tenant."""
+
+    def close(self) -> None:
+        """End the log for its holder: what was acknowledged is kept, as its level says.
+
+        Appends that run are waited for; waits and watches end with ClosedError.
+        May be repeated.
+        """
+
+    def __enter__(self) -> Self:
+        """Return this log."""
+
+    def __exit__(self, *exc: object) -> None:
+        """Close."""

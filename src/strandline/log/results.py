@@ -1,0 +1,162 @@
+"""What a log hands out: receipts, record batches, hints. Part of the protocol."""
+
+from collections.abc import Collection, Generator, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from strandline.values import Durability, Offset, Partition, Topic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TopicName: TypeAlias = "str | Topic"
+"""How a caller says which topic."""
+
+
+class Receipt(Protocol):
+    """What became of one append.
+
+    Off an event loop `append` returns when the outcome is known. On an event loop it
+    returns at once, and the outcome may still be open: await the receipt. Waits may
+    be repeated and shared by threads and loops; a wait that is cancelled or times
+    out changes nothing.
+    """
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the outcome is known: a place in the log, or an error."""
+
+    @property
+    def partition(self) -> Partition:
+        """Where the record is. UnavailableError while the outcome is open."""
+
+    @property
+    def offset(self) -> Offset:
+        """Where in the partition. UnavailableError while the outcome is open."""
+
+    @property
+    def timestamp_us(self) -> int:
+        """The record's append time. UnavailableError while the outcome is open."""
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether the record had been appended before, and this call added nothing.
+
+        UnavailableError while the outcome is open.
+        """
+
+    @property
+    def level(self) -> Durability | None:
+        """The highest level reached so far; None while the outcome is open."""
+
+    def wait(self, level: Durability | None = None, timeout_s: float | None = None) -> "Receipt":
+        """Return this receipt once the record has reached `level`.
+
+        None stands for the durability that the append asked for. Waiting does the
+        work, where nobody else is doing it. Raises what `append` would have raised;
+        UnavailableError when the time is up; FailedError, UnknownError or
+        ClosedError when the level can no longer be reached; InvalidError for a level
+        above the log's `durability_max`.
+        """
+
+    async def reached(
+        self, level: Durability | None = None, timeout_s: float | None = None
+    ) -> "Receipt":
+        """Do what `wait` does, asleep on the running event loop."""
+
+    def __await__(self) -> Generator[Any, None, "Receipt"]:
+        """Do what `reached()` does."""
+
+
+class Receipts(Protocol):
+    """What became of one `append_many`: a receipt for each value, in the same order."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Receipt: ...
+
+    def __iter__(self) -> Iterator[Receipt]: ...
+
+    def wait(self, level: Durability | None = None, timeout_s: float | None = None) -> "Receipts":
+        """Return once every record has reached `level`. See Receipt.wait."""
+
+    async def reached(
+        self, level: Durability | None = None, timeout_s: float | None = None
+    ) -> "Receipts":
+        """Do what `wait` does, asleep on the running event loop."""
+
+    def __await__(self) -> Generator[Any, None, "Receipts"]:
+        """Do what `reached()` does."""
+
+
+class Batches(Protocol):
+    """Records as Arrow record batches, once, in offset order.
+
+    Columns: `_partition` int32, `_offset` int64, `_row` int32, `_timestamp`
+    timestamp[us, UTC], `_key` string, `_tenant` string, then the value's:
+
+    - event: `kind` string, `payload` string, `headers` string (both JSON as stored),
+      `occurred_at` timestamp[us, UTC];
+    - bytes: `value` binary;
+    - batch: its own columns, one row for each of its rows, numbered by `_row`. Where
+      the records read have different schemas, theirs are united by name, and null
+      fills what a record lacks; InvalidError if one name has two types.
+
+    `_row` is 0 where a record is one row. A record never spans two record batches.
+    """
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """The schema of every record batch, also if there is none."""
+
+    def __iter__(self) -> "Iterator[pa.RecordBatch]":
+        """Yield the record batches; each belongs to whoever iterates."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the record batches to Arrow's C stream interface."""
+
+
+class Hint(NamedTuple):
+    """News without data: the partition ends at `end` now, or did a moment ago."""
+
+    topic: Topic
+    partition: Partition
+    end: Offset
+
+
+class Watch(Protocol):
+    """Tells one reader that partitions have grown, so that it need not poll.
+
+    A hint says where to look and is never a reason not to look: it may be late, and
+    repeated, and ends may be skipped. But a partition that has grown beyond what the
+    reader has seen is always hinted at in the end, however the two race. What a watch
+    holds is bounded by the number of partitions watched.
+
+    One thread or task waits at a time; everything else may be called from anywhere.
+    """
+
+    def add(self, topic: TopicName, partition: int, seen: int) -> None:
+        """Watch a partition from now on, of which the reader has seen all before `seen`.
+
+        Hints at once if the partition ends beyond `seen`. A partition that is watched
+        already gets the new `seen`.
+        """
+
+    def remove(self, topic: TopicName, partition: int) -> None:
+        """Stop watching a partition: no hint of it is returned from now on."""
+
+    def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
+        """Return the hints since the last time, at most one for each partition.
+
+        Waits until there is at least one. Returns none when the time is up or `wake`
+        was called. Raises ClosedError once the watch or its log is closed. A topic
+        that is dropped gives a last hint: what is called next raises InvalidError.
+        """
+
+    async def moved(self, timeout_s: float | None = None) -> Collection[Hint]:
+        """Do what `wait` does, asleep on the running event loop."""
+
+    def wake(self) -> None:
+        """End the present wait early, or the next one if there is none."""
+
+    def close(self) -> None:
+        """End the watch, and a wait with ClosedError. May be repeated."""

@@ -1,0 +1,90 @@
+"""What a log tells about itself."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from strandline.values.durability import Durability
+from strandline.values.mode import Mode
+from strandline.values.position import Marks
+from strandline.values.tenant import Tenant
+from strandline.values.topic import Offset, Partition, Topic, TopicSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of records that are stored together; the unit in which reads are planned."""
+
+    start: Offset
+    end: Offset
+    size_bytes: int
+    first_timestamp_us: int
+    last_timestamp_us: int
+    is_sealed: bool
+    """Whether it has got its last record."""
+    location: str | None
+    """Where it is stored, for people; None in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerLag:
+    """How far one consumer has got in one partition."""
+
+    consumer: str
+    tenant: Tenant | None
+    partition: Partition
+    cursor: Offset
+    """The next offset it has to deal with."""
+    lag: int
+    """The high-water mark less the cursor."""
+    seen_at_us: int
+    """Its last sign of life: an ack, also one that changed nothing, or a seek."""
+    is_live: bool
+    """Whether it still holds trimming back. It lives again at its next sign of life."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrimReport:
+    """What a trim of one partition came to."""
+
+    partition: Partition
+    removed: int
+    remaining: int
+    low: Offset
+    held_at: Offset | None
+    """The cursor of the live consumer that kept the trim from going further, if one did."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """One topic, as it is now."""
+
+    topic: Topic
+    settings: TopicSettings
+    created_at_us: int
+    marks: tuple[Marks, ...]
+    """By partition."""
+    size_bytes: int
+    """Of the records kept."""
+
+    @property
+    def records(self) -> int:
+        """How many records are kept."""
+        return sum(marks.high - marks.low for marks in self.marks)
+
+
+@dataclass(frozen=True, slots=True)
+class LogDescription:
+    """A whole log, as it is now."""
+
+    log_id: UUID
+    backend: str
+    """The scheme of its URL: `memory`, `sqlite`, `file`."""
+    location: str
+    mode: Mode
+    durability_max: Durability
+    """The highest level that a record can reach here."""
+    topics: int
+    partitions: int
+    records: int
+    size_bytes: int
+    """What it occupies: memory for `memory:`, disk for the others."""

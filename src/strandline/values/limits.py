@@ -1,0 +1,16 @@
+"""Bounds that every log keeps, stated once."""
+
+VALUE_BYTES_MAX = 16 * 1024 * 1024
+"""How large a record may be unless a log was opened with another maximum."""
+
+PRODUCER_SEQUENCES_KEPT = 1024
+"""How many of a producer's latest sequences a partition can still recognise."""
+
+IDEMPOTENCY_KEYS_KEPT = 65_536
+"""How many idempotency keys a partition can still recognise."""
+
+IDENTITY_AGE_S = 7 * 24 * 3600
+"""How long a partition recognises an idempotency key, or a silent producer."""
+
+CONSUMER_SILENCE_S = 7 * 24 * 3600
+"""After how long without a sign of life a consumer no longer holds trimming back."""

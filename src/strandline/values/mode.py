@@ -1,0 +1,26 @@
+"""What a log was opened for."""
+
+from enum import StrEnum
+
+from strandline.values.errors import InvalidError
+
+
+class Mode(StrEnum):
+    """What the holder of a log may do. Each mode includes the ones below it."""
+
+    READ = "read"
+    """Changes no byte."""
+
+    CONSUME = "consume"
+    """Also moves consumers' cursors, and parks records."""
+
+    WRITE = "write"
+    """Also creates, appends, trims and drops."""
+
+    @classmethod
+    def parse(cls, value: object) -> "Mode":
+        """Return the mode that `value` is or names. Raises InvalidError for anything else."""
+        for mode in cls:
+            if value == mode.value:
+                return mode
+        raise InvalidError("a mode is write, consume or read", mode=value)
