@@ -1,10 +1,11 @@
-"""A durable, replayable event log.
+"""A durable, replayable event log: append, subscribe, ask a view, run Spark over it."""
 
-The rooms, from the ground up: `values`, `clock` and `io`, `writes`. The names
-most callers need are here.
-"""
-
+from strandline.log.active import active, install, reset
+from strandline.log.opening import open_log as open
+from strandline.log.protocol import Log, Receipt
 from strandline.values import (
+    EARLIEST,
+    LATEST,
     ClosedError,
     ConflictError,
     CorruptError,
@@ -14,14 +15,18 @@ from strandline.values import (
     FailedError,
     InvalidError,
     NotReadyError,
+    Record,
     RejectedError,
     StrandlineError,
     TrimmedError,
     UnavailableError,
     UnknownError,
+    ValueKind,
 )
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "ClosedError",
     "ConflictError",
     "CorruptError",
@@ -30,10 +35,18 @@ __all__ = [
     "Event",
     "FailedError",
     "InvalidError",
+    "Log",
     "NotReadyError",
+    "Receipt",
+    "Record",
     "RejectedError",
     "StrandlineError",
     "TrimmedError",
     "UnavailableError",
     "UnknownError",
+    "ValueKind",
+    "active",
+    "install",
+    "open",
+    "reset",
 ]

@@ -191,9 +191,11 @@ class LogWriter(Protocol):
 
         As `append`, for each value, with these differences. `keys` has one for each
         value. All values without a key go to one partition. The n-th value has
-        `sequence` + n. An idempotency key stands for the whole call in each partition:
-        a repeat must bring as many values there, or ConflictError. `expected_offset`
-        is that of the first value, and InvalidError if they go to several partitions.
+        `sequence` + n; more of them than a partition could recognise again
+        (PRODUCER_SEQUENCES_KEPT) are InvalidError. An idempotency key stands for the
+        whole call in each partition: a repeat must bring as many values there, or
+        ConflictError. `expected_offset` is that of the first value, and InvalidError
+        if they go to several partitions.
         The maximum holds for each record. No values: no receipts.
         """
 
@@ -243,8 +245,8 @@ class LogReader(Protocol):
 
         Raises at the call: TrimmedError if `start` lies below the low-water mark;
         InvalidError if it lies beyond the high-water mark or after `end`, or for
-        `durable_only` where nothing ever is durable. Raises between records:
-        TrimmedError if a trim has overtaken it.
+        `durable_only` where nothing ever is durable. May raise between records:
+        TrimmedError if a trim has overtaken it, ClosedError.
         """
 
     def read_batches(

@@ -35,7 +35,7 @@ from strandline.values.limits import (
     IDEMPOTENCY_KEYS_KEPT,
     IDENTITY_AGE_S,
     PRODUCER_SEQUENCES_KEPT,
-    VALUE_BYTES_MAX,
+    RECORD_BYTES_MAX,
 )
 from strandline.values.mode import Mode
 from strandline.values.names import (
@@ -68,7 +68,7 @@ __all__ = [
     "IDENTITY_AGE_S",
     "LATEST",
     "PRODUCER_SEQUENCES_KEPT",
-    "VALUE_BYTES_MAX",
+    "RECORD_BYTES_MAX",
     "ClosedError",
     "ConflictError",
     "ConsumerLag",

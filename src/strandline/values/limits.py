@@ -1,7 +1,11 @@
 """Bounds that every log keeps, stated once."""
 
-VALUE_BYTES_MAX = 16 * 1024 * 1024
-"""How large a record may be unless a log was opened with another maximum."""
+RECORD_BYTES_MAX = 16 * 1024 * 1024
+"""How large a record may be unless a log was opened with another maximum.
+
+A record is as large as its key and, for an event, its kind, payload and headers as
+they are stored; for a batch, its `nbytes`.
+"""
 
 PRODUCER_SEQUENCES_KEPT = 1024
 """How many of a producer's latest sequences a partition can still recognise."""

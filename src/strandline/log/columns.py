@@ -1,0 +1,71 @@
+"""Records as Arrow record batches."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+RECORD_FIELDS = (
+    pa.field("_partition", pa.int32(), nullable=False),
+    pa.field("_offset", pa.int64(), nullable=False),
+    pa.field("_row", pa.int32(), nullable=False),
+    pa.field("_timestamp", pa.timestamp("us", "UTC"), nullable=False),
+    pa.field("_key", pa.string()),
+    pa.field("_tenant", pa.string()),
+)
+OWN_COLUMNS = frozenset(field.name for field in RECORD_FIELDS)
+
+EVENT_SCHEMA = pa.schema(
+    [
+        *RECORD_FIELDS,
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("payload", pa.string(), nullable=False),
+        pa.field("headers", pa.string(), nullable=False),
+        pa.field("occurred_at", pa.timestamp("us", "UTC")),
+    ]
+)
+BYTES_SCHEMA = pa.schema([*RECORD_FIELDS, pa.field("value", pa.binary(), nullable=False)])
+
+
+def batch_schema(schemas: "Iterable[pa.Schema]") -> pa.Schema:
+    """Return the schema that records of all these schemas are read with.
+
+    Raises pyarrow's ArrowInvalid or ArrowTypeError if one name has two types.
+    """
+    united = pa.unify_schemas([pa.schema(RECORD_FIELDS), *schemas])
+    # A record may lack any column of another's.
+    return pa.schema(
+        field if field.name in OWN_COLUMNS else field.with_nullable(True) for field in united
+    )
+
+
+def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> "list[pa.Array]":
+    """Return the value columns of `schema` for the rows of `batch`, null where it has none."""
+    names = set(batch.schema.names)
+    return [
+        batch.column(field.name).cast(field.type)
+        if field.name in names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+        if field.name not in OWN_COLUMNS
+    ]
+
+
+class RecordBatches:
+    """Implements Batches over whatever makes record batches of one schema."""
+
+    def __init__(
+        self, schema: pa.Schema, batches: "Callable[[], Iterator[pa.RecordBatch]]"
+    ) -> None:
+        self._schema = schema
+        self._batches = batches
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def __iter__(self) -> "Iterator[pa.RecordBatch]":
+        return self._batches()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)

@@ -1,0 +1,112 @@
+"""A value on its way into a log, and back out of it."""
+
+from typing import NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from strandline.log.columns import OWN_COLUMNS
+from strandline.log.protocol import Value
+from strandline.values import Event, InvalidError, ValueKind
+
+
+class EventBody(NamedTuple):
+    """The stored parts of an event, but for its key, which the record has."""
+
+    kind: str
+    payload_json: bytes
+    headers_json: bytes
+    occurred_at_us: int | None
+
+
+Body: TypeAlias = "EventBody | bytes"
+"""What is stored of a value. A batch is stored as an Arrow IPC stream of its own."""
+
+
+class Draft(NamedTuple):
+    """A value that was checked, copied, and may be stored as it is."""
+
+    key: str | None
+    body: Body
+    size_bytes: int
+
+
+def kind_of(value: object) -> ValueKind:
+    """Return what kind of topic `value` belongs in; InvalidError for what is no value."""
+    if isinstance(value, Event):
+        return ValueKind.EVENT
+    if isinstance(value, bytes):
+        return ValueKind.BYTES
+    if isinstance(value, pa.RecordBatch):
+        return ValueKind.BATCH
+    raise InvalidError(
+        "a value is an Event, bytes or a pyarrow.RecordBatch", type=type(value).__name__
+    )
+
+
+def key_of(value: Value, key: str | None) -> str | None:
+    """Return the key of the record; InvalidError if there are two different ones."""
+    own = value.key if isinstance(value, Event) else None
+    if key is None or own is None or key == own:
+        # An event goes by its own object, which was checked when it was made.
+        return own if own is not None else _checked(key)
+    raise InvalidError("the event has another key, pass one of them", key=key, event_key=own)
+
+
+def draft(value: Value, key: str | None, kind: ValueKind, bytes_max: int) -> Draft:
+    """Return `value` ready to be stored; InvalidError if a topic of `kind` may not hold it."""
+    if kind_of(value) is not kind:
+        raise InvalidError(
+            "this topic holds values of another kind", kind=str(kind), type=type(value).__name__
+        )
+    size = (0 if key is None else len(key.encode())) + _size_bytes(value)
+    if size > bytes_max:
+        raise InvalidError(
+            "this record is too large, split it or open the log with a higher record_bytes_max",
+            bytes=size,
+            bytes_max=bytes_max,
+        )
+    return Draft(key, _body(value), size)
+
+
+def load(kind: ValueKind, body: Body, key: str | None) -> Value:
+    """Return the value that was stored as `body`: a fresh one, that nobody shares."""
+    if isinstance(body, EventBody):
+        return Event.load(body.kind, body.payload_json, key, body.headers_json, body.occurred_at_us)
+    return load_batch(body) if kind is ValueKind.BATCH else body
+
+
+def load_batch(body: bytes) -> pa.RecordBatch:
+    """Return the batch that was stored as `body`."""
+    return pa.ipc.open_stream(body).read_next_batch()
+
+
+def _checked(key: object) -> str | None:
+    # An event checks its key, and this is a key like any other.
+    return None if key is None else Event("key", key=key).key  # type: ignore[arg-type]
+
+
+def _size_bytes(value: Value) -> int:
+    if isinstance(value, Event):
+        return len(value.kind.encode()) + len(value.payload_json) + len(value.headers_json)
+    return len(value) if isinstance(value, bytes) else int(value.nbytes)
+
+
+def _body(value: Value) -> Body:
+    if isinstance(value, Event):
+        return EventBody(value.kind, value.payload_json, value.headers_json, value.occurred_at_us)
+    return bytes(value) if isinstance(value, bytes) else _batch_body(value)
+
+
+def _batch_body(batch: pa.RecordBatch) -> bytes:
+    names = batch.schema.names
+    if batch.num_rows == 0:
+        raise InvalidError("a batch has at least one row")
+    if len(set(names)) < len(names):
+        raise InvalidError("a batch has no two columns of one name", columns=names)
+    if taken := OWN_COLUMNS.intersection(names):
+        raise InvalidError("these columns are the log's own, rename them", columns=sorted(taken))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    stored: bytes = sink.getvalue().to_pybytes()
+    return stored

@@ -1,0 +1,102 @@
+"""Which writes a partition has seen, so that the same write is stored once."""
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from strandline.values import (
+    IDEMPOTENCY_KEYS_KEPT,
+    IDENTITY_AGE_S,
+    PRODUCER_SEQUENCES_KEPT,
+    ConflictError,
+    Offset,
+    Tenant,
+)
+
+_AGE_US = IDENTITY_AGE_S * 1_000_000
+
+
+class Original(NamedTuple):
+    """Where a write went the first time: so many records, from `offset` on."""
+
+    offset: Offset
+    timestamp_us: int
+    records: int = 1
+
+
+class _Producer:
+    """The latest sequences of one producer, oldest first."""
+
+    def __init__(self) -> None:
+        self.originals: OrderedDict[int, Original] = OrderedDict()
+        self.latest = -1
+        self.seen_at_us = 0
+
+
+class Identities:
+    """The writes that one partition can recognise. Not thread-safe."""
+
+    def __init__(self) -> None:
+        # Invariant: both are in the order of append time, oldest first.
+        self._producers: OrderedDict[tuple[Tenant | None, str], _Producer] = OrderedDict()
+        self._keys: OrderedDict[tuple[Tenant | None, str], Original] = OrderedDict()
+
+    def expire(self, now_us: int) -> None:
+        """Forget what is older than IDENTITY_AGE_S at the append time `now_us`."""
+        while self._producers:
+            name, producer = next(iter(self._producers.items()))
+            if now_us - producer.seen_at_us <= _AGE_US:
+                break
+            del self._producers[name]
+        while self._keys:
+            key, original = next(iter(self._keys.items()))
+            if now_us - original.timestamp_us <= _AGE_US:
+                break
+            del self._keys[key]
+
+    def find_sequence(self, tenant: Tenant | None, name: str, sequence: int) -> Original | None:
+        """Return where this sequence went, or None if it is new; ConflictError if it is neither."""
+        producer = self._producers.get((tenant, name))
+        if producer is None or sequence > producer.latest:
+            return None
+        original = producer.originals.get(sequence)
+        if original is None:
+            raise ConflictError(
+                "this producer has gone past that sequence, go on after the latest one",
+                producer=name,
+                sequence=sequence,
+                latest=producer.latest,
+            )
+        return original
+
+    def add_sequence(
+        self, tenant: Tenant | None, name: str, sequence: int, original: Original
+    ) -> None:
+        """Remember where a new sequence went."""
+        producer = self._producers.setdefault((tenant, name), _Producer())
+        self._producers.move_to_end((tenant, name))
+        producer.latest = sequence
+        producer.seen_at_us = original.timestamp_us
+        producer.originals[sequence] = original
+        if len(producer.originals) > PRODUCER_SEQUENCES_KEPT:
+            producer.originals.popitem(last=False)
+
+    def find_key(self, tenant: Tenant | None, key: str, count: int) -> Original | None:
+        """Return where the write of this key went, or None if it is new.
+
+        ConflictError if it had another number of records.
+        """
+        original = self._keys.get((tenant, key))
+        if original is not None and original.records != count:
+            raise ConflictError(
+                "this idempotency key was used for another number of values, choose a new one",
+                idempotency_key=key,
+                values=count,
+                values_then=original.records,
+            )
+        return original
+
+    def add_key(self, tenant: Tenant | None, key: str, original: Original) -> None:
+        """Remember where the write of a new key went."""
+        self._keys[tenant, key] = original
+        if len(self._keys) > IDEMPOTENCY_KEYS_KEPT:
+            self._keys.popitem(last=False)

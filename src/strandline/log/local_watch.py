@@ -1,0 +1,164 @@
+"""Hints within one process."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Collection, Iterator
+from typing import Protocol
+from uuid import UUID
+
+from strandline.clock import Clock
+from strandline.log.numbers import check_timeout, check_whole
+from strandline.log.protocol import Hint, TopicName
+from strandline.values import ClosedError, Offset, Partition, Topic
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
+
+
+class Watched(Protocol):
+    """A partition that can be watched. It tells its watches while it holds its lock."""
+
+    def add_watch(self, watch: "LocalWatch", seen: Offset) -> None:
+        """Call `watch.start` and `watch.tell` with the present end, then tell of each new end."""
+
+    def remove_watch(self, watch: "LocalWatch") -> None:
+        """Tell no more."""
+
+
+class LocalWatch:
+    """Implements Watch for partitions that live in this process.
+
+    Locks are taken in one order: a partition's, then the watch's.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        find: Callable[[TopicName, int], Watched],
+        on_close: Callable[["LocalWatch"], None],
+    ) -> None:
+        self._clock = clock
+        self._find = find
+        self._on_close = on_close
+        self._lock = threading.Lock()
+        self._partitions: set[Watched] = set()
+        self._seen: dict[tuple[UUID, Partition], Offset] = {}
+        self._hints: dict[tuple[UUID, Partition], Hint] = {}
+        self._waiter: Waiter | None = None
+        self._is_woken = False
+        self._is_closed = False
+
+    # --- the reader's side ---
+
+    def add(self, topic: TopicName, partition: int, seen: int) -> None:
+        self._check_open()
+        watched = self._find(topic, partition)
+        self._partitions.add(watched)
+        watched.add_watch(self, Offset(check_whole("seen", seen)))
+        if self._is_closed:
+            # A close in between did not find this partition.
+            watched.remove_watch(self)
+            self._check_open()
+
+    def remove(self, topic: TopicName, partition: int) -> None:
+        self._check_open()
+        watched = self._find(topic, partition)
+        watched.remove_watch(self)
+        self._partitions.discard(watched)
+
+    def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
+        check_timeout(timeout_s)
+        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        waiter = ThreadWaiter(self._clock)
+        with self._asleep(waiter):
+            while (hints := self._take()) is None:
+                if not waiter.wait(deadline):
+                    return self._take() or ()
+        return hints
+
+    async def moved(self, timeout_s: float | None = None) -> Collection[Hint]:
+        check_timeout(timeout_s)
+        waiter = LoopWaiter()
+        with self._asleep(waiter):
+            try:
+                async with asyncio.timeout(timeout_s):
+                    while (hints := self._take()) is None:
+                        await waiter.wait()
+            except TimeoutError:
+                return self._take() or ()
+        return hints
+
+    def wake(self) -> None:
+        with self._lock:
+            self._is_woken = True
+            self._rouse()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._rouse()
+        while self._partitions:
+            self._partitions.pop().remove_watch(self)
+        self._on_close(self)
+
+    # --- the partition's side, called under its lock ---
+
+    def start(self, topic: Topic, partition: Partition, seen: Offset) -> None:
+        """From now on the reader wants to know of this partition beyond `seen`."""
+        with self._lock:
+            self._seen[topic.id, partition] = seen
+            self._hints.pop((topic.id, partition), None)
+
+    def stop(self, topic: Topic, partition: Partition) -> None:
+        """The reader wants to know no more of this partition."""
+        with self._lock:
+            self._seen.pop((topic.id, partition), None)
+            self._hints.pop((topic.id, partition), None)
+
+    def tell(self, hint: Hint) -> None:
+        """Pass the hint on, unless it is no news."""
+        place = hint.topic.id, hint.partition
+        with self._lock:
+            if place in self._seen and hint.end > self._seen[place]:
+                self._hints[place] = hint
+                self._rouse()
+
+    def tell_dropped(self, hint: Hint) -> None:
+        """Pass a last hint on, though the partition has not grown."""
+        with self._lock:
+            self._hints[hint.topic.id, hint.partition] = hint
+            self._rouse()
+
+    # --- sleeping ---
+
+    @contextlib.contextmanager
+    def _asleep(self, waiter: Waiter) -> Iterator[None]:
+        # Invariant: a waiter enters its name before it looks for hints, and a hint
+        # is there before the name is read.
+        with self._lock:
+            self._waiter = waiter
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiter = None
+
+    def _rouse(self) -> None:
+        if self._waiter is not None:
+            self._waiter.wake()
+
+    def _take(self) -> Collection[Hint] | None:
+        """Return the hints, none of them if woken; None if there is nothing to return."""
+        with self._lock:
+            self._check_open()
+            if not self._hints and not self._is_woken:
+                return None
+            hints = tuple(self._hints.values())
+            for hint in hints:
+                self._seen[hint.topic.id, hint.partition] = hint.end
+            self._hints.clear()
+            self._is_woken = False
+            return hints
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("this watch or its log was closed, open it anew")

@@ -1,0 +1,127 @@
+"""On what terms a caller appends: where to, how safely, and as which write."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from strandline.log.numbers import check_limit, check_timeout, check_whole
+from strandline.values import (
+    PRODUCER_SEQUENCES_KEPT,
+    Durability,
+    InvalidError,
+    Partition,
+    Tenant,
+    Topic,
+    check_idempotency_key,
+    check_producer_name,
+    parse_tenant,
+    partition_for_key,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Everything that an append is told besides the topic, the values and their keys.
+
+    Checked when made, as far as that needs no topic.
+    """
+
+    partition: int | None
+    tenant: str | None
+    durability: Durability | None
+    producer: str | None
+    sequence: int | None
+    idempotency_key: str | None
+    expected_offset: int | None
+    timeout_s: float | None
+
+    def __post_init__(self) -> None:
+        check_timeout(self.timeout_s)
+        check_limit("expected_offset", self.expected_offset)
+        if (self.producer is None) != (self.sequence is None):
+            raise InvalidError("a producer and a sequence come together, pass both or neither")
+        if self.producer is not None:
+            check_producer_name(self.producer)
+            check_whole("sequence", self.sequence)
+        if self.idempotency_key is not None:
+            check_idempotency_key(self.idempotency_key)
+            if self.producer is not None:
+                raise InvalidError("pass a producer and sequence, or an idempotency key, not both")
+
+    def check_count(self, count: int) -> None:
+        """Raise InvalidError if a repeat of so many values could not be recognised."""
+        if self.producer is not None and count > PRODUCER_SEQUENCES_KEPT:
+            raise InvalidError(
+                "a repeat of so many sequences could not be recognised, append fewer at a time",
+                values=count,
+                values_max=PRODUCER_SEQUENCES_KEPT,
+            )
+
+    def level(self, durability_max: Durability) -> Durability:
+        """Return the level to reach, in a log that reaches `durability_max`."""
+        if self.durability is None:
+            return min(Durability.WRITTEN, durability_max)
+        return check_level(self.durability, durability_max)
+
+    def route(
+        self, keys: Sequence[str | None], partitions: int, turn: Callable[[], int]
+    ) -> dict[Partition, list[int]]:
+        """Return the partitions in the order of their first value, with their values' indices.
+
+        `turn` is asked at most once, and only if nothing else decides.
+        """
+        routed: dict[Partition, list[int]] = {}
+        keyless: Partition | None = None
+        for index, key in enumerate(keys):
+            if self.partition is not None:
+                partition = check_partition(self.partition, partitions)
+            elif key is not None:
+                partition = partition_for_key(key, partitions)
+            else:
+                if keyless is None:
+                    keyless = self._keyless(partitions, turn)
+                partition = keyless
+            routed.setdefault(partition, []).append(index)
+        if self.expected_offset is not None and len(routed) > 1:
+            raise InvalidError(
+                "an expected offset is one of a single partition, append to each apart",
+                partitions=list(routed),
+            )
+        return routed
+
+    def _keyless(self, partitions: int, turn: Callable[[], int]) -> Partition:
+        name = self.producer if self.producer is not None else self.idempotency_key
+        if name is not None or partitions == 1:
+            return partition_for_key(name or "", partitions)
+        if self.expected_offset is not None:
+            raise InvalidError("an expected offset needs a partition or a key")
+        return Partition(turn() % partitions)
+
+
+def check_level(level: object, durability_max: Durability) -> Durability:
+    """Return `level` as a Durability that the log reaches, else raise InvalidError."""
+    parsed = Durability.parse(level)
+    if parsed > durability_max:
+        raise InvalidError(
+            "this log does not reach that durability, ask for less or open a file: log",
+            durability=str(parsed),
+            durability_max=str(durability_max),
+        )
+    return parsed
+
+
+def check_partition(partition: object, partitions: int) -> Partition:
+    """Return `partition` if a topic of so many has it, else raise InvalidError."""
+    number = check_whole("partition", partition)
+    if number >= partitions:
+        raise InvalidError(
+            "the topic has no such partition", partition=number, partitions=partitions
+        )
+    return Partition(number)
+
+
+def owner(topic: Topic, tenant: str | None) -> Tenant | None:
+    """Return whose a record or consumer in `topic` is; InvalidError if it may not be."""
+    parsed = parse_tenant(tenant)
+    if topic.tenant is None or parsed in (None, topic.tenant):
+        return parsed if parsed is not None else topic.tenant
+    raise InvalidError("this topic belongs to another tenant", topic=topic.name, tenant=tenant)
