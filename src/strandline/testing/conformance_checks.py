@@ -1,0 +1,87 @@
+"""What the rules of the conformance suite are written with."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from strandline.log.protocol import Log, TopicName
+from strandline.testing.fake_clock import FakeClock
+from strandline.values import RECORD_BYTES_MAX, Event, Offset, StrandlineError
+
+PATIENCE_S = 10.0
+
+E = TypeVar("E", bound=StrandlineError)
+R = TypeVar("R")
+
+
+class OpenLog(Protocol):
+    """Opens a log of the backend with nothing in it, for writing.
+
+    Whoever provides it closes the logs, and removes what they leave.
+    """
+
+    def __call__(
+        self, *, auto_create: bool = False, record_bytes_max: int = RECORD_BYTES_MAX
+    ) -> Log:
+        """Return a new log."""
+
+
+class OpenTimedLog(Protocol):
+    """Opens a log with nothing in it, on a clock that the rule moves."""
+
+    def __call__(self, clock: FakeClock) -> Log:
+        """Return a new log."""
+
+
+@dataclass
+class Caught(Generic[E]):
+    """Holds the error once it was raised."""
+
+    error: E | None = None
+
+    @property
+    def value(self) -> E:
+        """The error."""
+        assert self.error is not None
+        return self.error
+
+
+@contextlib.contextmanager
+def refused(kind: type[E]) -> Iterator[Caught[E]]:
+    """Hold that the block raises an error of this kind."""
+    caught: Caught[E] = Caught()
+    try:
+        yield caught
+    except kind as error:
+        caught.error = error
+        return
+    raise AssertionError(f"no {kind.__name__} was raised")
+
+
+def event(number: int, *, key: str | None = None) -> Event:
+    """Return an event that can be told from the others."""
+    return Event("counted", {"n": number}, key=key)
+
+
+def fill(log: Log, topic: TopicName, count: int, *, partition: int = 0) -> None:
+    """Append `count` events, numbered from 0."""
+    log.append_many(topic, [event(number) for number in range(count)], partition=partition)
+
+
+def numbers(log: Log, topic: TopicName, partition: int = 0, start: int = 0) -> list[object]:
+    """Return the numbers of all events from `start` on."""
+    return [record.payload["n"] for record in log.read(topic, partition, start)]
+
+
+def high(log: Log, topic: TopicName, partition: int = 0) -> Offset:
+    """Return the high-water mark."""
+    return log.marks(topic, partition).high
+
+
+def together(actions: Sequence[Callable[[], R]]) -> list[R]:
+    """Run each action on a thread of its own, and return what they return."""
+    with ThreadPoolExecutor(len(actions)) as pool:
+        running = [pool.submit(action) for action in actions]
+        return [each.result(PATIENCE_S * 6) for each in running]

@@ -1,0 +1,214 @@
+"""Rules about topics. Every public function is one."""
+
+from strandline.testing.conformance_checks import OpenLog, event, fill, numbers, refused
+from strandline.values import ConflictError, InvalidError, Marks, Offset, TopicSettings, ValueKind
+
+HOSTILE_NAMES: tuple[object, ...] = (
+    *("", ".", "..", "../up", "a/b", "a\\b", "-rf", ".hidden", "ends."),
+    *("nul\0", "line\nbreak", "räksmörgås", "a" * 201, " a", "a*", "\ud800"),
+    *(None, 7, b"bytes", ("a",)),
+)
+
+
+def creating_again_with_equal_settings_gives_the_same_topic(open_log: OpenLog) -> None:
+    log = open_log()
+    first = log.create_topic("orders", partitions=3)
+
+    again = log.create_topic("orders", partitions=3)
+
+    assert again == first
+    assert [topic.name for topic in log.topics()] == ["orders"]
+
+
+def creating_again_with_other_settings_is_a_conflict(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("orders", partitions=3)
+
+    with refused(ConflictError):
+        log.create_topic("orders", partitions=4)
+    with refused(ConflictError):
+        log.create_topic("orders", partitions=3, value_kind=ValueKind.BYTES)
+
+    assert log.describe_topic("orders").settings == TopicSettings(partitions=3)
+
+
+def a_topic_has_at_least_one_partition(open_log: OpenLog) -> None:
+    log = open_log()
+
+    for partitions in (0, -1, True, 1.5):
+        with refused(InvalidError):
+            log.create_topic("orders", partitions=partitions)  # type: ignore[arg-type]
+
+    assert not log.topics()
+
+
+def topics_are_listed_by_name_and_by_tenant(open_log: OpenLog) -> None:
+    log = open_log()
+    for name in ("b", "c", "a"):
+        log.create_topic(name)
+    log.create_topic("d", tenant="acme")
+    log.create_topic("__strandline.parked", internal=True)
+
+    names = [topic.name for topic in log.topics()]
+
+    assert names == ["a", "b", "c"]
+    assert [topic.name for topic in log.topics(tenant="acme")] == ["d"]
+    assert [topic.name for topic in log.topics(internal=True)] == ["__strandline.parked"]
+    assert not log.topics(tenant="other")
+
+
+def two_tenants_may_each_have_a_topic_of_one_name(open_log: OpenLog) -> None:
+    log = open_log()
+    everybodys = log.create_topic("orders")
+    acmes = log.create_topic("orders", tenant="acme", partitions=2)
+
+    log.append("orders", event(0))
+    log.append(acmes, event(1), partition=1)
+
+    assert everybodys.id != acmes.id
+    assert log.topic("orders") == everybodys
+    assert log.topic("orders", tenant="acme") == acmes
+    assert numbers(log, "orders") == [0]
+    assert numbers(log, acmes, 1) == [1]
+
+
+def a_name_that_differs_only_by_case_is_refused(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("Orders")
+
+    with refused(InvalidError):
+        log.create_topic("orders")
+    log.create_topic("orders", tenant="acme")
+
+    assert [topic.name for topic in log.topics()] == ["Orders"]
+
+
+def hostile_names_are_refused(open_log: OpenLog) -> None:
+    """T3: no name leads anywhere else."""
+    log = open_log()
+
+    for name in (*HOSTILE_NAMES, "__strandline.x", "__STRANDLINE.x"):
+        with refused(InvalidError):
+            log.create_topic(name)  # type: ignore[arg-type]
+    for name in HOSTILE_NAMES:
+        with refused(InvalidError):
+            log.append(name, event(0))  # type: ignore[arg-type]
+    for name in HOSTILE_NAMES[:-4]:
+        with refused(InvalidError):
+            log.create_topic("orders", tenant=name)  # type: ignore[arg-type]
+
+    assert not log.topics()
+
+
+def only_internal_topics_have_the_reserved_prefix(open_log: OpenLog) -> None:
+    log = open_log()
+
+    with refused(InvalidError):
+        log.create_topic("orders", internal=True)
+    log.create_topic("__strandline.parked", internal=True)
+    log.append("__strandline.parked", event(5))
+
+    assert numbers(log, "__strandline.parked") == [5]
+
+
+def an_unknown_topic_is_refused_with_near_matches(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("orders")
+    log.create_topic("payments")
+    log.create_topic("ordering", tenant="acme")
+
+    with refused(InvalidError) as appending:
+        log.append("order", event(0))
+    with refused(InvalidError) as reading:
+        log.read("order", 0, 0)
+    with refused(InvalidError) as far:
+        log.marks("zzz", 0)
+
+    assert list(appending.value.fields["near"]) == ["orders"]  # type: ignore[call-overload]
+    assert list(reading.value.fields["near"]) == ["orders"]  # type: ignore[call-overload]
+    assert not far.value.fields["near"]
+    assert len(log.topics()) == 2
+
+
+def auto_create_makes_a_topic_for_what_is_appended(open_log: OpenLog) -> None:
+    log = open_log(auto_create=True)
+
+    log.append("orders", event(0))
+    log.append("raw", b"bytes")
+    with refused(InvalidError):
+        log.read("unknown", 0, 0)
+    with refused(InvalidError):
+        log.append("../up", event(0))
+
+    assert log.describe_topic("orders").settings == TopicSettings()
+    assert log.describe_topic("raw").settings.value_kind is ValueKind.BYTES
+    assert len(log.topics()) == 2
+
+
+def a_dropped_topic_is_gone_with_its_consumers(open_log: OpenLog) -> None:
+    log = open_log()
+    old = log.create_topic("orders")
+    fill(log, "orders", 3)
+    log.ack("orders", "billing", 0, 2)
+
+    log.drop_topic("orders")
+    with refused(InvalidError):
+        log.append("orders", event(0))
+    new = log.create_topic("orders")
+
+    assert new.id != old.id
+    assert log.marks("orders", 0) == Marks(Offset(0), Offset(0), Offset(0))
+    assert log.cursor("orders", "billing", 0) is None
+    for topic_call in (log.topic, log.describe_topic, log.drop_topic):
+        with refused(InvalidError):
+            topic_call(old)
+    with refused(InvalidError):
+        log.append(old, event(0))
+    assert not numbers(log, new)
+
+
+def an_emptied_topic_stays_listed_and_keeps_its_head(open_log: OpenLog) -> None:
+    """WE14: what was trimmed away leaves the topic, its marks and its reports as they are."""
+    log = open_log()
+    topic = log.create_topic("orders")
+    fill(log, "orders", 2)
+
+    report = log.trim("orders", 0, 2)
+
+    assert (report.removed, report.remaining, report.low) == (2, 0, 2)
+    assert list(log.topics()) == [topic]
+    assert log.describe_topic("orders").records == 0
+    assert (log.marks("orders", 0).low, log.marks("orders", 0).high) == (2, 2)
+    assert log.append("orders", event(2)).offset == 2
+
+
+def retention_can_be_replaced(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("orders", retention_age_s=60)
+
+    described = log.change_retention("orders", retention_age_s=None, retention_bytes=1000)
+
+    assert described.settings == TopicSettings(retention_bytes=1000)
+    assert log.describe_topic("orders").settings == described.settings
+    with refused(InvalidError):
+        log.change_retention("orders", retention_age_s=0, retention_bytes=None)
+
+
+def a_log_describes_itself(open_log: OpenLog) -> None:
+    log = open_log()
+    before = log.describe()
+    log.create_topic("orders", partitions=3)
+    log.create_topic("orders", tenant="acme")
+    fill(log, "orders", 5, partition=1)
+
+    after = log.describe()
+
+    assert (before.topics, before.partitions, before.records) == (0, 0, 0)
+    assert (after.topics, after.partitions, after.records) == (2, 4, 5)
+    assert after.size_bytes > before.size_bytes
+    assert after.log_id == log.id
+    assert after.backend
+    assert after.location
+    assert after.mode is log.mode
+    assert after.durability_max is log.durability_max
+    assert log.describe_topic("orders").size_bytes > 0

@@ -1,0 +1,150 @@
+"""Which log a URL means."""
+
+import pytest
+
+import strandline
+from strandline.log.memory import MemoryLog
+from strandline.testing import FakeClock
+from strandline.values import ClosedError, Event, InvalidError
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STRANDLINE_URL", raising=False)
+    monkeypatch.delenv("STRANDLINE_STATE_DIR", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_active() -> None:
+    strandline.reset()
+
+
+def test_memory_is_a_new_log_each_time() -> None:
+    with strandline.open("memory:") as log, strandline.open("memory:") as other:
+        log.create_topic("orders")
+
+        assert isinstance(log, MemoryLog)
+        assert log.id != other.id
+        assert not other.topics()
+
+
+def test_options_reach_the_log() -> None:
+    clock = FakeClock(now_us=5)
+
+    with strandline.open("memory:", clock=clock, auto_create=True, record_bytes_max=10) as log:
+        receipt = log.append("orders", Event("a", 1))
+
+        assert receipt.timestamp_us == 5
+        with pytest.raises(InvalidError):
+            log.append("orders", Event("a", "x" * 10))
+
+
+@pytest.mark.parametrize("url", ["file:./events", "sqlite:events.db"])
+def test_kinds_that_come_later_say_so(url: str) -> None:
+    with pytest.raises(InvalidError, match="comes with a later version"):
+        strandline.open(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "memory", "Memory:", " memory:", "memory: ", "memory:name", "redis:", "postgres:x", 7],
+)
+def test_an_unknown_kind_is_refused(url: str) -> None:
+    """WE15: a bad value is an error, never a default."""
+    with pytest.raises(InvalidError):
+        strandline.open(url)
+
+
+@pytest.mark.parametrize("mode", ["read", "consume", "w", "", "WRITE", None])
+def test_a_memory_log_is_opened_for_writing_only(mode: str) -> None:
+    with pytest.raises(InvalidError):
+        strandline.open("memory:", mode=mode)
+
+
+@pytest.mark.parametrize("most", [-1, 1.5, "1", True])
+def test_a_bad_maximum_is_refused(most: int) -> None:
+    with pytest.raises(InvalidError):
+        strandline.open("memory:", record_bytes_max=most)
+
+
+def test_the_environment_names_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRANDLINE_URL", "memory:")
+
+    with strandline.open() as log:
+        assert log.describe().backend == "memory"
+
+
+@pytest.mark.parametrize("url", ["", "  ", "memory", "redis:"])
+def test_a_bad_url_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """WE15."""
+    monkeypatch.setenv("STRANDLINE_URL", url)
+
+    with pytest.raises(InvalidError):
+        strandline.open()
+
+
+def test_without_any_url_it_is_a_file_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidError) as unset:
+        strandline.open()
+    monkeypatch.setenv("STRANDLINE_STATE_DIR", "state")
+    with pytest.raises(InvalidError) as moved:
+        strandline.open()
+    monkeypatch.setenv("STRANDLINE_STATE_DIR", "")
+    with pytest.raises(InvalidError, match="STRANDLINE_STATE_DIR"):
+        strandline.open()
+
+    assert unset.value.fields["url"] == "file:.strandline/events"
+    assert moved.value.fields["url"] == "file:state/events"
+
+
+def test_a_log_of_the_callers_is_installed_and_stays_open() -> None:
+    with strandline.open("memory:") as log:
+        installed = strandline.install(log)
+
+        assert installed is log
+        assert strandline.active() is log
+        strandline.reset()
+        assert not log.topics()
+
+
+def test_a_log_installed_by_url_is_closed_when_it_leaves() -> None:
+    first = strandline.install("memory:")
+    second = strandline.install("memory:")
+
+    with pytest.raises(ClosedError):
+        first.topics()
+    assert strandline.active() is second
+    strandline.reset()
+    with pytest.raises(ClosedError):
+        second.topics()
+
+
+def test_installing_the_active_log_again_keeps_it_open() -> None:
+    log = strandline.install("memory:")
+
+    strandline.install(log)
+
+    assert not log.topics()
+    log.close()
+
+
+def test_a_failed_install_leaves_the_present_log() -> None:
+    log = strandline.install("memory:")
+
+    with pytest.raises(InvalidError):
+        strandline.install("redis:")
+
+    assert strandline.active() is log
+    assert not log.topics()
+
+
+def test_the_first_use_installs_what_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(InvalidError):
+        strandline.active()
+    monkeypatch.setenv("STRANDLINE_URL", "memory:")
+
+    log = strandline.active()
+
+    assert strandline.active() is log
