@@ -7,6 +7,7 @@ import pyarrow as pa
 from strandline.log.columns import OWN_COLUMNS
 from strandline.log.protocol import Value
 from strandline.values import Event, InvalidError, ValueKind
+from strandline.values.names import check_text
 
 
 class EventBody(NamedTuple):
@@ -47,8 +48,7 @@ def key_of(value: Value, key: str | None) -> str | None:
     """Return the key of the record; InvalidError if there are two different ones."""
     own = value.key if isinstance(value, Event) else None
     if key is None or own is None or key == own:
-        # An event goes by its own object, which was checked when it was made.
-        return own if own is not None else _checked(key)
+        return own if key is None else check_text(key, "key")
     raise InvalidError("the event has another key, pass one of them", key=key, event_key=own)
 
 
@@ -78,11 +78,6 @@ def load(kind: ValueKind, body: Body, key: str | None) -> Value:
 def load_batch(body: bytes) -> pa.RecordBatch:
     """Return the batch that was stored as `body`."""
     return pa.ipc.open_stream(body).read_next_batch()
-
-
-def _checked(key: object) -> str | None:
-    # An event checks its key, and this is a key like any other.
-    return None if key is None else Event("key", key=key).key  # type: ignore[arg-type]
 
 
 def _size_bytes(value: Value) -> int:

@@ -298,6 +298,9 @@ class MemoryLog:
         self._check_open()
         watch = LocalWatch(self._clock, self._partition, self._watches.discard)
         self._watches.add(watch)
+        if self._is_closed:
+            # A close in between did not find it.
+            watch.close()
         return watch
 
     # --- consumers ---
@@ -372,11 +375,12 @@ class MemoryLog:
 
     def close(self) -> None:
         self._is_closed = True
+        # First, so that the end of a partition looks to no reader like news of it.
+        for watch in tuple(self._watches):
+            watch.close()
         for known in self._topics.all():
             for partition in known.partitions:
                 partition.end(_closed())
-        for watch in tuple(self._watches):
-            watch.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,9 @@
 """What the rules of the conformance suite are written with."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -78,6 +79,20 @@ def numbers(log: Log, topic: TopicName, partition: int = 0, start: int = 0) -> l
 def high(log: Log, topic: TopicName, partition: int = 0) -> Offset:
     """Return the high-water mark."""
     return log.marks(topic, partition).high
+
+
+def started(action: Callable[[], R]) -> Future[R]:
+    """Run the action on a thread that keeps nobody from leaving, if it never ends."""
+    outcome: Future[R] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(action())
+        except BaseException as error:  # noqa: BLE001 Whoever asks for the result gets it.
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome
 
 
 def together(actions: Sequence[Callable[[], R]]) -> list[R]:

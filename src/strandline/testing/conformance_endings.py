@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from strandline.log.protocol import Hint, Watch
@@ -12,6 +11,7 @@ from strandline.testing.conformance_checks import (
     event,
     fill,
     refused,
+    started,
     together,
 )
 from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic, ValueKind
@@ -88,12 +88,10 @@ def a_sleeping_reader_is_woken_by_an_append(open_log: OpenLog) -> None:
     watch = log.watch()
     watch.add("orders", 0, 0)
 
-    with ThreadPoolExecutor(1) as pool:
-        sleeping = pool.submit(watch.wait, PATIENCE_S)
-        log.append("orders", event(0))
-        hints = sleeping.result(PATIENCE_S * 2)
+    sleeping = started(watch.wait)
+    log.append("orders", event(0))
 
-    assert _ends(hints) == {0: 1}
+    assert _ends(sleeping.result(PATIENCE_S)) == {0: 1}
     watch.close()
 
 
@@ -114,7 +112,7 @@ def a_sleeping_task_is_woken_by_an_append(open_log: OpenLog) -> None:
 
 
 def a_reader_that_follows_hints_misses_nothing(open_log: OpenLog) -> None:
-    """WE6, WE7: however appends and reads race."""
+    """WE6: however appends and reads race."""
     log = open_log()
     log.create_topic("orders", partitions=2)
     count = 200
@@ -142,13 +140,12 @@ def wake_ends_one_wait(open_log: OpenLog) -> None:
     log = open_log()
     watch = log.watch()
 
-    with ThreadPoolExecutor(1) as pool:
-        sleeping = pool.submit(watch.wait, PATIENCE_S)
-        watch.wake()
-        assert not sleeping.result(PATIENCE_S * 2)
+    sleeping = started(watch.wait)
+    watch.wake()
+    assert not sleeping.result(PATIENCE_S)
 
     watch.wake()
-    assert not watch.wait(PATIENCE_S)
+    assert not started(watch.wait).result(PATIENCE_S)
     watch.close()
 
 
@@ -158,11 +155,10 @@ def closing_a_watch_ends_its_wait(open_log: OpenLog) -> None:
     watch = log.watch()
     watch.add("orders", 0, 0)
 
-    with ThreadPoolExecutor(1) as pool:
-        sleeping = pool.submit(_wait_closed, watch)
-        watch.close()
-        sleeping.result(PATIENCE_S * 2)
+    sleeping = started(partial(_wait_closed, watch))
+    watch.close()
 
+    sleeping.result(PATIENCE_S)
     watch.close()
     _wait_closed(watch)
     log.append("orders", event(0))
@@ -176,11 +172,11 @@ def closing_the_log_ends_every_wait(open_log: OpenLog) -> None:
     for watch in watches:
         watch.add("orders", 0, 0)
 
-    with ThreadPoolExecutor(3) as pool:
-        sleeping = [pool.submit(_wait_closed, watch) for watch in watches]
-        log.close()
-        for each in sleeping:
-            each.result(PATIENCE_S * 2)
+    sleeping = [started(partial(_wait_closed, watch)) for watch in watches]
+    log.close()
+
+    for each in sleeping:
+        each.result(PATIENCE_S)
 
 
 def dropping_a_topic_wakes_its_readers(open_log: OpenLog) -> None:
@@ -277,7 +273,7 @@ def an_append_that_races_a_close_is_whole_or_refused(open_log: OpenLog) -> None:
 
 def _wait_closed(watch: Watch) -> None:
     with refused(ClosedError):
-        watch.wait(PATIENCE_S)
+        watch.wait()
 
 
 def _ends(hints: Collection[Hint]) -> dict[int, int]:

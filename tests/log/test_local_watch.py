@@ -1,0 +1,111 @@
+"""A reader that is surely asleep is woken by each thing that should wake it."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from strandline.log.local_watch import LocalWatch
+from strandline.log.memory import MemoryLog
+from strandline.testing import FakeClock
+from strandline.testing.conformance_checks import started
+from strandline.values import ClosedError, Event, InvalidError
+
+PATIENCE_S = 10.0
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def log(clock: FakeClock) -> Iterator[MemoryLog]:
+    with MemoryLog(clock=clock) as log:
+        log.create_topic("orders", partitions=2)
+        yield log
+
+
+@pytest.fixture
+def watch(log: MemoryLog) -> LocalWatch:
+    watch = log.watch()
+    watch.add("orders", 0, 0)
+    return watch
+
+
+def test_an_append_wakes_it(log: MemoryLog, watch: LocalWatch, clock: FakeClock) -> None:
+    sleeping = started(watch.wait)
+    clock.wait_for_waiters(1)
+
+    log.append("orders", Event("a"), partition=1)
+    log.append("orders", Event("a"), partition=0)
+
+    (hint,) = sleeping.result(PATIENCE_S)
+    assert (hint.partition, hint.end) == (0, 1)
+
+
+def test_wake_wakes_it(watch: LocalWatch, clock: FakeClock) -> None:
+    sleeping = started(watch.wait)
+    clock.wait_for_waiters(1)
+
+    watch.wake()
+
+    assert not sleeping.result(PATIENCE_S)
+    assert not watch.wait(0)
+
+
+def test_its_time_wakes_it(watch: LocalWatch, clock: FakeClock) -> None:
+    sleeping = started(lambda: watch.wait(5))
+    clock.wait_for_waiters(1)
+
+    clock.advance(5)
+
+    assert not sleeping.result(PATIENCE_S)
+
+
+def test_closing_wakes_it(log: MemoryLog, watch: LocalWatch, clock: FakeClock) -> None:
+    actions: list[tuple[LocalWatch, Callable[[], None]]] = [
+        (watch, watch.close),
+        (log.watch(), log.close),
+    ]
+    for each, close in actions:
+        sleeping = started(each.wait)
+        clock.wait_for_waiters(1)
+
+        close()
+
+        with pytest.raises(ClosedError):
+            sleeping.result(PATIENCE_S)
+
+
+def test_a_dropped_topic_wakes_it(log: MemoryLog, watch: LocalWatch, clock: FakeClock) -> None:
+    sleeping = started(watch.wait)
+    clock.wait_for_waiters(1)
+
+    log.drop_topic("orders")
+
+    (hint,) = sleeping.result(PATIENCE_S)
+    assert hint.end == 0
+
+
+def test_a_task_that_is_cancelled_leaves_the_hint_for_the_next(
+    log: MemoryLog, watch: LocalWatch
+) -> None:
+    async def cancel_then_wait() -> int:
+        task = asyncio.ensure_future(watch.moved())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        log.append("orders", Event("a"), partition=0)
+        (hint,) = await watch.moved(PATIENCE_S)
+        return hint.end
+
+    assert asyncio.run(cancel_then_wait()) == 1
+
+
+@pytest.mark.parametrize("timeout_s", [-1, float("nan"), True, "1"])
+def test_a_time_that_is_none_is_refused(watch: LocalWatch, timeout_s: float) -> None:
+    with pytest.raises(InvalidError):
+        watch.wait(timeout_s)
+    with pytest.raises(InvalidError):
+        asyncio.run(watch.moved(timeout_s))
