@@ -51,6 +51,20 @@ def test_wake_wakes_it(watch: LocalWatch, clock: FakeClock) -> None:
     watch.wake()
 
     assert not sleeping.result(PATIENCE_S)
+    again = started(watch.wait)
+    clock.wait_for_waiters(1)
+    watch.wake()
+    assert not again.result(PATIENCE_S)
+
+
+def test_a_hint_is_given_once_and_not_for_what_was_seen(log: MemoryLog, watch: LocalWatch) -> None:
+    log.append_many("orders", [Event("a")] * 5, partition=0)
+
+    given = [len(watch.wait(0)) for _ in range(2)]
+    watch.add("orders", 0, 3)
+    watch.add("orders", 0, 5)
+
+    assert given == [1, 0]
     assert not watch.wait(0)
 
 

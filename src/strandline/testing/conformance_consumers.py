@@ -16,6 +16,8 @@ def trimming_moves_the_low_water_mark_exactly(open_log: OpenLog) -> None:
     assert (report.partition, report.removed, report.remaining) == (0, 4, 6)
     assert (report.low, report.held_at) == (4, None)
     assert numbers(log, "orders", 0, 4) == [4, 5, 6, 7, 8, 9]
+    assert [record.offset for record in log.read("orders", 0, 5, 7)] == [5, 6]
+    assert [record.offset for record in log.read("orders", 0, 6, records_max=2)] == [6, 7]
     assert numbers(log, "orders", 1) == [0, 1]
     for start in (0, 3):
         with refused(TrimmedError) as caught:
@@ -88,9 +90,10 @@ def retention_by_bytes_keeps_the_newest(open_log: OpenLog) -> None:
     (report,) = log.apply_retention("raw")
 
     assert (report.low, report.remaining) == (7, 3)
-    log.change_retention("raw", retention_age_s=None, retention_bytes=1)
-    (report,) = log.apply_retention("raw")
-    assert (report.low, report.remaining) == (9, 1)
+    for retention_bytes, low in ((300, 7), (299, 8), (1, 9)):
+        log.change_retention("raw", retention_age_s=None, retention_bytes=retention_bytes)
+        (report,) = log.apply_retention("raw")
+        assert (report.low, report.remaining) == (low, 10 - low)
 
 
 def retention_stops_at_the_slowest_consumer(open_log: OpenLog) -> None:

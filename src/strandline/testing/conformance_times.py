@@ -93,11 +93,15 @@ def a_producer_is_kept_while_it_appends(open_log: OpenTimedLog, clock: FakeClock
     log.create_topic("orders")
     for sequence in range(3):
         log.append("orders", event(0), producer="p", sequence=sequence)
+        if sequence == 0:
+            log.append("orders", event(0), producer="silent", sequence=sequence)
         clock.advance(IDENTITY_AGE_S)
 
     repeat = log.append("orders", event(0), producer="p", sequence=0)
+    anew = log.append("orders", event(0), producer="silent", sequence=0)
 
     assert repeat.is_repeat
+    assert not anew.is_repeat
 
 
 def a_silent_consumer_no_longer_holds_trimming(open_log: OpenTimedLog, clock: FakeClock) -> None:
