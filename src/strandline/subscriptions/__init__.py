@@ -1,0 +1,27 @@
+"""Subscriptions: cursors over a log, woken by hints, read by offset.
+
+Promises: of each assigned partition exactly start, start + 1, …, in order, whatever
+becomes of the hints; memory bounded by one page; nothing lost when a step is cancelled,
+times out or fails; nothing more of a partition once it is removed, and nothing more at
+all once the subscription is closed.
+
+Does not promise an order across partitions, does not keep a place of its own in the log
+(a consumer's cursor does), and does not slow or fail a writer.
+"""
+
+from strandline.subscriptions.assignment import Assignment
+from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
+from strandline.subscriptions.start import StartPoint
+from strandline.subscriptions.subscribing import READ_AHEAD, subscribe
+from strandline.subscriptions.subscription import Subscription
+
+__all__ = [
+    "READ_AHEAD",
+    "Assignment",
+    "CaughtUp",
+    "FellBehind",
+    "Marker",
+    "StartPoint",
+    "Subscription",
+    "subscribe",
+]

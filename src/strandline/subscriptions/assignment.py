@@ -1,0 +1,142 @@
+"""Which partitions a subscription reads, changed while it is being read."""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+from strandline.log.protocol import Log, TopicName, Watch
+from strandline.subscriptions.cursor import Cursors, Place
+from strandline.subscriptions.start import StartPoint, resolve
+from strandline.values import (
+    EARLIEST,
+    ClosedError,
+    InvalidError,
+    Offset,
+    Partition,
+    Topic,
+    UnavailableError,
+)
+
+
+class Assignment:
+    """The partitions of one subscription. Any call may be made from any thread.
+
+    Each `add` begins a new generation of its partition: what was read for an earlier
+    one and not yet handed over is dropped, so that nothing is repeated or reordered.
+    `topic` says of which topic, and is needed only where there are several.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topics: Mapping[Topic, int],
+        cursors: Cursors,
+        watch: Watch,
+        lock: threading.RLock,
+    ) -> None:
+        self._log = log
+        self._topics = topics
+        self._cursors = cursors
+        self._watch = watch
+        self._lock = lock
+        self._is_closed = False
+
+    def add(
+        self, partition: int, start: StartPoint = EARLIEST, *, topic: TopicName | None = None
+    ) -> None:
+        """Read this partition too, from `start` on.
+
+        Nothing happens if it is assigned already; `start` is ignored then. InvalidError
+        if the topic has no such partition or `start` lies beyond the end, TrimmedError
+        if it is no longer kept, ClosedError after the subscription was closed.
+        """
+        place = self._place(partition, topic)
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("this subscription was closed, subscribe anew")
+            if place in self._cursors:
+                return
+            marks = self._log.marks(*place)
+            offset = resolve(self._log, place, start, marks)
+            self._watch.add(*place, marks.high)
+            self._cursors.add(place, offset, marks.high)
+        self._watch.wake()
+
+    def remove(self, partition: int, *, topic: TopicName | None = None) -> Offset | None:
+        """Stop reading this partition; what is taken from now on is none of its records.
+
+        Returns the offset that would have come next, from which an `add` continues
+        without a gap; None if the partition was not assigned.
+        """
+        place = self._place(partition, topic)
+        with self._lock:
+            offset = self._cursors.remove(place)
+            if offset is not None:
+                self._watch.remove(*place)
+            return offset
+
+    def assigned(self, *, topic: TopicName | None = None) -> Sequence[Partition]:
+        """Return the assigned partitions, ascending."""
+        wanted = self._topic(topic)
+        with self._lock:
+            return sorted(place.partition for place in self._cursors if place.topic == wanted)
+
+    def position(self, partition: int, *, topic: TopicName | None = None) -> Offset:
+        """Return the offset that comes next; InvalidError if it is not assigned."""
+        place = self._place(partition, topic)
+        with self._lock:
+            if cursor := self._cursors.at(place):
+                return cursor.next
+        raise InvalidError("this partition is not assigned, add it first", partition=partition)
+
+    def fault(self, partition: int, *, topic: TopicName | None = None) -> UnavailableError | None:
+        """Return why this partition cannot be read at the moment; None if it can.
+
+        Reading is tried again by itself.
+        """
+        place = self._place(partition, topic)
+        with self._lock:
+            cursor = self._cursors.at(place)
+            return None if cursor is None else cursor.fault
+
+    def close(self) -> None:
+        """Take no more partitions."""
+        # Without the lock: whoever closes waits for no read, not even for its own.
+        self._is_closed = True
+
+    def _place(self, partition: int, topic: TopicName | None) -> Place:
+        return checked_place(self._topics, self._topic(topic), partition)
+
+    def _topic(self, name: TopicName | None) -> Topic:
+        found = [topic for topic in self._topics if name in (None, topic, topic.name)]
+        if len(found) == 1:
+            return found[0]
+        raise InvalidError(
+            "say which topic of this subscription is meant",
+            topic=name,
+            topics=[topic.name for topic in self._topics],
+        )
+
+
+def checked_place(topics: Mapping[Topic, int], topic: Topic, partition: object) -> Place:
+    """Return the place, or raise InvalidError if the topic does not have it."""
+    count = topics[topic]
+    is_whole = isinstance(partition, int) and not isinstance(partition, bool)
+    if isinstance(partition, int) and is_whole and 0 <= partition < count:
+        return Place(topic, Partition(partition))
+    raise InvalidError(
+        "this topic has no such partition", topic=topic.name, partition=partition, partitions=count
+    )
+
+
+def collapse(pairs: Iterable[tuple[Place, StartPoint]]) -> Mapping[Place, StartPoint]:
+    """Return each place with its start; InvalidError if one is given two starts."""
+    starts: dict[Place, StartPoint] = {}
+    for place, start in pairs:
+        if starts.setdefault(place, start) != start:
+            raise InvalidError(
+                "this partition is given two starts, keep one",
+                topic=place.topic.name,
+                partition=place.partition,
+                starts=(starts[place], start),
+            )
+    return starts

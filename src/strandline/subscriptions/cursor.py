@@ -1,0 +1,193 @@
+"""The cursor: a pure state machine that turns hints and offsets into reads and deliveries.
+
+Invariant: a cursor delivers exactly start, start + 1, start + 2, … of its partition, and
+nothing once it has been removed. It holds because
+
+- `next` moves in one place, `deliver`, by one, for the record that is handed over;
+- `end` decides when to read and never what: a hint that is lost, late, repeated or
+  wrong costs time only;
+- a cursor wants nothing only after a look at the store, made after its last delivery,
+  found `next` to be the end;
+- what was read for one generation of a partition is delivered to that one alone.
+
+There is no I/O here: ends and offsets go in, wants come out.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import NamedTuple
+
+from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
+from strandline.values import Offset, Partition, Topic, UnavailableError
+
+
+class Place(NamedTuple):
+    """One partition of one topic."""
+
+    topic: Topic
+    partition: Partition
+
+
+class Want(Enum):
+    """What a cursor needs next."""
+
+    SPEAK = auto()
+    """Its marker delivered."""
+    READ = auto()
+    """A page from `next` on."""
+    LOOK = auto()
+    """The store's word on where the partition ends."""
+    NOTHING = auto()
+
+
+class Cursor:
+    """One generation of one partition: where it goes on, and how far it may."""
+
+    __slots__ = (
+        "_behind_max",
+        "_has_caught_up",
+        "_is_sure",
+        "_markers",
+        "_start",
+        "end",
+        "fault",
+        "generation",
+        "is_queued",
+        "next",
+        "place",
+    )
+
+    def __init__(self, place: Place, start: Offset, generation: int, behind_max: int) -> None:
+        self.place = place
+        self.generation = generation
+        self.next = start
+        self.end = start
+        self.fault: UnavailableError | None = None
+        self.is_queued = False
+        self._start = start
+        self._behind_max = behind_max
+        self._is_sure = False
+        self._has_caught_up = False
+        self._markers: deque[Marker] = deque()
+
+    @property
+    def want(self) -> Want:
+        """What it needs next."""
+        if self._markers:
+            return Want.SPEAK
+        if self.next < self.end:
+            return Want.READ
+        return Want.NOTHING if self._is_sure else Want.LOOK
+
+    def hint(self, end: int) -> None:
+        """Believe for now that the partition ends at `end`, if that is news."""
+        if end > self.end:
+            self._reach(end)
+
+    def look(self, end: int) -> None:
+        """Know that the partition ends at `end`, whatever the hints said."""
+        self._reach(max(end, self.next))
+        self._is_sure = True
+        if self.next == self.end and not self._has_caught_up:
+            self._has_caught_up = True
+            self._markers.append(CaughtUp(self.place.partition, self.next, self.place.topic))
+
+    def doubt(self) -> None:
+        """Ask for a look before the next rest."""
+        self._is_sure = False
+
+    def find_nothing(self) -> None:
+        """A read brought nothing: the hint was wrong, ask the store."""
+        self.end = self.next
+        self._is_sure = False
+
+    def deliver(self, offset: int) -> None:
+        """Hand over the record at `offset`, which is the next one."""
+        assert offset == self.next, f"a log gave {offset} where {self.next} was read"
+        self.next = Offset(offset + 1)
+        self.end = max(self.end, self.next)
+        self._is_sure = False
+
+    def speak(self) -> Marker:
+        """Hand over the oldest marker."""
+        return self._markers.popleft()
+
+    def _reach(self, end: int) -> None:
+        self.end = Offset(end)
+        if self._has_caught_up and end - self.next > self._behind_max:
+            self._has_caught_up = False
+            last = Offset(self.next - 1) if self.next > self._start else None
+            self._markers.append(FellBehind(self.place.partition, last, self.place.topic))
+
+
+class Cursors:
+    """The cursors of a subscription, each in its turn.
+
+    A cursor that wants something is queued, or is being served by whoever took it from
+    the queue; so a step costs the same for one partition and for thousands.
+    """
+
+    def __init__(self, *, behind_max: int) -> None:
+        self._behind_max = behind_max
+        self._generations = itertools.count(1)
+        self._cursors: dict[Place, Cursor] = {}
+        self._queue: deque[Cursor] = deque()
+
+    def __contains__(self, place: Place) -> bool:
+        return place in self._cursors
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._cursors)
+
+    def __len__(self) -> int:
+        return len(self._cursors)
+
+    def add(self, place: Place, start: Offset, end: Offset) -> None:
+        """Begin a new generation of `place` at `start`; it ended at `end` a moment ago."""
+        cursor = Cursor(place, start, next(self._generations), self._behind_max)
+        cursor.look(end)
+        # More may have come since the look: it takes another before it rests.
+        cursor.doubt()
+        self._cursors[place] = cursor
+        self.queue(cursor)
+
+    def remove(self, place: Place) -> Offset | None:
+        """End the present generation, and return what it would have delivered next."""
+        cursor = self._cursors.pop(place, None)
+        return None if cursor is None else cursor.next
+
+    def at(self, place: Place, generation: int | None = None) -> Cursor | None:
+        """Return the cursor, if there is one, and if it is of this generation."""
+        cursor = self._cursors.get(place)
+        if cursor is None or generation in (None, cursor.generation):
+            return cursor
+        return None
+
+    def hint(self, place: Place, end: int) -> None:
+        """Pass a hint on to its cursor, if there still is one."""
+        if cursor := self._cursors.get(place):
+            cursor.hint(end)
+            self.queue(cursor)
+
+    def doubt(self) -> None:
+        """Have every cursor look before it rests."""
+        for cursor in self._cursors.values():
+            cursor.doubt()
+            self.queue(cursor)
+
+    def queue(self, cursor: Cursor) -> None:
+        """Let the cursor have its turn, after those that wait already."""
+        if not cursor.is_queued:
+            cursor.is_queued = True
+            self._queue.append(cursor)
+
+    def turn(self) -> Cursor | None:
+        """Take the next cursor that wants something, if one does."""
+        while self._queue:
+            cursor = self._queue.popleft()
+            cursor.is_queued = False
+            if self.at(cursor.place) is cursor and cursor.want is not Want.NOTHING:
+                return cursor
+        return None

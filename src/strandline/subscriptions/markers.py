@@ -1,0 +1,39 @@
+"""What a subscription says about itself between the records, if it was asked to.
+
+For each assignment of a partition the markers alternate, beginning with CaughtUp. Each
+stands exactly where it belongs in its partition's order.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from strandline.values import Offset, Partition, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """Everything of this partition before `offset` was delivered, and there was no more.
+
+    Comes once the reader first reaches the end, also that of an empty partition, and
+    again only after a FellBehind.
+    """
+
+    partition: Partition
+    offset: Offset
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class FellBehind:
+    """A reader that had caught up is more than its `read_ahead` records behind now.
+
+    Nothing is lost: what follows `last` comes next.
+    """
+
+    partition: Partition
+    last: Offset | None
+    """The last offset delivered since the partition was assigned; None for none yet."""
+    topic: Topic
+
+
+Marker: TypeAlias = CaughtUp | FellBehind

@@ -1,0 +1,141 @@
+"""What the cursors want, read from the log a page at a time, and handed over one by one."""
+
+import threading
+from collections import deque
+from collections.abc import Collection
+from typing import Final
+
+from strandline.clock import Clock
+from strandline.log.protocol import Hint, Log, Watch
+from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
+from strandline.subscriptions.markers import Marker
+from strandline.values import Record, UnavailableError
+
+POLL_S: Final = 1.0
+"""After how long a partition is looked at without a hint, or once more after a failed read."""
+
+PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""How much one page holds, unless its first record alone is larger."""
+
+
+class Pages:
+    """Takes the next item of any partition. Never waits.
+
+    One page is in memory at a time. Partitions take turns, a page each.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        cursors: Cursors,
+        watch: Watch,
+        lock: threading.RLock,
+        clock: Clock,
+        *,
+        records_max: int,
+    ) -> None:
+        self._log = log
+        self._cursors = cursors
+        self._watch = watch
+        self._lock = lock
+        self._clock = clock
+        self._records_max = records_max
+        self._page: deque[Record] = deque()
+        self._place: Place | None = None
+        self._generation = 0
+        self._poll_at = clock.monotonic() + POLL_S
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the next item has to be read first."""
+        return not self._page
+
+    def take(self) -> Record | Marker | None:
+        """Return the next item; None if no partition has one."""
+        with self._lock:
+            while True:
+                if record := self._in_hand():
+                    return record
+                self._poll()
+                cursor = self._cursors.turn()
+                if cursor is None:
+                    return None
+                if marker := self._serve(cursor):
+                    return marker
+
+    def hear(self, hints: Collection[Hint]) -> None:
+        """Follow the hints of one wait. Without any, the next take looks everywhere."""
+        with self._lock:
+            if not hints:
+                self._poll_at = self._clock.monotonic()
+            for hint in hints:
+                self._cursors.hint(Place(hint.topic, hint.partition), hint.end)
+
+    def rest_s(self, deadline: float | None) -> float:
+        """Return how long it may sleep: until the next poll, or the deadline."""
+        due = self._poll_at if deadline is None else min(self._poll_at, deadline)
+        return max(0.0, due - self._clock.monotonic())
+
+    def _in_hand(self) -> Record | None:
+        if not self._page or self._place is None:
+            return None
+        cursor = self._cursors.at(self._place, self._generation)
+        if cursor is None:
+            self._page.clear()
+            return None
+        record = self._page.popleft()
+        cursor.deliver(record.offset)
+        if not self._page:
+            self._cursors.queue(cursor)
+        return record
+
+    def _poll(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._poll_at:
+            self._poll_at = now + POLL_S
+            self._cursors.doubt()
+
+    def _serve(self, cursor: Cursor) -> Marker | None:
+        if cursor.want is Want.SPEAK:
+            marker = cursor.speak()
+            self._cursors.queue(cursor)
+            return marker
+        try:
+            self._ask(cursor)
+        except UnavailableError as error:
+            # It stays out of the queue, so that others are served until the next poll.
+            cursor.fault = error
+        except BaseException:
+            self._cursors.queue(cursor)
+            raise
+        else:
+            cursor.fault = None
+        return None
+
+    def _ask(self, cursor: Cursor) -> None:
+        if cursor.want is Want.READ:
+            self._read(cursor)
+        else:
+            cursor.look(self._log.marks(*cursor.place).high)
+            self._cursors.queue(cursor)
+
+    def _read(self, cursor: Cursor) -> None:
+        self._page.extend(
+            self._log.read(
+                *cursor.place,
+                cursor.next,
+                records_max=self._records_max,
+                bytes_max=PAGE_BYTES_MAX,
+            )
+        )
+        self._place, self._generation = cursor.place, cursor.generation
+        if not self._page:
+            cursor.find_nothing()
+            self._cursors.queue(cursor)
+        if len(self._cursors) > 1:
+            # A partition that never runs dry must not keep the others from being heard.
+            self._glance()
+
+    def _glance(self) -> None:
+        if hints := self._watch.wait(0.0):
+            self.hear(hints)

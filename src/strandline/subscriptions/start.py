@@ -1,0 +1,50 @@
+"""Where a subscription starts in a partition, made into an offset once, when it is assigned."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from strandline.log.protocol import Log
+from strandline.subscriptions.cursor import Place
+from strandline.values import (
+    InvalidError,
+    Marks,
+    Offset,
+    Start,
+    TrimmedError,
+)
+
+StartPoint: TypeAlias = "Start | int | datetime"
+"""EARLIEST, LATEST, an offset, or the time from which on records are wanted."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def resolve(log: Log, place: Place, start: StartPoint, marks: Marks) -> Offset:
+    """Return the offset that `start` means at this moment.
+
+    InvalidError for an offset that is negative or beyond the end, and for a time
+    without a time zone; TrimmedError for an offset that is no longer kept.
+    """
+    if isinstance(start, Start):
+        return marks.low if start is Start.EARLIEST else marks.high
+    if isinstance(start, datetime):
+        return log.offset_at(*place, _microseconds(start))
+    return _kept(place, start, marks)
+
+
+def _microseconds(moment: datetime) -> int:
+    if moment.utcoffset() is None:
+        raise InvalidError("a start is a datetime with a time zone, add tzinfo", start=moment)
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _kept(place: Place, start: object, marks: Marks) -> Offset:
+    shown = {"topic": place.topic.name, "partition": place.partition, "start": start}
+    if not isinstance(start, int) or isinstance(start, bool) or start < 0:
+        raise InvalidError("a start is EARLIEST, LATEST, an offset from 0 or a datetime", **shown)
+    if start > marks.high:
+        raise InvalidError("this start lies beyond the end", end=marks.high, **shown)
+    if start < marks.low:
+        raise TrimmedError(marks.low, **shown)
+    return Offset(start)

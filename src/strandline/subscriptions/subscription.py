@@ -1,0 +1,146 @@
+"""History, then live, in one loop: no gap, no repeat."""
+
+import threading
+import types
+import weakref
+from collections.abc import Generator
+from typing import Generic, Self, TypeVar, cast
+
+from strandline.clock import Clock
+from strandline.log.protocol import Hint, Watch
+from strandline.subscriptions.assignment import Assignment
+from strandline.subscriptions.markers import Marker
+from strandline.subscriptions.pages import Pages
+from strandline.values import ClosedError, InvalidError, Record
+
+ItemT = TypeVar("ItemT", bound=Record | Marker)
+
+
+class Subscription(Generic[ItemT]):
+    """A stream of records, of each assigned partition exactly start, start + 1, ….
+
+    `for`, `async for` and `next` take from the same stream and may be mixed, one thread
+    or task at a time; a second one at the same moment gets InvalidError. Order holds
+    within a partition, not across. Closing the subscription or the log ends the
+    iteration; whatever else is raised leaves the stream where it was, to be taken up
+    again: a step that times out, is cancelled or fails loses no record.
+
+    TrimmedError if a trim has overtaken it: remove the partition, and add it at `.oldest`.
+    InvalidError if its topic was dropped. A partition that is unavailable is tried again
+    by itself (see `Assignment.fault`), and holds no other up.
+
+    A subscription that is no longer referred to is closed.
+    """
+
+    def __init__(
+        self, assignment: Assignment, pages: Pages, watch: Watch, clock: Clock, *, markers: bool
+    ) -> None:
+        self._assignment = assignment
+        self._pages = pages
+        self._watch = watch
+        self._clock = clock
+        self._markers = markers
+        self._reading = threading.Lock()
+        self._is_closed = False
+        weakref.finalize(self, watch.close).atexit = False
+
+    @property
+    def assignment(self) -> Assignment:
+        """Which partitions it reads; they may be changed at any time, from any thread."""
+        return self._assignment
+
+    def next(self, timeout_s: float | None = None) -> ItemT | None:
+        """Return the next item, or None if there is none within `timeout_s`.
+
+        What was appended before the call is found also with a timeout of 0. ClosedError
+        once the subscription or its log is closed.
+        """
+        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        self._begin_step()
+        try:
+            while (item := self._take()) is None:
+                is_last = deadline is not None and self._clock.monotonic() >= deadline
+                self._sleep(deadline)
+                if is_last:
+                    return self._take()
+            return item
+        finally:
+            self._reading.release()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ItemT:
+        try:
+            item = self.next()
+        except ClosedError:
+            self.close()
+            raise StopIteration from None
+        assert item is not None
+        return item
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ItemT:
+        self._begin_step()
+        try:
+            if self._pages.is_empty:
+                # A long history must not keep the loop from its other tasks.
+                await _let_others_run()
+            while (item := self._take()) is None:
+                await self._sleep_on_loop()
+        except ClosedError:
+            self.close()
+            raise StopAsyncIteration from None
+        else:
+            return item
+        finally:
+            self._reading.release()
+
+    def close(self) -> None:
+        """End the stream, also for whoever waits for its next item. May be repeated."""
+        # No lock: neither a read that runs nor an interrupted one can keep it waiting.
+        self._is_closed = True
+        self._assignment.close()
+        self._watch.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _begin_step(self) -> None:
+        if not self._reading.acquire(blocking=False):
+            raise InvalidError("another thread or task reads this subscription, subscribe twice")
+
+    def _take(self) -> ItemT | None:
+        while True:
+            if self._is_closed:
+                raise ClosedError("this subscription was closed, subscribe anew")
+            item = self._pages.take()
+            if self._markers or item is None or isinstance(item, Record):
+                return cast("ItemT | None", item)
+
+    # In both ways to sleep: no hints were heard if the sleep is broken off, though the
+    # watch may have given some away. So the next step looks for itself.
+
+    def _sleep(self, deadline: float | None) -> None:
+        hints: tuple[Hint, ...] = ()
+        try:
+            hints = tuple(self._watch.wait(self._pages.rest_s(deadline)))
+        finally:
+            self._pages.hear(hints)
+
+    async def _sleep_on_loop(self) -> None:
+        hints: tuple[Hint, ...] = ()
+        try:
+            hints = tuple(await self._watch.moved(self._pages.rest_s(None)))
+        finally:
+            self._pages.hear(hints)
+
+
+@types.coroutine
+def _let_others_run() -> Generator[None, None, None]:
+    yield
