@@ -1,5 +1,8 @@
 """Which partitions a subscription reads, changed while it is being read."""
 
+from __future__ import annotations
+
+import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -71,7 +74,9 @@ class Assignment:
         with self._lock:
             offset = self._cursors.remove(place)
             if offset is not None:
-                self._watch.remove(*place)
+                # A log that was closed, or has dropped the topic, watches it no longer.
+                with contextlib.suppress(ClosedError, InvalidError):
+                    self._watch.remove(*place)
             return offset
 
     def assigned(self, *, topic: TopicName | None = None) -> Sequence[Partition]:

@@ -82,7 +82,9 @@ class Cursor:
         return Want.NOTHING if self._is_sure else Want.LOOK
 
     def hint(self, end: int) -> None:
-        """Believe for now that the partition ends at `end`, if that is news."""
+        """Believe for now that the partition ends at `end`, if that is news; look in any case."""
+        # Also no news is a reason to look: a topic that was dropped hints once more.
+        self._is_sure = False
         if end > self.end:
             self._reach(end)
 

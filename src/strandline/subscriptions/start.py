@@ -13,7 +13,7 @@ from strandline.values import (
     TrimmedError,
 )
 
-StartPoint: TypeAlias = "Start | int | datetime"
+StartPoint: TypeAlias = Start | int | datetime
 """EARLIEST, LATEST, an offset, or the time from which on records are wanted."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,5 +1,7 @@
 """From a call of `subscribe` to a subscription that reads what was asked for."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, overload
@@ -20,7 +22,7 @@ READ_AHEAD: Final = 128
 Starts: TypeAlias = StartPoint | Mapping[int, StartPoint]
 """One start for all partitions, or one for each; an offset is never one for several."""
 
-Partitions: TypeAlias = "Iterable[int | tuple[int, StartPoint]]"
+Partitions: TypeAlias = Iterable[int | tuple[int, StartPoint]]
 """Partitions, with or without a start of their own."""
 
 

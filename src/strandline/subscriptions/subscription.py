@@ -42,7 +42,9 @@ class Subscription(Generic[ItemT]):
         self._markers = markers
         self._reading = threading.Lock()
         self._is_closed = False
-        weakref.finalize(self, watch.close).atexit = False
+        # On another thread: whoever runs the collector may hold a lock of the log.
+        self._finalizer = weakref.finalize(self, clock.call_later, 0.0, watch.close)
+        self._finalizer.atexit = False
 
     @property
     def assignment(self) -> Assignment:
@@ -102,6 +104,7 @@ class Subscription(Generic[ItemT]):
         """End the stream, also for whoever waits for its next item. May be repeated."""
         # No lock: neither a read that runs nor an interrupted one can keep it waiting.
         self._is_closed = True
+        self._finalizer.detach()
         self._assignment.close()
         self._watch.close()
 

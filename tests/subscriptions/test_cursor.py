@@ -1,0 +1,174 @@
+"""The cursor by itself, with every interleaving that Hypothesis can think of."""
+
+from typing import Any
+from uuid import UUID
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
+from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
+from strandline.values import Offset, Partition, Topic
+
+TOPIC = Topic("orders", UUID("01890000-0000-7000-8000-000000000000"))
+BEHIND_MAX = 3
+PARTITIONS = 3
+PLACES = [Place(TOPIC, Partition(n)) for n in range(PARTITIONS)]
+PLACE = PLACES[0]
+
+some_place = st.sampled_from(PLACES)
+
+
+class CursorMachine(RuleBasedStateMachine):
+    """A store of ends, a reader that holds one page, and hints that nobody can rely on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends = dict.fromkeys(PLACES, 0)
+        self.cursors = Cursors(behind_max=BEHIND_MAX)
+        self.expected: dict[Place, int] = {}
+        self.said: dict[Place, list[Marker]] = {}
+        self.page: list[int] = []
+        self.page_of: tuple[Place, int] | None = None
+
+    @rule(place=some_place, count=st.integers(1, 6))
+    def append(self, place: Place, count: int) -> None:
+        self.ends[place] += count
+
+    @rule(place=some_place, error=st.integers(-5, 5))
+    def hint(self, place: Place, error: int) -> None:
+        self.cursors.hint(place, self.ends[place] + error)
+
+    @rule()
+    def doubt(self) -> None:
+        self.cursors.doubt()
+
+    @rule(place=some_place, draw=st.data())
+    def add(self, place: Place, draw: st.DataObject) -> None:
+        if place not in self.cursors:
+            start = draw.draw(st.integers(0, self.ends[place]))
+            self.cursors.add(place, Offset(start), Offset(self.ends[place]))
+            self.expected[place] = start
+            self.said[place] = []
+
+    @rule(place=some_place)
+    def remove(self, place: Place) -> None:
+        assert self.cursors.remove(place) == self.expected.pop(place, None)
+
+    @precondition(lambda self: self.page_of is not None)
+    @rule()
+    def deliver(self) -> None:
+        assert self.page_of is not None
+        place, generation = self.page_of
+        cursor = self.cursors.at(place, generation)
+        if cursor is None:
+            self.page_of = None
+            return
+        offset = self.page.pop(0)
+        cursor.deliver(offset)
+        assert offset == self.expected[place]
+        self.expected[place] += 1
+        if not self.page:
+            self.page_of = None
+            self.cursors.queue(cursor)
+
+    @precondition(lambda self: self.page_of is None)
+    @rule()
+    def serve(self) -> None:
+        cursor = self.cursors.turn()
+        if cursor is not None:
+            self.give(cursor)
+
+    def give(self, cursor: Cursor) -> None:
+        place = cursor.place
+        if cursor.want is Want.SPEAK:
+            self.hear(place, cursor.speak())
+        elif cursor.want is Want.LOOK:
+            cursor.look(self.ends[place])
+        elif cursor.next < self.ends[place]:
+            self.page = list(range(cursor.next, min(cursor.next + 2, self.ends[place])))
+            self.page_of = place, cursor.generation
+            return
+        else:
+            cursor.find_nothing()
+        self.cursors.queue(cursor)
+
+    def hear(self, place: Place, marker: Marker) -> None:
+        expected = self.expected[place]
+        if isinstance(marker, CaughtUp):
+            assert marker.offset == expected
+        else:
+            assert marker.last in (None, expected - 1)
+        previous = self.said[place][-1] if self.said[place] else None
+        assert isinstance(marker, CaughtUp) is not isinstance(previous, CaughtUp)
+        self.said[place].append(marker)
+
+    @invariant()
+    def cursors_stand_where_they_should(self) -> None:
+        for place, offset in self.expected.items():
+            cursor = self.cursors.at(place)
+            assert cursor is not None
+            assert cursor.next == offset
+
+    def teardown(self) -> None:
+        """After a last poll, everything has come, and every cursor has said so and rests."""
+        self.cursors.doubt()
+        for _ in range(10_000):
+            if self.page_of is not None:
+                self.deliver()
+            elif (cursor := self.cursors.turn()) is not None:
+                self.give(cursor)
+            else:
+                break
+        assert self.page_of is None
+        for place, offset in self.expected.items():
+            assert offset == self.ends[place]
+            assert isinstance(self.said[place][-1], CaughtUp)
+
+
+CursorMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
+TestCursors: Any = CursorMachine.TestCase
+
+
+def test_a_cursor_rests_only_after_a_look_that_followed_its_last_delivery() -> None:
+    cursor = Cursor(PLACE, Offset(0), 1, BEHIND_MAX)
+    cursor.look(1)
+    wants = [cursor.want]
+
+    cursor.deliver(0)
+    wants.append(cursor.want)
+    cursor.look(1)
+    cursor.speak()
+    wants.append(cursor.want)
+    cursor.doubt()
+    wants.append(cursor.want)
+
+    assert wants == [Want.READ, Want.LOOK, Want.NOTHING, Want.LOOK]
+
+
+def test_a_hint_that_was_wrong_is_replaced_by_a_look() -> None:
+    cursor = Cursor(PLACE, Offset(0), 1, BEHIND_MAX)
+    cursor.hint(2)
+    wants = [cursor.want]
+
+    cursor.find_nothing()
+    wants.append(cursor.want)
+    cursor.look(0)
+
+    assert wants == [Want.READ, Want.LOOK]
+    assert cursor.speak() == CaughtUp(PLACE.partition, Offset(0), TOPIC)
+    assert cursor.want is Want.NOTHING
+
+
+def test_fell_behind_needs_more_than_the_bound() -> None:
+    cursor = Cursor(PLACE, Offset(0), 1, BEHIND_MAX)
+    cursor.look(0)
+    cursor.speak()
+
+    cursor.hint(BEHIND_MAX)
+    at_the_bound = cursor.want
+    cursor.hint(BEHIND_MAX + 1)
+
+    assert at_the_bound is Want.READ
+    assert cursor.speak() == FellBehind(PLACE.partition, None, TOPIC)
