@@ -65,6 +65,9 @@ class CursorMachine(RuleBasedStateMachine):
         if cursor is None:
             self.page_of = None
             return
+        if cursor.want is Want.SPEAK:
+            self.hear(place, cursor.speak())
+            return
         offset = self.page.pop(0)
         cursor.deliver(offset)
         assert offset == self.expected[place]

@@ -108,6 +108,22 @@ def test_fell_behind_names_the_last_record_delivered(steered: SteeredLog, topic:
     assert beyond[-1] == CaughtUp(P0, Offset(8), topic)
 
 
+def test_fell_behind_stands_before_the_records_it_speaks_of(
+    steered: SteeredLog, topic: Topic
+) -> None:
+    """A hint that comes while a page is in hand is told before that page."""
+    log = steered.as_log()
+    subscription = subscribe(log, "orders", read_ahead=2, markers=True)
+    drain(subscription)
+    fill(log, "orders", 0, 2)
+    steered.before_read = lambda partition: fill(steered.inner, "orders", 0, 3)
+
+    items = take(subscription, 2)
+
+    assert items[0] == FellBehind(P0, None, topic)
+    assert places(items[1:]) == [(0, 0)]
+
+
 def test_a_partition_added_again_begins_its_markers_anew(steered: SteeredLog, topic: Topic) -> None:
     log = steered.as_log()
     fill(log, "orders", 0, 1)

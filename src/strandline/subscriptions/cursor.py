@@ -106,7 +106,8 @@ class Cursor:
         self._is_sure = False
 
     def deliver(self, offset: int) -> None:
-        """Hand over the record at `offset`, which is the next one."""
+        """Hand over the record at `offset`, which is the next one, once all markers are."""
+        assert not self._markers
         assert offset == self.next, f"a log gave {offset} where {self.next} was read"
         self.next = Offset(offset + 1)
         self.end = max(self.end, self.next)

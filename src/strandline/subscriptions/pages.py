@@ -54,8 +54,8 @@ class Pages:
         """Return the next item; None if no partition has one."""
         with self._lock:
             while True:
-                if record := self._in_hand():
-                    return record
+                if item := self._in_hand():
+                    return item
                 self._poll()
                 cursor = self._cursors.turn()
                 if cursor is None:
@@ -76,13 +76,15 @@ class Pages:
         due = self._poll_at if deadline is None else min(self._poll_at, deadline)
         return max(0.0, due - self._clock.monotonic())
 
-    def _in_hand(self) -> Record | None:
+    def _in_hand(self) -> Record | Marker | None:
         if not self._page or self._place is None:
             return None
         cursor = self._cursors.at(self._place, self._generation)
         if cursor is None:
             self._page.clear()
             return None
+        if cursor.want is Want.SPEAK:
+            return cursor.speak()
         record = self._page.popleft()
         cursor.deliver(record.offset)
         if not self._page:
