@@ -30,7 +30,7 @@ class CursorMachine(RuleBasedStateMachine):
         self.expected: dict[Place, int] = {}
         self.said: dict[Place, list[Marker]] = {}
         self.page: list[int] = []
-        self.page_of: tuple[Place, int] | None = None
+        self.page_of: Cursor | None = None
 
     @rule(place=some_place, count=st.integers(1, 6))
     def append(self, place: Place, count: int) -> None:
@@ -60,9 +60,8 @@ class CursorMachine(RuleBasedStateMachine):
     @rule()
     def deliver(self) -> None:
         assert self.page_of is not None
-        place, generation = self.page_of
-        cursor = self.cursors.at(place, generation)
-        if cursor is None:
+        cursor, place = self.page_of, self.page_of.place
+        if cursor.is_removed:
             self.page_of = None
             return
         if cursor.want is Want.SPEAK:
@@ -91,7 +90,7 @@ class CursorMachine(RuleBasedStateMachine):
             cursor.look(self.ends[place])
         elif cursor.next < self.ends[place]:
             self.page = list(range(cursor.next, min(cursor.next + 2, self.ends[place])))
-            self.page_of = place, cursor.generation
+            self.page_of = cursor
             return
         else:
             cursor.find_nothing()
@@ -135,7 +134,7 @@ TestCursors: Any = CursorMachine.TestCase
 
 
 def test_a_cursor_rests_only_after_a_look_that_followed_its_last_delivery() -> None:
-    cursor = Cursor(PLACE, Offset(0), 1, BEHIND_MAX)
+    cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.look(1)
     wants = [cursor.want]
 
@@ -151,7 +150,7 @@ def test_a_cursor_rests_only_after_a_look_that_followed_its_last_delivery() -> N
 
 
 def test_a_hint_that_was_wrong_is_replaced_by_a_look() -> None:
-    cursor = Cursor(PLACE, Offset(0), 1, BEHIND_MAX)
+    cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.hint(2)
     wants = [cursor.want]
 
@@ -165,7 +164,7 @@ def test_a_hint_that_was_wrong_is_replaced_by_a_look() -> None:
 
 
 def test_fell_behind_needs_more_than_the_bound() -> None:
-    cursor = Cursor(PLACE, Offset(0), 1, BEHIND_MAX)
+    cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.look(0)
     cursor.speak()
 

@@ -8,12 +8,12 @@ nothing once it has been removed. It holds because
   wrong costs time only;
 - a cursor wants nothing only after a look at the store, made after its last delivery,
   found `next` to be the end;
-- what was read for one generation of a partition is delivered to that one alone.
+- a cursor is one generation of its partition: adding the partition again makes another
+  cursor, and what was read for one is never delivered by another.
 
 There is no I/O here: ends and offsets go in, wants come out.
 """
 
-import itertools
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum, auto
@@ -43,7 +43,7 @@ class Want(Enum):
 
 
 class Cursor:
-    """One generation of one partition: where it goes on, and how far it may."""
+    """Where one generation of one partition goes on, and how far it may."""
 
     __slots__ = (
         "_behind_max",
@@ -53,19 +53,19 @@ class Cursor:
         "_start",
         "end",
         "fault",
-        "generation",
         "is_queued",
+        "is_removed",
         "next",
         "place",
     )
 
-    def __init__(self, place: Place, start: Offset, generation: int, behind_max: int) -> None:
+    def __init__(self, place: Place, start: Offset, behind_max: int) -> None:
         self.place = place
-        self.generation = generation
         self.next = start
         self.end = start
         self.fault: UnavailableError | None = None
         self.is_queued = False
+        self.is_removed = False
         self._start = start
         self._behind_max = behind_max
         self._is_sure = False
@@ -134,7 +134,6 @@ class Cursors:
 
     def __init__(self, *, behind_max: int) -> None:
         self._behind_max = behind_max
-        self._generations = itertools.count(1)
         self._cursors: dict[Place, Cursor] = {}
         self._queue: deque[Cursor] = deque()
 
@@ -149,24 +148,22 @@ class Cursors:
 
     def add(self, place: Place, start: Offset, end: Offset) -> None:
         """Begin a new generation of `place` at `start`; it ended at `end` a moment ago."""
-        cursor = Cursor(place, start, next(self._generations), self._behind_max)
+        cursor = Cursor(place, start, self._behind_max)
         cursor.look(end)
-        # More may have come since the look: it takes another before it rests.
-        cursor.doubt()
         self._cursors[place] = cursor
         self.queue(cursor)
 
     def remove(self, place: Place) -> Offset | None:
         """End the present generation, and return what it would have delivered next."""
         cursor = self._cursors.pop(place, None)
-        return None if cursor is None else cursor.next
+        if cursor is None:
+            return None
+        cursor.is_removed = True
+        return cursor.next
 
-    def at(self, place: Place, generation: int | None = None) -> Cursor | None:
-        """Return the cursor, if there is one, and if it is of this generation."""
-        cursor = self._cursors.get(place)
-        if cursor is None or generation in (None, cursor.generation):
-            return cursor
-        return None
+    def at(self, place: Place) -> Cursor | None:
+        """Return the cursor of the present generation, if there is one."""
+        return self._cursors.get(place)
 
     def hint(self, place: Place, end: int) -> None:
         """Pass a hint on to its cursor, if there still is one."""
@@ -191,6 +188,6 @@ class Cursors:
         while self._queue:
             cursor = self._queue.popleft()
             cursor.is_queued = False
-            if self.at(cursor.place) is cursor and cursor.want is not Want.NOTHING:
+            if not cursor.is_removed and cursor.want is not Want.NOTHING:
                 return cursor
         return None

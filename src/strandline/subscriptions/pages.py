@@ -41,8 +41,7 @@ class Pages:
         self._clock = clock
         self._records_max = records_max
         self._page: deque[Record] = deque()
-        self._place: Place | None = None
-        self._generation = 0
+        self._cursor: Cursor | None = None
         self._poll_at = clock.monotonic() + POLL_S
 
     @property
@@ -77,10 +76,10 @@ class Pages:
         return max(0.0, due - self._clock.monotonic())
 
     def _in_hand(self) -> Record | Marker | None:
-        if not self._page or self._place is None:
+        cursor = self._cursor
+        if not self._page or cursor is None:
             return None
-        cursor = self._cursors.at(self._place, self._generation)
-        if cursor is None:
+        if cursor.is_removed:
             self._page.clear()
             return None
         if cursor.want is Want.SPEAK:
@@ -130,7 +129,7 @@ class Pages:
                 bytes_max=PAGE_BYTES_MAX,
             )
         )
-        self._place, self._generation = cursor.place, cursor.generation
+        self._cursor = cursor
         if not self._page:
             cursor.find_nothing()
             self._cursors.queue(cursor)
