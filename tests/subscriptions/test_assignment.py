@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from strandline.subscriptions import subscribe
+from strandline.testing import FakeClock
 from strandline.values import EARLIEST, InvalidError
 from tests.subscriptions.doubles import (
     PATIENCE_S,
@@ -40,11 +41,14 @@ def test_an_added_partition_brings_its_backlog_then_what_comes(steered: SteeredL
     assert 1 in subscription.assignment.assigned()
 
 
-def test_an_add_wakes_a_reader_that_waits(steered: SteeredLog) -> None:
-    log = steered.as_log()
+def test_an_add_wakes_a_reader_that_waits() -> None:
+    clock = FakeClock()
+    log = SteeredLog(clock=clock).as_log()
+    log.create_topic("orders", partitions=2)
     fill(log, "orders", 1, 1)
-    subscription = subscribe(log, "orders", partitions=())
-    reader = on_thread(lambda: subscription.next(PATIENCE_S))
+    subscription = subscribe(log, "orders", partitions=(), clock=clock)
+    reader = on_thread(lambda: next(subscription))
+    clock.wait_for_waiters(1)
 
     subscription.assignment.add(1)
 

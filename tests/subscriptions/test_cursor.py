@@ -163,6 +163,15 @@ def test_a_hint_that_was_wrong_is_replaced_by_a_look() -> None:
     assert cursor.want is Want.NOTHING
 
 
+def test_an_old_hint_takes_nothing_back() -> None:
+    cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
+
+    cursor.hint(5)
+    cursor.hint(3)
+
+    assert cursor.end == 5
+
+
 def test_fell_behind_needs_more_than_the_bound() -> None:
     cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.look(0)

@@ -15,7 +15,15 @@ from strandline.values import (
     InvalidError,
     TrimmedError,
 )
-from tests.subscriptions.doubles import SteeredLog, drain, fill, places, take
+from tests.subscriptions.doubles import (
+    PATIENCE_S,
+    SteeredLog,
+    drain,
+    fill,
+    on_thread,
+    places,
+    take,
+)
 
 
 @pytest.fixture
@@ -259,17 +267,21 @@ def test_a_trim_that_overtakes_a_reader_is_an_error_with_a_way_on(steered: Steer
     assert places(drain(subscription)) == [(0, 8), (0, 9)]
 
 
-def test_a_dropped_topic_is_an_error_at_once_and_can_be_let_go(steered: SteeredLog) -> None:
-    log = steered.as_log()
+def test_a_dropped_topic_is_an_error_at_once_and_can_be_let_go() -> None:
+    clock = FakeClock()
+    log = SteeredLog(clock=clock).as_log()
+    log.create_topic("orders")
     log.create_topic("refunds")
     fill(log, "orders", 0, 1)
-    subscription = subscribe(log, ["orders", "refunds"])
+    subscription = subscribe(log, ["orders", "refunds"], clock=clock)
     take(subscription, 1)
+    waiting = on_thread(lambda: next(subscription))
+    clock.wait_for_waiters(1)
 
     log.drop_topic("refunds")
 
     with pytest.raises(InvalidError):
-        subscription.next(0.5)
+        waiting.result(PATIENCE_S)
     subscription.assignment.remove(0, topic="refunds")
     fill(log, "orders", 0, 1)
     assert places(drain(subscription)) == [(0, 1)]

@@ -213,6 +213,7 @@ def test_a_close_ends_a_waiting_next_with_an_error(still: SteeredLog, clock: Fak
 
 
 def test_a_close_of_the_log_ends_a_thread_and_a_task(steered: SteeredLog) -> None:
+    """WA7."""
     log = steered.as_log()
     fill(log, "orders", 0, 2)
     threaded, looped = subscribe(log, "orders"), subscribe(log, "orders")
@@ -308,20 +309,21 @@ def test_hints_taken_by_a_cancelled_wait_are_made_up_for(
     assert places([on_thread(lambda: next(subscription)).result(PATIENCE_S)]) == [(0, 0)]
 
 
-def test_a_failed_step_leaves_the_stream_where_it_was(steered: SteeredLog) -> None:
-    log = steered.as_log()
+def test_a_failed_step_leaves_the_stream_where_it_was(still: SteeredLog, clock: FakeClock) -> None:
+    """Who tries again meets the error or the record at once, and waits for no poll."""
+    log = still.as_log()
     fill(log, "orders", 0, 4)
-    subscription = subscribe(log, "orders", partitions=[0], read_ahead=2)
+    subscription = subscribe(log, "orders", partitions=[0], read_ahead=2, clock=clock)
     found = take(subscription, 2)
 
     def fail(partition: int) -> None:
         raise TrimmedError(0)
 
-    steered.before_read = fail
+    still.before_read = fail
     for _ in range(3):
         with pytest.raises(TrimmedError):
-            subscription.next(0.0)
-    steered.before_read = lambda partition: None
+            on_thread(lambda: next(subscription)).result(PATIENCE_S)
+    still.before_read = lambda partition: None
 
     assert places([*found, *drain(subscription)]) == [(0, n) for n in range(4)]
 

@@ -3,22 +3,33 @@
 Promises: of each assigned partition exactly start, start + 1, …, in order, whatever
 becomes of the hints; memory bounded by one page; nothing lost when a step is cancelled,
 times out or fails; nothing more of a partition once it is removed, and nothing more at
-all once the subscription is closed.
+all once the subscription is closed. A consumer gets each record at least once, and its
+cursor in the log never passes one that it has not dealt with.
 
 Does not promise an order across partitions, does not keep a place of its own in the log
 (a consumer's cursor does), and does not slow or fail a writer.
 """
 
 from strandline.subscriptions.assignment import Assignment
+from strandline.subscriptions.consumer import (
+    DELIVERIES_MAX,
+    OUTSTANDING_MAX,
+    Consumer,
+    Delivery,
+)
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.subscriptions.start import StartPoint
 from strandline.subscriptions.subscribing import READ_AHEAD, subscribe
 from strandline.subscriptions.subscription import Subscription
 
 __all__ = [
+    "DELIVERIES_MAX",
+    "OUTSTANDING_MAX",
     "READ_AHEAD",
     "Assignment",
     "CaughtUp",
+    "Consumer",
+    "Delivery",
     "FellBehind",
     "Marker",
     "StartPoint",

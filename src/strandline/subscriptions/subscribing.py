@@ -85,7 +85,7 @@ def subscribe(
     CaughtUp and FellBehind come between the records. `read_ahead` records at most are
     held in memory.
     """
-    _check_read_ahead(read_ahead)
+    check_count("read_ahead", read_ahead)
     topics = _topics(log, topic)
     starts = collapse(_asked(topics, start, partitions))
     if isinstance(start, int) and len(starts) > 1:
@@ -110,10 +110,11 @@ def subscribe(
     return made
 
 
-def _check_read_ahead(read_ahead: object) -> None:
-    if isinstance(read_ahead, int) and not isinstance(read_ahead, bool) and read_ahead >= 1:
+def check_count(name: str, value: object) -> None:
+    """Raise InvalidError unless `value` is a whole number from 1."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
         return
-    raise InvalidError("read_ahead is a whole number from 1", read_ahead=read_ahead)
+    raise InvalidError(f"{name} is a whole number from 1", **{name: value})
 
 
 def _topics(log: Log, names: TopicName | Sequence[TopicName]) -> Mapping[Topic, int]:

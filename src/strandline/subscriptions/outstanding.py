@@ -1,0 +1,62 @@
+"""What a consumer was given of one partition and has not dealt with: pure, no I/O.
+
+Invariant: everything before `floor` is dealt with, and the record at `floor` is not. So a
+cursor stored at `floor` is never ahead of what was processed, in whatever order that was.
+"""
+
+from strandline.values import InvalidError, Offset
+
+
+class Outstanding:
+    """The deliveries of one partition at or after its floor."""
+
+    __slots__ = ("_counts", "_dealt_with", "_resting", "floor", "stored")
+
+    def __init__(self, floor: Offset) -> None:
+        self.floor = floor
+        self.stored = floor
+        """The cursor as the log has it, as far as is known."""
+        self._counts: dict[int, int] = {}
+        self._dealt_with: set[int] = set()
+        self._resting: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def deliver(self, offset: int) -> int:
+        """Note a delivery, and return how many that makes."""
+        count = self._counts[offset] = self._counts.get(offset, 0) + 1
+        return count
+
+    def count(self, offset: int) -> int:
+        """Return how often the record was delivered; InvalidError if it is not outstanding."""
+        if offset in self._counts and offset not in self._dealt_with:
+            return self._counts[offset]
+        raise InvalidError("this record is not outstanding, nack what was delivered", offset=offset)
+
+    def settle(self, offset: int) -> None:
+        """The record is dealt with; again is no error, but InvalidError if never delivered."""
+        if offset < self.floor:
+            return
+        if offset not in self._counts:
+            raise InvalidError("this record was not delivered here", offset=offset)
+        self._resting.discard(offset)
+        self._dealt_with.add(offset)
+        while self.floor in self._dealt_with:
+            self._dealt_with.remove(self.floor)
+            del self._counts[self.floor]
+            self.floor = Offset(self.floor + 1)
+
+    def rest(self, offset: int) -> bool:
+        """The record waits to be delivered again; False if it does already."""
+        if offset in self._resting:
+            return False
+        self._resting.add(offset)
+        return True
+
+    def rouse(self, offset: int) -> bool:
+        """The record's wait is over; False if it was dealt with meanwhile."""
+        if offset not in self._resting:
+            return False
+        self._resting.remove(offset)
+        return True
