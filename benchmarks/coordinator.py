@@ -85,7 +85,7 @@ def _single_ours(events: Events) -> float:
         for batch in made_anew(events, BATCHES):
             started = now()
             for event in batch:
-                _ = write(event, level)
+                write(event, level)
             elapsed_s += now() - started
     return BATCHES * len(events) / elapsed_s
 
@@ -99,7 +99,7 @@ def _single_raw(events: Events, path: Path) -> float:
         for batch in made_anew(events, BATCHES):
             started = now()
             for event in batch:
-                _ = write(fd, encode(event))
+                write(fd, encode(event))
             elapsed_s += now() - started
         return BATCHES * len(events) / elapsed_s
     finally:
@@ -137,7 +137,7 @@ def _durable_rate(events: Events, threads: int) -> float:
 def _write_durable(channel: Channel[Sample, None], events: Events, gate: threading.Barrier) -> None:
     gate.wait()
     for event in events:
-        _ = channel.write(event, Durability.DURABLE)
+        channel.write(event, Durability.DURABLE)
 
 
 ENTRIES = (

@@ -81,7 +81,7 @@ class Store:
         self._set = self._writes.channel("set")
 
     def set(self, key: str, value: str) -> None:
-        _ = self._set.write((key, value), Durability.DURABLE)
+        self._set.write((key, value), Durability.DURABLE)
 
     def get(self, key: str) -> str | None:
         view: View[Pairs, Pairs, Pairs] = self._writes.view()

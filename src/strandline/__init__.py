@@ -3,6 +3,7 @@
 from strandline.log.active import active, install, reset
 from strandline.log.opening import open_log as open
 from strandline.log.protocol import Log, Receipt
+from strandline.subscriptions import CaughtUp, Consumer, FellBehind, Subscription, subscribe
 from strandline.values import (
     EARLIEST,
     LATEST,
@@ -27,13 +28,16 @@ from strandline.values import (
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "CaughtUp",
     "ClosedError",
     "ConflictError",
+    "Consumer",
     "CorruptError",
     "DivergedError",
     "Durability",
     "Event",
     "FailedError",
+    "FellBehind",
     "InvalidError",
     "Log",
     "NotReadyError",
@@ -41,6 +45,7 @@ __all__ = [
     "Record",
     "RejectedError",
     "StrandlineError",
+    "Subscription",
     "TrimmedError",
     "UnavailableError",
     "UnknownError",
@@ -49,4 +54,5 @@ __all__ = [
     "install",
     "open",
     "reset",
+    "subscribe",
 ]

@@ -1,7 +1,6 @@
 """Back-pressure: a full queue refuses or waits, and hands the write back."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import pytest
 

@@ -1,7 +1,6 @@
 """Bracketed drains: several coordinators share one store under its lock."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import asyncio
 

@@ -1,7 +1,6 @@
 """Epochs: every write gets one, in order, and the ranges of flushes tile them."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import pytest
 

@@ -1,7 +1,6 @@
 """Failure is fail-stop: the first failed flush or sync ends the coordinator, with its cause."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import asyncio
 

@@ -1,7 +1,6 @@
 """Flushing: who asks for it, what it covers, and what goes on meanwhile."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import threading
 

@@ -1,7 +1,6 @@
 """Forks: the store belongs to the parent, and the child is told so."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import asyncio
 import contextlib

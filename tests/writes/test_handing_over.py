@@ -1,7 +1,6 @@
 """Handing over: whoever lets go of a piece of work sees to it that somebody goes on with it."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 from __future__ import annotations
 

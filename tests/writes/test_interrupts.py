@@ -1,7 +1,6 @@
 """Interrupts: whatever hits the caller who works for others, everyone learns one outcome."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import asyncio
 import linecache

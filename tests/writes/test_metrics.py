@@ -1,7 +1,6 @@
 """Metrics: plain counters that can be read at any time."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import pytest
 

@@ -1,7 +1,6 @@
 """Pausing: a paused channel holds its writes, and nobody else's."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import pytest
 

@@ -1,7 +1,6 @@
 """Stopping: what was accepted is finished, and what went wrong is raised."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import pytest
 

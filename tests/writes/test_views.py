@@ -1,7 +1,6 @@
 """Views: one point in time, followed by subscribers whose progress others can wait for."""
 
 # A receipt may be dropped: to write and forget is allowed.
-# mypy: disable-error-code="unused-awaitable"
 
 import asyncio
 from collections.abc import Callable
