@@ -1,8 +1,11 @@
 """Waking, polling, closing and cancelling: the two ways to wait over one core."""
 
 import asyncio
+import contextlib
+import sys
 import threading
 from collections.abc import Collection, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -328,6 +331,27 @@ def test_a_failed_step_leaves_the_stream_where_it_was(still: SteeredLog, clock: 
     assert places([*found, *drain(subscription)]) == [(0, n) for n in range(4)]
 
 
+@pytest.mark.parametrize("line", range(1, 60))
+def test_an_interrupt_at_any_line_of_a_take_repeats_and_reorders_nothing(
+    steered: SteeredLog, line: int
+) -> None:
+    """Only the record that the interrupted step had in hand may be gone."""
+    log = steered.as_log()
+    fill(log, "orders", 0, 6)
+    subscription = subscribe(log, "orders", partitions=[0], read_ahead=3)
+    found = take(subscription, 1)
+
+    with interrupt_at(line), contextlib.suppress(KeyboardInterrupt):
+        while len(found) < 4:
+            found += take(subscription, 1)
+    found += drain(subscription)
+
+    offsets = [offset for _, offset in places(found)]
+    assert offsets == sorted(set(offsets))
+    assert len(offsets) >= 5
+    assert offsets[-1] == 5
+
+
 def test_a_long_history_does_not_hold_the_loop(steered: SteeredLog) -> None:
     """S5: another task gets its turn at each page."""
     log = steered.as_log()
@@ -409,6 +433,28 @@ def test_a_slow_reader_holds_no_writer_up(steered: SteeredLog) -> None:
 
     assert places([reader.result(PATIENCE_S)]) == [(0, 0)]
     assert len(drain(idle)) == 10_001
+
+
+@contextlib.contextmanager
+def interrupt_at(line: int) -> Iterator[None]:
+    """Raise KeyboardInterrupt at the n-th line that runs in the modules of a take."""
+    left = [line]
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        if not frame.f_code.co_filename.endswith(("pages.py", "cursor.py")):
+            return None
+        if event == "line":
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    previous = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(previous)
 
 
 async def next_of(subscription: Subscription[Any]) -> Record:

@@ -49,12 +49,12 @@ class Cursor:
         "_behind_max",
         "_has_caught_up",
         "_is_sure",
-        "_markers",
         "_start",
         "end",
         "fault",
         "is_queued",
         "is_removed",
+        "markers",
         "next",
         "place",
     )
@@ -70,12 +70,13 @@ class Cursor:
         self._behind_max = behind_max
         self._is_sure = False
         self._has_caught_up = False
-        self._markers: deque[Marker] = deque()
+        self.markers: deque[Marker] = deque()
+        """What is to be said before the record at `next`, oldest first."""
 
     @property
     def want(self) -> Want:
         """What it needs next."""
-        if self._markers:
+        if self.markers:
             return Want.SPEAK
         if self.next < self.end:
             return Want.READ
@@ -94,7 +95,7 @@ class Cursor:
         self._is_sure = True
         if self.next == self.end and not self._has_caught_up:
             self._has_caught_up = True
-            self._markers.append(CaughtUp(self.place.partition, self.next, self.place.topic))
+            self.markers.append(CaughtUp(self.place.partition, self.next, self.place.topic))
 
     def doubt(self) -> None:
         """Ask for a look before the next rest."""
@@ -107,7 +108,7 @@ class Cursor:
 
     def deliver(self, offset: int) -> None:
         """Hand over the record at `offset`, which is the next one, once all markers are."""
-        assert not self._markers
+        assert not self.markers
         assert offset == self.next, f"a log gave {offset} where {self.next} was read"
         self.next = Offset(offset + 1)
         self.end = max(self.end, self.next)
@@ -115,14 +116,14 @@ class Cursor:
 
     def speak(self) -> Marker:
         """Hand over the oldest marker."""
-        return self._markers.popleft()
+        return self.markers.popleft()
 
     def _reach(self, end: int) -> None:
         self.end = Offset(end)
         if self._has_caught_up and end - self.next > self._behind_max:
             self._has_caught_up = False
             last = Offset(self.next - 1) if self.next > self._start else None
-            self._markers.append(FellBehind(self.place.partition, last, self.place.topic))
+            self.markers.append(FellBehind(self.place.partition, last, self.place.topic))
 
 
 class Cursors:
@@ -179,15 +180,17 @@ class Cursors:
 
     def queue(self, cursor: Cursor) -> None:
         """Let the cursor have its turn, after those that wait already."""
+        # Here and in `turn`, an interrupt in between queues it twice, which does no harm.
         if not cursor.is_queued:
-            cursor.is_queued = True
             self._queue.append(cursor)
+            cursor.is_queued = True
 
     def turn(self) -> Cursor | None:
         """Take the next cursor that wants something, if one does."""
         while self._queue:
-            cursor = self._queue.popleft()
+            cursor = self._queue[0]
             cursor.is_queued = False
+            self._queue.popleft()
             if not cursor.is_removed and cursor.want is not Want.NOTHING:
                 return cursor
         return None

@@ -52,15 +52,14 @@ class Pages:
     def take(self) -> Record | Marker | None:
         """Return the next item; None if no partition has one."""
         with self._lock:
-            while True:
-                if item := self._in_hand():
-                    return item
-                self._poll()
-                cursor = self._cursors.turn()
-                if cursor is None:
-                    return None
-                if marker := self._serve(cursor):
-                    return marker
+            try:
+                return self._next_item()
+            except BaseException:
+                # An interrupt may have come between the page and its cursor. The cursor
+                # is right, so the page is read again.
+                self._page.clear()
+                self._cursors.doubt()
+                raise
 
     def hear(self, hints: Collection[Hint]) -> None:
         """Follow the hints of one wait. Without any, the next take looks everywhere."""
@@ -75,6 +74,17 @@ class Pages:
         due = self._poll_at if deadline is None else min(self._poll_at, deadline)
         return max(0.0, due - self._clock.monotonic())
 
+    def _next_item(self) -> Record | Marker | None:
+        while True:
+            if item := self._in_hand():
+                return item
+            self._poll()
+            cursor = self._cursors.turn()
+            if cursor is None:
+                return None
+            if marker := self._serve(cursor):
+                return marker
+
     def _in_hand(self) -> Record | Marker | None:
         cursor = self._cursor
         if not self._page or cursor is None:
@@ -82,7 +92,7 @@ class Pages:
         if cursor.is_removed:
             self._page.clear()
             return None
-        if cursor.want is Want.SPEAK:
+        if cursor.markers:
             return cursor.speak()
         record = self._page.popleft()
         cursor.deliver(record.offset)
@@ -106,9 +116,6 @@ class Pages:
         except UnavailableError as error:
             # It stays out of the queue, so that others are served until the next poll.
             cursor.fault = error
-        except BaseException:
-            self._cursors.queue(cursor)
-            raise
         else:
             cursor.fault = None
         return None
