@@ -1,0 +1,106 @@
+"""How far each partition survives a loss of power, as this process knows and has noted."""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping
+
+from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.partition_row import PartitionRow, load_partition, store_partitions
+from strandline.values import ClosedError, UnavailableError
+from strandline.writes.standby import Standby
+
+
+class DurableMarks:
+    """Invariant: a mark is known, and noted in the database, only after the sync that covers it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._mutex = threading.Lock()
+        #: Ends written and not yet synced, then ends synced and not yet noted.
+        self._written: dict[int, int] = {}
+        self._unnoted: dict[int, int] = {}
+        self._known: dict[int, int] = {}
+        self._standby = Standby("strandline-note", self._note_later)
+
+    def known(self, slot: int) -> int:
+        """Return a mark that may be ahead of the one noted."""
+        return self._known.get(slot, 0)
+
+    def wrote(self, heads: Mapping[int, PartitionRow]) -> None:
+        """These ends are written now."""
+        self.expect((slot, head.high) for slot, head in heads.items())
+
+    def expect(self, ends: Iterable[tuple[int, int]]) -> None:
+        """The next sync covers these ends, whoever wrote them."""
+        with self._mutex:
+            for slot, end in ends:
+                self._written[slot] = max(end, self._written.get(slot, 0))
+
+    def carry(self, heads: Mapping[int, PartitionRow]) -> None:
+        """Note in rows that are about to be stored what is known of them."""
+        with self._mutex:
+            for slot, head in heads.items():
+                head.durable = max(head.durable, self._known.get(slot, 0))
+                self._unnoted.pop(slot, None)
+
+    def sync(self) -> None:
+        """Sync, then note how far."""
+        with self._mutex:
+            covered, self._written = self._written, {}
+        self._database.sync()
+        with self._mutex:
+            for marks in (self._known, self._unnoted):
+                for slot, end in covered.items():
+                    marks[slot] = max(end, marks.get(slot, 0))
+        if not self.note(0.0):
+            self._standby.wake()
+
+    def _note_later(self) -> None:
+        with contextlib.suppress(ClosedError):
+            self.note(self._database.lock_timeout_s)
+
+    def note(self, timeout_s: float) -> bool:
+        """Store what is known; False where the lock could not be had."""
+        with self._mutex:
+            unnoted = dict(self._unnoted)
+        if not unnoted:
+            return True
+        try:
+            with self._database.locked(timeout_s), self._database.transaction() as connection:
+                self._store(connection, unnoted)
+        except UnavailableError:
+            return False
+        with self._mutex:
+            for slot, end in unnoted.items():
+                if self._unnoted.get(slot) == end:
+                    del self._unnoted[slot]
+        return True
+
+    def checkpoint(self) -> None:
+        """Move what is written into the database, and note that it is durable.
+
+        The caller holds the lock.
+        """
+        ends = dict(
+            self._database.writer.execute(
+                "SELECT slot, high FROM strandline_partitions WHERE durable < high"
+            ).fetchall()
+        )
+        if not self._database.checkpoint("PASSIVE"):
+            return
+        with self._mutex:
+            for slot, end in ends.items():
+                self._known[slot] = max(end, self._known.get(slot, 0))
+        # It also begins the write-ahead log anew, with the sync that this takes: no
+        # append has to wait for it.
+        with self._database.transaction() as connection:
+            self._store(connection, ends)
+
+    def _store(self, connection: sqlite3.Connection, ends: Mapping[int, int]) -> None:
+        path = self._database.path
+        rows = [load_partition(connection, path, slot) for slot in ends]
+        kept = [row for row in rows if row is not None]
+        for row in kept:
+            row.durable = max(row.durable, ends[row.slot])
+        store_partitions(connection, kept)

@@ -1,0 +1,435 @@
+"""A log in one SQLite file."""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from strandline.clock import Clock, SystemClock
+from strandline.io import Io, SystemIo
+from strandline.log.draft import kind_of
+from strandline.log.local_watch import LocalWatch
+from strandline.log.numbers import check_whole
+from strandline.log.protocol import TopicName, Value
+from strandline.log.sqlite.consumers import Consumers
+from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.loops import check_may_wait
+from strandline.log.sqlite.partition_row import PartitionRow, load_epochs
+from strandline.log.sqlite.reader import SqliteReader
+from strandline.log.sqlite.receipts import SqliteReceipt, SqliteReceipts
+from strandline.log.sqlite.records import Records
+from strandline.log.sqlite.schema import translated
+from strandline.log.sqlite.topics import TopicEntry
+from strandline.log.sqlite.trimming import Trimming
+from strandline.log.sqlite.watching import Watches
+from strandline.log.sqlite.writer import Writer
+from strandline.log.terms import Terms, owner
+from strandline.values import (
+    RECORD_BYTES_MAX,
+    ConsumerLag,
+    Durability,
+    InvalidError,
+    Marks,
+    Mode,
+    Offset,
+    Position,
+    Topic,
+    TopicDescription,
+    TopicSettings,
+    TrimReport,
+    ValueKind,
+    check_consumer_name,
+    check_topic_name,
+    epoch_before,
+    parse_tenant,
+)
+from strandline.values.names import RESERVED_PREFIX
+
+_RANK = {mode: rank for rank, mode in enumerate(Mode)}
+
+
+class SqliteLog(SqliteReader):
+    """Implements Log. A child of a fork cannot use it, and is told so.
+
+    `mode="write"` creates the database, or the log's tables in a database that is
+    there; the other modes need a log. Retention is applied when asked for.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        mode: str = Mode.WRITE,
+        clock: Clock | None = None,
+        io: Io | None = None,
+        auto_create: bool = False,
+        record_bytes_max: int = RECORD_BYTES_MAX,
+        lock_timeout_s: float = 10.0,
+    ) -> None:
+        bytes_max = check_whole("record_bytes_max", record_bytes_max)
+        super().__init__(
+            Database(
+                os.path.abspath(path),
+                Mode.parse(mode),
+                io if io is not None else SystemIo(),
+                clock if clock is not None else SystemClock(),
+                lock_timeout_s,
+            )
+        )
+        self._auto_create = auto_create
+        self._consumers = Consumers(self._database)
+        self._trimming = Trimming(self._database, self._consumers)
+        self._watches = Watches(self._database, self._find)
+        #: Where appends of this process went last; an append finds out if it is gone.
+        self._recent: dict[str, TopicEntry] = {}
+        self._writer = (
+            None
+            if self.mode is Mode.READ
+            else Writer(self._database, self._marks, bytes_max, self._watches.tell)
+        )
+
+    # --- topics ---
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        value_kind: ValueKind = ValueKind.EVENT,
+        retention_age_s: int | None = None,
+        retention_bytes: int | None = None,
+        tenant: str | None = None,
+        internal: bool = False,
+    ) -> Topic:
+        settings = TopicSettings(
+            partitions=partitions,
+            value_kind=value_kind,
+            retention_age_s=retention_age_s,
+            retention_bytes=retention_bytes,
+        )
+        check_topic_name(name, internal=internal)
+        if internal and not name.startswith(RESERVED_PREFIX):
+            raise InvalidError(f"an internal topic begins with {RESERVED_PREFIX}", topic=name)
+        whose = parse_tenant(tenant)
+        writer = self._check_mode(Mode.CONSUME if internal else Mode.WRITE)
+        with self._database.changing() as connection:
+            entry = self._topics.create(connection, name, whose, settings)
+        writer.sync()
+        return entry.topic
+
+    def change_retention(
+        self, topic: TopicName, *, retention_age_s: int | None, retention_bytes: int | None
+    ) -> TopicDescription:
+        self._check_mode(Mode.WRITE)
+        with self._database.changing() as connection:
+            entry = self._topics.find(connection, topic)
+            changed = self._topics.change_retention(
+                connection, entry, retention_age_s, retention_bytes
+            )
+        return self.describe_topic(changed.topic)
+
+    def drop_topic(self, topic: TopicName) -> None:
+        self._check_mode(Mode.WRITE)
+        with self._database.changing() as connection:
+            entry = self._topics.find(connection, topic)
+            self._topics.drop(connection, entry)
+        self._watches.tell_dropped(entry.slots)
+
+    # --- writing ---
+
+    def append(
+        self,
+        topic: TopicName,
+        value: Value,
+        *,
+        key: str | None = None,
+        partition: int | None = None,
+        tenant: str | None = None,
+        durability: Durability | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        idempotency_key: str | None = None,
+        expected_offset: int | None = None,
+        timeout_s: float | None = None,
+    ) -> SqliteReceipt:
+        terms = Terms(
+            partition=partition,
+            tenant=tenant,
+            durability=durability,
+            producer=producer,
+            sequence=sequence,
+            idempotency_key=idempotency_key,
+            expected_offset=expected_offset,
+            timeout_s=timeout_s,
+        )
+        return self._append(topic, [value], [key], terms, value)[0]
+
+    def append_many(
+        self,
+        topic: TopicName,
+        values: Iterable[Value],
+        *,
+        keys: Sequence[str | None] | None = None,
+        partition: int | None = None,
+        tenant: str | None = None,
+        durability: Durability | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        idempotency_key: str | None = None,
+        expected_offset: int | None = None,
+        timeout_s: float | None = None,
+    ) -> SqliteReceipts:
+        terms = Terms(
+            partition=partition,
+            tenant=tenant,
+            durability=durability,
+            producer=producer,
+            sequence=sequence,
+            idempotency_key=idempotency_key,
+            expected_offset=expected_offset,
+            timeout_s=timeout_s,
+        )
+        each = list(values)
+        if keys is not None and len(keys) != len(each):
+            raise InvalidError("there is one key for each value", keys=len(keys), values=len(each))
+        return self._append(topic, each, keys or [None] * len(each), terms, each)
+
+    def _append(
+        self,
+        topic: TopicName,
+        values: Sequence[Value],
+        keys: Sequence[str | None],
+        terms: Terms,
+        offered: object,
+    ) -> SqliteReceipts:
+        self._database.check_open()
+        writer = self._writer_for(topic)
+
+        def find(is_certain: bool) -> TopicEntry:
+            return self._topic_to_append(topic, values, is_certain=is_certain)
+
+        return writer.append(find, values, keys, terms, offered)
+
+    def _writer_for(self, topic: TopicName) -> Writer:
+        name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
+        is_parking = name.startswith(RESERVED_PREFIX)
+        if self._writer is None or (self.mode is Mode.CONSUME and not is_parking):
+            raise self._not_allowed()
+        return self._writer
+
+    def _topic_to_append(
+        self, topic: TopicName, values: Sequence[Value], *, is_certain: bool
+    ) -> TopicEntry:
+        known = self._recent.get(topic) if isinstance(topic, str) and not is_certain else None
+        if known is not None:
+            return known
+        try:
+            with self._database.reading() as connection:
+                entry = self._topics.find(connection, topic)
+        except InvalidError:
+            if not self._auto_create or isinstance(topic, Topic) or not values:
+                raise
+            self.create_topic(topic, value_kind=kind_of(values[0]))
+            return self._topic_to_append(topic, values, is_certain=True)
+        if isinstance(topic, str):
+            self._recent[topic] = entry
+        return entry
+
+    def trim(
+        self, topic: TopicName, partition: int, before: int, *, force: bool = False
+    ) -> TrimReport:
+        check_whole("before", before)
+        self._check_mode(Mode.WRITE)
+        with self._database.changing() as connection:
+            records, row = self._records(connection, topic, partition)
+            row.check_not_beyond(before)
+            report = self._trimming.trim(connection, records, row, before, force=force)
+        self._trimming.remove(row.slot, report.low)
+        return report
+
+    def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
+        self._check_mode(Mode.WRITE)
+        with self._database.reading() as connection:
+            entry = self._topics.find(connection, topic)
+        reports = []
+        for number in range(entry.settings.partitions):
+            with self._database.changing() as connection:
+                records, row = self._records(connection, entry.topic, number)
+                settings = self._topics.find(connection, entry.topic).settings
+                before = self._trimming.retained_from(connection, records, row, settings)
+                report = self._trimming.trim(connection, records, row, before, force=False)
+            self._trimming.remove(row.slot, report.low)
+            reports.append(report)
+        return reports
+
+    def _records(
+        self, connection: sqlite3.Connection, topic: TopicName, partition: int
+    ) -> tuple[Records, PartitionRow]:
+        entry, number, row = self._row(connection, topic, partition)
+        return Records(self._database, entry, number), row
+
+    # --- positions and hints ---
+
+    def position(self, topic: TopicName, partition: int, offset: int) -> Position:
+        check_whole("offset", offset)
+        marks = self.marks(topic, partition)
+        if marks.durable < offset <= marks.high:
+            check_may_wait()
+            self._make_durable(topic, partition)
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            entry, number, row = self._row(connection, topic, partition)
+            kept = row.check_kept(offset)
+            epoch = epoch_before(kept, load_epochs(connection, self._database.path, row.slot))
+        return Position(self.id, entry.topic.id, number, kept, epoch.number, epoch.id)
+
+    def watch(self) -> LocalWatch:
+        self._database.check_open()
+        return self._watches.open()
+
+    # --- consumers ---
+
+    def ack(
+        self,
+        topic: TopicName,
+        consumer: str,
+        partition: int,
+        end: int,
+        *,
+        tenant: str | None = None,
+    ) -> Offset:
+        name = check_consumer_name(consumer)
+        check_whole("end", end)
+        writer = self._check_mode(Mode.CONSUME)
+        self._make_durable_before(topic, partition, end)
+        with self._database.changing() as connection:
+            entry, _, row = self._row(connection, topic, partition)
+            whose = owner(entry.topic, tenant)
+            offset = row.check_not_beyond(end)
+            known = self._consumers.find(connection, row.slot, whose, name)
+            if known is not None:
+                self._consumers.check(connection, entry, row, known)
+                offset = max(offset, Offset(known.offset))
+            self._consumers.put(connection, row.slot, whose, name, offset)
+        writer.sync()
+        return offset
+
+    def seek(
+        self,
+        topic: TopicName,
+        consumer: str,
+        partition: int,
+        offset: int,
+        *,
+        tenant: str | None = None,
+    ) -> None:
+        name = check_consumer_name(consumer)
+        check_whole("offset", offset)
+        writer = self._check_mode(Mode.CONSUME)
+        self._make_durable_before(topic, partition, offset)
+        with self._database.changing() as connection:
+            entry, _, row = self._row(connection, topic, partition)
+            whose = owner(entry.topic, tenant)
+            self._consumers.put(connection, row.slot, whose, name, row.check_kept(offset))
+        writer.sync()
+
+    def cursor(
+        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
+    ) -> Offset | None:
+        name = check_consumer_name(consumer)
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            entry, _, row = self._row(connection, topic, partition)
+            whose = owner(entry.topic, tenant)
+            known = self._consumers.find(connection, row.slot, whose, name)
+            if known is None:
+                return None
+            self._consumers.check(connection, entry, row, known)
+            return Offset(known.offset)
+
+    def consumers(self, topic: TopicName, *, tenant: str | None = None) -> Sequence[ConsumerLag]:
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            entry = self._topics.find(connection, topic)
+            whose = owner(entry.topic, tenant)
+            rows = [
+                self._row(connection, entry.topic, number)[2]
+                for number in range(entry.settings.partitions)
+            ]
+            lags = [
+                lag for row in rows for lag in self._consumers.lags(connection, entry, row, whose)
+            ]
+        return sorted(lags, key=lambda lag: (lag.consumer, lag.partition))
+
+    def forget(self, topic: TopicName, consumer: str, *, tenant: str | None = None) -> bool:
+        name = check_consumer_name(consumer)
+        writer = self._check_mode(Mode.CONSUME)
+        with self._database.changing() as connection:
+            entry = self._topics.find(connection, topic)
+            whose = owner(entry.topic, tenant)
+            forgotten = self._consumers.forget(connection, entry.slots, whose, name)
+        writer.sync()
+        return forgotten
+
+    # --- the whole log ---
+
+    def sync(self, topic: TopicName, partition: int) -> Marks:
+        self._check_mode(Mode.CONSUME)
+        self._make_durable(topic, partition)
+        return self.marks(topic, partition)
+
+    def flush(self) -> None:
+        writer = self._check_mode(Mode.CONSUME)
+        with self._database.reading() as connection:
+            ends = connection.execute(
+                "SELECT slot, high FROM strandline_partitions WHERE durable < high"
+            ).fetchall()
+        self._marks.expect(ends)
+        writer.sync()
+        self._marks.note(self._database.lock_timeout_s)
+        with translated(self._database.path), self._database.locked():
+            self._database.checkpoint("TRUNCATE")
+
+    def close(self) -> None:
+        if os.getpid() == self._database.pid:
+            if self._writer is not None:
+                self._writer.close()
+            self._watches.close()
+            self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # --- inside ---
+
+    def _check_mode(self, least: Mode) -> Writer:
+        """Return the writer for a call that may wait and needs this mode."""
+        self._database.check_open()
+        if self._writer is None or _RANK[self.mode] < _RANK[least]:
+            raise self._not_allowed()
+        check_may_wait()
+        return self._writer
+
+    def _not_allowed(self) -> InvalidError:
+        return InvalidError("the log was opened in a mode that does not allow this", mode=self.mode)
+
+    def _make_durable_before(self, topic: TopicName, partition: int, offset: int) -> None:
+        """Sync, if what lies before `offset` is there and not durable."""
+        marks = self.marks(topic, partition)
+        if marks.durable < offset <= marks.high:
+            self._make_durable(topic, partition)
+
+    def _make_durable(self, topic: TopicName, partition: int) -> None:
+        if self._writer is None:
+            # A sync changes no byte. The mark stays as it is.
+            with translated(self._database.path):
+                self._database.sync()
+            return
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            row = self._row(connection, topic, partition)[2]
+        self._marks.expect([(row.slot, row.high)])
+        self._writer.sync()

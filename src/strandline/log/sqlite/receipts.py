@@ -1,0 +1,165 @@
+"""Receipts of a SQLite log: a place in what one write of the coordinator came to."""
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from strandline.log.numbers import check_timeout
+from strandline.log.sqlite.appends import Append, Placed, Placement
+from strandline.log.terms import check_level
+from strandline.values import Durability, Offset, Partition, UnavailableError
+from strandline.writes import Receipt as WriteReceipt
+
+_WRITTEN = Durability.WRITTEN
+_DURABLE = Durability.DURABLE
+
+
+class SqliteReceipts(Sequence["SqliteReceipt"]):
+    """Implements Receipts."""
+
+    def __init__(
+        self,
+        count: int,
+        outcome: "WriteReceipt[Placement] | None",
+        level: Durability,
+        offered: object,
+    ) -> None:
+        self._count = count
+        self._outcome = outcome
+        self._level = level
+        self._offered = offered
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> "SqliteReceipt":  # type: ignore[override]
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        return SqliteReceipt(self, index % self._count)
+
+    def wait(
+        self, level: Durability | None = None, timeout_s: float | None = None
+    ) -> "SqliteReceipts":
+        self.settle(level, timeout_s)
+        return self
+
+    async def reached(
+        self, level: Durability | None = None, timeout_s: float | None = None
+    ) -> "SqliteReceipts":
+        await self.settle_on_loop(level, timeout_s)
+        return self
+
+    def __await__(self) -> Generator[Any, None, "SqliteReceipts"]:
+        return self.reached().__await__()
+
+    # --- for each receipt ---
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the outcome of the whole append is known."""
+        return self._outcome is None or self._outcome.is_settled
+
+    @property
+    def level(self) -> Durability | None:
+        """The level of the whole append."""
+        return None if self._outcome is None else self._outcome.level
+
+    def settle(self, level: Durability | None, timeout_s: float | None) -> Placement:
+        """Return where the values are once they have reached `level`, or raise."""
+        wanted = self._wanted(level, timeout_s)
+        if self._outcome is None:
+            return _NOTHING
+        try:
+            return _checked(self._outcome.wait(wanted, timeout_s))
+        except UnavailableError as error:
+            raise handed_back(error, self._offered) from error.__cause__
+
+    async def settle_on_loop(self, level: Durability | None, timeout_s: float | None) -> Placement:
+        """Do what `settle` does, asleep on the running event loop."""
+        wanted = self._wanted(level, timeout_s)
+        if self._outcome is None:
+            return _NOTHING
+        try:
+            return _checked(await self._outcome.reached(wanted, timeout_s))
+        except UnavailableError as error:
+            raise handed_back(error, self._offered) from error.__cause__
+
+    def placed(self, index: int) -> Placed:
+        """Return where a value is; raise what kept it from being stored."""
+        assert self._outcome is not None
+        if not self._outcome.is_settled:
+            raise UnavailableError("the outcome is still open, wait for the receipt")
+        placement = self._outcome.wait()
+        if index not in placement.places and placement.error is not None:
+            raise placement.error.with_traceback(None)
+        return placement.places[index]
+
+    def _wanted(self, level: Durability | None, timeout_s: float | None) -> Durability:
+        check_timeout(timeout_s)
+        wanted = self._level if level is None else check_level(level, _DURABLE)
+        # What is applied here is written.
+        return max(wanted, _WRITTEN)
+
+
+class SqliteReceipt:
+    """Implements Receipt."""
+
+    __slots__ = ("_append", "_index")
+
+    def __init__(self, append: SqliteReceipts, index: int) -> None:
+        self._append = append
+        self._index = index
+
+    @property
+    def is_settled(self) -> bool:
+        return self._append.is_settled
+
+    @property
+    def partition(self) -> Partition:
+        return self._append.placed(self._index).partition
+
+    @property
+    def offset(self) -> Offset:
+        return self._append.placed(self._index).offset
+
+    @property
+    def timestamp_us(self) -> int:
+        return self._append.placed(self._index).timestamp_us
+
+    @property
+    def is_repeat(self) -> bool:
+        return self._append.placed(self._index).is_repeat
+
+    @property
+    def level(self) -> Durability | None:
+        return self._append.level
+
+    def wait(
+        self, level: Durability | None = None, timeout_s: float | None = None
+    ) -> "SqliteReceipt":
+        self._append.settle(level, timeout_s)
+        return self
+
+    async def reached(
+        self, level: Durability | None = None, timeout_s: float | None = None
+    ) -> "SqliteReceipt":
+        await self._append.settle_on_loop(level, timeout_s)
+        return self
+
+    def __await__(self) -> Generator[Any, None, "SqliteReceipt"]:
+        return self.reached().__await__()
+
+
+def handed_back(error: UnavailableError, offered: object) -> UnavailableError:
+    """Return the error with what the caller offered in place of what we made of it."""
+    if isinstance(error.write, Append):
+        error.write = offered
+    return error.with_traceback(None)
+
+
+def _checked(placement: Placement) -> Placement:
+    if placement.error is not None:
+        raise placement.error.with_traceback(None)
+    return placement
+
+
+_NOTHING = Placement({}, None)

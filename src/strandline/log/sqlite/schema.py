@@ -1,0 +1,127 @@
+"""The tables, and connections to them."""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from typing import NoReturn
+from urllib.parse import quote
+
+from strandline.values import CorruptError, FailedError, InvalidError, UnavailableError
+
+FORMAT_VERSION = 1
+#: How long a connection waits for another's recovery of the write-ahead log.
+BUSY_S = 5.0
+
+# A record's place is one number: its partition's slot, then its offset.
+OFFSET_BITS = 38
+SLOTS_MAX = 1 << (63 - OFFSET_BITS)
+
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_UNREADABLE_TEXT = "Could not decode to UTF-8"
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+# Tenants are never empty, so that '' stands for nobody. Each `crc` covers its row.
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS strandline_log (
+        one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,
+        log_id BLOB NOT NULL, inode INTEGER NOT NULL, next_slot INTEGER NOT NULL,
+        crc INTEGER NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS strandline_topics (
+        id BLOB PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL,
+        first_slot INTEGER NOT NULL, settings BLOB NOT NULL, created_at_us INTEGER NOT NULL,
+        crc INTEGER NOT NULL, UNIQUE (tenant, name)) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS strandline_partitions (
+        slot INTEGER PRIMARY KEY, low INTEGER NOT NULL, high INTEGER NOT NULL,
+        durable INTEGER NOT NULL, last_us INTEGER NOT NULL, size_bytes INTEGER NOT NULL,
+        keys_seen INTEGER NOT NULL, crc INTEGER NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS strandline_records (
+        place INTEGER PRIMARY KEY, timestamp_us INTEGER NOT NULL, key TEXT, tenant TEXT,
+        kind TEXT, value BLOB NOT NULL, headers BLOB, occurred_at_us INTEGER,
+        size_bytes INTEGER NOT NULL, crc INTEGER NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS strandline_epochs (
+        slot INTEGER NOT NULL, number INTEGER NOT NULL, id BLOB NOT NULL,
+        start INTEGER NOT NULL, crc INTEGER NOT NULL,
+        PRIMARY KEY (slot, number)) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS strandline_consumers (
+        slot INTEGER NOT NULL, tenant TEXT NOT NULL, consumer TEXT NOT NULL,
+        cursor INTEGER NOT NULL, seen_at_us INTEGER NOT NULL, epoch INTEGER NOT NULL,
+        epoch_id BLOB NOT NULL, crc INTEGER NOT NULL,
+        PRIMARY KEY (slot, tenant, consumer)) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS strandline_producers (
+        slot INTEGER NOT NULL, tenant TEXT NOT NULL, producer TEXT NOT NULL,
+        latest INTEGER NOT NULL, seen_at_us INTEGER NOT NULL, seen INTEGER NOT NULL,
+        crc INTEGER NOT NULL, PRIMARY KEY (slot, tenant, producer)) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS strandline_sequences (
+        slot INTEGER NOT NULL, tenant TEXT NOT NULL, producer TEXT NOT NULL,
+        sequence INTEGER NOT NULL, start INTEGER NOT NULL, timestamp_us INTEGER NOT NULL,
+        ordinal INTEGER NOT NULL, crc INTEGER NOT NULL,
+        PRIMARY KEY (slot, tenant, producer, sequence)) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS strandline_keys (
+        slot INTEGER NOT NULL, tenant TEXT NOT NULL, key TEXT NOT NULL,
+        start INTEGER NOT NULL, timestamp_us INTEGER NOT NULL, count INTEGER NOT NULL,
+        ordinal INTEGER NOT NULL, crc INTEGER NOT NULL,
+        PRIMARY KEY (slot, tenant, key)) WITHOUT ROWID""",
+)
+
+
+def connect(path: str, access: str, *, busy_s: float = BUSY_S) -> sqlite3.Connection:
+    """Return a connection that never checkpoints by itself; `access` is ro, rw or rwc."""
+    with translated(path):
+        connection = sqlite3.connect(
+            f"file:{quote(path)}?mode={access}",
+            uri=True,
+            timeout=busy_s,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        for pragma in (
+            "wal_autocheckpoint = 0",
+            "synchronous = NORMAL",
+            "checkpoint_fullfsync = 1",
+            "cell_size_check = 1",
+            "trusted_schema = 0",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Raise what SQLite raises as an error of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        _raise_translated(path, error)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether somebody else has what is needed, so that another try may do."""
+    return _primary_code(error) in _BUSY
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    # The low byte is the kind; the rest says more about it.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
+    code = _primary_code(error)
+    if code in _DAMAGED or _UNREADABLE_TEXT in str(error):
+        raise CorruptError(
+            "the database is damaged, restore what cannot be read from a copy",
+            file=path,
+            position=0,
+            reason=str(error),
+        ) from error
+    if code == sqlite3.SQLITE_CANTOPEN:
+        raise InvalidError(
+            "this database cannot be opened", path=path, reason=str(error)
+        ) from error
+    if code in _BUSY:
+        raise UnavailableError(
+            "somebody else has locked the database, try again", path=path, reason=str(error)
+        ) from error
+    if isinstance(error, sqlite3.ProgrammingError) and not code:
+        raise error
+    raise FailedError(error) from error

@@ -1,0 +1,139 @@
+"""The one lock under which every process writes, checkpoints and closes."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+
+from strandline.clock import Clock
+from strandline.io import Io
+from strandline.values import UnavailableError
+
+_PID_BYTES = 12
+_SUSPECT_AT = 16
+_DELAY_MIN_S = 0.000_05
+_DELAY_MAX_S = 0.002
+
+
+class StoreLock:
+    """An OS lock on a file beside the database; excludes threads and processes alike.
+
+    The file tells who holds the lock, and whether a sync has failed since the last
+    whole checkpoint.
+    """
+
+    def __init__(self, io: Io, clock: Clock, path: str) -> None:
+        self._io = io
+        self._clock = clock
+        self._path = path
+        self._thread = threading.Lock()
+        self._fd: int | None = None
+        self._pid = b"%-12d" % os.getpid()
+
+    def acquire(self, timeout_s: float) -> None:
+        """Take the lock, or raise UnavailableError with its holder after `timeout_s`."""
+        deadline = self._clock.monotonic() + timeout_s
+        if not self._thread.acquire(timeout=max(0.0, timeout_s)):
+            raise UnavailableError(
+                "another thread of this process is writing, try again", pid=os.getpid()
+            )
+        try:
+            self._lock_file(deadline)
+        except BaseException:
+            self._thread.release()
+            raise
+
+    def release(self) -> None:
+        """Let the lock go."""
+        try:
+            assert self._fd is not None
+            self._io.unlock(self._fd)
+        finally:
+            self._thread.release()
+
+    @contextlib.contextmanager
+    def held(self, timeout_s: float) -> Iterator[None]:
+        """Hold the lock for a block."""
+        self.acquire(timeout_s)
+        try:
+            yield
+        finally:
+            self.release()
+
+    def close(self) -> None:
+        """Give the file back. Nobody uses the lock any more."""
+        with self._thread:
+            fd, self._fd = self._fd, None
+            if fd is not None:
+                self._io.close(fd)
+
+    # --- after a failed sync ---
+
+    def suspect(self) -> None:
+        """Note for every process that a sync has failed. Needs no lock."""
+        fd = self._io.open(self._path, "create")
+        try:
+            self._io.pwrite(fd, b"!", _SUSPECT_AT)
+        finally:
+            self._io.close(fd)
+
+    def clear_suspicion(self) -> None:
+        """Note that all is well again. The caller holds the lock."""
+        assert self._fd is not None
+        self._io.pwrite(self._fd, b" ", _SUSPECT_AT)
+
+    def is_suspected(self) -> bool:
+        """Whether a sync has failed and nothing has been done about it. Needs no lock."""
+        fd = self._io.open(self._path, "create")
+        try:
+            return self._io.pread(fd, 1, _SUSPECT_AT) == b"!"
+        finally:
+            self._io.close(fd)
+
+    # --- inside ---
+
+    def _lock_file(self, deadline: float) -> None:
+        delay_s = _DELAY_MIN_S
+        while True:
+            fd = self._open()
+            if self._io.try_lock(fd):
+                if self._is_current(fd):
+                    self._sign(fd)
+                    return
+                # Somebody removed the file: a lock on it excludes nobody.
+                self._fd = None
+                self._io.close(fd)
+                continue
+            remaining_s = deadline - self._clock.monotonic()
+            if remaining_s <= 0:
+                raise UnavailableError(
+                    "another process holds the log's lock, try again",
+                    pid=self._holder(fd),
+                    lock=self._path,
+                )
+            self._pause(min(delay_s, remaining_s))
+            delay_s = min(2 * delay_s, _DELAY_MAX_S)
+
+    def _open(self) -> int:
+        if self._fd is None:
+            self._fd = self._io.open(self._path, "create")
+        return self._fd
+
+    def _is_current(self, fd: int) -> bool:
+        try:
+            return self._io.stat(self._path) == self._io.stat(fd)
+        except FileNotFoundError:
+            return False
+
+    def _sign(self, fd: int) -> None:
+        if self._io.pread(fd, _PID_BYTES, 0) != self._pid:
+            self._io.pwrite(fd, self._pid, 0)
+
+    def _holder(self, fd: int) -> int | None:
+        text = self._io.pread(fd, _PID_BYTES, 0).strip()
+        return int(text) if text.isdigit() else None
+
+    def _pause(self, delay_s: float) -> None:
+        # Uneven pauses keep two processes from missing the lock in step.
+        share = 0.5 + self._clock.random_bytes(1)[0] / 512
+        self._clock.wait(threading.Event(), delay_s * share)

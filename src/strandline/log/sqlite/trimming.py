@@ -1,0 +1,81 @@
+"""Removing the oldest records."""
+
+import sqlite3
+
+from strandline.log.sqlite.consumers import Consumers
+from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.partition_row import PartitionRow, place, store_partitions
+from strandline.log.sqlite.records import Records
+from strandline.values import Offset, TopicSettings, TrimReport
+
+#: How many rows are removed before others may write.
+_ROWS_MAX = 10_000
+
+
+class Trimming:
+    """Moves low-water marks, then removes what lies below them."""
+
+    def __init__(self, database: Database, consumers: Consumers) -> None:
+        self._database = database
+        self._consumers = consumers
+
+    def trim(
+        self,
+        connection: sqlite3.Connection,
+        records: Records,
+        row: PartitionRow,
+        before: int,
+        *,
+        force: bool,
+    ) -> TrimReport:
+        """Move the low-water mark, within the caller's transaction."""
+        held_at = None if force else self._consumers.held_at(connection, row.slot)
+        if held_at is not None and held_at >= before:
+            held_at = None
+        low = max(row.low, before if held_at is None else held_at)
+        removed = low - row.low
+        if removed:
+            row.size_bytes -= records.size_before(connection, row.low, low)
+            row.low = low
+            row.durable = max(row.durable, low)
+            store_partitions(connection, [row])
+            self._remove_some(connection, row.slot, low)
+        return TrimReport(records.partition, removed, row.high - low, Offset(low), held_at)
+
+    def retained_from(
+        self,
+        connection: sqlite3.Connection,
+        records: Records,
+        row: PartitionRow,
+        settings: TopicSettings,
+    ) -> int:
+        """Return the offset before which the topic's retention wants nothing kept."""
+        before = row.low
+        if settings.retention_age_s is not None:
+            oldest_us = self._database.clock.now_us() - settings.retention_age_s * 1_000_000
+            before = max(before, records.offset_at(connection, row, oldest_us))
+        if settings.retention_bytes is not None and row.high > row.low:
+            most = settings.retention_bytes
+            before = max(before, records.first_within(connection, row, most))
+        return before
+
+    def remove(self, slot: int, low: int) -> None:
+        """Remove what lies below a mark that was moved, a bounded piece at a time."""
+        while self._has_some(slot, low):
+            with self._database.changing() as connection:
+                self._remove_some(connection, slot, low)
+
+    def _has_some(self, slot: int, low: int) -> bool:
+        with self._database.reading() as connection:
+            found = connection.execute(
+                "SELECT 1 FROM strandline_records WHERE place >= ? AND place < ? LIMIT 1",
+                (place(slot, 0), place(slot, low)),
+            ).fetchone()
+        return found is not None
+
+    def _remove_some(self, connection: sqlite3.Connection, slot: int, low: int) -> None:
+        connection.execute(
+            "DELETE FROM strandline_records WHERE place IN (SELECT place FROM strandline_records"
+            " WHERE place >= ? AND place < ? ORDER BY place LIMIT ?)",
+            (place(slot, 0), place(slot, low), _ROWS_MAX),
+        )

@@ -1,0 +1,138 @@
+"""Appends on their way to the coordinator."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Sequence
+
+from strandline.log.draft import Draft, draft, key_of
+from strandline.log.protocol import Value
+from strandline.log.sqlite.appends import (
+    Append,
+    AppendBracket,
+    AppendDelta,
+    AppendFlusher,
+    Changes,
+    DroppedError,
+    Heads,
+    Part,
+    Placement,
+)
+from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.durable_marks import DurableMarks
+from strandline.log.sqlite.loops import is_on_loop
+from strandline.log.sqlite.receipts import SqliteReceipts, handed_back
+from strandline.log.sqlite.topics import TopicEntry
+from strandline.log.terms import Terms, owner
+from strandline.values import Durability, FailedError, UnavailableError
+from strandline.writes import Coordinator, Receipt, Settings
+
+_CHANNEL = "appends"
+_WRITTEN = Durability.WRITTEN
+_DURABLE = Durability.DURABLE
+
+Finding = Callable[[bool], TopicEntry]
+"""Returns the topic; True asks for one that is certainly still there."""
+
+
+class Writer:
+    """Checks, routes and writes values; syncs for all who wait."""
+
+    def __init__(
+        self,
+        database: Database,
+        marks: DurableMarks,
+        record_bytes_max: int,
+        on_written: Callable[[int, int], None],
+    ) -> None:
+        self._database = database
+        self._record_bytes_max = record_bytes_max
+        self._on_written = on_written
+        self._turns: dict[int, itertools.count[int]] = {}
+        heads = Heads()
+        self._coordinator: Coordinator[Append, Placement, Changes, None, None, Heads] = Coordinator(
+            Settings(bracket_timeout_s=database.lock_timeout_s),
+            [_CHANNEL],
+            context=heads,
+            snapshot=None,
+            delta=lambda context: AppendDelta(context, database),
+            flusher=AppendFlusher(database, marks, self._tell),
+            bracket=AppendBracket(database, marks),
+            clock=database.clock,
+        )
+        self._coordinator.start()
+        self._channel = self._coordinator.channel(_CHANNEL)
+
+    def append(
+        self,
+        find: Finding,
+        values: Sequence[Value],
+        keys: Sequence[str | None],
+        terms: Terms,
+        offered: object,
+    ) -> SqliteReceipts:
+        """Append the values to the topic that `find` returns."""
+        level = terms.level(_DURABLE)
+        terms.check_count(len(values))
+        on_loop = is_on_loop()
+        write = self._prepare(find(on_loop), values, keys, terms)
+        if not values:
+            return SqliteReceipts(0, None, level, offered)
+        try:
+            if on_loop:
+                outcome = self._channel.try_write(write, terms.timeout_s)
+                return SqliteReceipts(len(values), outcome, level, offered)
+            try:
+                outcome = self._write(write, level, terms)
+            except DroppedError:
+                again = self._prepare(find(True), values, keys, terms)
+                outcome = self._write(again, level, terms)
+        except UnavailableError as error:
+            raise handed_back(error, offered) from error.__cause__
+        placement = outcome.wait()
+        if placement.error is not None:
+            raise placement.error.with_traceback(None)
+        return SqliteReceipts(len(values), outcome, level, offered)
+
+    def sync(self) -> None:
+        """Return once everything written so far, by any process, is durable."""
+        self._channel.flush(durable=True).wait(_DURABLE)
+
+    def close(self) -> None:
+        """Finish what was accepted, and take no more."""
+        # Whoever had a part in a failure was told.
+        with contextlib.suppress(FailedError):
+            self._coordinator.stop(durable=False)
+
+    # --- inside ---
+
+    def _write(self, write: Append, level: Durability, terms: Terms) -> Receipt[Placement]:
+        return self._channel.write(write, max(level, _WRITTEN), terms.timeout_s)
+
+    def _prepare(
+        self,
+        entry: TopicEntry,
+        values: Sequence[Value],
+        keys: Sequence[str | None],
+        terms: Terms,
+    ) -> Append:
+        tenant = owner(entry.topic, terms.tenant)
+        kind, bytes_max = entry.settings.value_kind, self._record_bytes_max
+        drafts = [
+            draft(value, key_of(value, key), kind, bytes_max)
+            for value, key in zip(values, keys, strict=True)
+        ]
+        return Append(entry, self._route(entry, drafts, terms), tenant, terms)
+
+    def _route(self, entry: TopicEntry, drafts: list[Draft], terms: Terms) -> list[Part]:
+        turns = self._turns.setdefault(entry.first_slot, itertools.count())
+        routed = terms.route(
+            [each.key for each in drafts], entry.settings.partitions, lambda: next(turns)
+        )
+        return [
+            Part(partition, indices, [drafts[index] for index in indices])
+            for partition, indices in routed.items()
+        ]
+
+    def _tell(self, changes: Changes) -> None:
+        for slot, head in changes.heads.items():
+            self._on_written(slot, head.high)

@@ -1,0 +1,23 @@
+"""A process that appends to a SQLite log until it is told to stop, or is killed.
+
+Prints each offset once it is acknowledged, with the number that it holds.
+"""
+
+import sys
+
+from strandline.log.sqlite import SqliteLog
+from strandline.values import Durability, Event
+
+
+def main(path: str, name: str, count: int, level: str) -> None:
+    durability = Durability.parse(level)
+    with SqliteLog(path) as log:
+        print("open", flush=True)  # noqa: T201 - Its output is its report.
+        for number in range(count):
+            event = Event(name, {"n": number})
+            receipt = log.append("orders", event, durability=durability, timeout_s=60)
+            print(number, receipt.offset, flush=True)  # noqa: T201 - As above.
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
