@@ -174,7 +174,7 @@ def test_each_write_is_handed_back_at_its_own_deadline(open_store: OpenStore) ->
 
     assert isinstance(error, UnavailableError)
     assert error.write == Put("early", 2)
-    assert not late.is_settled()
+    assert not late.is_settled
     shared.unlock()
     assert Call(late.wait).result() == 0
     assert [row.key for row in shared.rows] == ["late"]
@@ -245,7 +245,7 @@ def test_a_loop_never_waits_for_a_held_lock(open_store: OpenStore) -> None:
         async with asyncio.timeout(PATIENCE_S):
             receipt = store.channel.try_write(Put("a", 1))
             other = await store.channel.write_on_loop(Put("b", 2))
-            assert not receipt.is_settled()
+            assert not receipt.is_settled
             shared.unlock()
             return await receipt + await other
 
@@ -288,7 +288,7 @@ def test_a_flush_behind_a_write_covers_it(open_store: OpenStore, durable: bool) 
     assert shared.lock(store.clock, 0)
     write = store.channel.try_write(Put("a", 1))
     flush = store.channel.flush(durable=durable)
-    assert not flush.is_settled()
+    assert not flush.is_settled
 
     shared.unlock()
 
@@ -410,6 +410,6 @@ def test_a_paused_channel_is_held_inside_the_bracket_too(open_store: OpenStore) 
 
     store.channel.write(Put("a", 1), WRITTEN, PATIENCE_S)
 
-    assert not held.is_settled()
+    assert not held.is_settled
     other.resume()
     assert held.wait(WRITTEN, PATIENCE_S) == 1

@@ -277,7 +277,7 @@ def test_an_interrupt_at_any_line_of_a_drain_leaves_nobody_without_an_outcome(
         Call(store.coordinator.stop).thread.join(PATIENCE_S)
 
         places.append(interruption.place)
-        assert all(receipt.is_settled() for receipt in receipts), interruption.place
+        assert all(receipt.is_settled for receipt in receipts), interruption.place
         assert shared is None or shared.lock(store.clock, 0), interruption.place
 
     assert len(set(places)) > 50

@@ -207,7 +207,7 @@ class Drain(Generic[W, R, F, V, S, C]):
     def _give_up_taken(self, cause: BaseException) -> None:
         lost = [item for item in self.taken if not item.channel.holds(item)]
         for item in lost:
-            if not item.receipt.is_settled():
+            if not item.receipt.is_settled:
                 self._fail(cause)
                 item.receipt.refuse(self._ending.cut_short())
             # It may have been settled and not told.

@@ -135,8 +135,9 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
     def __await__(self) -> Generator[Any, None, R]:
         return self.reached().__await__()
 
+    @property
     def is_settled(self) -> bool:
-        """Return whether the outcome is known: an epoch, or an error."""
+        """Whether the outcome is known: an epoch, or an error."""
         return self._item is None
 
     @property
@@ -158,9 +159,9 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         item.waiters.append(waiter)
         try:
             try:
-                while not self.is_settled():
+                while not self.is_settled:
                     item.channel.drain(until)
-                    if not self.is_settled() and not waiter.wait(until):
+                    if self._item is not None and not waiter.wait(until):
                         self._take_back(item)
                         if until == deadline:
                             self._time_out()
