@@ -1,11 +1,13 @@
 """Which log a URL means."""
 
+from pathlib import Path
+
 import pytest
 
 import strandline
 from strandline.log.memory import MemoryLog
 from strandline.testing import FakeClock
-from strandline.values import ClosedError, Event, InvalidError
+from strandline.values import ClosedError, Durability, Event, InvalidError
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +41,28 @@ def test_options_reach_the_log() -> None:
             log.append("orders", Event("a", "x" * 10))
 
 
-@pytest.mark.parametrize("url", ["file:./events", "sqlite:events.db"])
-def test_kinds_that_come_later_say_so(url: str) -> None:
-    with pytest.raises(InvalidError, match="comes with a later version"):
-        strandline.open(url)
+def test_a_file_log_comes_later_and_says_so() -> None:
+    with pytest.raises(InvalidError, match="come with a later version"):
+        strandline.open("file:./events")
+
+
+def test_a_sqlite_log_is_the_one_in_its_database(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'events.db'}"
+    with strandline.open(url, auto_create=True) as log:
+        log.append("orders", Event("a", 1), durability=Durability.DURABLE)
+
+    with strandline.open(url, mode="read") as log:
+        assert [record.payload for record in log.read("orders", 0, 0)] == [1]
+        with pytest.raises(InvalidError):
+            log.append("orders", Event("a", 2))
+
+
+def test_a_sqlite_log_needs_a_path_and_reading_needs_a_log(tmp_path: Path) -> None:
+    with pytest.raises(InvalidError):
+        strandline.open("sqlite:")
+    with pytest.raises(InvalidError):
+        strandline.open(f"sqlite:{tmp_path / 'missing.db'}", mode="read")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -127,13 +127,6 @@ COORDINATOR_BUGS = [
         "pass",
     ),
     Bug(
-        "a view reads what is stored before what is frozen",
-        Drain,
-        "view_locked",
-        "frozen = tuple(self.storage.frozen)\n    stored = self.storage.stored",
-        "stored = self.storage.stored\n    frozen = tuple(self.storage.frozen)",
-    ),
-    Bug(
         "the newest write goes first",
         Channel,
         "_head",

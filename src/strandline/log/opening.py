@@ -5,13 +5,13 @@ import os
 from strandline.clock import Clock
 from strandline.log.memory import MemoryLog
 from strandline.log.protocol import Log
+from strandline.log.sqlite import SqliteLog
 from strandline.values import RECORD_BYTES_MAX, InvalidError, Mode
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
 
 _STATE_DIR = ".strandline"
-_LATER = ("file", "sqlite")
 
 
 def open_log(
@@ -24,7 +24,8 @@ def open_log(
 ) -> Log:
     """Open the log that `url` names; the caller closes it.
 
-    `memory:` is a new log that lives in what is returned. Without a URL it is
+    `memory:` is a new log that lives in what is returned; `sqlite:<path>` is the log
+    in that database, which `write` creates where it is missing. Without a URL it is
     STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in
     `.strandline`. `mode` is `write`, `consume` or `read`. With `auto_create`,
     appending to an unknown topic creates it. Raises InvalidError for whatever is
@@ -33,19 +34,31 @@ def open_log(
     chosen = default_url() if url is None else url
     scheme, rest = _split(chosen)
     parsed = Mode.parse(mode)
-    if scheme in _LATER:
-        raise InvalidError("this kind of log comes with a later version, use memory:", url=chosen)
-    if scheme != "memory":
-        raise InvalidError(
-            "there is no such kind of log, use memory:, file: or sqlite:", url=chosen
+    if scheme == "memory":
+        _check_memory(chosen, rest, parsed)
+        return MemoryLog(clock=clock, auto_create=auto_create, record_bytes_max=record_bytes_max)
+    if scheme == "sqlite":
+        if not rest:
+            raise InvalidError("a sqlite: log needs the path of its database", url=chosen)
+        return SqliteLog(
+            rest,
+            mode=parsed,
+            clock=clock,
+            auto_create=auto_create,
+            record_bytes_max=record_bytes_max,
         )
+    if scheme == "file":
+        raise InvalidError("file: logs come with a later version, use sqlite:", url=chosen)
+    raise InvalidError("there is no such kind of log, use memory: or sqlite:", url=chosen)
+
+
+def _check_memory(url: str, rest: str, mode: Mode) -> None:
     if rest:
-        raise InvalidError("a memory: log has no name, use memory: alone", url=chosen)
-    if parsed is not Mode.WRITE:
+        raise InvalidError("a memory: log has no name, use memory: alone", url=url)
+    if mode is not Mode.WRITE:
         raise InvalidError(
-            "a memory: log is new and nobody else writes it, open it for writing", mode=str(parsed)
+            "a memory: log is new and nobody else writes it, open it for writing", mode=str(mode)
         )
-    return MemoryLog(clock=clock, auto_create=auto_create, record_bytes_max=record_bytes_max)
 
 
 def default_url() -> str:
