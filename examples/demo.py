@@ -6,6 +6,7 @@
 import asyncio
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -24,9 +25,12 @@ TOPIC = "tides"
 def main() -> int:
     """Return 0 if every reader got every event once and in order."""
     events = int(os.environ.get("DEMO_EVENTS") or EVENTS_DEFAULT)
-    with sl.open("memory:") as log:
+    with (
+        tempfile.TemporaryDirectory(prefix="strandline-demo-") as folder,
+        sl.open(f"sqlite:{folder}/tides.db") as log,
+    ):
         log.create_topic(TOPIC, partitions=PARTITIONS)
-        print(f"{PRODUCERS} threads append {events} events to {PARTITIONS} partitions:")
+        print(f"{PRODUCERS} threads append {events} events to {PARTITIONS} partitions of one file:")
         started = time.monotonic()
         live = [Reader(log, events, shown=SHOWN), Reader(log, events)]
         followers = [thread(live[0].follow), thread(lambda: asyncio.run(live[1].follow_on_loop()))]
@@ -34,9 +38,11 @@ def main() -> int:
         for each in (*producers, *followers):
             each.join()
         elapsed_s = time.monotonic() - started
+        log.flush()
         replay = Reader(log, events)
         replay.follow()
-    print(f"  {events} appended and followed in {elapsed_s:.2f} s")
+        size_bytes = log.describe().size_bytes
+    print(f"  {events} appended and followed in {elapsed_s:.2f} s; {size_bytes:,} bytes on disk")
     accounts = {"live, for": live[0], "live, async for": live[1], "replay": replay}
     for name, reader in accounts.items():
         print(f"  {name:16} {reader.account()}")
