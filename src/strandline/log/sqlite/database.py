@@ -25,7 +25,7 @@ from strandline.log.sqlite.store_lock import StoreLock
 from strandline.values import ClosedError, InvalidError, Mode, UnavailableError
 
 #: Size of the write-ahead log at which it is moved into the database.
-CHECKPOINT_BYTES = 4 * 1024 * 1024
+CHECKPOINT_BYTES = 16 * 1024 * 1024
 _RETRY_S = 0.000_5
 
 
@@ -55,14 +55,28 @@ class Database:
         self.path = path
         self.lock = StoreLock(io, clock, f"{path}-strandline.lock")
         self._access = "ro" if mode is Mode.READ else "rw"
-        if mode is Mode.WRITE:
-            self._create()
-        elif not io.exists(path):
-            raise InvalidError("there is no database here, open it for writing first", path=path)
         _alive.add(self)
         # What nobody has closed is left to the operating system.
         weakref.finalize(self, _leak, self._all)
-        self.log_id = self._read_log_id()
+        try:
+            self._open()
+            self.log_id = self._read_log_id()
+        except OSError as error:
+            self.close()
+            raise InvalidError(
+                "this database cannot be opened", path=path, reason=str(error)
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        if self.mode is Mode.WRITE:
+            self._create()
+        elif not self.io.exists(self.path):
+            raise InvalidError(
+                "there is no database here, open it for writing first", path=self.path
+            )
 
     # --- reading ---
 
@@ -211,8 +225,13 @@ class Database:
             return fd
         self._wal_fd = self.io.open(self.wal_path, "read")
         if fd is not None:
-            self.io.close(fd)
+            self._close_file(fd)
         return self._wal_fd
+
+    def _close_file(self, fd: int) -> None:
+        # Read and synced through only, and so nothing can be lost by it.
+        with contextlib.suppress(OSError):
+            self.io.close(fd)
 
     def _rewrite(self) -> None:
         """Move what a failed sync may not have stored: the kernel reports it only once."""
@@ -286,10 +305,10 @@ class Database:
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
+        row = (FORMAT_VERSION, self.clock.new_id().bytes, self.inode(), 0)
         connection.execute("BEGIN IMMEDIATE")
         for table in TABLES:
             connection.execute(table)
-        row = (FORMAT_VERSION, self.clock.new_id().bytes, self.inode(), 0)
         connection.execute(
             "INSERT OR IGNORE INTO strandline_log VALUES (1, ?, ?, ?, ?, ?)",
             (*row, row_crc("log", *row)),
@@ -303,16 +322,20 @@ class Database:
                 return
             self._is_closed = True
             self._mutex.wait_for(lambda: self._borrowed == 0, BUSY_S)
+        for connection in self._all:
+            # Also where it cannot be closed, it holds nobody up.
+            with contextlib.suppress(sqlite3.Error):
+                connection.rollback()
         try:
             with self._closing():
                 for connection in self._all:
                     connection.close()
-        except UnavailableError:
+        except (UnavailableError, OSError):
             # Without the lock they stay open until the process ends.
             _leak(self._all)
         self._all.clear()
         if self._wal_fd is not None:
-            self.io.close(self._wal_fd)
+            self._close_file(self._wal_fd)
         self.lock.close()
 
     def _closing(self) -> contextlib.AbstractContextManager[None]:

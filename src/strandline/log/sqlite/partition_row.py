@@ -2,12 +2,12 @@
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from uuid import UUID
 
 from strandline.log.sqlite.checksum import check_row, row_crc
 from strandline.log.sqlite.schema import OFFSET_BITS
-from strandline.values import Epoch, InvalidError, Marks, Offset, TrimmedError
+from strandline.values import CorruptError, Epoch, InvalidError, Marks, Offset, TrimmedError
 
 _SELECT = "SELECT low, high, durable, last_us, size_bytes, keys_seen, crc"
 
@@ -29,6 +29,13 @@ class PartitionRow:
         known = min(max(self.durable, durable, self.low), self.high)
         return Marks(Offset(self.low), Offset(self.high), Offset(known))
 
+    def fields(self) -> tuple[int, int, int, int, int, int, int]:
+        """Return what is stored."""
+        return (
+            *(self.slot, self.low, self.high, self.durable),
+            *(self.last_us, self.size_bytes, self.keys_seen),
+        )
+
     def check_kept(self, offset: int) -> Offset:
         """Return `offset` if it lies between the ends, else raise."""
         if offset < self.low:
@@ -42,6 +49,16 @@ class PartitionRow:
                 "this lies beyond the end of the partition", offset=offset, end=self.high
             )
         return Offset(offset)
+
+
+def lost(path: str, table: str, slot: int) -> CorruptError:
+    """Return the error for a row that must be there and is not."""
+    return CorruptError(
+        "a row is missing, restore it from a copy",
+        file=path,
+        position=slot,
+        table=f"strandline_{table}",
+    )
 
 
 def place(slot: int, offset: int) -> int:
@@ -62,7 +79,7 @@ def load_partition(connection: sqlite3.Connection, path: str, slot: int) -> Part
 
 def store_partitions(connection: sqlite3.Connection, rows: Iterable[PartitionRow]) -> None:
     """Put these in place of what was known."""
-    fields = [astuple(row) for row in rows]
+    fields = [row.fields() for row in rows]
     connection.executemany(
         "INSERT OR REPLACE INTO strandline_partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [(*each, row_crc("partitions", *each)) for each in fields],
@@ -78,6 +95,8 @@ def load_epochs(connection: sqlite3.Connection, path: str, slot: int) -> list[Ep
     ):
         check_row(path, "epochs", slot, (slot, number, epoch_id, start), crc)
         epochs.append(Epoch(number, UUID(bytes=epoch_id), Offset(start)))
+    if not epochs:
+        raise lost(path, "epochs", slot)
     return epochs
 
 

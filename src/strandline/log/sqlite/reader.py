@@ -9,7 +9,12 @@ from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.durable_marks import DurableMarks
-from strandline.log.sqlite.partition_row import PartitionRow, load_epochs, load_partition
+from strandline.log.sqlite.partition_row import (
+    PartitionRow,
+    load_epochs,
+    load_partition,
+    lost,
+)
 from strandline.log.sqlite.record_batches import record_batches
 from strandline.log.sqlite.records import Records, Span, span
 from strandline.log.sqlite.topics import TopicEntry, Topics
@@ -214,8 +219,9 @@ class SqliteReader:
         entry = self._topics.find(connection, topic)
         number = check_partition(partition, entry.settings.partitions)
         row = load_partition(connection, self._database.path, entry.slot(number))
-        # The caller reads topic and partition in one transaction.
-        assert row is not None
+        if row is None:
+            # The caller reads topic and partition in one transaction.
+            raise lost(self._database.path, "partitions", entry.slot(number))
         return entry, number, row
 
     def _find(self, topic: TopicName, partition: int) -> tuple[TopicEntry, Partition]:

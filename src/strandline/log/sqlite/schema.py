@@ -18,7 +18,19 @@ SLOTS_MAX = 1 << (63 - OFFSET_BITS)
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNREADABLE_TEXT = "Could not decode to UTF-8"
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+# What we ask is always well-formed: tables and rows that do not fit it were damaged.
+_DAMAGED = {
+    *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT),
+    *(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH),
+}
+
+_PRAGMAS = (
+    "wal_autocheckpoint = 0",
+    "synchronous = NORMAL",
+    "checkpoint_fullfsync = 1",
+    "cell_size_check = 1",
+    "trusted_schema = 0",
+)
 
 # Tenants are never empty, so that '' stands for nobody. Each `crc` covers its row.
 TABLES = (
@@ -75,14 +87,12 @@ def connect(path: str, access: str, *, busy_s: float = BUSY_S) -> sqlite3.Connec
             check_same_thread=False,
             cached_statements=256,
         )
-        for pragma in (
-            "wal_autocheckpoint = 0",
-            "synchronous = NORMAL",
-            "checkpoint_fullfsync = 1",
-            "cell_size_check = 1",
-            "trusted_schema = 0",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in _PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
     return connection
 
 
@@ -93,6 +103,11 @@ def translated(path: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         _raise_translated(path, error)
+    except OSError as error:
+        raise FailedError(error) from error
+    except UnicodeDecodeError as error:
+        # Not even SQLite's message can be read: it quotes what was damaged.
+        raise _damaged(path, error) from error
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -105,15 +120,19 @@ def _primary_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
+def _damaged(path: str, error: Exception) -> CorruptError:
+    return CorruptError(
+        "the database is damaged, restore what cannot be read from a copy",
+        file=path,
+        position=0,
+        reason=str(error),
+    )
+
+
 def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
     code = _primary_code(error)
     if code in _DAMAGED or _UNREADABLE_TEXT in str(error):
-        raise CorruptError(
-            "the database is damaged, restore what cannot be read from a copy",
-            file=path,
-            position=0,
-            reason=str(error),
-        ) from error
+        raise _damaged(path, error) from error
     if code == sqlite3.SQLITE_CANTOPEN:
         raise InvalidError(
             "this database cannot be opened", path=path, reason=str(error)

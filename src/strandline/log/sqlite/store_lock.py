@@ -28,6 +28,7 @@ class StoreLock:
         self._path = path
         self._thread = threading.Lock()
         self._fd: int | None = None
+        self._inode = 0
         self._pid = b"%-12d" % os.getpid()
 
     def acquire(self, timeout_s: float) -> None:
@@ -48,6 +49,9 @@ class StoreLock:
         try:
             assert self._fd is not None
             self._io.unlock(self._fd)
+        except OSError:
+            # Closing lets go, too.
+            self._close_file()
         finally:
             self._thread.release()
 
@@ -63,9 +67,7 @@ class StoreLock:
     def close(self) -> None:
         """Give the file back. Nobody uses the lock any more."""
         with self._thread:
-            fd, self._fd = self._fd, None
-            if fd is not None:
-                self._io.close(fd)
+            self._close_file()
 
     # --- after a failed sync ---
 
@@ -97,12 +99,11 @@ class StoreLock:
         while True:
             fd = self._open()
             if self._io.try_lock(fd):
-                if self._is_current(fd):
+                if self._is_current():
                     self._sign(fd)
                     return
                 # Somebody removed the file: a lock on it excludes nobody.
-                self._fd = None
-                self._io.close(fd)
+                self._close_file()
                 continue
             remaining_s = deadline - self._clock.monotonic()
             if remaining_s <= 0:
@@ -114,14 +115,22 @@ class StoreLock:
             self._pause(min(delay_s, remaining_s))
             delay_s = min(2 * delay_s, _DELAY_MAX_S)
 
+    def _close_file(self) -> None:
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            # It is closed even so, and nothing in it has to last.
+            with contextlib.suppress(OSError):
+                self._io.close(fd)
+
     def _open(self) -> int:
         if self._fd is None:
             self._fd = self._io.open(self._path, "create")
+            self._inode = self._io.stat(self._fd).inode
         return self._fd
 
-    def _is_current(self, fd: int) -> bool:
+    def _is_current(self) -> bool:
         try:
-            return self._io.stat(self._path) == self._io.stat(fd)
+            return self._io.stat(self._path).inode == self._inode
         except FileNotFoundError:
             return False
 

@@ -1,0 +1,102 @@
+"""Damage to a SQLite log's file: the right records, or a typed error, never wrong ones."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from strandline.clock import SystemClock
+from strandline.log.sqlite import SqliteLog
+from strandline.values import CorruptError, Event, InvalidError
+
+RECORDS = 200
+TYPED = (CorruptError, InvalidError)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("original") / "events.sqlite"
+    with SqliteLog(str(path)) as log:
+        log.create_topic("orders")
+        for number in range(RECORDS):
+            log.append("orders", event(number), idempotency_key=f"k{number}")
+        log.ack("orders", "billing", 0, 100)
+    return path
+
+
+def event(number: int) -> Event:
+    return Event("order", {"n": number, "text": "shore" * (number % 40)}, key=f"c{number}")
+
+
+def check_reads(path: Path) -> bool:
+    """Read everything; False if damage was reported, AssertionError if it was not."""
+    is_whole = True
+    try:
+        with SqliteLog(str(path), mode="read") as log:
+            marks = log.marks("orders", 0)
+            assert (marks.low, marks.high) == (0, RECORDS)
+            for number in range(RECORDS):
+                try:
+                    [record] = log.read("orders", 0, number, number + 1)
+                except TYPED:
+                    is_whole = False
+                else:
+                    assert record.value == event(number)
+            assert log.cursor("orders", "billing", 0) in (100, None)
+    except TYPED:
+        return False
+    return is_whole
+
+
+def test_the_undamaged_file_reads_well(original: Path) -> None:
+    assert check_reads(original)
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(3000, marks=pytest.mark.slow)])
+def test_a_flipped_bit_gives_the_right_records_or_a_typed_error(
+    original: Path, tmp_path: Path, count: int
+) -> None:
+    seed = int.from_bytes(SystemClock().random_bytes(4), "big")
+    chance = random.Random(seed)
+    content = original.read_bytes()
+    reported = 0
+    for _ in range(count):
+        bit = chance.randrange(len(content) * 8)
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path = tmp_path / f"{bit}.sqlite"
+        path.write_bytes(damaged)
+
+        try:
+            reported += not check_reads(path)
+        except BaseException as error:
+            error.add_note(f"seed={seed} bit={bit}")
+            raise
+
+        for left in tmp_path.iterdir():
+            left.unlink()
+
+    assert reported
+
+
+def test_a_zeroed_page_gives_the_right_records_or_a_typed_error(
+    original: Path, tmp_path: Path
+) -> None:
+    content = original.read_bytes()
+    for start in range(0, len(content), 4096):
+        path = tmp_path / f"{start}.sqlite"
+        path.write_bytes(content[:start] + bytes(4096) + content[start + 4096 :])
+
+        check_reads(path)
+
+
+def test_a_cut_file_gives_the_right_records_or_a_typed_error(
+    original: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "cut.sqlite"
+    shutil.copy(original, path)
+    with path.open("r+b") as file:
+        file.truncate(original.stat().st_size // 2)
+
+    assert not check_reads(path)
