@@ -367,6 +367,10 @@ def test_a_deleted_lock_file_is_replaced(path: str, log: SqliteLog) -> None:
     log.append("orders", Event("order", {"n": 0}))
     os.unlink(f"{path}-strandline.lock")
 
+    with hold_lock(path) as holder:
+        with pytest.raises(UnavailableError):
+            log.append("orders", Event("order"), timeout_s=0.05)
+        holder.communicate()
     with SqliteLog(path) as other:
         other.append("orders", Event("order", {"n": 1}))
         log.append("orders", Event("order", {"n": 2}))
