@@ -1,5 +1,5 @@
 """Every entry, family by family, in the order in which they are measured and shown."""
 
-from benchmarks import coordinator
+from benchmarks import append, coordinator
 
-ENTRIES = (*coordinator.ENTRIES,)
+ENTRIES = (*coordinator.ENTRIES, *append.ENTRIES)

@@ -28,6 +28,7 @@ class FileStatus:
     inode: int
     size: int
     is_directory: bool
+    is_link: bool
 
 
 class Io(Protocol):
@@ -183,8 +184,13 @@ class SystemIo:
     def stat(self, target: str | int, /) -> FileStatus:
         """See Io."""
         found = os.fstat(target) if isinstance(target, int) else os.lstat(target)
-        is_directory = stat_bits.S_ISDIR(found.st_mode)
-        return FileStatus(found.st_dev, found.st_ino, found.st_size, is_directory)
+        return FileStatus(
+            found.st_dev,
+            found.st_ino,
+            found.st_size,
+            stat_bits.S_ISDIR(found.st_mode),
+            stat_bits.S_ISLNK(found.st_mode),
+        )
 
     def try_lock(self, fd: int, /) -> bool:
         """See Io."""

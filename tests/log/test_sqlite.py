@@ -479,3 +479,15 @@ def test_closed_is_closed(log: SqliteLog) -> None:
     for call in (log.topics, log.describe, log.flush, log.watch):
         with pytest.raises(ClosedError):
             call()
+
+
+def test_a_database_behind_a_symbolic_link_is_refused(tmp_path: Path) -> None:
+    """SQLite would name its write-ahead log after the file, and we after the link."""
+    real, link = tmp_path / "real.db", tmp_path / "link.db"
+    SqliteLog(str(real)).close()
+    link.symlink_to(real)
+
+    with pytest.raises(InvalidError, match="symbolic link"):
+        SqliteLog(str(link))
+
+    assert not list(tmp_path.glob("link.db-*"))

@@ -1,7 +1,5 @@
 """Back-pressure: a full queue refuses or waits, and hands the write back."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import pytest
 
 from strandline.testing import FakeClock

@@ -1,7 +1,5 @@
 """Bracketed drains: several coordinators share one store under its lock."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Epochs: every write gets one, in order, and the ranges of flushes tile them."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import pytest
 
 from strandline.testing import FakeClock

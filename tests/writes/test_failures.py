@@ -1,7 +1,5 @@
 """Failure is fail-stop: the first failed flush or sync ends the coordinator, with its cause."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import asyncio
 
 import pytest
@@ -275,3 +273,19 @@ def test_a_failed_sync_keeps_the_next_delta_from_being_written(open_store: OpenS
 
     flushing.thread.join(PATIENCE_S)
     assert [event.epochs for event in store.events] == [range(1, 2), range(2, 3)]
+
+
+@pytest.mark.parametrize("step", ["flush", "sync"])
+def test_a_failure_that_the_store_names_itself_ends_the_coordinator(
+    open_store: OpenStore, step: str
+) -> None:
+    store = open_store()
+    getattr(store.steps, step).fail_next(FailedError(OSError("a store below has failed")))
+
+    with pytest.raises(FailedError):
+        store.channel.write(Put("a", 1), DURABLE, PATIENCE_S)
+
+    with pytest.raises(FailedError):
+        store.channel.write(Put("b", 1))
+    with pytest.raises(FailedError):
+        store.coordinator.stop()

@@ -1,7 +1,5 @@
 """Flushing: who asks for it, what it covers, and what goes on meanwhile."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import threading
 
 from strandline.testing import FakeClock

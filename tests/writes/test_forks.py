@@ -1,7 +1,5 @@
 """Forks: the store belongs to the parent, and the child is told so."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Handing over: whoever lets go of a piece of work sees to it that somebody goes on with it."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 from __future__ import annotations
 
 import asyncio

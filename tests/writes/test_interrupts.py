@@ -1,7 +1,5 @@
 """Interrupts: whatever hits the caller who works for others, everyone learns one outcome."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import asyncio
 import linecache
 import signal

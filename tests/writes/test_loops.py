@@ -1,7 +1,5 @@
 """Event loops: everything that can be waited on can be awaited, and no loop stands still."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import asyncio
 
 import pytest

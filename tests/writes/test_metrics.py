@@ -1,7 +1,5 @@
 """Metrics: plain counters that can be read at any time."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import pytest
 
 from strandline.testing import FakeClock

@@ -1,7 +1,5 @@
 """Pausing: a paused channel holds its writes, and nobody else's."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import pytest
 
 from strandline.testing import FakeClock

@@ -1,7 +1,5 @@
 """Stopping: what was accepted is finished, and what went wrong is raised."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import pytest
 
 from strandline.testing import FakeClock

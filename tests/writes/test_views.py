@@ -1,7 +1,5 @@
 """Views: one point in time, followed by subscribers whose progress others can wait for."""
 
-# A receipt may be dropped: to write and forget is allowed.
-
 import asyncio
 from collections.abc import Callable
 

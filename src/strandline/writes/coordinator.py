@@ -219,7 +219,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
 
     def _fail(self, cause: BaseException) -> BaseException:
         """End the coordinator for `cause`; return what the thread that met it shall raise."""
-        if isinstance(cause, FailedError):
+        if isinstance(cause, FailedError) and self._ending.cause is not None:
             return cause
         self._ending.fail(cause)
         self._drain.is_direct = False

@@ -36,6 +36,11 @@ class Database:
     """
 
     def __init__(self, path: str, mode: Mode, io: Io, clock: Clock, lock_timeout_s: float) -> None:
+        if io.exists(path) and io.stat(path).is_link:
+            # SQLite names its write-ahead log after the real file.
+            raise InvalidError(
+                "a database behind a symbolic link is refused, open the file itself", path=path
+            )
         self.mode = mode
         self.io = io
         self.clock = clock
