@@ -36,11 +36,7 @@ class Database:
     """
 
     def __init__(self, path: str, mode: Mode, io: Io, clock: Clock, lock_timeout_s: float) -> None:
-        if io.exists(path) and io.stat(path).is_link:
-            # SQLite names its write-ahead log after the real file.
-            raise InvalidError(
-                "a database behind a symbolic link is refused, open the file itself", path=path
-            )
+        _check_no_link(io, path)
         self.mode = mode
         self.io = io
         self.clock = clock
@@ -68,9 +64,7 @@ class Database:
             self.log_id = self._read_log_id()
         except OSError as error:
             self.close()
-            raise InvalidError(
-                "this database cannot be opened", path=path, reason=str(error)
-            ) from error
+            raise _cannot_be_opened(path, error) from error
         except BaseException:
             self.close()
             raise
@@ -352,6 +346,22 @@ class Database:
     def disown(self) -> None:
         """Keep a forked child from closing what is its parent's."""
         _leak(self._all)
+
+
+def _check_no_link(io: Io, path: str) -> None:
+    try:
+        is_link = io.exists(path) and io.stat(path).is_link
+    except OSError as error:
+        raise _cannot_be_opened(path, error) from error
+    if is_link:
+        # SQLite names its write-ahead log after the real file.
+        raise InvalidError(
+            "a database behind a symbolic link is refused, open the file itself", path=path
+        )
+
+
+def _cannot_be_opened(path: str, error: OSError) -> InvalidError:
+    return InvalidError("this database cannot be opened", path=path, reason=str(error))
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:
