@@ -34,6 +34,7 @@ def test_a_schedule_repeats_itself() -> None:
     assert runs[0].random.getstate() == runs[1].random.getstate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", COORDINATOR_BUGS, ids=lambda bug: bug.title)
 def test_the_schedules_catch_a_planted_bug(bug: Bug) -> None:
     with bug.planted():
