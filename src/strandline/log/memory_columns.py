@@ -5,15 +5,10 @@ from typing import cast
 
 import pyarrow as pa
 
-from strandline.log.columns import (
-    BYTES_SCHEMA,
-    EVENT_SCHEMA,
-    RecordBatches,
-    aligned,
-    batch_schema,
-)
-from strandline.log.draft import EventBody, load_batch
+from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
+from strandline.log.draft import load_batch
 from strandline.log.memory_partition import Entry
+from strandline.log.page_columns import bytes_columns, event_columns, own_columns
 from strandline.values import InvalidError, Partition, ValueKind
 
 _ENTRIES_MAX = 4096
@@ -28,11 +23,11 @@ def record_batches(
     if kind is ValueKind.BATCH:
         return _of_batches(partition, entries)
     schema = EVENT_SCHEMA if kind is ValueKind.EVENT else BYTES_SCHEMA
-    columns = _event_columns if kind is ValueKind.EVENT else _bytes_columns
+    columns = event_columns if kind is ValueKind.EVENT else bytes_columns
 
     def batches() -> Iterator[pa.RecordBatch]:
         for page in _pages(entries):
-            own = _own_columns(partition, page, [0] * len(page))
+            own = own_columns(partition, page, [0] * len(page))
             yield pa.RecordBatch.from_arrays([*own, *columns(page)], schema=schema)
 
     return RecordBatches(schema, batches)
@@ -50,7 +45,7 @@ def _of_batches(partition: Partition, entries: Sequence[Entry]) -> RecordBatches
     def batches() -> Iterator[pa.RecordBatch]:
         for entry, value in zip(entries, values, strict=True):
             rows = range(value.num_rows)
-            own = _own_columns(partition, [entry] * len(rows), rows)
+            own = own_columns(partition, [entry] * len(rows), rows)
             yield pa.RecordBatch.from_arrays([*own, *aligned(value, schema)], schema=schema)
 
     return RecordBatches(schema, batches)
@@ -67,30 +62,3 @@ def _pages(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
         page_bytes += entry.size_bytes
     if page:
         yield page
-
-
-def _own_columns(
-    partition: Partition, page: Sequence[Entry], rows: Sequence[int]
-) -> "list[pa.Array]":
-    return [
-        pa.array([partition] * len(page), pa.int32()),
-        pa.array([entry.offset for entry in page], pa.int64()),
-        pa.array(rows, pa.int32()),
-        pa.array([entry.timestamp_us for entry in page], pa.timestamp("us", "UTC")),
-        pa.array([entry.key for entry in page], pa.string()),
-        pa.array([entry.tenant for entry in page], pa.string()),
-    ]
-
-
-def _event_columns(page: Sequence[Entry]) -> "list[pa.Array]":
-    bodies = [cast("EventBody", entry.body) for entry in page]
-    return [
-        pa.array([body.kind for body in bodies], pa.string()),
-        pa.array([body.payload_json for body in bodies], pa.string()),
-        pa.array([body.headers_json for body in bodies], pa.string()),
-        pa.array([body.occurred_at_us for body in bodies], pa.timestamp("us", "UTC")),
-    ]
-
-
-def _bytes_columns(page: Sequence[Entry]) -> "list[pa.Array]":
-    return [pa.array([entry.body for entry in page], pa.binary())]

@@ -1,20 +1,15 @@
 """Records as Arrow record batches, a page at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import cast
 
 import pyarrow as pa
 
-from strandline.log.columns import (
-    BYTES_SCHEMA,
-    EVENT_SCHEMA,
-    RecordBatches,
-    aligned,
-    batch_schema,
-)
-from strandline.log.draft import EventBody, load_batch
-from strandline.log.sqlite.records import Entry, Records, Span
-from strandline.values import InvalidError, Partition, ValueKind
+from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
+from strandline.log.draft import load_batch
+from strandline.log.page_columns import bytes_columns, event_columns, own_columns
+from strandline.log.sqlite.records import Records, Span
+from strandline.values import InvalidError, ValueKind
 
 
 def record_batches(kind: ValueKind, records: Records, span: Span) -> RecordBatches:
@@ -22,11 +17,11 @@ def record_batches(kind: ValueKind, records: Records, span: Span) -> RecordBatch
     if kind is ValueKind.BATCH:
         return _of_batches(records, span)
     schema = EVENT_SCHEMA if kind is ValueKind.EVENT else BYTES_SCHEMA
-    columns = _event_columns if kind is ValueKind.EVENT else _bytes_columns
+    columns = event_columns if kind is ValueKind.EVENT else bytes_columns
 
     def batches() -> Iterator[pa.RecordBatch]:
         for page in records.pages(span):
-            own = _own_columns(records.partition, page, [0] * len(page))
+            own = own_columns(records.partition, page, [0] * len(page))
             yield pa.RecordBatch.from_arrays([*own, *columns(page)], schema=schema)
 
     return RecordBatches(schema, batches)
@@ -50,34 +45,7 @@ def _of_batches(records: Records, span: Span) -> RecordBatches:
         for entry in records.entries(span):
             value = load_batch(cast("bytes", entry.body))
             rows = range(value.num_rows)
-            own = _own_columns(records.partition, [entry] * len(rows), rows)
+            own = own_columns(records.partition, [entry] * len(rows), rows)
             yield pa.RecordBatch.from_arrays([*own, *aligned(value, united)], schema=united)
 
     return RecordBatches(united, batches)
-
-
-def _own_columns(
-    partition: Partition, page: Sequence[Entry], rows: Sequence[int]
-) -> "list[pa.Array]":
-    return [
-        pa.array([partition] * len(page), pa.int32()),
-        pa.array([entry.offset for entry in page], pa.int64()),
-        pa.array(rows, pa.int32()),
-        pa.array([entry.timestamp_us for entry in page], pa.timestamp("us", "UTC")),
-        pa.array([entry.key for entry in page], pa.string()),
-        pa.array([entry.tenant for entry in page], pa.string()),
-    ]
-
-
-def _event_columns(page: Sequence[Entry]) -> "list[pa.Array]":
-    bodies = [cast("EventBody", entry.body) for entry in page]
-    return [
-        pa.array([body.kind for body in bodies], pa.string()),
-        pa.array([body.payload_json for body in bodies], pa.string()),
-        pa.array([body.headers_json for body in bodies], pa.string()),
-        pa.array([body.occurred_at_us for body in bodies], pa.timestamp("us", "UTC")),
-    ]
-
-
-def _bytes_columns(page: Sequence[Entry]) -> "list[pa.Array]":
-    return [pa.array([entry.body for entry in page], pa.binary())]
