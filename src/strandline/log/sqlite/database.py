@@ -263,10 +263,6 @@ class Database:
                 return False
             self.clock.wait(threading.Event(), _RETRY_S)
 
-    def wal_bytes(self) -> int:
-        """Return how large the write-ahead log is."""
-        return self._size(self.wal_path)
-
     def size_bytes(self) -> int:
         """Return what the database occupies, with the files beside it."""
         # By name: closing a descriptor of ours would drop SQLite's own locks.
