@@ -20,10 +20,16 @@ from strandline.clock import RisingIds, Timer
 _PATIENCE_S = 30.0
 #: Whoever still waits at this virtual time waits for ever.
 _HORIZON_S = 2_000.0
+#: A schedule takes some thousands of steps; whoever takes this many runs in a circle.
+_STEPS_MAX = 300_000
 
 
 class DeadlockError(AssertionError):
     """Nobody can go on."""
+
+
+class LivelockError(AssertionError):
+    """Somebody goes on for ever."""
 
 
 class AbortedError(BaseException):
@@ -57,6 +63,7 @@ class Simulation:
         self._current: _Task | None = None
         self._over = threading.Event()
         self._aborting = False
+        self._steps = 0
 
     # --- threads ---
 
@@ -83,6 +90,9 @@ class Simulation:
     def step(self) -> None:
         """Let another thread go on, perhaps."""
         me = self._current
+        self._steps += 1
+        if self._steps == _STEPS_MAX and me is not None:
+            self._abort(LivelockError(f"{me.name} runs in a circle"))
         if me is not None and self.random.random() < self._switching:
             self._hand_over(me)
 
@@ -113,8 +123,7 @@ class Simulation:
         except (AbortedError, task.spares):
             pass
         except BaseException as error:  # noqa: BLE001 - Kept for whoever runs the simulation.
-            self.errors.append(error)
-            self._aborting = True
+            self._abort(error)
         finally:
             sys.settrace(None)
             task.is_done = True
@@ -134,6 +143,10 @@ class Simulation:
             me.baton.acquire()
             self._check_abort(me)
 
+    def _abort(self, error: BaseException) -> None:
+        self.errors.append(error)
+        self._aborting = True
+
     def _check_abort(self, me: _Task | None) -> None:
         if self._aborting and me is not None and not me.is_done:
             raise AbortedError
@@ -149,8 +162,7 @@ class Simulation:
             due = [task.due for task in alive if task.due is not None]
             if not due or min(due) > _HORIZON_S:
                 asleep = ", ".join(task.name for task in alive)
-                self.errors.append(DeadlockError(f"these wait for ever: {asleep}"))
-                self._aborting = True
+                self._abort(DeadlockError(f"these wait for ever: {asleep}"))
                 return alive[0]
             self.now = max(self.now, min(due))
             ready = [task for task in alive if self._is_ready(task)]
