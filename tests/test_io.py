@@ -4,6 +4,8 @@ import errno
 import itertools
 import os
 import resource
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -233,6 +235,26 @@ def test_an_unlinked_file_is_gone(io: Io, fd: int, tmp_path: Path) -> None:
     io.sync_directory(str(tmp_path))
 
     assert io.list(str(tmp_path)) == []
+
+
+def test_every_process_on_a_machine_that_stays_up_knows_the_same_boot(io: Io) -> None:
+    program = "from strandline.io import SystemIo; print(SystemIo().boot_id().hex())"
+    printed = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+
+    assert len(io.boot_id()) == 8
+    assert printed.strip() == io.boot_id().hex()
+    assert SystemIo().boot_id() == io.boot_id()
+
+
+def test_a_machine_that_does_not_name_its_boot_is_an_error(
+    io: Io, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "read", lambda fd, length: b"\n")
+
+    with pytest.raises(OSError, match="does not name its boot"):
+        io.boot_id()
 
 
 def test_replacing_a_file_syncs_it_before_the_rename_and_the_directory_after(

@@ -5,8 +5,10 @@ come: a backend translates them at its own edge.
 """
 
 import contextlib
+import ctypes
 import errno
 import fcntl
+import hashlib
 import os
 import stat as stat_bits
 import sys
@@ -101,6 +103,13 @@ class Io(Protocol):
     def unlock(self, fd: int, /) -> None:
         """Release the lock."""
 
+    def boot_id(self) -> bytes:
+        """Return 8 bytes that are the same for as long as the machine is up.
+
+        As long as they stay the same, what was written can be read, synced or not.
+        Raises OSError where the system does not tell.
+        """
+
 
 _FLAGS: dict[OpenMode, int] = {
     "read": os.O_RDONLY,
@@ -110,6 +119,8 @@ _FLAGS: dict[OpenMode, int] = {
 }
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _CANNOT_ALLOCATE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
+_BOOT_ID_BYTES = 8
+_BOOT_ID_TEXT_MAX = 64
 
 
 class SystemIo:
@@ -121,6 +132,9 @@ class SystemIo:
     unlink = staticmethod(os.unlink)
     replace = staticmethod(os.replace)
     exists = staticmethod(os.path.lexists)
+
+    def __init__(self) -> None:
+        self._boot_id: bytes | None = None
 
     if sys.platform == "darwin":
 
@@ -204,6 +218,15 @@ class SystemIo:
         """See Io."""
         fcntl.flock(fd, fcntl.LOCK_UN)
 
+    def boot_id(self) -> bytes:
+        """See Io."""
+        if self._boot_id is None:
+            text = _boot_text().strip()
+            if not text:
+                raise OSError(errno.ENODATA, "the system does not name its boot")
+            self._boot_id = hashlib.blake2b(text, digest_size=_BOOT_ID_BYTES).digest()
+        return self._boot_id
+
     def _pwrite_rest(self, fd: int, rest: memoryview, offset: int) -> None:
         while rest:
             written = os.pwrite(fd, rest, offset)
@@ -215,6 +238,27 @@ class SystemIo:
     def _extend(self, fd: int, length: int) -> None:
         if os.fstat(fd).st_size < length:
             os.ftruncate(fd, length)
+
+
+if sys.platform == "darwin":
+
+    def _boot_text() -> bytes:
+        # Not kern.boottime, which moves when the wall clock is set.
+        libc = ctypes.CDLL(None, use_errno=True)
+        text = ctypes.create_string_buffer(_BOOT_ID_TEXT_MAX)
+        size = ctypes.c_size_t(len(text))
+        if libc.sysctlbyname(b"kern.bootsessionuuid", text, ctypes.byref(size), None, 0):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return text.value
+
+else:
+
+    def _boot_text() -> bytes:
+        fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
+        try:
+            return os.read(fd, _BOOT_ID_TEXT_MAX)
+        finally:
+            os.close(fd)
 
 
 def replace_file(io: Io, path: str, content: Buffer, *, unique: str) -> None:

@@ -209,3 +209,14 @@ def test_failing_each_operation_in_turn_ends_when_the_workload_completes(tmp_pat
         break
 
     assert completed_at == 5
+
+
+def test_a_reboot_is_another_boot_for_every_io_that_had_it() -> None:
+    before, one, other = SystemIo().boot_id(), FaultyIo(SystemIo()), FaultyIo(SystemIo())
+    assert one.boot_id() == before
+
+    one.reboot()
+    other.reboot()
+
+    assert one.boot_id() == other.boot_id() != before
+    assert len(one.boot_id()) == 8

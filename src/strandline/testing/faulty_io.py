@@ -1,5 +1,6 @@
 """An io that remembers every operation and fails where a test says so."""
 
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Collection
@@ -26,6 +27,7 @@ OperationKind = Literal[
     "stat",
     "try_lock",
     "unlock",
+    "boot_id",
 ]
 Result = TypeVar("Result")
 
@@ -87,6 +89,7 @@ class FaultyIo:
         self._operations: list[Operation] = []
         self._faults: list[Fault] = []
         self._paths: dict[int, str] = {}
+        self._reboots = 0
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -136,6 +139,10 @@ class FaultyIo:
         """Forget all planned faults."""
         with self._lock:
             self._faults.clear()
+
+    def reboot(self) -> None:
+        """Be on a machine that was started anew: the boot id is another one from now on."""
+        self._reboots += 1
 
     def open(self, path: str, mode: OpenMode, /) -> int:
         """See Io."""
@@ -224,6 +231,13 @@ class FaultyIo:
     def unlock(self, fd: int, /) -> None:
         """See Io."""
         self._run(self._on(fd, "unlock"), lambda: self._inner.unlock(fd))
+
+    def boot_id(self) -> bytes:
+        """See Io."""
+        known = self._run(Operation("boot_id", ""), self._inner.boot_id)
+        for _ in range(self._reboots):
+            known = hashlib.blake2b(known, digest_size=len(known)).digest()
+        return known
 
     def _plan(self, fault: Fault) -> Fault:
         with self._lock:
