@@ -175,11 +175,11 @@ BUGS = (
     Bug(
         Terms,
         "_keyless",
-        'name or ""',
-        '""',
+        "partition_for_key(name, partitions)",
+        "Partition(0)",
         "without_a_key_the_producer_or_idempotency_key_decides",
     ),
-    Bug(terms, "owner", "parsed in (None, topic.tenant)", "True", "a_record_says_whose_it_is"),
+    Bug(terms, "owner", "parsed == topic.tenant", "True", "a_record_says_whose_it_is"),
     Bug(
         draft,
         "draft",

@@ -386,3 +386,10 @@ def test_the_repr_shows_what_there_is() -> None:
         "Event('k', '{\"id\":17}', key='c-9', headers='{\"a\":\"1\"}', "
         "occurred_at_us=1767323045678901)"
     )
+
+
+def test_its_parts_make_the_same_event() -> None:
+    occurred_at = datetime(2024, 5, 1, tzinfo=UTC)
+    event = Event("a", [1], key="k", headers={"h": "1"}, occurred_at=occurred_at)
+
+    assert Event.load(*event.parts()) == event

@@ -1,6 +1,6 @@
 """A value on its way into a log, and back out of it."""
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -8,6 +8,10 @@ from strandline.log.columns import OWN_COLUMNS
 from strandline.log.protocol import Value
 from strandline.values import Event, InvalidError, ValueKind
 from strandline.values.names import check_text
+
+# Members of an enumeration are slow to look up, and so is what makes a named tuple.
+_EVENT = ValueKind.EVENT
+_new: Any = tuple.__new__
 
 
 class EventBody(NamedTuple):
@@ -47,25 +51,35 @@ def kind_of(value: object) -> ValueKind:
 def key_of(value: Value, key: str | None) -> str | None:
     """Return the key of the record; InvalidError if there are two different ones."""
     own = value.key if isinstance(value, Event) else None
-    if key is None or own is None or key == own:
-        return own if key is None else check_text(key, "key")
+    if key is None:
+        return own
+    if own is None or key == own:
+        return check_text(key, "key")
     raise InvalidError("the event has another key, pass one of them", key=key, event_key=own)
 
 
 def draft(value: Value, key: str | None, kind: ValueKind, bytes_max: int) -> Draft:
     """Return `value` ready to be stored; InvalidError if a topic of `kind` may not hold it."""
-    if kind_of(value) is not kind:
+    size = 0 if key is None else len(key) if key.isascii() else len(key.encode())
+    body: EventBody | None = None
+    if isinstance(value, Event) and kind is _EVENT:
+        name, payload, _, headers, occurred_at_us = value.parts()
+        size += len(payload) + len(headers) + (len(name) if name.isascii() else len(name.encode()))
+        body = _new(EventBody, (name, payload, headers, occurred_at_us))
+    elif kind_of(value) is kind:
+        size += _size_bytes(value)
+    else:
         raise InvalidError(
             "this topic holds values of another kind", kind=str(kind), type=type(value).__name__
         )
-    size = (0 if key is None else len(key.encode())) + _size_bytes(value)
     if size > bytes_max:
         raise InvalidError(
             "this record is too large, split it or open the log with a higher record_bytes_max",
             bytes=size,
             bytes_max=bytes_max,
         )
-    return Draft(key, _body(value), size)
+    drafted: Draft = _new(Draft, (key, body or _body(value), size))
+    return drafted
 
 
 def load(kind: ValueKind, body: Body, key: str | None) -> Value:
@@ -80,15 +94,11 @@ def load_batch(body: bytes) -> pa.RecordBatch:
     return pa.ipc.open_stream(body).read_next_batch()
 
 
-def _size_bytes(value: Value) -> int:
-    if isinstance(value, Event):
-        return len(value.kind.encode()) + len(value.payload_json) + len(value.headers_json)
+def _size_bytes(value: bytes | pa.RecordBatch) -> int:
     return len(value) if isinstance(value, bytes) else int(value.nbytes)
 
 
-def _body(value: Value) -> Body:
-    if isinstance(value, Event):
-        return EventBody(value.kind, value.payload_json, value.headers_json, value.occurred_at_us)
+def _body(value: bytes | pa.RecordBatch) -> Body:
     return bytes(value) if isinstance(value, bytes) else _batch_body(value)
 
 

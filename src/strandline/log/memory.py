@@ -15,7 +15,7 @@ from strandline.log.memory_receipt import MemoryReceipt, MemoryReceipts
 from strandline.log.memory_topics import MemoryTopic, MemoryTopics
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName, Value
-from strandline.log.terms import Terms, owner
+from strandline.log.terms import Terms, owner, terms_of
 from strandline.values import (
     RECORD_BYTES_MAX,
     ClosedError,
@@ -137,7 +137,7 @@ class MemoryLog:
         expected_offset: int | None = None,
         timeout_s: float | None = None,
     ) -> MemoryReceipt:
-        terms = Terms(
+        terms = terms_of(
             partition=partition,
             tenant=tenant,
             durability=durability,
@@ -164,7 +164,7 @@ class MemoryLog:
         expected_offset: int | None = None,
         timeout_s: float | None = None,
     ) -> MemoryReceipts:
-        terms = Terms(
+        terms = terms_of(
             partition=partition,
             tenant=tenant,
             durability=durability,

@@ -17,6 +17,10 @@ from strandline.values import (
     partition_for_key,
 )
 
+# Members of an enumeration are slow to look up.
+_APPLIED, _WRITTEN, _ = Durability
+_FIRST = Partition(0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
@@ -59,22 +63,24 @@ class Terms:
     def level(self, durability_max: Durability) -> Durability:
         """Return the level to reach, in a log that reaches `durability_max`."""
         if self.durability is None:
-            return min(Durability.WRITTEN, durability_max)
+            return _APPLIED if durability_max is _APPLIED else _WRITTEN
         return check_level(self.durability, durability_max)
 
     def route(
         self, keys: Sequence[str | None], partitions: int, turn: Callable[[], int]
-    ) -> dict[Partition, list[int]]:
+    ) -> dict[Partition, Sequence[int]]:
         """Return the partitions in the order of their first value, with their values' indices.
 
         `turn` is asked at most once, and only if nothing else decides.
         """
+        if not keys:
+            return {}
+        if self.partition is not None or partitions == 1:
+            return {self.route_one(None, partitions, turn): range(len(keys))}
         routed: dict[Partition, list[int]] = {}
         keyless: Partition | None = None
         for index, key in enumerate(keys):
-            if self.partition is not None:
-                partition = check_partition(self.partition, partitions)
-            elif key is not None:
+            if key is not None:
                 partition = partition_for_key(key, partitions)
             else:
                 if keyless is None:
@@ -86,15 +92,73 @@ class Terms:
                 "an expected offset is one of a single partition, append to each apart",
                 partitions=list(routed),
             )
-        return routed
+        return dict(routed)
+
+    def route_one(self, key: str | None, partitions: int, turn: Callable[[], int]) -> Partition:
+        """Return where a single value goes; `turn` is asked only if nothing else decides."""
+        if self.partition is not None:
+            return check_partition(self.partition, partitions)
+        if partitions == 1:
+            return _FIRST
+        return (
+            self._keyless(partitions, turn) if key is None else partition_for_key(key, partitions)
+        )
 
     def _keyless(self, partitions: int, turn: Callable[[], int]) -> Partition:
-        name = self.producer if self.producer is not None else self.idempotency_key
-        if name is not None or partitions == 1:
-            return partition_for_key(name or "", partitions)
+        name = self.producer or self.idempotency_key
+        if name is not None:
+            return partition_for_key(name, partitions)
         if self.expected_offset is not None:
             raise InvalidError("an expected offset needs a partition or a key")
         return Partition(turn() % partitions)
+
+
+PLAIN = Terms(
+    partition=None,
+    tenant=None,
+    durability=None,
+    producer=None,
+    sequence=None,
+    idempotency_key=None,
+    expected_offset=None,
+    timeout_s=None,
+)
+"""The terms of those who ask for nothing in particular."""
+
+
+def terms_of(
+    *,
+    partition: int | None,
+    tenant: str | None,
+    durability: Durability | None,
+    producer: str | None,
+    sequence: int | None,
+    idempotency_key: str | None,
+    expected_offset: int | None,
+    timeout_s: float | None,
+) -> Terms:
+    """Return the terms that a call gives: PLAIN, at little cost, where it gives none."""
+    if (
+        partition is None
+        and tenant is None
+        and durability is None
+        and producer is None
+        and sequence is None
+        and idempotency_key is None
+        and expected_offset is None
+        and timeout_s is None
+    ):
+        return PLAIN
+    return Terms(
+        partition=partition,
+        tenant=tenant,
+        durability=durability,
+        producer=producer,
+        sequence=sequence,
+        idempotency_key=idempotency_key,
+        expected_offset=expected_offset,
+        timeout_s=timeout_s,
+    )
 
 
 def check_level(level: object, durability_max: Durability) -> Durability:
@@ -121,7 +185,9 @@ def check_partition(partition: object, partitions: int) -> Partition:
 
 def owner(topic: Topic, tenant: str | None) -> Tenant | None:
     """Return whose a record or consumer in `topic` is; InvalidError if it may not be."""
+    if tenant is None:
+        return topic.tenant
     parsed = parse_tenant(tenant)
-    if topic.tenant is None or parsed in (None, topic.tenant):
-        return parsed if parsed is not None else topic.tenant
+    if topic.tenant is None or parsed == topic.tenant:
+        return parsed
     raise InvalidError("this topic belongs to another tenant", topic=topic.name, tenant=tenant)

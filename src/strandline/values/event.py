@@ -96,6 +96,16 @@ class Event:
         event._occurred_at_us = occurred_at_us
         return event
 
+    def parts(self) -> tuple[str, bytes, str | None, bytes, int | None]:
+        """Return what `load` makes the same event of."""
+        return (
+            self._kind,
+            self._payload_json,
+            self._key,
+            self._headers_json,
+            self._occurred_at_us,
+        )
+
     @property
     def kind(self) -> str:
         """What happened, such as `order.created`."""
@@ -168,13 +178,7 @@ class Event:
         return encode_sorted(self.payload) == encode_sorted(other.payload)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Event.load, (
-            self._kind,
-            self._payload_json,
-            self._key,
-            self._headers_json,
-            self._occurred_at_us,
-        )
+        return Event.load, self.parts()
 
     def __repr__(self) -> str:
         parts = [_shown(self._kind), _shown(self._payload_json)]

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from strandline.clock import Clock
 from strandline.log.draft import Draft, EventBody
+from strandline.log.loops import is_on_loop
 from strandline.log.sqlite.checksum import Content, record_crc
 from strandline.log.sqlite.database import CHECKPOINT_BYTES, Database
 from strandline.log.sqlite.durable_marks import DurableMarks
 from strandline.log.sqlite.identities import Identities, Original
 from strandline.log.sqlite.lineage import Lineage
-from strandline.log.sqlite.loops import is_on_loop
 from strandline.log.sqlite.partition_row import (
     PartitionRow,
     load_partition,

@@ -9,11 +9,11 @@ from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
 from strandline.log.draft import kind_of
 from strandline.log.local_watch import LocalWatch
+from strandline.log.loops import check_may_wait
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
-from strandline.log.sqlite.loops import check_may_wait
 from strandline.log.sqlite.partition_row import PartitionRow, load_epochs
 from strandline.log.sqlite.reader import SqliteReader
 from strandline.log.sqlite.receipts import SqliteReceipt, SqliteReceipts
@@ -23,7 +23,7 @@ from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.sqlite.trimming import Trimming
 from strandline.log.sqlite.watching import Watches
 from strandline.log.sqlite.writer import Writer
-from strandline.log.terms import Terms, owner
+from strandline.log.terms import Terms, owner, terms_of
 from strandline.values import (
     RECORD_BYTES_MAX,
     ConsumerLag,
@@ -152,7 +152,7 @@ class SqliteLog(SqliteReader):
         expected_offset: int | None = None,
         timeout_s: float | None = None,
     ) -> SqliteReceipt:
-        terms = Terms(
+        terms = terms_of(
             partition=partition,
             tenant=tenant,
             durability=durability,
@@ -179,7 +179,7 @@ class SqliteLog(SqliteReader):
         expected_offset: int | None = None,
         timeout_s: float | None = None,
     ) -> SqliteReceipts:
-        terms = Terms(
+        terms = terms_of(
             partition=partition,
             tenant=tenant,
             durability=durability,

@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from strandline.log.draft import Draft, draft, key_of
+from strandline.log.loops import is_on_loop
 from strandline.log.protocol import Value
 from strandline.log.sqlite.appends import (
     Append,
@@ -19,7 +20,6 @@ from strandline.log.sqlite.appends import (
 )
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.durable_marks import DurableMarks
-from strandline.log.sqlite.loops import is_on_loop
 from strandline.log.sqlite.receipts import SqliteReceipts, handed_back
 from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.terms import Terms, owner

@@ -1,0 +1,76 @@
+"""The terms of an append: the quick ways come to what the long ways come to."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.log.loops import is_on_loop
+from strandline.log.terms import PLAIN, Terms, terms_of
+from strandline.values import InvalidError
+
+NOTHING: dict[str, Any] = {
+    "partition": None,
+    "tenant": None,
+    "durability": None,
+    "producer": None,
+    "sequence": None,
+    "idempotency_key": None,
+    "expected_offset": None,
+    "timeout_s": None,
+}
+
+terms = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries({"partition": st.integers(0, 5)}),
+    st.fixed_dictionaries({"idempotency_key": st.text(min_size=1, max_size=3)}),
+    st.fixed_dictionaries({"producer": st.sampled_from("abc"), "sequence": st.just(0)}),
+    st.fixed_dictionaries({"expected_offset": st.integers(0, 3)}),
+).map(lambda given: Terms(**(NOTHING | given)))
+
+
+@given(terms, st.none() | st.sampled_from("abcdef"), st.integers(1, 4))
+def test_one_value_is_routed_like_a_batch_of_one(
+    terms: Terms, key: str | None, partitions: int
+) -> None:
+    try:
+        ((partition, indices),) = terms.route([key], partitions, lambda: 7).items()
+    except InvalidError as error:
+        with pytest.raises(InvalidError, match=str(error).split(",", maxsplit=1)[0]):
+            terms.route_one(key, partitions, lambda: 7)
+    else:
+        assert list(indices) == [0]
+        assert terms.route_one(key, partitions, lambda: 7) == partition
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("partition", 0),
+        ("tenant", "acme"),
+        ("durability", "durable"),
+        ("idempotency_key", "k"),
+        ("expected_offset", 0),
+        ("timeout_s", 0),
+    ],
+)
+def test_terms_are_plain_only_where_nothing_was_given(name: str, value: object) -> None:
+    assert terms_of(**NOTHING) is PLAIN
+    assert getattr(terms_of(**(NOTHING | {name: value})), name) == value
+
+
+def test_a_producer_alone_is_refused() -> None:
+    with pytest.raises(InvalidError, match="come together"):
+        terms_of(**(NOTHING | {"producer": "p"}))
+    with pytest.raises(InvalidError, match="come together"):
+        terms_of(**(NOTHING | {"sequence": 0}))
+
+
+def test_a_thread_knows_whether_it_runs_a_loop() -> None:
+    async def ask() -> bool:
+        return is_on_loop()
+
+    assert asyncio.run(ask())
+    assert not is_on_loop()
