@@ -56,13 +56,29 @@ class SleepingFlusher(NullFlusher):
         time.sleep(SYNC_S)
 
 
+class FreeBracket:
+    """Around a store that nobody else uses."""
+
+    def enter(self, timeout_s: float) -> None:
+        pass
+
+    def leave(self) -> None:
+        pass
+
+
 ListCoordinator = Coordinator[Sample, None, Events, Events, None, None]
 
 
-def new_coordinator(flusher: NullFlusher) -> ListCoordinator:
+def new_coordinator(flusher: NullFlusher, bracket: FreeBracket | None = None) -> ListCoordinator:
     """Return a coordinator with one channel, `events`."""
     return Coordinator(
-        Settings(), ["events"], context=None, snapshot=None, delta=ListDelta, flusher=flusher
+        Settings(),
+        ["events"],
+        context=None,
+        snapshot=None,
+        delta=ListDelta,
+        flusher=flusher,
+        bracket=bracket,
     )
 
 
@@ -78,8 +94,17 @@ def single(scratch: Path) -> Mapping[str, Contender]:
     }
 
 
-def _single_ours(events: Events) -> float:
-    with new_coordinator(NullFlusher()) as coordinator:
+def bracketed(scratch: Path) -> Mapping[str, Contender]:
+    """The same into a store that other processes might share."""
+    events = samples(1_000)
+    return {
+        "ours": lambda: _single_ours(events, FreeBracket()),
+        "raw": lambda: _single_raw(events, scratch / "raw"),
+    }
+
+
+def _single_ours(events: Events, bracket: FreeBracket | None = None) -> float:
+    with new_coordinator(NullFlusher(), bracket) as coordinator:
         write, level = coordinator.channel("events").write, Durability.WRITTEN
         elapsed_s = 0.0
         for batch in made_anew(events, BATCHES):
@@ -146,6 +171,12 @@ ENTRIES = (
         unit="events/s",
         contenders=single,
         bars={"raw": 1.2},
+        rounds=15,
+    ),
+    Entry(
+        name="coordinator.bracketed",
+        unit="events/s",
+        contenders=bracketed,
         rounds=15,
     ),
     Entry(

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strandline.writes.bracketed import BracketedDrain
+from strandline.writes.bracketed import BracketedChannel, BracketedDrain
 from strandline.writes.channel import Channel
 from strandline.writes.coordinator import Coordinator
 from strandline.writes.drain import Drain
@@ -108,9 +108,8 @@ COORDINATOR_BUGS = [
         "a flush on a shared store is acknowledged early",
         BracketedDrain,
         "_drain_inside",
-        "self.freeze(FlushReason.BRACKET)",
-        "[self.storage.clock] and [o.tell(None) for o in outcomes]; "
-        "self.freeze(FlushReason.BRACKET)",
+        "self.freeze(_BRACKET)",
+        "[self.storage.clock] and [o.tell(None) for o in outcomes]; self.freeze(_BRACKET)",
     ),
     Bug(
         "a bracket is not left after a failure",
@@ -123,7 +122,49 @@ COORDINATOR_BUGS = [
         "an expired write is forgotten",
         BracketedDrain,
         "_hand_back",
-        "item.receipt.refuse(error)",
+        "item.receipt.refuse(",
+        "bool(",
+    ),
+    Bug(
+        "a bracket for one write is not left after a failure",
+        BracketedDrain,
+        "_write_inside",
+        "interrupt = self._leave(failure)",
+        "interrupt = failure or self._leave(failure)",
+    ),
+    Bug(
+        "a bracket for one write is left without a flush",
+        BracketedDrain,
+        "_write_inside",
+        "if not storage.flush_frozen():",
+        "if False:",
+    ),
+    Bug(
+        "a failed flush of one write goes unsaid",
+        BracketedDrain,
+        "_write_inside",
+        "error = error or _unknown(failure)",
+        "pass",
+    ),
+    Bug(
+        "one write is taken where the store could not be locked",
+        BracketedDrain,
+        "write_now",
+        "error=_handed_back(write, channel, exc)",
+        "_epoch=self.epoch",
+    ),
+    Bug(
+        "one write overtakes those queued before it",
+        BracketedChannel,
+        "write",
+        "if self._items or",
+        "if",
+    ),
+    Bug(
+        "what arrives during a bracket for one write is forgotten",
+        BracketedChannel,
+        "write",
+        "drain.pass_on()",
         "pass",
     ),
     Bug(

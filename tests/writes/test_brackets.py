@@ -411,3 +411,48 @@ def test_a_paused_channel_is_held_inside_the_bracket_too(open_store: OpenStore) 
     assert not held.is_settled
     other.resume()
     assert held.wait(WRITTEN, PATIENCE_S) == 1
+
+
+def test_a_write_that_arrives_during_another_is_taken_next(open_store: OpenStore) -> None:
+    store, _, shared = pair(open_store)
+    store.steps.flush.hold()
+    first = Call(lambda: store.channel.write(Put("a", 1), WRITTEN))
+    store.steps.flush.wait_held()
+    behind = store.channel.write(Put("b", 2))
+    waiting = Call(lambda: store.channel.write(Put("c", 3), WRITTEN))
+
+    store.steps.flush.let_go()
+
+    assert first.result().level is WRITTEN
+    assert waiting.result().level is WRITTEN
+    assert behind.wait(WRITTEN, PATIENCE_S) < waiting.result().wait() == 2
+    assert [row.key for row in shared.rows] == ["a", "b", "c"]
+
+
+def test_a_write_to_a_paused_channel_waits_for_its_turn(open_store: OpenStore) -> None:
+    store, _, shared = pair(open_store)
+    store.channel.pause()
+
+    held = store.channel.write(Put("a", 1))
+
+    assert not held.is_settled
+    assert shared.rows == []
+    store.channel.resume()
+    assert held.wait(WRITTEN, PATIENCE_S) == 0
+
+
+def test_a_write_at_a_held_lock_is_counted_once_it_is_taken(open_store: OpenStore) -> None:
+    store, _, shared = pair(open_store)
+    assert shared.lock(store.clock, 0)
+    with pytest.raises(UnavailableError) as caught:
+        store.channel.write(Put("a", 1), WRITTEN, 0)
+    shared.unlock()
+
+    store.channel.write(Put("a", -1))
+    store.channel.write(Put("a", 1), WRITTEN)
+
+    assert caught.value.write == Put("a", 1)
+    metrics = store.coordinator.metrics()
+    assert (metrics.applied, metrics.rejected) == (1, 1)
+    assert metrics.flushes[FlushReason.BRACKET] == 1
+    assert store.coordinator.epoch(WRITTEN) == 2

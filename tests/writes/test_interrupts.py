@@ -1,6 +1,7 @@
 """Interrupts: whatever hits the caller who works for others, everyone learns one outcome."""
 
 import asyncio
+import contextlib
 import linecache
 import signal
 import sys
@@ -226,6 +227,7 @@ UNSAFE = (
     "with ",
     "try:",
     "self.lock.release()",
+    "drain.lock.release()",
     "self.let_go()",
     "self._is_inside = True",
     "self._bracket.leave()",
@@ -279,3 +281,27 @@ def test_an_interrupt_at_any_line_of_a_drain_leaves_nobody_without_an_outcome(
         assert shared is None or shared.lock(store.clock, 0), interruption.place
 
     assert len(set(places)) > 50
+
+
+def test_an_interrupt_at_any_line_of_a_bracketed_write_leaves_the_store_to_others() -> None:
+    places: list[str] = []
+    while not places or places[-1]:
+        shared = SharedRows()
+        store, other = (Store(clock=FakeClock(), shared=shared) for _ in range(2))
+        store.coordinator.start()
+        other.coordinator.start()
+        interruption = Interruption(len(places) + 1)
+        write = partial(store.channel.write, Put("a", 1), WRITTEN)
+
+        call = Call(partial(interruption.run, write))
+        call.thread.join(PATIENCE_S)
+
+        places.append(interruption.place)
+        assert not interruption.place or isinstance(call.error(), KeyboardInterrupt)
+        behind = other.channel.write(Put("b", 2), WRITTEN, 0)
+        assert behind.wait() == len(shared.rows) - 1, interruption.place
+        with contextlib.suppress(FailedError):
+            Call(store.coordinator.stop).result()
+        other.coordinator.stop()
+
+    assert len(set(places)) > 40

@@ -4,12 +4,49 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline.values import FailedError, UnavailableError, UnknownError
-from strandline.writes.channel import Barrier, Item
+from strandline.values import Durability, FailedError, UnavailableError, UnknownError
+from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import Bracket, C, F, R, S, V, W
 from strandline.writes.drain import Drain, make_view, rejection
 from strandline.writes.metrics import FlushReason
+from strandline.writes.receipt import Receipt
 from strandline.writes.view import View
+
+# Members of an enumeration are slow to look up.
+_APPLIED, _, _DURABLE = Durability
+_BRACKET = FlushReason.BRACKET
+
+
+class BracketedChannel(Channel[W, R]):
+    """A channel into a store that several processes share."""
+
+    def __init__(
+        self, name: str, capacity: int, drain: BracketedDrain[W, R, Any, Any, Any, Any]
+    ) -> None:
+        super().__init__(name, capacity, drain)
+        self._bracketed = drain
+
+    def write(
+        self, write: W, level: Durability = _APPLIED, timeout_s: float | None = None
+    ) -> Receipt[R]:
+        # The short path: a bracket for this one write, where nothing is in the way.
+        drain = self._bracketed
+        if not drain.lock.acquire(False):
+            return self._write_queued(write, level, timeout_s)
+        try:
+            if self._items or self._paused or not drain.is_direct:
+                receipt = None
+            else:
+                receipt = drain.write_now(write, self.name, timeout_s)
+        finally:
+            drain.lock.release()
+            if drain.called:
+                drain.pass_on()
+        if receipt is None:
+            return self._write_queued(write, level, timeout_s)
+        if level is not _APPLIED and (level is _DURABLE or receipt.error):
+            self._wait(receipt, level, timeout_s)
+        return receipt
 
 
 class _Outcome:
@@ -25,8 +62,7 @@ class _Outcome:
 
     def tell(self, failure: BaseException | None) -> None:
         if self.error is None and failure is not None:
-            cause = failure.cause if isinstance(failure, FailedError) else failure
-            self.error = UnknownError(cause)
+            self.error = _unknown(failure)
         if self.error is None:
             self.item.receipt.accept(self.epoch, self.result)
         else:
@@ -48,6 +84,10 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         self._idle = self._delta
         self._context: C
         self._is_inside = False
+        self._timeout_s = self._settings.bracket_timeout_s
+
+    def _new_channel(self, name: str) -> Channel[W, R]:
+        return BracketedChannel(name, self._settings.queue_capacity, self)
 
     @property
     def applied(self) -> int:
@@ -68,8 +108,67 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         applied = 0 if stored[1] is None else stored[1][1].stop - 1
         return make_view(self._idle.reader(), (), stored, applied, start=0)
 
-    def _set_direct(self) -> None:
-        self.is_direct = False
+    def _look_at_backlog(self) -> None:
+        """Nothing piles up: what is frozen is flushed before the bracket is left."""
+
+    # --- one write by itself ---
+
+    def write_now(self, write: W, channel: str, timeout_s: float | None) -> Receipt[R]:
+        """Take `write` through a bracket of its own. The caller holds `lock`."""
+        try:
+            try:
+                context = self._bracket.enter(self._timeout_s if timeout_s is None else timeout_s)
+            except UnavailableError as exc:
+                return Receipt(self.storage, error=_handed_back(write, channel, exc))
+            except Exception as exc:
+                self._fail(exc)
+                return Receipt(self.storage, error=FailedError(exc))
+            self._is_inside = True
+            return self._write_inside(write, context)
+        except BaseException as exc:
+            if self._is_inside:
+                self._leave(self._fail(exc))
+            raise
+
+    def _write_inside(self, write: W, context: C) -> Receipt[R]:
+        storage = self.storage
+        epoch = self.epoch
+        result: R | None = None
+        error: Exception | None = None
+        failure: BaseException | None = None
+        try:
+            if self._ending.reason is not None:
+                error = self._ending.reason()
+            else:
+                self.epoch = epoch = epoch + 1
+                result, error = self._apply_alone(write, context, epoch)
+                if not storage.flush_frozen():
+                    raise self._ending.cut_short()
+                if error is not None:
+                    storage.written.mark.advance(epoch)
+                self._idle = self._delta
+        except BaseException as exc:
+            failure = self._fail(exc)
+            error = error or _unknown(failure)
+        interrupt = self._leave(failure)
+        if interrupt is not None and not isinstance(interrupt, Exception):
+            raise interrupt
+        return Receipt(storage, epoch, result, error)
+
+    def _apply_alone(self, write: W, context: C, epoch: int) -> tuple[R | None, Exception | None]:
+        new_delta = self._new_delta
+        self._delta = delta = new_delta(context)
+        try:
+            result = delta.apply(write)
+        except Exception as exc:
+            self.rejected += 1
+            return None, rejection(exc, epoch)
+        self._is_fresh = True
+        self._size = delta.size()
+        self.freeze(_BRACKET)
+        return result, None
+
+    # --- all that is queued ---
 
     def _round(self, *, may_wait: bool, until: float | None = None) -> None:
         self.called = False
@@ -110,13 +209,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def _hand_back(self, deadline: float, cause: UnavailableError) -> None:
         for channel in self.channels:
             for item in channel.take_expired(deadline):
-                error = UnavailableError(
-                    f"the store could not be locked in time, try the write again ({cause})",
-                    write=item.write,
-                    channel=channel.name,
-                )
-                error.__cause__ = cause
-                item.receipt.refuse(error)
+                item.receipt.refuse(_handed_back(item.write, channel.name, cause))
 
     def _drain_inside(self) -> None:
         outcomes: list[_Outcome] = []
@@ -124,7 +217,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         try:
             self._delta = self._new_delta(self._context)
             self._serve_queues(lambda item: self._apply_item(item, outcomes))
-            self.freeze(FlushReason.BRACKET)
+            self.freeze(_BRACKET)
             if not self.storage.flush_frozen():
                 raise self._ending.cut_short()
             self.storage.written.mark.advance(self.epoch)
@@ -166,3 +259,17 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         except BaseException as exc:
             return failure or self._fail(exc)
         return failure
+
+
+def _handed_back(write: object, channel: str, cause: UnavailableError) -> UnavailableError:
+    error = UnavailableError(
+        f"the store could not be locked in time, try the write again ({cause})",
+        write=write,
+        channel=channel,
+    )
+    error.__cause__ = cause
+    return error
+
+
+def _unknown(failure: BaseException) -> UnknownError:
+    return UnknownError(failure.cause if isinstance(failure, FailedError) else failure)

@@ -83,8 +83,11 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._turn = 0
         #: Items that have left their queue in this round, whose outcome may not be told yet.
         self.taken: list[Item[W, R]] = []
-        self.channels = [Channel(name, settings.queue_capacity, self) for name in names]
+        self.channels = [self._new_channel(name) for name in names]
         self._standby = Standby("strandline-drain", self._serve)
+
+    def _new_channel(self, name: str) -> Channel[W, R]:
+        return Channel(name, self._settings.queue_capacity, self)
 
     @property
     def applied(self) -> int:
