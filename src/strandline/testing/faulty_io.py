@@ -1,13 +1,15 @@
 """An io that remembers every operation and fails where a test says so."""
 
+import errno
 import hashlib
 import os
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from functools import partial
+from typing import Literal, NoReturn, TypeVar
 
-from strandline.io import Buffer, FileStatus, Io, OpenMode
+from strandline.io import Buffer, FileStatus, Io, Lookout, OpenMode
 
 OperationKind = Literal[
     "open",
@@ -27,6 +29,7 @@ OperationKind = Literal[
     "stat",
     "try_lock",
     "unlock",
+    "lookout",
     "boot_id",
 ]
 Result = TypeVar("Result")
@@ -90,6 +93,7 @@ class FaultyIo:
         self._faults: list[Fault] = []
         self._paths: dict[int, str] = {}
         self._reboots = 0
+        self._tells_of_changes = True
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -143,6 +147,10 @@ class FaultyIo:
     def reboot(self) -> None:
         """Be on a machine that was started anew: the boot id is another one from now on."""
         self._reboots += 1
+
+    def stop_notices(self) -> None:
+        """Be on a machine that tells nobody of changed files: new lookouts have to poll."""
+        self._tells_of_changes = False
 
     def open(self, path: str, mode: OpenMode, /) -> int:
         """See Io."""
@@ -232,6 +240,11 @@ class FaultyIo:
         """See Io."""
         self._run(self._on(fd, "unlock"), lambda: self._inner.unlock(fd))
 
+    def lookout(self) -> Lookout:
+        """See Io."""
+        make = self._inner.lookout if self._tells_of_changes else partial(Lookout, _no_inotify)
+        return self._run(Operation("lookout", ""), make)
+
     def boot_id(self) -> bytes:
         """See Io."""
         known = self._run(Operation("boot_id", ""), self._inner.boot_id)
@@ -277,3 +290,7 @@ class FaultyIo:
                     act_partly(fault.keep_bytes)
                 raise fault.exception(operation)
         return act()
+
+
+def _no_inotify() -> NoReturn:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))

@@ -1,8 +1,4 @@
-"""The only door to the file system.
-
-Files are plain descriptors. Errors are those of the operating system, as they
-come: a backend translates them at its own edge.
-"""
+"""Files as the operating system has them."""
 
 import contextlib
 import ctypes
@@ -14,6 +10,8 @@ import stat as stat_bits
 import sys
 from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from strandline.io.lookout import Lookout
 
 OpenMode = Literal["read", "write", "create", "create_new"]
 """Read an existing file; read and write an existing one; the same, making it if it
@@ -103,6 +101,9 @@ class Io(Protocol):
     def unlock(self, fd: int, /) -> None:
         """Release the lock."""
 
+    def lookout(self) -> Lookout:
+        """Return what tells of changed files; to be closed by the caller."""
+
     def boot_id(self) -> bytes:
         """Return 8 bytes that are the same for as long as the machine is up.
 
@@ -132,6 +133,7 @@ class SystemIo:
     unlink = staticmethod(os.unlink)
     replace = staticmethod(os.replace)
     exists = staticmethod(os.path.lexists)
+    lookout = staticmethod(Lookout)
 
     def __init__(self) -> None:
         self._boot_id: bytes | None = None

@@ -1,0 +1,79 @@
+"""Linux's notices of changed files."""
+
+import ctypes
+import errno
+import os
+import struct
+from typing import NamedTuple
+
+_MODIFY = 0x2
+_ATTRIBUTES = 0x4
+_MOVED_FROM = 0x40
+_MOVED_TO = 0x80
+_CREATE = 0x100
+_DELETE = 0x200
+_DELETE_SELF = 0x400
+_MOVE_SELF = 0x800
+_IGNORED = 0x8000
+_OVERFLOW = 0x4000
+_DONT_FOLLOW = 0x2000000
+
+_CONTENT = _MODIFY | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+# A file that somebody has open loses its name with a change of attributes alone.
+_PLACE = _ATTRIBUTES | _DELETE_SELF | _MOVE_SELF
+_MASK = _CONTENT | _PLACE | _DONT_FOLLOW
+
+_EVENT = struct.Struct("iIII")
+_READ_BYTES = 16_384
+
+
+class Notice(NamedTuple):
+    """One change: of which watch, and whether its path may be another file by now."""
+
+    number: int
+    is_renewal: bool
+
+
+class Inotify:
+    """One inotify instance. Raises OSError where the system has none to give."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        if not hasattr(self._libc, "inotify_init1"):
+            raise OSError(errno.ENOSYS, "this system has no inotify")
+        self.fd = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+
+    def add(self, path: str) -> int:
+        """Watch a path and return the number of the watch: the same for the same file."""
+        return self._checked(self._libc.inotify_add_watch(self.fd, os.fsencode(path), _MASK), path)
+
+    def remove(self, number: int) -> None:
+        """End a watch; one that has ended by itself is no error."""
+        self._libc.inotify_rm_watch(self.fd, number)
+
+    def read(self) -> list[Notice] | None:
+        """Return the notices that are there, or None if some were lost. Does not wait."""
+        try:
+            content = os.read(self.fd, _READ_BYTES)
+        except BlockingIOError:
+            return []
+        notices = []
+        at = 0
+        while at < len(content):
+            number, mask, _, name_bytes = _EVENT.unpack_from(content, at)
+            if mask & _OVERFLOW:
+                return None
+            # Of what lies in a watched directory there is a name.
+            notices.append(Notice(number, not name_bytes and bool(mask & (_PLACE | _IGNORED))))
+            at += _EVENT.size + name_bytes
+        return notices
+
+    def close(self) -> None:
+        """Give the instance back."""
+        os.close(self.fd)
+
+    def _checked(self, result: int, path: str | None = None) -> int:
+        if result < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), path)
+        return result

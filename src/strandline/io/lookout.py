@@ -1,0 +1,227 @@
+"""Sleeping until a file changes, be it by the hand of another process."""
+
+import errno
+import os
+import select
+import stat as stat_bits
+import threading
+from collections.abc import Callable
+
+from strandline.io.inotify import Inotify, Notice
+
+#: How often to look where the system does not tell: after this time at first, twice
+#: that after each look that finds nothing, and never less often than the second.
+POLL_MIN_S = 0.001
+POLL_MAX_S = 0.05
+
+_EXHAUSTED = {errno.ENOSPC, errno.ENOMEM, errno.ENOSYS}
+
+
+class Lookout:
+    """Tells one waiting thread which paths may have changed.
+
+    A path is a file, or a directory with the files in it. Where the system gives no
+    notices, or no more of them, the paths without are reported from time to time.
+    One thread waits at a time; everything else may be called from anywhere, and
+    does nothing in a child of a fork.
+    """
+
+    def __init__(self, new_inotify: Callable[[], Inotify] = Inotify) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._sleep: _NoticedSleep | _PlainSleep
+        try:
+            self._sleep = _NoticedSleep(new_inotify())
+        except OSError:
+            self._sleep = _PlainSleep()
+        self._numbers: dict[str, int] = {}
+        # One file may have two paths, and has one number all the same.
+        self._paths: dict[int, set[str]] = {}
+        self._polled: set[str] = set()
+        self._delay_s = POLL_MIN_S
+        self._is_waiting = False
+        self._is_closed = False
+
+    def add(self, path: str, /) -> None:
+        """Report this path from now on. Raises OSError if it is missing, or a link."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            self._check_open()
+            if path in self._numbers or path in self._polled:
+                return
+            if stat_bits.S_ISLNK(os.lstat(path).st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            self._begin(path)
+
+    def remove(self, path: str, /) -> None:
+        """Report this path no more; without effect if it is not there."""
+        if os.getpid() != self._pid:
+            # The notices are shared with the parent, who still wants them.
+            return
+        with self._lock:
+            self._polled.discard(path)
+            if path in self._numbers and not self._is_closed:
+                self._end(path)
+
+    def wait(self, timeout_s: float | None = None, /) -> set[str]:
+        """Return the paths that may have changed since the last time, as soon as there are any.
+
+        Returns none when the time is up or `wake` was called.
+        """
+        with self._lock:
+            self._check_open()
+            self._is_waiting = True
+            delay_s = self._delay_s if self._polled else None
+        try:
+            self._sleep.sleep(_least(timeout_s, delay_s))
+        finally:
+            with self._lock:
+                self._is_waiting = False
+                if self._is_closed:
+                    self._sleep.close()
+        with self._lock:
+            self._check_open()
+            changed = self._noticed()
+            if delay_s is not None:
+                changed |= self._polled
+                self._delay_s = min(2 * self._delay_s, POLL_MAX_S)
+            return changed
+
+    def found(self) -> None:
+        """Say that a path had changed: where there are no notices, look again soon."""
+        self._delay_s = POLL_MIN_S
+
+    def wake(self) -> None:
+        """End the present wait, or the next one if there is none."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if not self._is_closed:
+                self._sleep.wake()
+
+    def close(self) -> None:
+        """Give back what it holds; a wait, and what is called next, raises OSError."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            if self._is_waiting:
+                # A descriptor must not be closed under a sleeper: it does so itself.
+                self._sleep.wake()
+            else:
+                self._sleep.close()
+
+    # --- inside, under the lock ---
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise OSError(errno.EBADF, "the lookout is closed")
+
+    def _begin(self, path: str) -> None:
+        try:
+            number = self._sleep.add(path)
+        except OSError as error:
+            if error.errno not in _EXHAUSTED:
+                raise
+            number = None
+        if number is None:
+            self._poll(path)
+        else:
+            self._numbers[path] = number
+            self._paths.setdefault(number, set()).add(path)
+
+    def _poll(self, path: str) -> None:
+        self._polled.add(path)
+        self._delay_s = POLL_MIN_S
+        # Who sleeps without a time limit has to learn that there is one now.
+        self._sleep.wake()
+
+    def _end(self, path: str) -> None:
+        number = self._numbers.pop(path)
+        self._paths[number].discard(path)
+        if not self._paths[number]:
+            del self._paths[number]
+            self._sleep.remove(number)
+
+    def _noticed(self) -> set[str]:
+        notices = self._sleep.notices()
+        if notices is None:
+            changed = renewed = {*self._numbers}
+        else:
+            changed, renewed = set(), set()
+            for number, is_renewal in notices:
+                paths = self._paths.get(number, ())
+                changed.update(paths)
+                if is_renewal:
+                    renewed.update(paths)
+        for path in renewed:
+            self._end(path)
+            try:
+                self._begin(path)
+            except OSError:
+                # Somebody may put a file there later.
+                self._poll(path)
+        return changed
+
+
+class _NoticedSleep:
+    """Sleep that a notice ends."""
+
+    def __init__(self, inotify: Inotify) -> None:
+        self._inotify = inotify
+        self.add = inotify.add
+        self.remove = inotify.remove
+        self.notices = inotify.read
+        try:
+            self._waker = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        except OSError:
+            inotify.close()
+            raise
+        self._poll = select.poll()
+        self._poll.register(inotify.fd, select.POLLIN)
+        self._poll.register(self._waker, select.POLLIN)
+
+    def sleep(self, timeout_s: float | None) -> None:
+        for fd, _ in self._poll.poll(None if timeout_s is None else timeout_s * 1000):
+            if fd == self._waker:
+                os.eventfd_read(fd)
+
+    def wake(self) -> None:
+        os.eventfd_write(self._waker, 1)
+
+    def close(self) -> None:
+        self._inotify.close()
+        os.close(self._waker)
+
+
+class _PlainSleep:
+    """Sleep without notices, and without a descriptor: these may be what has run out."""
+
+    def __init__(self) -> None:
+        self._woken = threading.Event()
+
+    def add(self, _path: str) -> None:
+        return None
+
+    def remove(self, _number: int) -> None:
+        raise AssertionError("nothing was added")
+
+    def notices(self) -> list[Notice]:
+        return []
+
+    def sleep(self, timeout_s: float | None) -> None:
+        if self._woken.wait(timeout_s):
+            self._woken.clear()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._woken.set()
+
+
+def _least(*times_s: float | None) -> float | None:
+    return min((time_s for time_s in times_s if time_s is not None), default=None)
