@@ -14,7 +14,7 @@ from strandline.io.inotify import Inotify, Notice
 POLL_MIN_S = 0.001
 POLL_MAX_S = 0.05
 
-_EXHAUSTED = {errno.ENOSPC, errno.ENOMEM, errno.ENOSYS}
+_GONE = {errno.ENOENT, errno.ENOTDIR}
 
 
 class Lookout:
@@ -124,8 +124,9 @@ class Lookout:
         try:
             number = self._sleep.add(path)
         except OSError as error:
-            if error.errno not in _EXHAUSTED:
+            if error.errno in _GONE:
                 raise
+            # There are no more to be had, or not here.
             number = None
         if number is None:
             self._poll(path)

@@ -21,7 +21,7 @@ from strandline.log.sqlite.records import Records
 from strandline.log.sqlite.schema import translated
 from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.sqlite.trimming import Trimming
-from strandline.log.sqlite.watching import Watches
+from strandline.log.sqlite.watching import sqlite_watches
 from strandline.log.sqlite.writer import Writer
 from strandline.log.terms import Terms, owner, terms_of
 from strandline.values import (
@@ -79,7 +79,7 @@ class SqliteLog(SqliteReader):
         self._auto_create = auto_create
         self._consumers = Consumers(self._database)
         self._trimming = Trimming(self._database, self._consumers)
-        self._watches = Watches(self._database, self._find)
+        self._watches = sqlite_watches(self._database, self._find)
         #: Where appends of this process went last; an append finds out if it is gone.
         self._recent: dict[str, TopicEntry] = {}
         self._writer = (

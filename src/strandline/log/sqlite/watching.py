@@ -1,14 +1,15 @@
-"""Hints: at once within the process, and by bounded polling across processes."""
+"""Hints of what other processes write: by bounded polling."""
 
-import sqlite3
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from strandline.log.local_watch import LocalWatch
-from strandline.log.protocol import Hint, TopicName
+from strandline.log.protocol import TopicName
 from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.schema import translated
 from strandline.log.sqlite.topics import TopicEntry
-from strandline.values import Offset, Partition, Topic
+from strandline.log.watches import Spot, Watches
+from strandline.values import Partition, StrandlineError
 
 #: How long another process's append stays unseen: this at first, twice that after each
 #: look that finds nothing, and never more than the second.
@@ -16,145 +17,66 @@ POLL_MIN_S = 0.001
 POLL_MAX_S = 0.05
 
 
-class WatchedPartition:
-    """Implements Watched."""
+def sqlite_watches(
+    database: Database, find: Callable[[TopicName, int], tuple[TopicEntry, Partition]]
+) -> Watches[int]:
+    """Return the watches of a log; a partition is known by its slot."""
 
-    def __init__(self, watches: "Watches", topic: Topic, number: Partition, slot: int) -> None:
-        self._watches = watches
-        self._topic = topic
-        self._number = number
-        self.slot = slot
-        self._lock = threading.Lock()
-        self._local: set[LocalWatch] = set()
+    def spot(topic: TopicName, number: int) -> Spot[int]:
+        entry, partition = find(topic, number)
+        return Spot(entry.slot(partition), entry.topic, partition)
 
-    def add_watch(self, watch: LocalWatch, seen: Offset) -> None:
-        with self._lock:
-            self._local.add(watch)
-            watch.start(self._topic, self._number, seen)
-        # Entered first: whatever is written from now on is told.
-        self._watches.start_polling()
-        end = self._watches.end(self.slot)
-        if end is not None:
-            self.tell(end)
+    def end(slot: int) -> int | None:
+        with database.reading() as connection:
+            row = connection.execute(
+                "SELECT high FROM strandline_partitions WHERE slot = ?", (slot,)
+            ).fetchone()
+        return None if row is None else int(row[0])
 
-    def remove_watch(self, watch: LocalWatch) -> None:
-        with self._lock:
-            self._local.discard(watch)
-            watch.stop(self._topic, self._number)
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether anybody wants to know."""
-        return bool(self._local)
-
-    def tell(self, end: int) -> None:
-        """Pass on that the partition ends here."""
-        with self._lock:
-            for watch in self._local:
-                watch.tell(Hint(self._topic, self._number, Offset(end)))
-
-    def tell_dropped(self) -> None:
-        """Pass on that the partition is gone."""
-        with self._lock:
-            for watch in self._local:
-                watch.tell_dropped(Hint(self._topic, self._number, Offset(0)))
+    return Watches(database.clock, spot, end, lambda: SqliteNews(database))
 
 
-class Watches:
-    """The partitions that somebody in this process watches."""
+class SqliteNews:
+    """Implements News: asks SQLite whether anybody else has written."""
 
-    def __init__(
-        self, database: Database, find: Callable[[TopicName, int], tuple[TopicEntry, Partition]]
-    ) -> None:
-        self._database = database
-        self._find = find
-        self._lock = threading.Lock()
-        self._partitions: dict[int, WatchedPartition] = {}
-        self._watches: set[LocalWatch] = set()
-        self._ended = threading.Event()
-        self._poller: threading.Thread | None = None
+    def __init__(self, database: Database) -> None:
+        self._clock = database.clock
+        self._path = database.path
+        self._lent = contextlib.ExitStack()
+        # The version is counted by connection, so it has to be the same one each time.
+        self._connection = self._lent.enter_context(database.reading())
+        self._slots: frozenset[int] = frozenset()
+        self._woken = threading.Event()
+        self._version = -1
+        self._delay_s = POLL_MIN_S
 
-    def open(self) -> LocalWatch:
-        """Return a watch of nothing yet."""
-        watch = LocalWatch(self._database.clock, self._watched, self._watches.discard)
-        self._watches.add(watch)
-        return watch
+    def add(self, slot: int, /) -> None:
+        self._slots |= {slot}
 
-    def tell(self, slot: int, end: int) -> None:
-        """Pass on that this process has written up to `end`."""
-        watched = self._partitions.get(slot)
-        if watched is not None:
-            watched.tell(end)
+    def remove(self, slot: int, /) -> None:
+        self._slots -= {slot}
 
-    def tell_dropped(self, slots: range) -> None:
-        """Pass on that this process has dropped a topic."""
-        for slot in slots:
-            watched = self._partitions.pop(slot, None)
-            if watched is not None:
-                watched.tell_dropped()
+    def wait(self) -> Collection[int]:
+        if self._clock.wait(self._woken, self._delay_s):
+            self._woken.clear()
+            return ()
+        self._delay_s = min(2 * self._delay_s, POLL_MAX_S)
+        try:
+            with translated(self._path):
+                version = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        except StrandlineError:
+            # Whoever looks at a partition is told what is wrong.
+            return self._slots
+        if version == self._version:
+            return ()
+        self._version = version
+        return self._slots
+
+    def found(self) -> None:
+        self._delay_s = POLL_MIN_S
+
+    def wake(self) -> None:
+        self._woken.set()
 
     def close(self) -> None:
-        """End every watch, and the polling."""
-        self._ended.set()
-        for watch in tuple(self._watches):
-            watch.close()
-        poller = self._poller
-        if poller is not None and poller is not threading.current_thread():
-            poller.join()
-
-    # --- for the partitions ---
-
-    def start_polling(self) -> None:
-        """Have somebody look for what other processes write."""
-        with self._lock:
-            if self._poller is None and not self._ended.is_set():
-                self._poller = threading.Thread(
-                    target=self._poll, name="strandline-poll", daemon=True
-                )
-                self._poller.start()
-
-    def end(self, slot: int) -> int | None:
-        """Return where a partition ends; None if it is gone."""
-        with self._database.reading() as connection:
-            return _end(connection, slot)
-
-    def _watched(self, topic: TopicName, number: int) -> WatchedPartition:
-        entry, partition = self._find(topic, number)
-        slot = entry.slot(partition)
-        with self._lock:
-            # Kept for good, so that no two of one partition are ever told apart.
-            return self._partitions.setdefault(
-                slot, WatchedPartition(self, entry.topic, partition, slot)
-            )
-
-    # --- polling ---
-
-    def _poll(self) -> None:
-        connection = self._database.new_connection()
-        version, delay_s = -1, POLL_MIN_S
-        while not self._database.clock.wait(self._ended, delay_s):
-            with self._lock:
-                if not any(each.is_watched for each in self._partitions.values()):
-                    self._poller = None
-                    return
-            seen = connection.execute("PRAGMA data_version").fetchone()[0]
-            if seen == version:
-                delay_s = min(2 * delay_s, POLL_MAX_S)
-                continue
-            version, delay_s = seen, POLL_MIN_S
-            self._look(connection)
-
-    def _look(self, connection: sqlite3.Connection) -> None:
-        for slot, watched in tuple(self._partitions.items()):
-            end = _end(connection, slot)
-            if end is None:
-                self.tell_dropped(range(slot, slot + 1))
-            else:
-                watched.tell(end)
-
-
-def _end(connection: sqlite3.Connection, slot: int) -> int | None:
-    row = connection.execute(
-        "SELECT high FROM strandline_partitions WHERE slot = ?", (slot,)
-    ).fetchone()
-    return None if row is None else int(row[0])
+        self._lent.close()

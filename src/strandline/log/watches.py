@@ -1,0 +1,243 @@
+"""Hints in a log that other processes write to, too. See design 0012."""
+
+import threading
+from collections.abc import Callable, Collection, Hashable
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from strandline.clock import Clock
+from strandline.log.local_watch import LocalWatch
+from strandline.log.protocol import Hint, TopicName
+from strandline.values import Offset, Partition, StrandlineError, Topic
+
+Place = TypeVar("Place", bound=Hashable)
+"""What a backend knows a partition by; never used again for another one."""
+
+
+class News(Protocol[Place]):
+    """How a backend learns of what other processes write.
+
+    One thread waits; everything else is called from anywhere, `add` and `remove` by
+    one thread at a time.
+    """
+
+    def add(self, place: Place, /) -> None:
+        """Look out for this partition from now on. What is wrong with it is not told here."""
+
+    def remove(self, place: Place, /) -> None:
+        """Look out for it no more; it may be gone."""
+
+    def wait(self) -> Collection[Place]:
+        """Sleep until partitions may have changed, and return these.
+
+        Returns none when `wake` was called, or for no reason.
+        """
+
+    def found(self) -> None:
+        """Take note that one of them had changed."""
+
+    def wake(self) -> None:
+        """End the present wait, or the next one if there is none."""
+
+    def close(self) -> None:
+        """Give back what it holds. Nobody waits any more."""
+
+
+class Spot(NamedTuple, Generic[Place]):
+    """One partition: the backend's name for it, and everybody's."""
+
+    place: Place
+    topic: Topic
+    partition: Partition
+
+
+class WatchedPartition(Generic[Place]):
+    """Implements Watched."""
+
+    def __init__(self, watches: "Watches[Place]", spot: Spot[Place]) -> None:
+        self._watches = watches
+        self._spot = spot
+        self._lock = threading.Lock()
+        self._local: set[LocalWatch] = set()
+        self._told = -1
+
+    def add_watch(self, watch: LocalWatch, seen: Offset) -> None:
+        with self._lock:
+            self._local.add(watch)
+            watch.start(self._spot.topic, self._spot.partition, seen)
+            self._watches.attend(self._spot.place)
+        # Entered first: whatever is written from now on is told.
+        end = self._watches.end(self._spot.place)
+        with self._lock:
+            if end is None:
+                watch.tell_dropped(self._hint(0))
+            else:
+                # A later end may have been told since.
+                watch.tell(self._hint(max(end, self._told)))
+
+    def remove_watch(self, watch: LocalWatch) -> None:
+        with self._lock:
+            self._local.discard(watch)
+            watch.stop(self._spot.topic, self._spot.partition)
+            if not self._local:
+                self._watches.neglect(self._spot.place)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody wants to know."""
+        return bool(self._local)
+
+    def tell(self, end: int) -> bool:
+        """Pass on that the partition ends here; False if that is no news."""
+        with self._lock:
+            # Two who tell may overtake each other: the earlier end must not come last.
+            if end <= self._told:
+                return False
+            self._told = end
+            hint = self._hint(end)
+            for watch in self._local:
+                watch.tell(hint)
+            return True
+
+    def tell_dropped(self) -> None:
+        """Pass on that the partition is gone, or cannot be looked at: the reader will see."""
+        with self._lock:
+            hint = self._hint(0)
+            for watch in self._local:
+                watch.tell_dropped(hint)
+
+    def _hint(self, end: int) -> Hint:
+        return Hint(self._spot.topic, self._spot.partition, Offset(end))
+
+
+class Watches(Generic[Place]):
+    """The partitions of one log that somebody in this process watches.
+
+    While there are any, one thread sleeps until there is news of them.
+    `find` names a partition, `end` tells where it ends now (None if it is gone),
+    and `open_news` begins to listen. Locks are taken in one order: a partition's,
+    then that of Watches.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        find: Callable[[TopicName, int], Spot[Place]],
+        end: Callable[[Place], int | None],
+        open_news: Callable[[], News[Place]],
+    ) -> None:
+        self._clock = clock
+        self._find = find
+        self.end = end
+        self._open_news = open_news
+        self._lock = threading.Lock()
+        self._partitions: dict[Place, WatchedPartition[Place]] = {}
+        self._watches: set[LocalWatch] = set()
+        #: What the news is asked for.
+        self._attended: set[Place] = set()
+        self._news: News[Place] | None = None
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def open(self) -> LocalWatch:
+        """Return a watch of nothing yet."""
+        watch = LocalWatch(self._clock, self._watched, self._watches.discard)
+        self._watches.add(watch)
+        return watch
+
+    def tell(self, place: Place, end: int) -> None:
+        """Pass on that this process has written up to `end`."""
+        watched = self._partitions.get(place)
+        if watched is not None and watched.is_watched:
+            watched.tell(end)
+
+    def tell_dropped(self, places: Collection[Place]) -> None:
+        """Pass on that a topic was dropped."""
+        for place in places:
+            watched = self._partitions.pop(place, None)
+            self.neglect(place)
+            if watched is not None:
+                watched.tell_dropped()
+
+    def close(self) -> None:
+        """End every watch, and the listening."""
+        with self._lock:
+            self._is_closed = True
+            thread = self._thread
+            if self._news is not None:
+                self._news.wake()
+        for watch in tuple(self._watches):
+            watch.close()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    # --- for the partitions ---
+
+    def attend(self, place: Place) -> None:
+        """Have somebody listen for news of this partition."""
+        with self._lock:
+            if self._is_closed or place in self._attended:
+                return
+            news = self._news or self._begin()
+            self._attended.add(place)
+            news.add(place)
+
+    def neglect(self, place: Place) -> None:
+        """Need no more news of this partition."""
+        with self._lock:
+            if place in self._attended and self._news is not None:
+                self._attended.discard(place)
+                self._news.remove(place)
+                if not self._attended:
+                    self._news.wake()
+
+    def _watched(self, topic: TopicName, number: int) -> WatchedPartition[Place]:
+        spot = self._find(topic, number)
+        with self._lock:
+            # Kept for good, so that no two of one partition are ever told apart.
+            return self._partitions.setdefault(spot.place, WatchedPartition(self, spot))
+
+    # --- the listening thread ---
+
+    def _begin(self) -> News[Place]:
+        news = self._open_news()
+        thread = threading.Thread(
+            target=self._listen, args=(news,), name="strandline-news", daemon=True
+        )
+        try:
+            thread.start()
+        except BaseException:
+            news.close()
+            raise
+        self._news, self._thread = news, thread
+        return news
+
+    def _listen(self, news: News[Place]) -> None:
+        try:
+            while True:
+                changed = news.wait()
+                with self._lock:
+                    if self._is_closed or not self._attended:
+                        # Who attends from now on opens other news.
+                        self._news = self._thread = None
+                        self._attended.clear()
+                        return
+                found = [self._look(place) for place in changed]
+                if any(found):
+                    news.found()
+        finally:
+            news.close()
+
+    def _look(self, place: Place) -> bool:
+        watched = self._partitions.get(place)
+        if watched is None:
+            return False
+        try:
+            end = self.end(place)
+        except StrandlineError:
+            # The reader is told of it by its own look.
+            watched.tell_dropped()
+            return True
+        if end is None:
+            self.tell_dropped([place])
+            return True
+        return watched.tell(end)
