@@ -4,7 +4,6 @@ import ctypes
 import errno
 import os
 import struct
-from typing import NamedTuple
 
 _MODIFY = 0x2
 _ATTRIBUTES = 0x4
@@ -24,14 +23,11 @@ _PLACE = _ATTRIBUTES | _DELETE_SELF | _MOVE_SELF
 _MASK = _CONTENT | _PLACE | _DONT_FOLLOW
 
 _EVENT = struct.Struct("iIII")
-_READ_BYTES = 16_384
+_READ_BYTES = 4096
 
 
-class Notice(NamedTuple):
-    """One change: of which watch, and whether its path may be another file by now."""
-
-    number: int
-    is_renewal: bool
+Notice = tuple[int, bool]
+"""One change: the number of the watch, and whether its path may be another file by now."""
 
 
 class Inotify:
@@ -64,7 +60,7 @@ class Inotify:
             if mask & _OVERFLOW:
                 return None
             # Of what lies in a watched directory there is a name.
-            notices.append(Notice(number, not name_bytes and bool(mask & (_PLACE | _IGNORED))))
+            notices.append((number, not name_bytes and bool(mask & (_PLACE | _IGNORED))))
             at += _EVENT.size + name_bytes
         return notices
 

@@ -67,26 +67,28 @@ class Lookout:
     def wait(self, timeout_s: float | None = None, /) -> set[str]:
         """Return the paths that may have changed since the last time, as soon as there are any.
 
-        Returns none when the time is up or `wake` was called.
+        Returns none when the time is up, when `wake` was called, or for no reason.
         """
         with self._lock:
             self._check_open()
             self._is_waiting = True
             delay_s = self._delay_s if self._polled else None
+        is_cut_short = timeout_s is not None and (delay_s is None or timeout_s < delay_s)
+        has_notices = False
         try:
-            self._sleep.sleep(_least(timeout_s, delay_s))
+            has_notices = self._sleep.sleep(timeout_s if is_cut_short else delay_s)
         finally:
             with self._lock:
                 self._is_waiting = False
                 if self._is_closed:
                     self._sleep.close()
-        with self._lock:
-            self._check_open()
-            changed = self._noticed()
-            if delay_s is not None:
-                changed |= self._polled
-                self._delay_s = min(2 * self._delay_s, POLL_MAX_S)
-            return changed
+                changed = self._noticed() if has_notices and not self._is_closed else set()
+        self._check_open()
+        if delay_s is not None:
+            changed |= self._polled
+            if not is_cut_short:
+                self._delay_s = min(2 * delay_s, POLL_MAX_S)
+        return changed
 
     def found(self) -> None:
         """Say that a path had changed: where there are no notices, look again soon."""
@@ -185,10 +187,15 @@ class _NoticedSleep:
         self._poll.register(inotify.fd, select.POLLIN)
         self._poll.register(self._waker, select.POLLIN)
 
-    def sleep(self, timeout_s: float | None) -> None:
+    def sleep(self, timeout_s: float | None) -> bool:
+        """Return whether there are notices."""
+        has_notices = False
         for fd, _ in self._poll.poll(None if timeout_s is None else timeout_s * 1000):
             if fd == self._waker:
                 os.eventfd_read(fd)
+            else:
+                has_notices = True
+        return has_notices
 
     def wake(self) -> None:
         os.eventfd_write(self._waker, 1)
@@ -213,16 +220,13 @@ class _PlainSleep:
     def notices(self) -> list[Notice]:
         return []
 
-    def sleep(self, timeout_s: float | None) -> None:
+    def sleep(self, timeout_s: float | None) -> bool:
         if self._woken.wait(timeout_s):
             self._woken.clear()
+        return False
 
     def wake(self) -> None:
         self._woken.set()
 
     def close(self) -> None:
         self._woken.set()
-
-
-def _least(*times_s: float | None) -> float | None:
-    return min((time_s for time_s in times_s if time_s is not None), default=None)

@@ -15,6 +15,8 @@ class FileNews(Generic[Place]):
     other files in there change, too.
     """
 
+    is_for_readers = True
+
     def __init__(self, lookout: Lookout, path_of: Callable[[Place], str]) -> None:
         self._lookout = lookout
         self._path_of = path_of
@@ -40,6 +42,6 @@ class FileNews(Generic[Place]):
             self._lookout.remove(path)
             self._places.pop(path, None)
 
-    def wait(self) -> Collection[Place]:
-        changed = self._lookout.wait()
+    def wait(self, timeout_s: float | None = None, /) -> Collection[Place]:
+        changed = self._lookout.wait(timeout_s)
         return [place for path in changed for place in self._places.get(path, ())]

@@ -1,11 +1,9 @@
 """Hints within one process."""
 
 import asyncio
-import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Protocol
-from uuid import UUID
 
 from strandline.clock import Clock
 from strandline.log.numbers import check_timeout, check_whole
@@ -24,9 +22,17 @@ class Watched(Protocol):
         """Tell no more."""
 
 
-class LocalWatch:
-    """Implements Watch for partitions that live in this process.
+class Sleep(Waiter, Protocol):
+    """A waiter that is a thread."""
 
+    def wait(self, deadline: float | None) -> bool:
+        """Sleep until woken, or for no reason; False once `deadline` has come."""
+
+
+class LocalWatch:
+    """Implements Watch for partitions that are told of in this process.
+
+    `new_sleep` and `new_loop_waiter` are for a log that has to know who sleeps.
     Locks are taken in one order: a partition's, then the watch's.
     """
 
@@ -35,14 +41,18 @@ class LocalWatch:
         clock: Clock,
         find: Callable[[TopicName, int], Watched],
         on_close: Callable[["LocalWatch"], None],
+        new_sleep: Callable[[Clock], Sleep] = ThreadWaiter,
+        new_loop_waiter: Callable[[], LoopWaiter] = LoopWaiter,
     ) -> None:
         self._clock = clock
         self._find = find
         self._on_close = on_close
+        self._sleep = new_sleep(clock)
+        self._new_loop_waiter = new_loop_waiter
         self._lock = threading.Lock()
         self._partitions: set[Watched] = set()
-        self._seen: dict[tuple[UUID, Partition], Offset] = {}
-        self._hints: dict[tuple[UUID, Partition], Hint] = {}
+        self._seen: dict[tuple[int, Partition], Offset] = {}
+        self._hints: dict[tuple[int, Partition], Hint] = {}
         self._waiter: Waiter | None = None
         self._is_woken = False
         self._is_closed = False
@@ -68,24 +78,29 @@ class LocalWatch:
     def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
         check_timeout(timeout_s)
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
-        waiter = ThreadWaiter(self._clock)
-        with self._asleep(waiter):
+        self._enter(self._sleep)
+        try:
             while (hints := self._take()) is None:
-                if not waiter.wait(deadline):
+                if not self._sleep.wait(deadline):
                     return self._take() or ()
-        return hints
+            return hints
+        finally:
+            self._waiter = None
 
     async def moved(self, timeout_s: float | None = None) -> Collection[Hint]:
         check_timeout(timeout_s)
-        waiter = LoopWaiter()
-        with self._asleep(waiter):
-            try:
-                async with asyncio.timeout(timeout_s):
-                    while (hints := self._take()) is None:
-                        await waiter.wait()
-            except TimeoutError:
-                return self._take() or ()
-        return hints
+        waiter = self._new_loop_waiter()
+        self._enter(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (hints := self._take()) is None:
+                    await waiter.wait()
+        except TimeoutError:
+            return self._take() or ()
+        else:
+            return hints
+        finally:
+            self._waiter = None
 
     def wake(self) -> None:
         with self._lock:
@@ -105,18 +120,23 @@ class LocalWatch:
     def start(self, topic: Topic, partition: Partition, seen: Offset) -> None:
         """From now on the reader wants to know of this partition beyond `seen`."""
         with self._lock:
-            self._seen[topic.id, partition] = seen
-            self._hints.pop((topic.id, partition), None)
+            self._seen[topic.id.int, partition] = seen
+            self._hints.pop((topic.id.int, partition), None)
 
     def stop(self, topic: Topic, partition: Partition) -> None:
         """The reader wants to know no more of this partition."""
         with self._lock:
-            self._seen.pop((topic.id, partition), None)
-            self._hints.pop((topic.id, partition), None)
+            self._seen.pop((topic.id.int, partition), None)
+            self._hints.pop((topic.id.int, partition), None)
+
+    def rouse(self) -> None:
+        """Have a sleeper look again, although there may be nothing to return."""
+        with self._lock:
+            self._rouse()
 
     def tell(self, hint: Hint) -> None:
         """Pass the hint on, unless it is no news."""
-        place = hint.topic.id, hint.partition
+        place = hint.topic.id.int, hint.partition
         with self._lock:
             if place in self._seen and hint.end > self._seen[place]:
                 self._hints[place] = hint
@@ -125,26 +145,21 @@ class LocalWatch:
     def tell_dropped(self, hint: Hint) -> None:
         """Pass a last hint on, though the partition has not grown."""
         with self._lock:
-            self._hints[hint.topic.id, hint.partition] = hint
+            self._hints[hint.topic.id.int, hint.partition] = hint
             self._rouse()
 
     # --- sleeping ---
 
-    @contextlib.contextmanager
-    def _asleep(self, waiter: Waiter) -> Iterator[None]:
+    def _enter(self, waiter: Waiter) -> None:
         # Invariant: a waiter enters its name before it looks for hints, and a hint
         # is there before the name is read.
         with self._lock:
             self._waiter = waiter
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._waiter = None
 
     def _rouse(self) -> None:
-        if self._waiter is not None:
-            self._waiter.wake()
+        waiter = self._waiter
+        if waiter is not None:
+            waiter.wake()
 
     def _take(self) -> Collection[Hint] | None:
         """Return the hints, none of them if woken; None if there is nothing to return."""
@@ -153,8 +168,8 @@ class LocalWatch:
             if not self._hints and not self._is_woken:
                 return None
             hints = tuple(self._hints.values())
-            for hint in hints:
-                self._seen[hint.topic.id, hint.partition] = hint.end
+            for place, hint in self._hints.items():
+                self._seen[place] = hint.end
             self._hints.clear()
             self._is_woken = False
             return hints

@@ -5,9 +5,11 @@ from collections.abc import Callable, Collection, Hashable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from strandline.clock import Clock
+from strandline.log.listening import ListeningEvent, ListeningWaiter
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint, TopicName
 from strandline.values import Offset, Partition, StrandlineError, Topic
+from strandline.writes.waiter import LoopWaiter
 
 Place = TypeVar("Place", bound=Hashable)
 """What a backend knows a partition by; never used again for another one."""
@@ -16,9 +18,12 @@ Place = TypeVar("Place", bound=Hashable)
 class News(Protocol[Place]):
     """How a backend learns of what other processes write.
 
-    One thread waits; everything else is called from anywhere, `add` and `remove` by
-    one thread at a time.
+    One thread waits at a time, and one adds and removes; the rest may be called from
+    anywhere.
     """
+
+    #: Whether a reader may wait here by itself, instead of a thread that does so for all.
+    is_for_readers: bool
 
     def add(self, place: Place, /) -> None:
         """Look out for this partition from now on. What is wrong with it is not told here."""
@@ -26,10 +31,10 @@ class News(Protocol[Place]):
     def remove(self, place: Place, /) -> None:
         """Look out for it no more; it may be gone."""
 
-    def wait(self) -> Collection[Place]:
+    def wait(self, timeout_s: float | None = None, /) -> Collection[Place]:
         """Sleep until partitions may have changed, and return these.
 
-        Returns none when `wake` was called, or for no reason.
+        Returns none when the time is up, when `wake` was called, or for no reason.
         """
 
     def found(self) -> None:
@@ -65,6 +70,8 @@ class WatchedPartition(Generic[Place]):
             self._local.add(watch)
             watch.start(self._spot.topic, self._spot.partition, seen)
             self._watches.attend(self._spot.place)
+            # Asleep while there was nothing to listen to, its reader did not listen.
+            watch.rouse()
         # Entered first: whatever is written from now on is told.
         end = self._watches.end(self._spot.place)
         with self._lock:
@@ -112,10 +119,10 @@ class WatchedPartition(Generic[Place]):
 class Watches(Generic[Place]):
     """The partitions of one log that somebody in this process watches.
 
-    While there are any, one thread sleeps until there is news of them.
-    `find` names a partition, `end` tells where it ends now (None if it is gone),
-    and `open_news` begins to listen. Locks are taken in one order: a partition's,
-    then that of Watches.
+    `find` names a partition, `end` tells where it ends now (None if it is gone), and
+    `open_news` begins to listen. A reader that is alone listens by itself while it
+    waits; for several, and for an event loop, one thread does. Locks are taken in one
+    order: a partition's, then that of Watches.
     """
 
     def __init__(
@@ -132,15 +139,23 @@ class Watches(Generic[Place]):
         self._lock = threading.Lock()
         self._partitions: dict[Place, WatchedPartition[Place]] = {}
         self._watches: set[LocalWatch] = set()
-        #: What the news is asked for.
+        #: What the news is asked for; none of it without news.
         self._attended: set[Place] = set()
         self._news: News[Place] | None = None
         self._thread: threading.Thread | None = None
+        #: Held by whoever listens, until all are told of what was heard.
+        self._turn = threading.Lock()
+        self._listener: ListeningEvent | None = None
+        #: Whether somebody heard news and was interrupted before all were told of it.
+        self._is_behind = False
+        self._has_loops = False
         self._is_closed = False
 
     def open(self) -> LocalWatch:
         """Return a watch of nothing yet."""
-        watch = LocalWatch(self._clock, self._watched, self._watches.discard)
+        watch = LocalWatch(
+            self._clock, self._watched, self._watches.discard, self._sleep, self._loop_waiter
+        )
         self._watches.add(watch)
         return watch
 
@@ -163,8 +178,7 @@ class Watches(Generic[Place]):
         with self._lock:
             self._is_closed = True
             thread = self._thread
-            if self._news is not None:
-                self._news.wake()
+            self._end_if_idle()
         for watch in tuple(self._watches):
             watch.close()
         if thread is not None and thread is not threading.current_thread():
@@ -175,20 +189,23 @@ class Watches(Generic[Place]):
     def attend(self, place: Place) -> None:
         """Have somebody listen for news of this partition."""
         with self._lock:
-            if self._is_closed or place in self._attended:
+            if self._is_closed:
                 return
-            news = self._news or self._begin()
-            self._attended.add(place)
-            news.add(place)
+            if self._news is None:
+                self._news = self._open_news()
+            if place not in self._attended:
+                self._attended.add(place)
+                self._news.add(place)
+            if len(self._watches) > 1 or self._has_loops or not self._news.is_for_readers:
+                self._begin_thread(self._news)
 
     def neglect(self, place: Place) -> None:
         """Need no more news of this partition."""
         with self._lock:
-            if place in self._attended and self._news is not None:
+            if self._news is not None and place in self._attended:
                 self._attended.discard(place)
                 self._news.remove(place)
-                if not self._attended:
-                    self._news.wake()
+                self._end_if_idle()
 
     def _watched(self, topic: TopicName, number: int) -> WatchedPartition[Place]:
         spot = self._find(topic, number)
@@ -196,36 +213,93 @@ class Watches(Generic[Place]):
             # Kept for good, so that no two of one partition are ever told apart.
             return self._partitions.setdefault(spot.place, WatchedPartition(self, spot))
 
-    # --- the listening thread ---
+    # --- for the sleepers ---
 
-    def _begin(self) -> News[Place]:
-        news = self._open_news()
-        thread = threading.Thread(
-            target=self._listen, args=(news,), name="strandline-news", daemon=True
-        )
-        try:
-            thread.start()
-        except BaseException:
-            news.close()
-            raise
-        self._news, self._thread = news, thread
-        return news
+    def _sleep(self, clock: Clock) -> ListeningWaiter:
+        return ListeningWaiter(clock, ListeningEvent(self._listen_once, self._wake))
 
-    def _listen(self, news: News[Place]) -> None:
+    def _loop_waiter(self) -> LoopWaiter:
+        with self._lock:
+            self._has_loops = True
+            if self._news is not None:
+                self._begin_thread(self._news)
+        return LoopWaiter()
+
+    def _listen_once(self, event: ListeningEvent, timeout_s: float | None) -> bool:
+        has_turn = False
         try:
-            while True:
-                changed = news.wait()
-                with self._lock:
-                    if self._is_closed or not self._attended:
-                        # Who attends from now on opens other news.
-                        self._news = self._thread = None
-                        self._attended.clear()
-                        return
-                found = [self._look(place) for place in changed]
-                if any(found):
-                    news.found()
+            with self._lock:
+                news = self._news
+                if news is None or self._thread is not None:
+                    return False
+                has_turn = self._turn.acquire(blocking=False)
+                if not has_turn:
+                    return False
+                self._listener = event
+            # Entered first: whoever sets the event from now on wakes the news, too.
+            self._listen(news, 0 if event.is_set() else timeout_s)
+            return True
         finally:
-            news.close()
+            if has_turn:
+                with self._lock:
+                    self._listener = None
+                    self._turn.release()
+                    self._end_if_idle()
+
+    def _wake(self, event: ListeningEvent) -> None:
+        news = self._news
+        if news is not None and self._listener is event:
+            news.wake()
+
+    # --- listening ---
+
+    def _begin_thread(self, news: News[Place]) -> None:
+        if self._thread is None:
+            thread = threading.Thread(
+                target=self._keep_listening, args=(news,), name="strandline-news", daemon=True
+            )
+            thread.start()
+            self._thread = thread
+            # A reader that listens makes room, and sleeps as the others do.
+            news.wake()
+
+    def _end_if_idle(self) -> None:
+        """Give the news back if nobody needs it; whoever listens does so when it is woken."""
+        news = self._news
+        if news is None or (self._attended and not self._is_closed):
+            return
+        if self._thread is not None or self._turn.locked():
+            news.wake()
+        else:
+            self._end(news)
+
+    def _end(self, news: News[Place]) -> None:
+        self._news = self._thread = None
+        self._attended.clear()
+        self._is_behind = False
+        news.close()
+
+    def _keep_listening(self, news: News[Place]) -> None:
+        while True:
+            with self._turn:
+                self._listen(news, None)
+            with self._lock:
+                if self._is_closed or not self._attended:
+                    self._end(news)
+                    return
+
+    def _listen(self, news: News[Place], timeout_s: float | None) -> None:
+        """Wait for news and tell everybody. The caller has the turn."""
+        if self._is_behind:
+            changed: Collection[Place] = tuple(self._attended)
+        else:
+            self._is_behind = True
+            changed = news.wait(timeout_s)
+        self._listener = None
+        found = [self._look(place) for place in changed]
+        if any(found):
+            news.found()
+        self._is_behind = False
 
     def _look(self, place: Place) -> bool:
         watched = self._partitions.get(place)
@@ -233,7 +307,7 @@ class Watches(Generic[Place]):
             return False
         try:
             end = self.end(place)
-        except StrandlineError:
+        except (StrandlineError, OSError):
             # The reader is told of it by its own look.
             watched.tell_dropped()
             return True

@@ -39,6 +39,9 @@ def sqlite_watches(
 class SqliteNews:
     """Implements News: asks SQLite whether anybody else has written."""
 
+    #: A reader should not ask SQLite each time that it passes by.
+    is_for_readers = False
+
     def __init__(self, database: Database) -> None:
         self._clock = database.clock
         self._path = database.path
@@ -56,8 +59,9 @@ class SqliteNews:
     def remove(self, slot: int, /) -> None:
         self._slots -= {slot}
 
-    def wait(self) -> Collection[int]:
-        if self._clock.wait(self._woken, self._delay_s):
+    def wait(self, timeout_s: float | None = None, /) -> Collection[int]:
+        delay_s = self._delay_s if timeout_s is None else min(timeout_s, self._delay_s)
+        if self._clock.wait(self._woken, delay_s):
             self._woken.clear()
             return ()
         self._delay_s = min(2 * self._delay_s, POLL_MAX_S)

@@ -1,0 +1,78 @@
+"""A reader that listens for news while it sleeps."""
+
+import threading
+from collections.abc import Callable
+
+from strandline.clock import Clock
+
+
+class ListeningEvent(threading.Event):
+    """An event whose waiter listens meanwhile, if it may.
+
+    `listen` does so once, for a time, and returns False if somebody else listens;
+    `wake` ends that, if this event's waiter is the one who does it.
+    """
+
+    def __init__(
+        self,
+        listen: Callable[["ListeningEvent", float | None], bool],
+        wake: Callable[["ListeningEvent"], None],
+    ) -> None:
+        super().__init__()
+        self._listen = listen
+        self._wake = wake
+        self._is_set = False
+        self._is_plain = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        # Invariant: it is set before anybody asks how its waiter sleeps, and the waiter
+        # says how it sleeps before it asks whether it is set.
+        self._is_set = True
+        if self._is_plain:
+            super().set()
+        else:
+            self._wake(self)
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Return whether it is set, also before the time is up."""
+        if not self._listen(self, timeout):
+            self._is_plain = True
+            try:
+                if not self._is_set:
+                    super().wait(timeout)
+            finally:
+                self._is_plain = False
+                super().clear()
+        return self._is_set
+
+
+class ListeningWaiter:
+    """Implements Waiter for a thread. It goes through the clock as any other sleep."""
+
+    __slots__ = ("_clock", "_event")
+
+    leads = True
+
+    def __init__(self, clock: Clock, event: ListeningEvent) -> None:
+        self._clock = clock
+        self._event = event
+
+    def wake(self) -> None:
+        self._event.set()
+
+    def wait(self, deadline: float | None) -> bool:
+        """Sleep until woken, or for no reason; False once `deadline` has come."""
+        timeout_s = None if deadline is None else deadline - self._clock.monotonic()
+        if timeout_s is not None and timeout_s <= 0:
+            # Who asks in passing gets what there is.
+            self._event.wait(0)
+            return False
+        self._clock.wait(self._event, timeout_s)
+        self._event.clear()
+        return True
