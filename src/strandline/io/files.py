@@ -82,6 +82,9 @@ class Io(Protocol):
     def mkdir(self, path: str, /) -> None:
         """Make one directory; its parent must exist, and it must not."""
 
+    def rmdir(self, path: str, /) -> None:
+        """Remove an empty directory."""
+
     def list(self, path: str, /) -> "list[str]":
         """Return the names in a directory, sorted."""
 
@@ -131,6 +134,7 @@ class SystemIo:
     pread = staticmethod(os.pread)
     truncate = staticmethod(os.ftruncate)
     unlink = staticmethod(os.unlink)
+    rmdir = staticmethod(os.rmdir)
     replace = staticmethod(os.replace)
     exists = staticmethod(os.path.lexists)
     lookout = staticmethod(Lookout)

@@ -3,6 +3,8 @@
 from collections import OrderedDict
 from typing import NamedTuple
 
+import msgspec
+
 from strandline.values import (
     IDEMPOTENCY_KEYS_KEPT,
     IDENTITY_AGE_S,
@@ -22,6 +24,22 @@ class Original(NamedTuple):
     timestamp_us: int
     records: int = 1
 
+    def each(self) -> "list[Original]":
+        """Return where each of the records went."""
+        return [
+            Original(Offset(self.offset + index), self.timestamp_us)
+            for index in range(self.records)
+        ]
+
+
+class IdentityState(msgspec.Struct, frozen=True):
+    """Identities as they are stored, oldest first."""
+
+    #: Tenant, name, when it was seen last, and its sequences with offset and timestamp.
+    producers: list[tuple[str | None, str, int, list[tuple[int, int, int]]]]
+    #: Tenant, key, offset, timestamp and number of records.
+    keys: list[tuple[str | None, str, int, int, int]]
+
 
 class _Producer:
     """The latest sequences of one producer, oldest first."""
@@ -39,6 +57,37 @@ class Identities:
         # Invariant: both are in the order of append time, oldest first.
         self._producers: OrderedDict[tuple[Tenant | None, str], _Producer] = OrderedDict()
         self._keys: OrderedDict[tuple[Tenant | None, str], Original] = OrderedDict()
+
+    @classmethod
+    def of(cls, state: "IdentityState") -> "Identities":
+        """Return the identities that `state` was made from."""
+        identities = cls()
+        for tenant, name, seen_at_us, originals in state.producers:
+            producer = _Producer()
+            producer.seen_at_us = seen_at_us
+            for sequence, offset, timestamp_us in originals:
+                producer.originals[sequence] = Original(Offset(offset), timestamp_us)
+                producer.latest = sequence
+            identities._producers[_owner(tenant), name] = producer
+        for tenant, key, offset, timestamp_us, records in state.keys:
+            original = Original(Offset(offset), timestamp_us, records)
+            identities._keys[_owner(tenant), key] = original
+        return identities
+
+    def state(self) -> "IdentityState":
+        """Return everything in a form that can be stored."""
+        return IdentityState(
+            [
+                (
+                    tenant,
+                    name,
+                    producer.seen_at_us,
+                    [(number, *one[:2]) for number, one in producer.originals.items()],
+                )
+                for (tenant, name), producer in self._producers.items()
+            ],
+            [(tenant, key, *original) for (tenant, key), original in self._keys.items()],
+        )
 
     def expire(self, now_us: int) -> None:
         """Forget what is older than IDENTITY_AGE_S at the append time `now_us`."""
@@ -100,3 +149,7 @@ class Identities:
         self._keys[tenant, key] = original
         if len(self._keys) > IDEMPOTENCY_KEYS_KEPT:
             self._keys.popitem(last=False)
+
+
+def _owner(tenant: str | None) -> Tenant | None:
+    return None if tenant is None else Tenant(tenant)

@@ -3,6 +3,7 @@
 import os
 
 from strandline.clock import Clock
+from strandline.log.files import FileLog
 from strandline.log.memory import MemoryLog
 from strandline.log.protocol import Log
 from strandline.log.sqlite import SqliteLog
@@ -21,6 +22,9 @@ def open_log(
     clock: Clock | None = None,
     auto_create: bool = False,
     record_bytes_max: int = RECORD_BYTES_MAX,
+    exclusive: bool = False,
+    take_over: bool = False,
+    compression: str | None = None,
 ) -> Log:
     """Open the log that `url` names; the caller closes it.
 
@@ -48,8 +52,19 @@ def open_log(
             record_bytes_max=record_bytes_max,
         )
     if scheme == "file":
-        raise InvalidError("file: logs come with a later version, use sqlite:", url=chosen)
-    raise InvalidError("there is no such kind of log, use memory: or sqlite:", url=chosen)
+        if not rest:
+            raise InvalidError("a file: log needs the path of its directory", url=chosen)
+        return FileLog(
+            rest,
+            mode=parsed,
+            clock=clock,
+            auto_create=auto_create,
+            record_bytes_max=record_bytes_max,
+            exclusive=exclusive,
+            take_over=take_over,
+            compression=compression,
+        )
+    raise InvalidError("there is no such kind of log, use memory:, file: or sqlite:", url=chosen)
 
 
 def _check_memory(url: str, rest: str, mode: Mode) -> None:

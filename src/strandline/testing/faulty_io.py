@@ -24,6 +24,7 @@ OperationKind = Literal[
     "replace",
     "unlink",
     "mkdir",
+    "rmdir",
     "list",
     "exists",
     "stat",
@@ -216,6 +217,10 @@ class FaultyIo:
     def mkdir(self, path: str, /) -> None:
         """See Io."""
         self._run(Operation("mkdir", path), lambda: self._inner.mkdir(path))
+
+    def rmdir(self, path: str, /) -> None:
+        """See Io."""
+        self._run(Operation("rmdir", path), lambda: self._inner.rmdir(path))
 
     def list(self, path: str, /) -> "list[str]":
         """See Io."""

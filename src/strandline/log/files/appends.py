@@ -1,0 +1,240 @@
+"""Appends on their way into frames: offsets, timestamps, conflicts and repeats."""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import NamedTuple
+
+from strandline.clock import Clock
+from strandline.log.draft import Draft
+from strandline.log.files.columnar import Compression, encode_drafts
+from strandline.log.files.frame import (
+    COLUMNS,
+    FRAME_BYTES_MAX,
+    HAS_TERMS,
+    LAG_UNKNOWN,
+    ROWS,
+    FrameTerms,
+    encode_frame,
+    encode_rows,
+    encode_terms,
+)
+from strandline.log.identities import Identities, Original
+from strandline.log.terms import PLAIN, Terms
+from strandline.values import (
+    ConflictError,
+    InvalidError,
+    Offset,
+    StrandlineError,
+    Tenant,
+    ValueKind,
+)
+
+#: From so many records on, a frame holds columns.
+_COLUMNS_MIN = 64
+
+
+class Append(NamedTuple):
+    """What one call of `append` or `append_many` brings to one partition."""
+
+    drafts: Sequence[Draft]
+    tenant: Tenant | None
+    terms: Terms
+    #: The producer's, one for each draft.
+    sequences: Sequence[int] = ()
+
+
+class Placed(NamedTuple):
+    """Where the values of an append went: first those that were there, then the others."""
+
+    offset: int
+    timestamp_us: int
+    originals: Sequence[Original] = ()
+
+
+class Head:
+    """Where the next frame of a partition goes. Whoever holds the partition's lock owns it."""
+
+    __slots__ = (
+        "clock",
+        "compression",
+        "crc",
+        "durable",
+        "identities",
+        "kind",
+        "last_us",
+        "next",
+        "position",
+        "refusal",
+        "seed",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        kind: ValueKind,
+        compression: Compression | None,
+        identities: Callable[[], Identities],
+    ) -> None:
+        self.clock = clock
+        self.kind = kind
+        self.compression = compression
+        #: Returns the writes that the partition can recognise, up to `next`.
+        self.identities = identities
+        #: Why nothing can be written now, if so.
+        self.refusal: StrandlineError | None = None
+        self.seed = self.crc = self.durable = 0
+        self.next = self.position = self.last_us = self.size_bytes = 0
+
+
+class RefusingDelta:
+    """Implements Delta for a partition that cannot be written: each write learns why."""
+
+    def __init__(self, head: Head, refusal: StrandlineError) -> None:
+        self._head = head
+        self._refusal = refusal
+
+    def apply(self, write: Append) -> Placed:  # noqa: ARG002 - Whatever it is.
+        raise copy(self._refusal)
+
+    def size(self) -> int:
+        return 0
+
+    def freeze(self) -> "tuple[Frozen, Head]":
+        raise AssertionError("nothing was applied")
+
+    def reader(self) -> None:
+        return None
+
+
+class Frozen(NamedTuple):
+    """The frames of one drain, and where they end."""
+
+    chunks: list[bytes]
+    next: int
+    position: int
+    last_us: int
+    crc: int
+    size_bytes: int
+
+
+class AppendDelta:
+    """Implements Delta. Made anew for each drain."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._chunks: list[bytes] = []
+        self._start = head.position
+
+    def apply(self, write: Append) -> Placed:
+        head = self._head
+        drafts, tenant, terms, _ = write
+        now_us = head.clock.now_us()
+        now_us = max(now_us, head.last_us)
+        if terms is PLAIN or (
+            terms.producer is None
+            and terms.idempotency_key is None
+            and terms.expected_offset is None
+        ):
+            offset = head.next
+            self._add(drafts, now_us, None if tenant is None else FrameTerms(tenant))
+            return Placed(offset, now_us)
+        return self._apply_on_terms(write, now_us)
+
+    def size(self) -> int:
+        return self._head.position - self._start
+
+    def freeze(self) -> tuple[Frozen, Head]:
+        head = self._head
+        return (
+            Frozen(self._chunks, head.next, head.position, head.last_us, head.crc, head.size_bytes),
+            head,
+        )
+
+    def reader(self) -> None:
+        return None
+
+    # --- inside ---
+
+    def _apply_on_terms(self, write: Append, now_us: int) -> Placed:
+        drafts, tenant, terms, sequences = write
+        originals = self._find_repeats(write, now_us)
+        offset = self._head.next
+        if not originals and terms.expected_offset not in (None, offset):
+            raise ConflictError(
+                "the partition does not end at the expected offset, read on and try again",
+                expected_offset=terms.expected_offset,
+                end=offset,
+            )
+        fresh = drafts[len(originals) :]
+        if fresh:
+            numbers = sequences[len(originals) :]
+            self._add(fresh, now_us, _frame_terms(tenant, terms, numbers))
+            self._remember(write, numbers, offset, now_us)
+        return Placed(offset, now_us, originals)
+
+    def _find_repeats(self, write: Append, now_us: int) -> Sequence[Original]:
+        terms, tenant = write.terms, write.tenant
+        if terms.idempotency_key is None and terms.producer is None:
+            return ()
+        identities = self._head.identities()
+        identities.expire(now_us)
+        if terms.idempotency_key is not None:
+            original = identities.find_key(tenant, terms.idempotency_key, len(write.drafts))
+            return () if original is None else original.each()
+        assert terms.producer is not None
+        # Sequences rise, and so whatever is repeated comes first.
+        each = [
+            identities.find_sequence(tenant, terms.producer, number) for number in write.sequences
+        ]
+        return [original for original in each if original is not None]
+
+    def _remember(self, write: Append, numbers: Sequence[int], offset: int, now_us: int) -> None:
+        terms, tenant = write.terms, write.tenant
+        if terms.idempotency_key is not None:
+            original = Original(Offset(offset), now_us, len(write.drafts))
+            self._head.identities().add_key(tenant, terms.idempotency_key, original)
+        elif terms.producer is not None:
+            identities = self._head.identities()
+            for place, number in enumerate(numbers, offset):
+                identities.add_sequence(
+                    tenant, terms.producer, number, Original(Offset(place), now_us)
+                )
+
+    def _add(self, drafts: Sequence[Draft], now_us: int, terms: FrameTerms | None) -> None:
+        head = self._head
+        count = len(drafts)
+        if count < _COLUMNS_MIN or head.kind is ValueKind.BATCH:
+            kind, flags, body = ROWS, 0, encode_rows(drafts)
+        else:
+            kind = COLUMNS
+            flags, body = encode_drafts(head.kind, drafts, head.compression)
+        if terms is not None:
+            flags |= HAS_TERMS
+            body = encode_terms(terms) + body
+        if len(body) > FRAME_BYTES_MAX:
+            raise InvalidError(
+                "these values are too much for one append, append fewer at a time",
+                bytes=len(body),
+                bytes_max=FRAME_BYTES_MAX,
+            )
+        lag = head.next - head.durable
+        lag = min(lag, LAG_UNKNOWN)
+        about = (kind, flags, head.next, count, now_us, lag)
+        frame, crc = encode_frame(head.seed, head.crc, about, body)
+        self._chunks.append(frame)
+        head.crc = crc
+        head.next += count
+        head.position += len(frame)
+        head.last_us = now_us
+        head.size_bytes += drafts[0][2] if count == 1 else sum(draft[2] for draft in drafts)
+
+
+def _frame_terms(tenant: Tenant | None, terms: Terms, numbers: Sequence[int]) -> FrameTerms | None:
+    if terms.idempotency_key is not None:
+        return FrameTerms(tenant, idempotency_key=terms.idempotency_key)
+    if terms.producer is None:
+        return None if tenant is None else FrameTerms(tenant)
+    first = numbers[0]
+    follows_on = all(number == first + index for index, number in enumerate(numbers))
+    return FrameTerms(tenant, terms.producer, first, None, None if follows_on else list(numbers))

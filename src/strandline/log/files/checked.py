@@ -1,0 +1,64 @@
+"""Small files that are replaced whole: a line with what it is and its checksum, then JSON."""
+
+from typing import TypeVar
+
+import google_crc32c
+import msgspec
+
+from strandline.io import Io, replace_file
+from strandline.values import CorruptError, InvalidError
+
+FORMAT = 1
+"""The version of everything that a file log stores. See docs/reference/file-format.md."""
+
+_MAGIC = b"strandline"
+_BYTES_MAX = 256 * 1024 * 1024
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+def store(io: Io, path: str, kind: str, body: msgspec.Struct, *, unique: str) -> None:
+    """Put `body` at `path`, durably and atomically."""
+    content = msgspec.json.encode(body)
+    replace_file(io, path, _first_line(kind, FORMAT, content) + content, unique=unique)
+
+
+def load(io: Io, path: str, kind: str, shape: type[Body]) -> Body:
+    """Return what was stored; CorruptError if it is damaged, FileNotFoundError if it is missing.
+
+    InvalidError if a newer version of strandline has written it.
+    """
+    fd = io.open(path, "read")
+    try:
+        stored = io.pread(fd, min(io.size(fd), _BYTES_MAX), 0)
+    finally:
+        io.close(fd)
+    first, _, content = stored.partition(b"\n")
+    _, _, rest = first.partition(b" %s " % kind.encode())
+    number = rest[:-9]
+    if number.isdigit():
+        version = int(number)
+        if first + b"\n" == _first_line(kind, version, content):
+            _check_version(path, version)
+            try:
+                return msgspec.json.decode(content, type=shape)
+            except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+                raise CorruptError(
+                    f"this {kind} cannot be read", file=path, position=0, reason=str(error)
+                ) from error
+    raise CorruptError(f"this {kind} is damaged", file=path, position=0)
+
+
+def _first_line(kind: str, version: int, content: bytes) -> bytes:
+    head = b"%s %s %d" % (_MAGIC, kind.encode(), version)
+    crc = google_crc32c.extend(google_crc32c.value(head), content)
+    return b"%s %08x\n" % (head, crc)
+
+
+def _check_version(path: str, version: int) -> None:
+    if version > FORMAT:
+        raise InvalidError(
+            "this log was written by a newer version of strandline, upgrade to open it",
+            file=path,
+            format=version,
+            format_known=FORMAT,
+        )

@@ -1,0 +1,139 @@
+"""Frames of columns: many records as one Arrow record batch, perhaps compressed."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from struct import Struct
+from typing import Literal
+
+import pyarrow as pa
+
+from strandline.log.draft import Draft
+from strandline.log.files.frame import (
+    FRAME_BYTES_MAX,
+    IS_LZ4,
+    IS_MIXED,
+    IS_ZSTD,
+)
+from strandline.values import InvalidError, Tenant, ValueKind
+
+Compression = Literal["zstd", "lz4"]
+
+_US = pa.timestamp("us", "UTC")
+_APPEND = (("_timestamp", _US), ("_tenant", pa.string()))
+_EVENT = (
+    ("_key", pa.string()),
+    ("kind", pa.string()),
+    ("payload", pa.string()),
+    ("headers", pa.string()),
+    ("occurred_at", _US),
+)
+_BYTES = (("_key", pa.string()), ("value", pa.binary()))
+_SIZE = Struct("<I")
+_CODECS: dict[Compression, tuple[int, str]] = {
+    "zstd": (IS_ZSTD, "zstd"),
+    "lz4": (IS_LZ4, "lz4_raw"),
+}
+
+
+def check_compression(name: object) -> Compression | None:
+    """Return the name of a compression, or None for none; InvalidError for anything else."""
+    if name is None or name in _CODECS:
+        return name
+    raise InvalidError("a compression is 'zstd', 'lz4' or None", compression=name)
+
+
+def frame_schema(kind: ValueKind, flags: int) -> pa.Schema:
+    """Return the columns of a frame."""
+    value = _EVENT if kind is ValueKind.EVENT else _BYTES
+    return pa.schema((*_APPEND, *value) if flags & IS_MIXED else value)
+
+
+def encode_drafts(
+    kind: ValueKind, drafts: Sequence[Draft], compression: Compression | None
+) -> tuple[int, bytes]:
+    """Return the flags and the body of a frame with the records of one append."""
+    keys, bodies, _ = zip(*drafts, strict=True)
+    if kind is ValueKind.EVENT:
+        kinds, payloads, headers, occurred = zip(*bodies, strict=True)
+        columns = [keys, kinds, payloads, headers, occurred]
+    else:
+        columns = [keys, bodies]
+    schema = frame_schema(kind, 0)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return encode_batch(pa.RecordBatch.from_arrays(arrays, schema=schema), 0, compression)
+
+
+def encode_batch(
+    batch: pa.RecordBatch, flags: int, compression: Compression | None
+) -> tuple[int, bytes]:
+    """Return the flags and the body of a frame that holds `batch`."""
+    serialized = batch.serialize()
+    if compression is None:
+        return flags, serialized.to_pybytes()
+    flag, codec = _CODECS[compression]
+    packed: bytes = pa.compress(serialized, codec, asbytes=True)
+    return flags | flag, _SIZE.pack(serialized.size) + packed
+
+
+def decode_batch(kind: ValueKind, flags: int, body: bytes) -> pa.RecordBatch:
+    """Return the columns of a frame. Raises ValueError or ArrowException for nonsense."""
+    for flag, codec in _CODECS.values():
+        if flags & flag:
+            (size,) = _SIZE.unpack_from(body)
+            if size > FRAME_BYTES_MAX:
+                raise ValueError(f"{size} bytes are more than a frame may hold")
+            body = pa.decompress(body[_SIZE.size :], size, codec, asbytes=True)
+    return pa.ipc.read_record_batch(pa.py_buffer(body), frame_schema(kind, flags))
+
+
+class Columns:
+    """The columns of a frame as Python values, which is much faster than `to_pylist`."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    def texts(self, name: str) -> list[str | None]:
+        """Return a column of text."""
+        pieces = self.pieces(name)
+        return [None if piece is None else piece.decode() for piece in pieces]
+
+    def pieces(self, name: str) -> list[bytes | None]:
+        """Return a column of text or bytes, as it is stored."""
+        column = self._batch.column(name)
+        _, offsets, content = column.buffers()
+        start = column.offset
+        ends = memoryview(offsets).cast("i")[start : start + len(column) + 1]
+        stored = b"" if content is None else content.to_pybytes()
+        pieces: list[bytes | None] = [stored[a:b] for a, b in pairwise(ends)]
+        return _with_nulls(column, pieces)
+
+    def numbers(self, name: str) -> list[int | None]:
+        """Return a column of 64-bit numbers or timestamps."""
+        column = self._batch.column(name)
+        cells = memoryview(column.buffers()[1]).cast("q")
+        numbers: list[int | None] = list(cells[column.offset : column.offset + len(column)])
+        return _with_nulls(column, numbers)
+
+
+def own_timestamps(batch: pa.RecordBatch, flags: int, timestamp_us: int) -> list[int]:
+    """Return each record's timestamp."""
+    if flags & IS_MIXED:
+        return [stamp or 0 for stamp in Columns(batch).numbers("_timestamp")]
+    return [timestamp_us] * batch.num_rows
+
+
+def own_tenants(
+    batch: pa.RecordBatch, flags: int, tenant: Tenant | None
+) -> Sequence[Tenant | None]:
+    """Return each record's tenant."""
+    if flags & IS_MIXED:
+        return [None if name is None else Tenant(name) for name in Columns(batch).texts("_tenant")]
+    return [tenant] * batch.num_rows
+
+
+def _with_nulls(column: pa.Array, values: list) -> list:  # type: ignore[type-arg]
+    if column.null_count:
+        for index, is_valid in enumerate(column.is_valid().to_pylist()):
+            if not is_valid:
+                values[index] = None
+    return values

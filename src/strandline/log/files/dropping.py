@@ -1,0 +1,32 @@
+"""Taking the files of a dropped topic away from those who still use them."""
+
+import contextlib
+import os
+
+from strandline.io import Io
+from strandline.log.files.manifest import TAIL, epochs_in, tail_name
+from strandline.log.files.open_file import OpenFile
+from strandline.log.files.partition import Place
+from strandline.log.files.tail import DROPPED, FENCE_AT, Fence, pack_fence
+
+
+def fence_dropped(place: Place) -> None:
+    """Have every writer and reader of a partition find that its topic is gone."""
+    for epoch in epochs_in(place.io.list(place.directory), TAIL):
+        with contextlib.suppress(FileNotFoundError):
+            tail = OpenFile(place.io, place.path(tail_name(epoch)), "write")
+            place.io.pwrite(tail.fd, pack_fence(Fence(DROPPED)), FENCE_AT)
+            tail.close()
+
+
+def remove_directory(io: Io, path: str) -> None:
+    """Remove a directory and what is in it; what others remove meanwhile is gone, too."""
+    with contextlib.suppress(FileNotFoundError):
+        for name in io.list(path):
+            inside = os.path.join(path, name)
+            with contextlib.suppress(FileNotFoundError):
+                if io.stat(inside).is_directory:
+                    remove_directory(io, inside)
+                else:
+                    io.unlink(inside)
+        io.rmdir(path)

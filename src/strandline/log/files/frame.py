@@ -1,0 +1,188 @@
+"""Frames: the pieces in which records are written, each whole or absent."""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+import google_crc32c
+import msgspec
+
+from strandline.log.draft import Draft, EventBody
+from strandline.values import Tenant
+
+HEADER = Struct("<I2sBBIIQqII")
+"""Checksum, magic, kind, flags, checksum of the frame before, length of what follows,
+first offset, timestamp of the last record, count, and how far the durable mark known
+when it was written lies before the first offset."""
+HEADER_BYTES = HEADER.size
+MAGIC = b"\xf5S"
+#: Where the magic stands in a frame.
+MAGIC_AT = 4
+
+ROWS = 1
+"""Rows as MessagePack, all of one timestamp and tenant."""
+COLUMNS = 2
+"""Columns as an Arrow record batch, see `columnar`."""
+
+HAS_TERMS = 1
+"""What follows begins with a u16 length and so many bytes of `FrameTerms`."""
+IS_ZSTD = 2
+IS_LZ4 = 4
+IS_MIXED = 8
+"""Rows of several appends: the columns hold each row's timestamp and tenant."""
+
+LAG_UNKNOWN = 0xFFFFFFFF
+FRAME_BYTES_MAX = 1 << 30
+
+_crc = google_crc32c.extend
+_pack = HEADER.pack
+_CRC = Struct("<I")
+_TERMS_LENGTH = Struct("<H")
+
+
+class EventRow(msgspec.Struct, array_like=True, gc=False):
+    """An event as it stands in a frame of rows."""
+
+    key: str | None
+    kind: str
+    payload_json: bytes
+    headers_json: bytes | None
+    occurred_at_us: int | None
+
+
+class BytesRow(msgspec.Struct, array_like=True, gc=False):
+    """Bytes, or a batch as an Arrow IPC stream, as it stands in a frame of rows."""
+
+    key: str | None
+    value: bytes
+    #: How large a batch counts, which is more than its stream shows.
+    size_bytes: int | None = None
+
+
+class FrameTerms(msgspec.Struct, array_like=True, gc=False):
+    """What the append of a frame was told, where it was told anything."""
+
+    tenant: str | None = None
+    producer: str | None = None
+    #: Of the first record; the others have the next ones, unless `sequences` is given.
+    sequence: int | None = None
+    idempotency_key: str | None = None
+    sequences: list[int] | None = None
+
+
+class Frame(NamedTuple):
+    """A frame that has been read and verified."""
+
+    kind: int
+    flags: int
+    base: int
+    #: How many there are.
+    records: int
+    timestamp_us: int
+    #: The durable mark known when it was written; None if it was too far away to tell.
+    durable: int | None
+    position: int
+    end: int
+    crc: int
+    previous: int
+    body: bytes
+
+    @property
+    def stop(self) -> int:
+        """One past the last offset."""
+        return self.base + self.records
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_terms = msgspec.msgpack.Decoder(FrameTerms).decode
+decode_event_rows = msgspec.msgpack.Decoder(list[EventRow]).decode
+decode_bytes_rows = msgspec.msgpack.Decoder(list[BytesRow]).decode
+NO_HEADERS = b"{}"
+"""How no headers are stored in an event; a frame leaves them out."""
+
+
+def encode_rows(drafts: Sequence[Draft]) -> bytes:
+    """Return the body of a frame of rows."""
+    return _encode(
+        [
+            (key, body[0], body[1], None if body[2] == NO_HEADERS else body[2], body[3])
+            if type(body) is EventBody
+            else (key, body)
+            if len(body) == size - (0 if key is None else len(key.encode()))
+            else (key, body, size)
+            for key, body, size in drafts
+        ]
+    )
+
+
+def encode_terms(terms: FrameTerms) -> bytes:
+    """Return how the body of a frame with HAS_TERMS begins."""
+    encoded = _encode(terms)
+    return _TERMS_LENGTH.pack(len(encoded)) + encoded
+
+
+def split_terms(frame: Frame) -> tuple[FrameTerms | None, bytes]:
+    """Return what the append was told, and the rest of the body."""
+    body = frame.body
+    if not frame.flags & HAS_TERMS:
+        return None, body
+    (length,) = _TERMS_LENGTH.unpack_from(body)
+    start = _TERMS_LENGTH.size
+    return _decode_terms(body[start : start + length]), body[start + length :]
+
+
+def tenant_of(terms: FrameTerms | None) -> Tenant | None:
+    """Return whose the records of a frame are."""
+    return None if terms is None or terms.tenant is None else Tenant(terms.tenant)
+
+
+def encode_frame(
+    seed: int, previous: int, about: tuple[int, int, int, int, int, int], body: bytes
+) -> tuple[bytes, int]:
+    """Return the frame and its checksum.
+
+    `about` is kind, flags, first offset, count, timestamp and lag.
+    """
+    kind, flags, base, count, timestamp_us, lag = about
+    packed = _pack(0, MAGIC, kind, flags, previous, len(body), base, timestamp_us, count, lag)
+    rest = packed[4:] + body
+    crc = _crc(seed, rest)
+    return _CRC.pack(crc) + rest, crc
+
+
+def decode_frame(seed: int, data: bytes, at: int, position: int) -> Frame | None:
+    """Return the frame at `at` in `data`, which is `position` in its file.
+
+    None if there is none that verifies, or not all of it.
+    """
+    if len(data) - at < HEADER_BYTES:
+        return None
+    crc, magic, kind, flags, previous, length, base, timestamp_us, count, lag = HEADER.unpack_from(
+        data, at
+    )
+    end = at + HEADER_BYTES + length
+    if magic != MAGIC or length > FRAME_BYTES_MAX or end > len(data) or not count:
+        return None
+    if _crc(seed, data[at + 4 : end]) != crc:
+        return None
+    return Frame(
+        kind,
+        flags,
+        base,
+        count,
+        timestamp_us,
+        None if lag == LAG_UNKNOWN else base - lag,
+        position,
+        position + HEADER_BYTES + length,
+        crc,
+        previous,
+        data[at + HEADER_BYTES : end],
+    )
+
+
+def frame_bytes(data: bytes, at: int) -> int | None:
+    """Return how long the frame at `at` says it is; None if there is no header there."""
+    if len(data) - at < HEADER_BYTES or data[at + MAGIC_AT : at + MAGIC_AT + 2] != MAGIC:
+        return None
+    length: int = HEADER.unpack_from(data, at)[5]
+    return HEADER_BYTES + length if length <= FRAME_BYTES_MAX else None

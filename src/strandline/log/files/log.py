@@ -1,0 +1,482 @@
+"""A log in a directory of files. See design 0021."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from strandline.clock import Clock, SystemClock
+from strandline.io import Io, SystemIo
+from strandline.log.draft import kind_of
+from strandline.log.file_news import FileNews
+from strandline.log.files.columnar import check_compression
+from strandline.log.files.cursors import Cursors
+from strandline.log.files.dropping import fence_dropped, remove_directory
+from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.reader import FileReader
+from strandline.log.files.receipts import FileReceipt, FileReceipts
+from strandline.log.files.root import Root
+from strandline.log.files.sealing import seal
+from strandline.log.files.spans import check_kept, check_not_beyond
+from strandline.log.files.store import WritingSettings
+from strandline.log.files.syncing import Syncing
+from strandline.log.files.topics import TopicEntry
+from strandline.log.files.trimming import retain, trim
+from strandline.log.files.writer import Lane, TopicWriter
+from strandline.log.local_watch import LocalWatch
+from strandline.log.loops import check_may_wait
+from strandline.log.numbers import check_whole
+from strandline.log.protocol import TopicName, Value
+from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.watches import Spot, Watches
+from strandline.values import (
+    RECORD_BYTES_MAX,
+    ClosedError,
+    ConsumerLag,
+    Durability,
+    InvalidError,
+    Marks,
+    Mode,
+    Offset,
+    Partition,
+    Position,
+    Topic,
+    TopicDescription,
+    TopicSettings,
+    TrimReport,
+    ValueKind,
+    check_consumer_name,
+    check_topic_name,
+    epoch_before,
+    parse_tenant,
+)
+from strandline.values.names import RESERVED_PREFIX
+
+_RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
+_SEGMENT_BYTES = 64 * 1024 * 1024
+
+
+class FileLog(FileReader):
+    """Implements Log. A child of a fork cannot use it, and is told so.
+
+    `mode="write"` creates the directory; the other modes need a log. Any number of
+    processes of one machine may write at the same time, unless one of them asks to be
+    `exclusive`: it then keeps each partition that it has once written to. Whoever
+    finds a partition held until `lock_timeout_s` is over gets UnavailableError, or,
+    with `take_over`, the partition: the other one can write to it no more.
+    `compression` packs frames of columns. A segment ends at about `segment_bytes`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        mode: str = Mode.WRITE,
+        clock: Clock | None = None,
+        io: Io | None = None,
+        auto_create: bool = False,
+        record_bytes_max: int = RECORD_BYTES_MAX,
+        lock_timeout_s: float = 10.0,
+        exclusive: bool = False,
+        take_over: bool = False,
+        compression: str | None = None,
+        segment_bytes: int = _SEGMENT_BYTES,
+    ) -> None:
+        self._record_bytes_max = check_whole("record_bytes_max", record_bytes_max)
+        self._settings = WritingSettings(
+            exclusive,
+            take_over,
+            check_compression(compression),
+            check_whole("segment_bytes", segment_bytes),
+            lock_timeout_s,
+        )
+        super().__init__(
+            Root(
+                os.path.abspath(path),
+                Mode.parse(mode),
+                io if io is not None else SystemIo(),
+                clock if clock is not None else SystemClock(),
+                lock_timeout_s,
+            )
+        )
+        self._auto_create = auto_create
+        self._cursors = Cursors(self._root)
+        self._lock = threading.Lock()
+        self._writers: dict[TopicEntry, TopicWriter] = {}
+        #: Where appends went last; an append finds out if it is gone.
+        self._recent: dict[str, TopicWriter] = {}
+        self._watches: Watches[PartitionFiles] = Watches(
+            self._root.clock, self._spot, self._end, self._open_news
+        )
+        if self.mode is Mode.WRITE:
+            self._remove_remains()
+
+    # --- topics ---
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        value_kind: ValueKind = ValueKind.EVENT,
+        retention_age_s: int | None = None,
+        retention_bytes: int | None = None,
+        tenant: str | None = None,
+        internal: bool = False,
+    ) -> Topic:
+        settings = TopicSettings(
+            partitions=partitions,
+            value_kind=value_kind,
+            retention_age_s=retention_age_s,
+            retention_bytes=retention_bytes,
+        )
+        check_topic_name(name, internal=internal)
+        if internal and not name.startswith(RESERVED_PREFIX):
+            raise InvalidError(f"an internal topic begins with {RESERVED_PREFIX}", topic=name)
+        whose = parse_tenant(tenant)
+        self._check_mode(Mode.CONSUME if internal else Mode.WRITE)
+        with self._root.changing():
+            return self._topics.create(name, whose, settings).topic
+
+    def change_retention(
+        self, topic: TopicName, *, retention_age_s: int | None, retention_bytes: int | None
+    ) -> TopicDescription:
+        self._check_mode(Mode.WRITE)
+        with self._root.changing():
+            entry = self._topics.fresh(self._topics.find(topic))
+            self._topics.change_retention(entry, retention_age_s, retention_bytes)
+        return self.describe_topic(entry.topic)
+
+    def drop_topic(self, topic: TopicName) -> None:
+        self._check_mode(Mode.WRITE)
+        with self._root.changing():
+            entry = self._topics.find(topic)
+            self._topics.drop(entry)
+            for files in entry.partitions:
+                fence_dropped(files.place)
+            remove_directory(self._root.io, entry.directory)
+        self._watches.tell_dropped(entry.partitions)
+        with self._lock:
+            writer = self._writers.pop(entry, None)
+        if writer is not None:
+            self._recent.pop(entry.topic.name, None)
+            writer.close()
+
+    def _remove_remains(self) -> None:
+        """Remove what is left of topics that somebody died while dropping or creating."""
+        if self._topics.remains():
+            with self._root.changing():
+                for directory in self._topics.remains():
+                    remove_directory(self._root.io, directory)
+
+    # --- writing ---
+
+    def append(
+        self,
+        topic: TopicName,
+        value: Value,
+        *,
+        key: str | None = None,
+        partition: int | None = None,
+        tenant: str | None = None,
+        durability: Durability | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        idempotency_key: str | None = None,
+        expected_offset: int | None = None,
+        timeout_s: float | None = None,
+    ) -> FileReceipt:
+        terms = terms_of(
+            partition=partition,
+            tenant=tenant,
+            durability=durability,
+            producer=producer,
+            sequence=sequence,
+            idempotency_key=idempotency_key,
+            expected_offset=expected_offset,
+            timeout_s=timeout_s,
+        )
+        self._root.check_open()
+        writer = self._recent.get(topic) if type(topic) is str else None
+        if writer is None:
+            writer = self._writer_to_append(topic, (value,))
+        try:
+            return writer.append(value, key, terms)
+        except (DroppedError, ClosedError):
+            return self._writer_anew(writer, topic, (value,)).append(value, key, terms)
+
+    def append_many(
+        self,
+        topic: TopicName,
+        values: Iterable[Value],
+        *,
+        keys: Sequence[str | None] | None = None,
+        partition: int | None = None,
+        tenant: str | None = None,
+        durability: Durability | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        idempotency_key: str | None = None,
+        expected_offset: int | None = None,
+        timeout_s: float | None = None,
+    ) -> FileReceipts:
+        terms = terms_of(
+            partition=partition,
+            tenant=tenant,
+            durability=durability,
+            producer=producer,
+            sequence=sequence,
+            idempotency_key=idempotency_key,
+            expected_offset=expected_offset,
+            timeout_s=timeout_s,
+        )
+        each = list(values)
+        if keys is not None and len(keys) != len(each):
+            raise InvalidError("there is one key for each value", keys=len(keys), values=len(each))
+        return self._append_many(topic, each, keys or [None] * len(each), terms)
+
+    def _append_many(
+        self, topic: TopicName, values: list[Value], keys: Sequence[str | None], terms: Terms
+    ) -> FileReceipts:
+        self._root.check_open()
+        writer = self._writer_to_append(topic, values)
+        try:
+            return writer.append_many(values, keys, terms, values)
+        except (DroppedError, ClosedError):
+            anew = self._writer_anew(writer, topic, values)
+            return anew.append_many(values, keys, terms, values)
+
+    def _writer_to_append(self, topic: TopicName, values: Sequence[Value]) -> TopicWriter:
+        name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
+        is_parking = name.startswith(RESERVED_PREFIX)
+        if self.mode is Mode.READ or (self.mode is Mode.CONSUME and not is_parking):
+            raise self._not_allowed()
+        try:
+            entry = self._topics.find(topic)
+        except InvalidError:
+            if not self._auto_create or isinstance(topic, Topic) or not values:
+                raise
+            self.create_topic(topic, value_kind=kind_of(values[0]))
+            entry = self._topics.find(topic)
+        writer = self._writer(entry)
+        if isinstance(topic, str):
+            self._recent[topic] = writer
+        return writer
+
+    def _writer_anew(
+        self, writer: TopicWriter, topic: TopicName, values: Sequence[Value]
+    ) -> TopicWriter:
+        """Return the writer of the topic that has this name now, if its topic was dropped."""
+        self._root.check_open()
+        if isinstance(topic, str):
+            self._recent.pop(topic, None)
+        anew = self._writer_to_append(topic, values)
+        if anew is writer:
+            raise  # noqa: PLE0704 - The caller handles an error.
+        return anew
+
+    def _writer(self, entry: TopicEntry) -> TopicWriter:
+        with self._lock:
+            self._root.check_open()
+            writer = self._writers.get(entry)
+            if writer is None:
+                writer = TopicWriter(
+                    entry, self._settings, self._record_bytes_max, self._watches.tell
+                )
+                self._writers[entry] = writer
+            return writer
+
+    def _lane(self, entry: TopicEntry, partition: int) -> Lane:
+        return self._writer(entry).lane(entry.files(partition).place.partition)
+
+    def trim(
+        self, topic: TopicName, partition: int, before: int, *, force: bool = False
+    ) -> TrimReport:
+        check_whole("before", before)
+        self._check_mode(Mode.WRITE)
+        entry = self._entry(topic)
+        return trim(self._lane(entry, partition).store, self._cursors, entry, before, force=force)
+
+    def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
+        self._check_mode(Mode.WRITE)
+        entry = self._entry(topic)
+        settings = self._topics.fresh(entry).settings
+        return [
+            retain(self._lane(entry, number).store, self._cursors, entry, settings)
+            for number in range(settings.partitions)
+        ]
+
+    def seal(self, topic: TopicName) -> int:
+        """End the last segment of each partition, durable, and rewrite runs of rows as columns.
+
+        Returns how many segments were rewritten. Nothing that a reader sees changes.
+        """
+        self._check_mode(Mode.WRITE)
+        entry = self._entry(topic)
+        lanes = [self._lane(entry, number) for number in range(entry.settings.partitions)]
+        return sum(seal(lane.store, self._settings.compression) for lane in lanes)
+
+    # --- positions and hints ---
+
+    def position(self, topic: TopicName, partition: int, offset: int) -> Position:
+        check_whole("offset", offset)
+        entry = self._entry(topic)
+        files = entry.files(partition)
+        marks = files.marks()
+        if marks.durable < offset <= marks.high:
+            check_may_wait()
+            self._make_durable(entry, files)
+        kept = check_kept(files, files.marks(), offset)
+        epoch = epoch_before(kept, files.epochs())
+        number = files.place.partition
+        return Position(self.id, entry.topic.id, number, kept, epoch.number, epoch.id)
+
+    def watch(self) -> LocalWatch:
+        self._root.check_open()
+        return self._watches.open()
+
+    def _spot(self, topic: TopicName, partition: int) -> Spot[PartitionFiles]:
+        entry = self._entry(topic)
+        files = entry.files(partition)
+        return Spot(files, entry.topic, Partition(partition))
+
+    def _end(self, files: PartitionFiles) -> int | None:
+        try:
+            if files.place.is_dropped():
+                return None
+            return files.marks().high
+        except DroppedError:
+            return None
+
+    def _open_news(self) -> FileNews[PartitionFiles]:
+        return FileNews(self._root.io.lookout(), lambda files: files.place.directory)
+
+    # --- consumers ---
+
+    def ack(
+        self,
+        topic: TopicName,
+        consumer: str,
+        partition: int,
+        end: int,
+        *,
+        tenant: str | None = None,
+    ) -> Offset:
+        name = check_consumer_name(consumer)
+        check_whole("end", end)
+        self._check_mode(Mode.CONSUME)
+        entry = self._entry(topic)
+        files = entry.files(partition)
+        whose = owner(entry.topic, tenant)
+        self._make_durable_before(entry, files, end)
+        with self._cursors.changing(entry):
+            known = self._cursors.find(entry, whose, name)
+            offset = check_not_beyond(files, files.marks(), end)
+            cursor = None if known is None else known.cursor(partition)
+            if cursor is not None:
+                offset = max(offset, self._cursors.check(entry, files, cursor))
+            self._cursors.put(entry, files, whose, name, offset)
+        return offset
+
+    def seek(
+        self,
+        topic: TopicName,
+        consumer: str,
+        partition: int,
+        offset: int,
+        *,
+        tenant: str | None = None,
+    ) -> None:
+        name = check_consumer_name(consumer)
+        check_whole("offset", offset)
+        self._check_mode(Mode.CONSUME)
+        entry = self._entry(topic)
+        files = entry.files(partition)
+        whose = owner(entry.topic, tenant)
+        self._make_durable_before(entry, files, offset)
+        with self._cursors.changing(entry):
+            kept = check_kept(files, files.marks(), offset)
+            self._cursors.put(entry, files, whose, name, kept)
+
+    def cursor(
+        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
+    ) -> Offset | None:
+        name = check_consumer_name(consumer)
+        entry = self._entry(topic)
+        files = entry.files(partition)
+        known = self._cursors.find(entry, owner(entry.topic, tenant), name)
+        cursor = None if known is None else known.cursor(partition)
+        return None if cursor is None else self._cursors.check(entry, files, cursor)
+
+    def consumers(self, topic: TopicName, *, tenant: str | None = None) -> Sequence[ConsumerLag]:
+        entry = self._entry(topic)
+        return self._cursors.lags(entry, owner(entry.topic, tenant))
+
+    def forget(self, topic: TopicName, consumer: str, *, tenant: str | None = None) -> bool:
+        name = check_consumer_name(consumer)
+        self._check_mode(Mode.CONSUME)
+        entry = self._entry(topic)
+        whose = owner(entry.topic, tenant)
+        with self._cursors.changing(entry):
+            return self._cursors.forget(entry, whose, name)
+
+    # --- the whole log ---
+
+    def sync(self, topic: TopicName, partition: int) -> Marks:
+        self._check_mode(Mode.CONSUME)
+        entry = self._entry(topic)
+        files = entry.files(partition)
+        self._make_durable(entry, files)
+        return files.marks()
+
+    def flush(self) -> None:
+        self._check_mode(Mode.CONSUME)
+        for entry in self._topics.all():
+            for files in entry.partitions:
+                with contextlib.suppress(DroppedError):
+                    marks = files.marks()
+                    if marks.durable < marks.high:
+                        self._make_durable(entry, files)
+
+    def close(self) -> None:
+        if os.getpid() != self._root.pid:
+            return
+        with self._lock:
+            self._root.close()
+            writers = tuple(self._writers.values())
+        for writer in writers:
+            writer.close()
+        self._watches.close()
+        self._topics.forget()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # --- inside ---
+
+    def _check_mode(self, least: Mode) -> None:
+        """Raise unless a call that may wait and needs this mode may be made."""
+        self._root.check_open()
+        if _RANK[self.mode] < _RANK[least]:
+            raise self._not_allowed()
+        check_may_wait()
+
+    def _not_allowed(self) -> InvalidError:
+        return InvalidError("the log was opened in a mode that does not allow this", mode=self.mode)
+
+    def _make_durable_before(self, entry: TopicEntry, files: PartitionFiles, offset: int) -> None:
+        """Sync, if what lies before `offset` is there and not durable."""
+        marks = files.marks()
+        if marks.durable < offset <= marks.high:
+            self._make_durable(entry, files)
+
+    def _make_durable(self, entry: TopicEntry, files: PartitionFiles) -> None:
+        if self.mode is Mode.READ:
+            # A sync changes no byte. The mark stays as it is.
+            Syncing(files, changes_nothing=True).sync()
+        else:
+            self._lane(entry, files.place.partition).sync()

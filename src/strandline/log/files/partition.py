@@ -1,0 +1,352 @@
+"""One partition as readers see it: its manifest, its tail, its segments."""
+
+import os
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import NamedTuple
+from uuid import UUID
+
+from strandline.clock import Clock
+from strandline.io import Io
+from strandline.log.files.entries import entries_of
+from strandline.log.files.frame import Frame
+from strandline.log.files.manifest import (
+    MANIFEST,
+    Manifest,
+    StoredSegment,
+    epochs_in,
+    load_manifest,
+    manifest_name,
+)
+from strandline.log.files.open_file import OpenFile
+from strandline.log.files.recovery import Found, find_end
+from strandline.log.files.segment import FRAMES_AT, SegmentFile, SegmentIdentity
+from strandline.log.files.tail import (
+    DROPPED,
+    TAIL_BYTES,
+    UNSEALED,
+    End,
+    Fence,
+    Tail,
+    read_tail,
+    unpack,
+)
+from strandline.values import (
+    CorruptError,
+    Epoch,
+    InvalidError,
+    Marks,
+    Offset,
+    Partition,
+    Topic,
+    TrimmedError,
+    ValueKind,
+)
+
+TOPIC = "topic"
+"""The file beside the partitions that says that there is a topic."""
+
+_TRIES = 100
+_SEGMENTS_OPEN_MAX = 8
+
+
+class DroppedError(InvalidError):
+    """The topic went away between finding it and using it: find it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a partition is, and whose."""
+
+    io: Io
+    clock: Clock
+    log_id: UUID
+    topic: Topic
+    kind: ValueKind
+    partition: Partition
+    directory: str
+
+    def path(self, name: str) -> str:
+        """Return the path of a file of the partition."""
+        return os.path.join(self.directory, name)
+
+    def is_dropped(self) -> bool:
+        """Whether the topic was dropped."""
+        return not self.io.exists(os.path.join(os.path.dirname(self.directory), TOPIC))
+
+    def first_epoch_id(self) -> UUID:
+        """Return the id of the epoch that every partition begins with."""
+        origin = self.topic.id.bytes + self.partition.to_bytes(4, "little")
+        return UUID(bytes=sha256(b"strandline epoch 0" + origin).digest()[:16], version=5)
+
+    def identity(self, manifest: Manifest, segment: StoredSegment) -> SegmentIdentity:
+        """Return whose frames a segment holds."""
+        return SegmentIdentity(
+            self.log_id,
+            self.topic.id,
+            self.partition,
+            segment.epoch,
+            manifest.epoch_id(segment.epoch),
+        )
+
+    def load_manifest(self) -> Manifest | None:
+        """Return the newest manifest; None if nothing was ever written."""
+        for _ in range(_TRIES):
+            try:
+                epochs = epochs_in(self.io.list(self.directory), MANIFEST)
+                if not epochs:
+                    return None
+                path = self.path(manifest_name(epochs[-1]))
+                return load_manifest(self.io, path, self.log_id, self.topic.id, self.partition)
+            except FileNotFoundError:
+                # Replaced by a newer epoch's, or the whole topic dropped.
+                if not self.io.exists(self.directory):
+                    raise DroppedError("this topic was dropped", topic=self.topic.name) from None
+        raise CorruptError("the manifest comes and goes", file=self.directory, position=0)
+
+
+class State(NamedTuple):
+    """A partition at one moment."""
+
+    manifest: Manifest
+    #: Where the last segment ends.
+    position: int
+    marks: Marks
+    last_us: int
+    #: Of the records in the last segment.
+    active_bytes: int
+    #: The checksum of the last frame.
+    crc: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the records kept."""
+        sealed = sum(each.size_bytes for each in self.manifest.segments[:-1])
+        return sealed + self.active_bytes - self.manifest.trimmed_bytes
+
+    def segment_of(self, offset: int) -> StoredSegment:
+        """Return the segment with the record at `offset`."""
+        segments = self.manifest.segments
+        return segments[bisect_right(segments, offset, key=lambda each: each.base) - 1]
+
+    def end_of(self, segment: StoredSegment) -> tuple[int, int]:
+        """Return one past the segment's last offset, and where its last frame ends."""
+        if segment.end is None or segment.position is None:
+            return self.marks.high, self.position
+        return segment.end, segment.position
+
+
+class PartitionFiles:
+    """Reads one partition. Any thread may use it; no read takes a lock of another process."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._io = place.io
+        self._lock = threading.Lock()
+        self._manifest: Manifest | None = None
+        self._tail: OpenFile | None = None
+        #: What the tail held, and the state that it told.
+        self._seen: tuple[bytes, State] | None = None
+        self._segments: OrderedDict[str, SegmentFile] = OrderedDict()
+        #: What this process knows to be durable, though the tail may not say so yet.
+        self._known_durable = 0
+
+    # --- where it begins and ends ---
+
+    def look(self) -> State | None:
+        """Return the partition as it is now; None if nothing was ever written."""
+        tail, seen = self._tail, self._seen
+        if tail is not None and seen is not None:
+            raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
+            if raw == seen[0] and tail.is_in_place():
+                return seen[1]
+        with self._lock:
+            return self._look()
+
+    def marks(self) -> Marks:
+        """Return where the partition begins and ends now."""
+        state = self.look()
+        return _NOTHING if state is None else state.marks
+
+    def epochs(self) -> list[Epoch]:
+        """Return the epochs, oldest first."""
+        state = self.look()
+        if state is None:
+            return [Epoch(0, self.place.first_epoch_id(), Offset(0))]
+        return state.manifest.lineage()
+
+    def note_durable(self, end: int) -> None:
+        """Remember that everything before `end` is durable."""
+        if end > self._known_durable:
+            self._known_durable = end
+            self._seen = None
+
+    def forget(self) -> None:
+        """Let go of every file."""
+        with self._lock:
+            self._tail = self._seen = self._manifest = None
+            self._segments.clear()
+
+    def _look(self) -> State | None:
+        for _ in range(_TRIES):
+            is_open = self._tail is not None and self._tail.is_in_place()
+            if not is_open and not self._open():
+                return None
+            manifest, tail = self._manifest, self._tail
+            assert manifest is not None
+            if tail is None:
+                return self._found_state(manifest, Tail(None, None, None))
+            raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
+            state = self._state_of(manifest, tail, unpack(raw))
+            if state is not None:
+                self._seen = raw, state
+                return state
+            self._tail = None
+        raise CorruptError("the partition comes and goes", file=self.place.directory, position=0)
+
+    def _state_of(self, manifest: Manifest, file: OpenFile, tail: Tail) -> State | None:
+        """Return the state that a tail tells; None if the manifest has to be read again."""
+        if tail.fence is not None and tail.fence.epoch == DROPPED:
+            raise self._dropped()
+        end = tail.end
+        if end is None:
+            tail = read_tail(self._io, file.fd)
+            end = tail.end
+        if end is None or end.boot != self._io.boot_id():
+            return self._found_state(manifest, tail)
+        if end.generation != manifest.generation or tail.fence is not None:
+            newest = self.place.load_manifest()
+            if newest is None or newest.epoch != manifest.epoch:
+                return None
+            if newest.generation < end.generation:
+                raise CorruptError(
+                    "the tail tells of a newer manifest than there is", file=file.path, position=0
+                )
+            self._manifest = manifest = newest
+        if tail.fence is not None:
+            end = self._sealed_end(tail.fence, tail, end, manifest.active.base)
+        if end.segment != manifest.active.number:
+            # Between the manifest of a new segment and its first frame.
+            end = end._replace(
+                segment=manifest.active.number, position=FRAMES_AT, crc=0, size_bytes=0
+            )
+        durable = manifest.active.base if tail.durable is None else tail.durable.next
+        low = max(end.low, manifest.low)
+        durable = max(low, manifest.active.base, min(max(durable, self._known_durable), end.next))
+        marks = Marks(Offset(low), Offset(end.next), Offset(durable))
+        return State(manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
+
+    def _sealed_end(self, fence: Fence, tail: Tail, end: End, base: int) -> End:
+        """Return the end of a fenced epoch whose successor has not shown itself yet."""
+        if fence.next != UNSEALED:
+            return end._replace(next=fence.next, position=fence.position)
+        # Whatever lies beyond these may be a fenced writer's.
+        if self._seen is not None:
+            state = self._seen[1]
+            return end._replace(next=state.marks.high, position=state.position)
+        if tail.durable is not None and tail.durable.segment == end.segment:
+            return end._replace(next=tail.durable.next, position=tail.durable.position)
+        return end._replace(next=base, position=FRAMES_AT)
+
+    def _found_state(self, manifest: Manifest, tail: Tail) -> State:
+        """Return the state that the frames tell, where the tail is older than they are."""
+        found = self.find_end(manifest, tail)
+        low, high = manifest.low, max(found.next, manifest.low)
+        marks = Marks(Offset(low), Offset(high), Offset(max(low, min(found.durable, high))))
+        return State(manifest, found.position, marks, found.last_us, found.size_bytes, found.crc)
+
+    def find_end(self, manifest: Manifest, tail: Tail) -> Found:
+        """Return where the frames of the last segment end, by reading them."""
+        segment = self.segment(manifest, manifest.active)
+        return find_end(segment, manifest, tail.durable, self.place.kind, segment.length)
+
+    def _open(self) -> bool:
+        """Open the newest manifest and its tail, if it is there; False if nothing was written."""
+        self._tail = self._seen = None
+        for _ in range(_TRIES):
+            self._manifest = self.place.load_manifest()
+            if self._manifest is None:
+                return False
+            try:
+                self._tail = OpenFile(self._io, self.place.path(self._manifest.tail), "read")
+            except FileNotFoundError:
+                newest = self.place.load_manifest()
+                if newest is not None and newest.epoch == self._manifest.epoch:
+                    break
+            else:
+                break
+        return True
+
+    def _dropped(self) -> DroppedError:
+        return DroppedError("this topic was dropped", topic=self.place.topic.name, near=[])
+
+    # --- records ---
+
+    def frames(self, state: State, start: int, stop: int) -> Iterator[tuple[str, Frame]]:
+        """Yield the verified frames with the records of [start, stop), and their files.
+
+        TrimmedError if a trim has overtaken it.
+        """
+        while start < stop:
+            stored = state.segment_of(start)
+            end, position = state.end_of(stored)
+            try:
+                segment = self.segment(state.manifest, stored)
+            except FileNotFoundError:
+                state = self._newer(state, stored, start)
+                continue
+            for frame in segment.frames(start, min(stop, end), position):
+                yield segment.path, frame
+            start = min(stop, end)
+
+    def first_timestamp(self, manifest: Manifest, stored: StoredSegment, position: int) -> int:
+        """Return the timestamp of a segment's first record; 0 if it has none."""
+        segment = self.segment(manifest, stored)
+        return next((each[3] for each in segment.walk(FRAMES_AT, position)), 0)
+
+    def size_between(self, manifest: Manifest, start: int, stop: int, position: int) -> int:
+        """Return how large the records of [start, stop) in one segment count.
+
+        `position` is where the segment's last frame ends.
+        """
+        if start >= stop:
+            return 0
+        segments = manifest.segments
+        stored = segments[bisect_right(segments, start, key=lambda each: each.base) - 1]
+        segment = self.segment(manifest, stored)
+        return sum(
+            entry.size_bytes
+            for frame in segment.frames(start, stop, position)
+            for entry in entries_of(frame, self.place.kind, segment.path)
+            if start <= entry.offset < stop
+        )
+
+    def segment(self, manifest: Manifest, stored: StoredSegment) -> SegmentFile:
+        """Return a segment, open."""
+        segment = self._segments.get(stored.name)
+        if segment is None:
+            identity = self.place.identity(manifest, stored)
+            path = self.place.path(stored.name)
+            segment = SegmentFile(self._io, path, identity, stored.base)
+            self._segments[stored.name] = segment
+            while len(self._segments) > _SEGMENTS_OPEN_MAX:
+                self._segments.popitem(last=False)
+        return segment
+
+    def _newer(self, state: State, missing: StoredSegment, start: int) -> State:
+        """Return the present state, in which the segment was trimmed or rewritten."""
+        now = self.look()
+        if now is None or now.manifest.generation == state.manifest.generation:
+            raise CorruptError(
+                "a segment is missing", file=self.place.path(missing.name), position=0
+            )
+        if start < now.marks.low:
+            raise TrimmedError(now.marks.low, partition=self.place.partition, offset=start)
+        return now
+
+
+_NOTHING = Marks(Offset(0), Offset(0), Offset(0))

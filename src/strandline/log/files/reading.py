@@ -1,0 +1,190 @@
+"""Records of a partition as objects and as record batches."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, cast
+
+import pyarrow as pa
+
+from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
+from strandline.log.draft import load, load_batch
+from strandline.log.files.entries import Entry, columns_of, entries_of
+from strandline.log.files.frame import COLUMNS, IS_MIXED, Frame
+from strandline.log.files.partition import PartitionFiles, State
+from strandline.log.page_columns import bytes_columns, event_columns, own_columns
+from strandline.values import InvalidError, Record, TrimmedError, ValueKind
+
+#: Rows are gathered into record batches of so many.
+_ROWS_MAX = 4096
+
+
+class Span(NamedTuple):
+    """What to read: [start, stop) of a state, within limits."""
+
+    state: State | None
+    start: int
+    stop: int
+    bytes_max: int | None
+
+
+class Reading:
+    """One read of a partition."""
+
+    def __init__(self, files: PartitionFiles, span: Span, check_open: Callable[[], None]) -> None:
+        self._files = files
+        self._place = files.place
+        self._span = span
+        self._check_open = check_open
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records one by one."""
+        place = self._place
+        name, partition, kind = place.topic.name, place.partition, place.kind
+        for page in self._pages():
+            for entry in page:
+                yield Record(
+                    name,
+                    partition,
+                    entry.offset,
+                    entry.timestamp_us,
+                    entry.key,
+                    entry.tenant,
+                    load(kind, entry.body, entry.key),
+                )
+
+    def batches(self) -> RecordBatches:
+        """Return the records as record batches."""
+        if self._place.kind is ValueKind.BATCH:
+            return self._of_batches()
+        schema = EVENT_SCHEMA if self._place.kind is ValueKind.EVENT else BYTES_SCHEMA
+        return RecordBatches(schema, lambda: self._columns(schema))
+
+    # --- pages ---
+
+    def _frames(self) -> Iterator[tuple[str, Frame]]:
+        state, start, stop, _ = self._span
+        if state is None or start >= stop:
+            return
+        for file, frame in self._files.frames(state, start, stop):
+            self._check_open()
+            yield file, frame
+
+    def _pages(self) -> Iterator[list[Entry]]:
+        """Yield the entries of each frame that are wanted."""
+        _, start, stop, bytes_max = self._span
+        if bytes_max == 0:
+            return
+        left, is_first = bytes_max, True
+        for file, frame in self._frames():
+            self._check_not_trimmed(max(start, frame.base))
+            entries = entries_of(frame, self._place.kind, file)
+            if frame.base < start or frame.stop > stop:
+                entries = entries[max(0, start - frame.base) : stop - frame.base]
+            if left is None:
+                yield entries
+                continue
+            kept = []
+            for entry in entries:
+                left -= entry.size_bytes
+                if left < 0 and not is_first:
+                    break
+                is_first = False
+                kept.append(entry)
+            yield kept
+            if len(kept) < len(entries) or left < 0:
+                return
+
+    def _check_not_trimmed(self, offset: int) -> None:
+        low = self._files.marks().low
+        if offset < low:
+            raise TrimmedError(low, partition=self._place.partition, offset=offset)
+
+    # --- columns ---
+
+    def _columns(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if self._span.bytes_max is not None:
+            for page in self._gathered(self._pages()):
+                yield self._rows(page, schema)
+            return
+        rows: list[Entry] = []
+        _, start, stop, _ = self._span
+        for file, frame in self._frames():
+            self._check_not_trimmed(max(start, frame.base))
+            if frame.kind != COLUMNS:
+                entries = entries_of(frame, self._place.kind, file)
+                rows += entries[max(0, start - frame.base) : stop - frame.base]
+                if len(rows) < _ROWS_MAX:
+                    continue
+            if rows:
+                yield self._rows(rows, schema)
+                rows = []
+            if frame.kind == COLUMNS:
+                yield self._frame_batch(frame, file, schema)
+        if rows:
+            yield self._rows(rows, schema)
+
+    def _gathered(self, pages: Iterator[list[Entry]]) -> Iterator[list[Entry]]:
+        rows: list[Entry] = []
+        for page in pages:
+            rows += page
+            if len(rows) >= _ROWS_MAX:
+                yield rows
+                rows = []
+        if rows:
+            yield rows
+
+    def _rows(self, page: Sequence[Entry], schema: pa.Schema) -> pa.RecordBatch:
+        own = own_columns(self._place.partition, page, [0] * len(page))
+        columns = event_columns if self._place.kind is ValueKind.EVENT else bytes_columns
+        return pa.RecordBatch.from_arrays([*own, *columns(page)], schema=schema)
+
+    def _frame_batch(self, frame: Frame, file: str, schema: pa.Schema) -> pa.RecordBatch:
+        """Return the wanted part of a frame of columns, without touching single records."""
+        stored, tenant = columns_of(frame, self._place.kind, file)
+        count = frame.records
+        if frame.flags & IS_MIXED:
+            stamps, tenants = stored.column("_timestamp"), stored.column("_tenant")
+        else:
+            stamps = pa.repeat(pa.scalar(frame.timestamp_us, pa.timestamp("us", "UTC")), count)
+            tenants = (
+                pa.nulls(count, pa.string())
+                if tenant is None
+                else pa.repeat(pa.scalar(tenant, pa.string()), count)
+            )
+        own = [
+            pa.repeat(pa.scalar(self._place.partition, pa.int32()), count),
+            pa.arange(frame.base, frame.stop),
+            pa.repeat(pa.scalar(0, pa.int32()), count),
+            stamps,
+            stored.column("_key"),
+            tenants,
+        ]
+        value = [stored.column(name) for name in schema.names[len(own) :]]
+        batch = pa.RecordBatch.from_arrays([*own, *value], schema=schema)
+        _, start, stop, _ = self._span
+        first, last = max(start, frame.base), min(stop, frame.stop)
+        return batch.slice(first - frame.base, last - first)
+
+    def _of_batches(self) -> RecordBatches:
+        # Read twice rather than kept: the schema has to be known before the first batch.
+        schemas: list[pa.Schema] = []
+        for page in self._pages():
+            for entry in page:
+                schema = load_batch(cast("bytes", entry.body)).schema
+                if not schemas or not schema.equals(schemas[-1], check_metadata=True):
+                    schemas.append(schema)
+        try:
+            united = batch_schema(schemas)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InvalidError(
+                "these records have one column with two types, read them apart", reason=str(error)
+            ) from error
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for page in self._pages():
+                for entry in page:
+                    value = load_batch(cast("bytes", entry.body))
+                    rows = range(value.num_rows)
+                    own = own_columns(self._place.partition, [entry] * len(rows), rows)
+                    yield pa.RecordBatch.from_arrays([*own, *aligned(value, united)], schema=united)
+
+        return RecordBatches(united, batches)

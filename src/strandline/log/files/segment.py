@@ -1,0 +1,245 @@
+"""Segment files: a header, then frames, then zeros up to the space reserved."""
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from struct import Struct
+from uuid import UUID
+
+import google_crc32c
+
+from strandline.io import Io
+from strandline.log.files.checked import FORMAT
+from strandline.log.files.frame import (
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    Frame,
+    decode_frame,
+    frame_bytes,
+)
+from strandline.log.files.open_file import OpenFile
+from strandline.values import CorruptError, InvalidError
+
+_MAGIC = b"STRANDLN"
+_IDENTITY = Struct("<8sHHI16s16sI16s")
+_HEADER = Struct(f"<{_IDENTITY.size}sQI")
+FRAMES_AT = _HEADER.size
+
+_CHUNK_BYTES = 1 << 20
+#: A place is remembered each so many bytes.
+_INDEX_BYTES = 64 * 1024
+
+
+class SegmentIdentity:
+    """Whose frames a file holds; its checksum is where those of the frames begin."""
+
+    def __init__(
+        self, log_id: UUID, topic_id: UUID, partition: int, epoch: int, epoch_id: UUID
+    ) -> None:
+        self._stored = _IDENTITY.pack(
+            _MAGIC,
+            FORMAT,
+            FRAMES_AT,
+            partition,
+            log_id.bytes,
+            topic_id.bytes,
+            epoch,
+            epoch_id.bytes,
+        )
+        self.seed: int = google_crc32c.value(self._stored)
+
+    def header(self, base: int) -> bytes:
+        """Return how a file of frames from offset `base` on begins."""
+        body = _HEADER.pack(self._stored, base, 0)[:-4]
+        crc: int = google_crc32c.value(body)
+        return body + crc.to_bytes(4, "little")
+
+    def check(self, stored: bytes, base: int, file: str) -> None:
+        """Raise unless `stored` is the header of a file of frames from `base` on."""
+        if stored == self.header(base):
+            return
+        if stored[:8] == _MAGIC and len(stored) == FRAMES_AT:
+            version = int.from_bytes(stored[8:10], "little")
+            crc = int.from_bytes(stored[-4:], "little")
+            if version > FORMAT and crc == google_crc32c.value(stored[:-4]):
+                raise InvalidError(
+                    "this segment was written by a newer version of strandline, upgrade to read it",
+                    file=file,
+                    format=version,
+                )
+        raise CorruptError("this segment's header is damaged", file=file, position=0)
+
+
+class SegmentFile:
+    """A segment open for reading, with the places of some of its frames. Any thread may use it.
+
+    The file may grow at its end while it is open; nobody reads beyond the end that a
+    tail or a manifest has told.
+    """
+
+    def __init__(self, io: Io, path: str, identity: SegmentIdentity, base: int) -> None:
+        self.path = path
+        self.seed = identity.seed
+        self._io = io
+        self._file = OpenFile(io, path, "read")
+        self.fd = self._file.fd
+        identity.check(io.pread(self.fd, FRAMES_AT, 0), base, path)
+        self._lock = threading.Lock()
+        # Invariant: offsets with the positions of their frames, both rising.
+        self._places = [(base, FRAMES_AT)]
+
+    @property
+    def length(self) -> int:
+        """The length of the file, with the space reserved."""
+        return self._io.size(self.fd)
+
+    def note(self, offset: int, position: int) -> None:
+        """Remember that the frame of `offset` begins at `position`."""
+        if position - self._places[-1][1] >= _INDEX_BYTES:
+            with self._lock:
+                if position - self._places[-1][1] >= _INDEX_BYTES:
+                    self._places.append((offset, position))
+
+    def frames(self, start: int, stop: int, end: int) -> Iterator[Frame]:
+        """Yield the frames with the records of [start, stop), verified.
+
+        `end` is where the last frame known ends. CorruptError where a frame does not
+        verify; a later start may still be found.
+        """
+        position = self._find(start, end)
+        expected: int | None = None
+        data, data_at = b"", position
+        while position < end:
+            at = position - data_at
+            size = frame_bytes(data, at)
+            if size is None or at + size > len(data):
+                wanted = max(_CHUNK_BYTES, size or 0, self._size_at(position))
+                data_at, at = position, 0
+                data = self._io.pread(self.fd, min(wanted, end - position), position)
+            frame = decode_frame(self.seed, data, at, position)
+            if frame is None or not (
+                frame.base <= start < frame.stop if expected is None else frame.base == expected
+            ):
+                raise self._damaged(position)
+            self.note(frame.base, position)
+            yield frame
+            expected, position = frame.stop, frame.end
+            if expected >= stop:
+                return
+        raise self._damaged(position)
+
+    def walk(self, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield position, first offset, count and timestamp of each frame, unverified.
+
+        Begins at a frame; ends at `end`, or where there is no header.
+        """
+        data, data_at = b"", position
+        while position < end:
+            at = position - data_at
+            if len(data) - at < HEADER_BYTES:
+                data_at, at = position, 0
+                data = self._io.pread(self.fd, min(_CHUNK_BYTES, end - position), position)
+            size = frame_bytes(data, at)
+            if size is None:
+                return
+            _, _, _, _, _, _, base, stamp, count, _ = HEADER.unpack_from(data, at)
+            self.note(base, position)
+            yield position, base, count, stamp
+            position += size
+
+    def place_before(self, offset: int) -> int:
+        """Return where a frame begins that is not after that of `offset`."""
+        return self._places[bisect_right(self._places, offset, key=_offset) - 1][1]
+
+    def _find(self, offset: int, end: int) -> int:
+        """Return where the frame with `offset` begins."""
+        reached = self.place_before(offset)
+        for position, base, count, _ in self.walk(reached, end):
+            if base <= offset < base + count:
+                return position
+            if base > offset:
+                raise self._damaged(reached)
+            reached = position
+        return self._find_beyond(offset, reached, end)
+
+    def _find_beyond(self, offset: int, position: int, end: int) -> int:
+        """Return where the frame with `offset` begins, beyond headers that are damaged."""
+        for frame in self.search(position + 1, end):
+            if frame.base <= offset < frame.stop:
+                return frame.position
+            if frame.base > offset:
+                break
+            for later, base, count, _ in self.walk(frame.position, end):
+                if base <= offset < base + count:
+                    return later
+        raise self._damaged(position)
+
+    def search(self, position: int, end: int) -> Iterator[Frame]:
+        """Yield the frames that verify anywhere from `position` on, wherever they begin."""
+        while position < end:
+            data = self._io.pread(self.fd, min(_CHUNK_BYTES, end - position), position)
+            at = 0
+            while (found := data.find(MAGIC, at)) >= 0:
+                at = found + 1
+                begins = position + found - MAGIC_AT
+                frame = self._frame_at(begins, end) if found >= MAGIC_AT else None
+                if frame is not None:
+                    yield frame
+            # A magic may lie across the border of two chunks.
+            step = len(data) - MAGIC_AT - len(MAGIC)
+            if step <= 0:
+                return
+            position += step
+
+    def _frame_at(self, position: int, end: int) -> Frame | None:
+        size = self._size_at(position)
+        if not size or position + size > end:
+            return None
+        return decode_frame(self.seed, self._io.pread(self.fd, size, position), 0, position)
+
+    def scan(self, position: int, expected: int, previous: int) -> Iterator[Frame]:
+        """Yield the frames from `position` on that verify and follow on each other.
+
+        To be used where no tail tells the end: the last frame yielded is the last whole one.
+        """
+        end = self.length
+        data, data_at = b"", position
+        while True:
+            at = position - data_at
+            size = frame_bytes(data, at)
+            if size is None or at + size > len(data):
+                wanted = max(_CHUNK_BYTES, self._size_at(position))
+                data_at, at = position, 0
+                data = self._io.pread(self.fd, min(wanted, end - position), position)
+            frame = decode_frame(self.seed, data, at, position)
+            if frame is None or (frame.base, frame.previous) != (expected, previous):
+                return
+            self.note(frame.base, position)
+            yield frame
+            position, expected, previous = frame.end, frame.stop, frame.crc
+
+    def garbage_after(self, position: int, end: int) -> int:
+        """Return how many bytes after `position` lie before nothing but zeros."""
+        garbage, reading = 0, position
+        while reading < end:
+            data = self._io.pread(self.fd, min(_CHUNK_BYTES, end - reading), reading)
+            if not data:
+                break
+            if kept := data.rstrip(b"\0"):
+                garbage = reading + len(kept) - position
+            reading += len(data)
+        return garbage
+
+    def _size_at(self, position: int) -> int:
+        return frame_bytes(self._io.pread(self.fd, HEADER_BYTES, position), 0) or 0
+
+    def _damaged(self, position: int) -> CorruptError:
+        return CorruptError(
+            "a frame is damaged, read on after it", file=self.path, position=position
+        )
+
+
+def _offset(place: tuple[int, int]) -> int:
+    return place[0]

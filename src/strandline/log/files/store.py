@@ -1,0 +1,391 @@
+"""The write side of one partition: its lock, its tail, its last segment."""
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from strandline.log.files.appends import AppendDelta, Frozen, Head, RefusingDelta
+from strandline.log.files.columnar import Compression
+from strandline.log.files.identity_window import IdentityWindow
+from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
+from strandline.log.files.open_file import OpenFile
+from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.partition_lock import PartitionLock
+from strandline.log.files.segment import FRAMES_AT
+from strandline.log.files.succession import (
+    RESERVE_MAX_BYTES,
+    RESERVE_MIN_BYTES,
+    Tenure,
+    begin_epoch,
+    make_segment,
+)
+from strandline.log.files.syncing import Syncing
+from strandline.log.files.tail import (
+    DROPPED,
+    DURABLE_AT,
+    END_BYTES,
+    FENCE_AT,
+    NO_FENCE,
+    TAIL_BYTES,
+    Durable,
+    End,
+    Tail,
+    pack_end,
+    unpack,
+)
+from strandline.log.identities import Identities
+from strandline.log.loops import is_on_loop
+from strandline.values import (
+    ClosedError,
+    CorruptError,
+    InvalidError,
+    UnavailableError,
+)
+
+_logger = logging.getLogger("strandline")
+
+
+@dataclass(frozen=True, slots=True)
+class WritingSettings:
+    """How a log writes."""
+
+    is_exclusive: bool = False
+    takes_over: bool = False
+    compression: Compression | None = None
+    segment_bytes: int = 64 * 1024 * 1024
+    lock_timeout_s: float = 10.0
+
+
+class PartitionStore:
+    """Implements Bracket and Flusher for one partition.
+
+    The thread that drains holds the partition's lock, and owns everything here but
+    `sync`, which any one thread may be in at the same time.
+    """
+
+    def __init__(
+        self, files: PartitionFiles, settings: WritingSettings, on_written: Callable[[int], None]
+    ) -> None:
+        self.files = files
+        self.place = files.place
+        self._io = files.place.io
+        self._boot = self._io.boot_id()
+        self._settings = settings
+        self._on_written = on_written
+        self._lock = PartitionLock(files.place)
+        #: Held together with the partition's lock, which keeps no thread of ours out.
+        self._mutex = threading.Lock()
+        self._syncing = Syncing(files)
+        self._tenure: Tenure | None = None
+        self._end: End
+        #: The tail as it is while nobody else writes: its first two slots.
+        self._end_raw = b""
+        self._durable_raw = b""
+        self._reserved = 0
+        self._window = IdentityWindow(files)
+        self._head = Head(
+            files.place.clock, files.place.kind, settings.compression, self._identities
+        )
+        self._pid = os.getpid()
+
+    def new_delta(self, head: Head) -> AppendDelta | RefusingDelta:
+        """Return the delta of a drain."""
+        return AppendDelta(head) if head.refusal is None else RefusingDelta(head, head.refusal)
+
+    # --- the bracket ---
+
+    def enter(self, timeout_s: float) -> Head:
+        head = self._head
+        if not self._mutex.acquire(timeout=timeout_s):
+            raise UnavailableError("another thread changes the partition, try again")
+        head.refusal = None
+        try:
+            if not self._lock.is_held:
+                self._acquire(timeout_s)
+            if not self._is_current():
+                self._catch_up(may_wait=timeout_s > 0 or not is_on_loop())
+            if head.position >= self._settings.segment_bytes:
+                self._check_may_sync(may_wait=timeout_s > 0 or not is_on_loop())
+                self.roll()
+        except (InvalidError, CorruptError) as error:
+            head.refusal = error
+        except OSError as error:
+            self.leave()
+            if self._syncing.is_failed:
+                raise
+            raise UnavailableError(
+                f"the partition cannot be opened for writing now, try again ({error})"
+            ) from error
+        except BaseException:
+            self.leave()
+            raise
+        return head
+
+    def leave(self) -> None:
+        try:
+            if not self._settings.is_exclusive or self._tenure is None:
+                self._lock.release()
+        finally:
+            self._mutex.release()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Manifest]:
+        """Hold the partition as a drain does, for changes of another kind."""
+        head = self.enter(self._settings.lock_timeout_s)
+        try:
+            if head.refusal is not None:
+                raise head.refusal
+            yield self.manifest
+        finally:
+            self.leave()
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest, for whoever holds the partition."""
+        assert self._tenure is not None
+        return self._tenure.manifest
+
+    def _acquire(self, timeout_s: float) -> None:
+        try:
+            self._lock.acquire(timeout_s)
+        except UnavailableError:
+            if not self._settings.takes_over or is_on_loop():
+                raise
+            self._lock.replace(str(self.place.clock.new_id()))
+
+    def _is_current(self) -> bool:
+        """Whether nobody else has written since we did."""
+        tenure = self._tenure
+        if tenure is None:
+            return False
+        raw = self._io.pread(tenure.tail.fd, TAIL_BYTES, 0)
+        if raw[FENCE_AT : FENCE_AT + len(NO_FENCE)] != NO_FENCE or not self._lock.is_in_place():
+            return False
+        if raw[:END_BYTES] == self._end_raw and raw[DURABLE_AT:FENCE_AT] == self._durable_raw:
+            return True
+        return self._take_over(tenure, raw)
+
+    def _take_over(self, tenure: Tenure, raw: bytes) -> bool:
+        """Go on where others have come to in the same segment; False if it takes more."""
+        end, durable, _ = unpack(raw)
+        if (
+            end is None
+            or durable is None
+            or durable.is_failed
+            or end.generation != tenure.manifest.generation
+            or end.segment != tenure.manifest.active.number
+        ):
+            return False
+        if end.pid != self._pid:
+            self._lock.name_holder()
+        self._set(end, durable, raw)
+        return True
+
+    def _set(self, end: End, durable: Durable, raw: bytes) -> None:
+        head = self._head
+        head.next, head.position, head.crc = end.next, end.position, end.crc
+        head.last_us, head.size_bytes, head.durable = end.last_us, end.size_bytes, durable.next
+        self._end = end
+        self._end_raw, self._durable_raw = raw[:END_BYTES], raw[DURABLE_AT:FENCE_AT]
+
+    # --- catching up with others ---
+
+    def _catch_up(self, *, may_wait: bool) -> None:
+        if not self._lock.is_in_place():
+            self._tenure = None
+            self._lock.forget()
+            self._acquire(self._settings.lock_timeout_s if may_wait else 0.0)
+        self._tenure = None
+        self._lock.name_holder()
+        adopted = self._adopt()
+        if adopted is None:
+            self._check_may_sync(may_wait=may_wait)
+            adopted = begin_epoch(self.files, self._lock.inode, self._pid)
+            self._check_not_dropped()
+            if adopted.torn_bytes:
+                _logger.warning(
+                    "cut a torn write of %d bytes after offset %d in %s",
+                    adopted.torn_bytes,
+                    adopted.end.next,
+                    self.place.directory,
+                )
+        self._hold(adopted)
+
+    def _adopt(self) -> Tenure | None:
+        """Return the present epoch's files, if its owner may simply be another now."""
+        manifest = self.place.load_manifest()
+        if manifest is None or manifest.lock != self._lock.inode:
+            return None
+        try:
+            tail = OpenFile(self._io, self.place.path(manifest.tail), "write")
+        except FileNotFoundError:
+            return None
+        told = unpack(self._io.pread(tail.fd, TAIL_BYTES, 0))
+        self._check_fence(told)
+        end, durable = told.end, told.durable
+        if (
+            end is None
+            or durable is None
+            or durable.is_failed
+            or told.fence is not None
+            or end.boot != self._boot
+            or end.generation > manifest.generation
+        ):
+            return None
+        active = manifest.active
+        if end.segment != active.number:
+            end = end._replace(position=FRAMES_AT, crc=0, size_bytes=0)
+        # Somebody may have died between a manifest and its tail.
+        end = end._replace(
+            generation=manifest.generation,
+            segment=active.number,
+            low=max(end.low, manifest.low),
+        )
+        segment = OpenFile(self._io, self.place.path(active.name), "write")
+        seed = self.place.identity(manifest, active).seed
+        return Tenure(manifest, tail, segment, seed, end, durable)
+
+    def _check_fence(self, tail: Tail) -> None:
+        if tail.fence is not None and tail.fence.epoch == DROPPED:
+            raise DroppedError("this topic was dropped", topic=self.place.topic.name, near=[])
+
+    def _check_not_dropped(self) -> None:
+        # Whoever drops a topic says so first, and fences the tails that there are then.
+        if self.place.is_dropped():
+            raise DroppedError("this topic was dropped", topic=self.place.topic.name, near=[])
+
+    def _check_may_sync(self, *, may_wait: bool) -> None:
+        if not may_wait:
+            raise UnavailableError("this has to wait for the disk, and an event loop must not")
+
+    def _hold(self, tenure: Tenure) -> None:
+        self._head.seed = tenure.seed
+        self._reserved = self._io.size(tenure.segment.fd)
+        self._tenure = tenure
+        self._set(tenure.end, tenure.durable, self._io.pread(tenure.tail.fd, TAIL_BYTES, 0))
+
+    def _identities(self) -> Identities:
+        """Return the writes that the partition can recognise; under the lock."""
+        if not self.manifest.has_identities:
+            self.change(has_identities=True)
+        return self._window.up_to_date()
+
+    # --- the flusher ---
+
+    def flush(self, frozen: Frozen, epochs: range) -> None:  # noqa: ARG002 - Offsets tell more.
+        tenure = self._tenure
+        assert tenure is not None
+        io = self._io
+        chunks = frozen.chunks
+        content = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        start = frozen.position - len(content)
+        if frozen.position > self._reserved:
+            self._reserve(tenure.segment.fd, frozen.position)
+        io.pwrite(tenure.segment.fd, content, start)
+        _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
+        self._end = end = End(
+            tenure.manifest.generation,
+            boot,
+            epoch,
+            segment,
+            frozen.position,
+            frozen.next,
+            frozen.last_us,
+            low,
+            frozen.crc,
+            self._pid,
+            frozen.size_bytes,
+        )
+        self._end_raw = raw = pack_end(end)
+        io.pwrite(tenure.tail.fd, raw, 0)
+        if io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
+            self._tenure = None
+            raise ClosedError("another process has taken the partition over, open the log anew")
+        self._window.wrote(first, frozen.next)
+        self._on_written(frozen.next)
+
+    def sync(self) -> None:
+        self._syncing.sync()
+
+    def _reserve(self, fd: int, position: int) -> None:
+        ahead = min(RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, position))
+        self._reserved = position + ahead
+        self._io.preallocate(fd, self._reserved)
+
+    # --- rare changes, under the lock ---
+
+    def roll(self) -> None:
+        """Seal the last segment, durable, and begin a new one."""
+        tenure = self._tenure
+        assert tenure is not None
+        head, manifest = self._head, tenure.manifest
+        if head.next == manifest.active.base:
+            return
+        self.make_durable()
+        self.keep_identities()
+        sealed = msgspec.structs.replace(
+            manifest.active,
+            end=head.next,
+            position=head.position,
+            first_us=self.files.first_timestamp(manifest, manifest.active, head.position),
+            last_us=head.last_us,
+            size_bytes=head.size_bytes,
+        )
+        fresh = StoredSegment(manifest.epoch.number, manifest.next_number, head.next)
+        manifest = msgspec.structs.replace(
+            manifest,
+            segments=(*manifest.segments[:-1], sealed, fresh),
+            generation=manifest.generation + 1,
+            next_number=manifest.next_number + 1,
+        )
+        identity = self.place.identity(manifest, fresh)
+        segment = make_segment(self._io, self.place.path(fresh.name), identity.header(fresh.base))
+        end = self._end._replace(segment=fresh.number, position=FRAMES_AT, crc=0, size_bytes=0)
+        self._store(manifest, segment=segment, end=end)
+        head.crc, head.position, head.size_bytes = 0, FRAMES_AT, 0
+        head.durable = head.next
+        self._reserved = self._io.size(segment.fd)
+
+    def change(self, **fields: object) -> None:
+        """Replace fields of the manifest."""
+        manifest = self.manifest
+        generation = manifest.generation + 1
+        self._store(msgspec.structs.replace(manifest, generation=generation, **fields))
+
+    def make_durable(self) -> None:
+        """Sync what is written, by whomever."""
+        tenure = self._tenure
+        assert tenure is not None
+        self._syncing.sync_file(tenure.segment.fd, tenure.manifest, self._end)
+
+    def keep_identities(self) -> None:
+        """Keep a snapshot of what can be recognised, so that older frames may go."""
+        if self.manifest.has_identities:
+            self._window.store(self.manifest)
+
+    def _store(
+        self, manifest: Manifest, *, segment: OpenFile | None = None, end: End | None = None
+    ) -> None:
+        """Publish a manifest of the present epoch, then the tail that goes with it."""
+        tenure = self._tenure
+        assert tenure is not None
+        path = self.place.path(manifest_name(manifest.epoch.number))
+        store_manifest(self._io, path, manifest, str(self.place.clock.new_id()))
+        self._tenure = tenure._replace(manifest=manifest, segment=segment or tenure.segment)
+        self._end = (end or self._end)._replace(generation=manifest.generation, low=manifest.low)
+        self._end_raw = pack_end(self._end)
+        self._io.pwrite(tenure.tail.fd, self._end_raw, 0)
+        if self._io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
+            self._tenure = None
+            raise UnavailableError("another process has taken the partition over, try again")
+
+    def close(self) -> None:
+        """Let go of the lock and every file. The coordinator has stopped."""
+        self._lock.release()
+        self._lock.forget()
+        self._tenure = None

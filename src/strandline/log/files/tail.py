@@ -1,0 +1,135 @@
+"""The tail file of an epoch: where its partition ends now, what is durable, who came after.
+
+Three slots, each written by one `pwrite` and read together with the others by one
+`pread`. The file is never synced: the death of a process leaves it as it was, and
+after a loss of power the frames tell the same.
+"""
+
+from struct import Struct
+from typing import Any, NamedTuple
+
+import google_crc32c
+
+from strandline.io import Io
+
+_END = Struct("<2sHQ8sIIQQqQIIQ")
+_DURABLE = Struct("<2sHIQQIqQ")
+_FENCE = Struct("<2sHIQQ")
+_CRC = Struct("<I")
+_MAGIC = b"\xf5T"
+
+DURABLE_AT = 128
+# After the end, so that whoever reads an end that a fenced writer wrote reads the fence, too.
+FENCE_AT = 256
+TAIL_BYTES = 384
+END_BYTES = 4 + _END.size
+NO_FENCE = bytes(4 + _FENCE.size)
+
+DROPPED = 0xFFFFFFFF
+"""A successor that is none: the topic was dropped."""
+
+UNSEALED = 0xFFFFFFFFFFFFFFFF
+"""An end that the successor has not read yet."""
+
+_TRIES = 50
+
+
+class End(NamedTuple):
+    """Where the partition ends. Written by whoever holds the lock."""
+
+    #: The manifest's, so that readers know when to look at it again.
+    generation: int
+    #: Which boot of the machine wrote it: after another, the end may be older than the frames.
+    boot: bytes
+    epoch: int
+    segment: int
+    position: int
+    next: int
+    last_us: int
+    low: int
+    #: The checksum of the last frame.
+    crc: int
+    pid: int
+    #: Of the records in the last segment.
+    size_bytes: int
+
+
+class Durable(NamedTuple):
+    """What is durable at least. Written under a lock on the tail file."""
+
+    #: Whether a sync has failed: no later one counts.
+    is_failed: bool
+    segment: int
+    position: int
+    next: int
+    crc: int
+    last_us: int
+    #: Of the records in the segment before `position`.
+    size_bytes: int
+
+
+class Fence(NamedTuple):
+    """Who has come after this epoch, and the end at which it sealed the epoch."""
+
+    epoch: int
+    next: int = UNSEALED
+    position: int = UNSEALED
+
+
+class Tail(NamedTuple):
+    """A tail file as it was read; what is missing or damaged is None."""
+
+    end: End | None
+    durable: Durable | None
+    fence: Fence | None
+
+
+def pack_end(end: End) -> bytes:
+    """Return the slot at 0."""
+    return _sealed(_END.pack(_MAGIC, 1, *end))
+
+
+def pack_durable(durable: Durable) -> bytes:
+    """Return the slot at DURABLE_AT."""
+    return _sealed(_DURABLE.pack(_MAGIC, *durable))
+
+
+def pack_fence(fence: Fence) -> bytes:
+    """Return the slot at FENCE_AT."""
+    return _sealed(_FENCE.pack(_MAGIC, 1, *fence))
+
+
+def unpack(stored: bytes) -> Tail:
+    """Return what is in a tail file."""
+    end = _opened(_END, stored, 0)
+    durable = _opened(_DURABLE, stored, DURABLE_AT)
+    fence = _opened(_FENCE, stored, FENCE_AT)
+    return Tail(
+        None if end is None else End(*end[2:]),
+        None if durable is None else Durable(bool(durable[1]), *durable[2:]),
+        None if fence is None else Fence(*fence[2:]),
+    )
+
+
+def read_tail(io: Io, fd: int) -> Tail:
+    """Return a tail file's content, read again if a writer was in the middle of it."""
+    tail = unpack(io.pread(fd, TAIL_BYTES, 0))
+    for _ in range(_TRIES):
+        if tail.end is not None and tail.durable is not None:
+            break
+        tail = unpack(io.pread(fd, TAIL_BYTES, 0))
+    return tail
+
+
+def _sealed(body: bytes) -> bytes:
+    return _CRC.pack(google_crc32c.value(body)) + body
+
+
+def _opened(shape: Struct, stored: bytes, at: int) -> tuple[Any, ...] | None:
+    start = at + _CRC.size
+    body = stored[start : start + shape.size]
+    if len(body) < shape.size or body[:2] != _MAGIC:
+        return None
+    if _CRC.unpack_from(stored, at)[0] != google_crc32c.value(body):
+        return None
+    return shape.unpack(body)

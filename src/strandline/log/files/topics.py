@@ -1,0 +1,280 @@
+"""The topics of a log: a directory for each, and a file in it that says what it is."""
+
+import difflib
+import os
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+import msgspec
+
+from strandline.log.files import checked
+from strandline.log.files.partition import TOPIC, PartitionFiles, Place
+from strandline.log.files.root import Root
+from strandline.log.protocol import TopicName
+from strandline.log.terms import check_partition
+from strandline.values import (
+    ConflictError,
+    CorruptError,
+    InvalidError,
+    Partition,
+    Tenant,
+    Topic,
+    TopicSettings,
+    ValueKind,
+    check_case_twin,
+    check_topic_name,
+)
+from strandline.values.names import RESERVED_PREFIX
+
+KIND = "topic"
+CURSORS = "cursors"
+_NEAR_MAX = 3
+
+
+class _StoredTopic(msgspec.Struct, frozen=True):
+    id: UUID
+    name: str
+    tenant: str | None
+    created_at_us: int
+    partitions: int
+    value_kind: ValueKind
+    retention_age_s: int | None = None
+    retention_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopicEntry:
+    """A topic as it is stored, and its partitions' files."""
+
+    topic: Topic
+    settings: TopicSettings
+    created_at_us: int
+    directory: str
+    partitions: tuple[PartitionFiles, ...]
+
+    def files(self, partition: int) -> PartitionFiles:
+        """Return the files of a partition; InvalidError if there is none."""
+        return self.partitions[check_partition(partition, self.settings.partitions)]
+
+    @property
+    def path(self) -> str:
+        """The file that says that there is this topic."""
+        return os.path.join(self.directory, TOPIC)
+
+
+class Topics:
+    """Finds and changes topics. Any thread may use it."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._io = root.io
+        # Everything about a topic but its retention stays as it is for good.
+        self._entries: dict[UUID, TopicEntry] = {}
+        self._by_name: dict[tuple[Tenant | None, str], TopicEntry] = {}
+        # What a damaged topic is called, nobody knows: no topic is certainly missing then.
+        self._damaged: CorruptError | None = None
+
+    def find(self, topic: TopicName, tenant: Tenant | None = None) -> TopicEntry:
+        """Return the topic; InvalidError with near matches if there is none."""
+        if isinstance(topic, Topic):
+            name, tenant = topic.name, topic.tenant
+        else:
+            name = check_topic_name(topic, internal=True)
+        entry = self._by_name.get((tenant, name))
+        if entry is None or not self._io.exists(entry.path):
+            self._look()
+            entry = self._by_name.get((tenant, name))
+        if entry is None or (isinstance(topic, Topic) and entry.topic.id != topic.id):
+            self._check_damage()
+            raise self._unknown(name, tenant)
+        return entry
+
+    def find_id(self, topic_id: UUID) -> TopicEntry | None:
+        """Return the topic of this id."""
+        entry = self._entries.get(topic_id)
+        if entry is None or not self._io.exists(entry.path):
+            self._look()
+            entry = self._entries.get(topic_id)
+        return entry
+
+    def fresh(self, entry: TopicEntry) -> TopicEntry:
+        """Return the topic with its retention as it is now."""
+        try:
+            stored = self._load(entry.directory)
+        except FileNotFoundError:
+            raise self._unknown(entry.topic.name, entry.topic.tenant) from None
+        return replace(entry, settings=_settings(stored))
+
+    def all(self) -> list[TopicEntry]:
+        """Return the topics of everybody."""
+        self._look()
+        self._check_damage()
+        return list(self._entries.values())
+
+    def list(self, tenant: Tenant | None, *, internal: bool) -> Sequence[Topic]:
+        """Return the tenant's topics sorted by name."""
+        topics = [entry.topic for entry in self.all() if entry.topic.tenant == tenant]
+        return sorted(
+            (each for each in topics if each.name.startswith(RESERVED_PREFIX) == internal),
+            key=lambda each: each.name,
+        )
+
+    def forget(self) -> None:
+        """Let go of every file."""
+        for entry in tuple(self._entries.values()):
+            for files in entry.partitions:
+                files.forget()
+
+    # --- changes; the caller holds the lock for them ---
+
+    def create(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
+        """Return the new topic, or the one that is the same already."""
+        self._look()
+        known = self._by_name.get((tenant, name))
+        if known is None:
+            self._check_damage()
+            names = [each for whose, each in self._by_name if whose == tenant]
+            check_case_twin(name, names)
+            return self._make(name, tenant, settings)
+        known = self.fresh(known)
+        if known.settings != settings:
+            raise ConflictError(
+                "the topic exists with other settings, use it as it is or choose another name",
+                topic=name,
+                settings=known.settings,
+            )
+        return known
+
+    def change_retention(
+        self, entry: TopicEntry, age_s: int | None, size_bytes: int | None
+    ) -> TopicEntry:
+        """Replace the retention of a topic."""
+        settings = replace(entry.settings, retention_age_s=age_s, retention_bytes=size_bytes)
+        changed = replace(entry, settings=settings)
+        self._store(changed)
+        return changed
+
+    def drop(self, entry: TopicEntry) -> None:
+        """Say that there is no such topic any more."""
+        self._io.unlink(entry.path)
+        self._io.sync_directory(entry.directory)
+        self._forget(entry)
+
+    def remains(self) -> Sequence[str]:
+        """Return the directories of topics that were dropped, or never quite created."""
+        names = self._io.list(self._root.topics)
+        paths = [os.path.join(self._root.topics, name) for name in names]
+        return [path for path in paths if not self._io.exists(os.path.join(path, TOPIC))]
+
+    # --- inside ---
+
+    def _look(self) -> None:
+        """Learn of topics that others have created or dropped."""
+        found = set(self._io.list(self._root.topics))
+        for entry in tuple(self._entries.values()):
+            if str(entry.topic.id) not in found or not self._io.exists(entry.path):
+                self._forget(entry)
+        known = {str(topic_id) for topic_id in self._entries}
+        self._damaged = None
+        for name in sorted(found - known):
+            directory = os.path.join(self._root.topics, name)
+            try:
+                self._remember(self._entry(self._load(directory), directory))
+            except (FileNotFoundError, NotADirectoryError):
+                pass  # Dropped, or not created yet.
+            except CorruptError as error:
+                self._damaged = error
+
+    def _check_damage(self) -> None:
+        if self._damaged is not None:
+            raise copy(self._damaged)
+
+    def _remember(self, entry: TopicEntry) -> TopicEntry:
+        known = self._entries.setdefault(entry.topic.id, entry)
+        self._by_name[known.topic.tenant, known.topic.name] = known
+        return known
+
+    def _forget(self, entry: TopicEntry) -> None:
+        self._entries.pop(entry.topic.id, None)
+        name = entry.topic.tenant, entry.topic.name
+        if self._by_name.get(name) is entry or (
+            name in self._by_name and self._by_name[name].topic.id == entry.topic.id
+        ):
+            del self._by_name[name]
+
+    def _load(self, directory: str) -> _StoredTopic:
+        path = os.path.join(directory, TOPIC)
+        stored = checked.load(self._io, path, KIND, _StoredTopic)
+        if str(stored.id) != os.path.basename(directory):
+            raise CorruptError("this topic lies in another one's place", file=path, position=0)
+        return stored
+
+    def _entry(self, stored: _StoredTopic, directory: str) -> TopicEntry:
+        try:
+            tenant = None if stored.tenant is None else Tenant(stored.tenant)
+            topic = Topic(stored.name, stored.id, tenant)
+            settings = _settings(stored)
+        except InvalidError as error:
+            path = os.path.join(directory, TOPIC)
+            raise CorruptError("this topic cannot be read", file=path, position=0) from error
+        root = self._root
+        partitions = tuple(
+            PartitionFiles(
+                Place(
+                    *(root.io, root.clock, root.log_id, topic, settings.value_kind),
+                    *(Partition(number), os.path.join(directory, str(number))),
+                )
+            )
+            for number in range(settings.partitions)
+        )
+        return TopicEntry(topic, settings, stored.created_at_us, directory, partitions)
+
+    def _make(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
+        clock = self._root.clock
+        topic = Topic(name, clock.new_id(), tenant)
+        directory = os.path.join(self._root.topics, str(topic.id))
+        self._io.mkdir(directory)
+        self._io.sync_directory(self._root.topics)
+        for number in range(settings.partitions):
+            self._io.mkdir(os.path.join(directory, str(number)))
+        self._io.mkdir(os.path.join(directory, CURSORS))
+        stored = _StoredTopic(
+            topic.id, name, tenant, clock.now_us(), settings.partitions, settings.value_kind
+        )
+        entry = replace(self._entry(stored, directory), settings=settings)
+        self._store(entry)
+        return self._remember(entry)
+
+    def _store(self, entry: TopicEntry) -> None:
+        topic, settings = entry.topic, entry.settings
+        stored = _StoredTopic(
+            *(topic.id, topic.name, topic.tenant, entry.created_at_us),
+            *(settings.partitions, settings.value_kind),
+            *(settings.retention_age_s, settings.retention_bytes),
+        )
+        unique = str(self._root.clock.new_id())
+        checked.store(self._io, entry.path, KIND, stored, unique=unique)
+
+    def _unknown(self, name: str, tenant: Tenant | None) -> InvalidError:
+        is_internal = name.startswith(RESERVED_PREFIX)
+        names = [
+            other
+            for whose, other in self._by_name
+            if whose == tenant and other.startswith(RESERVED_PREFIX) == is_internal
+            if other != name
+        ]
+        near = difflib.get_close_matches(name, names, _NEAR_MAX)
+        return InvalidError(
+            "there is no such topic, create it first or mend the name", topic=name, near=near
+        )
+
+
+def _settings(stored: _StoredTopic) -> TopicSettings:
+    return TopicSettings(
+        partitions=stored.partitions,
+        value_kind=stored.value_kind,
+        retention_age_s=stored.retention_age_s,
+        retention_bytes=stored.retention_bytes,
+    )

@@ -1,0 +1,64 @@
+"""Removing the oldest records: exactly, by the low-water mark, and later by whole segments."""
+
+import contextlib
+
+from strandline.log.files.cursors import Cursors
+from strandline.log.files.spans import check_not_beyond, first_within, marks_of, offset_at
+from strandline.log.files.store import PartitionStore
+from strandline.log.files.topics import TopicEntry
+from strandline.values import Offset, TopicSettings, TrimReport
+
+
+def trim(
+    store: PartitionStore, cursors: Cursors, entry: TopicEntry, before: int, *, force: bool
+) -> TrimReport:
+    """Move the low-water mark to `before`, or as far as the slowest consumer lets it."""
+    files = store.files
+    partition = files.place.partition
+    marks = marks_of(files.look())
+    check_not_beyond(files, marks, before)
+    if marks.high == 0:
+        return TrimReport(partition, 0, 0, Offset(0), None)
+    with cursors.changing(entry), store.held():
+        held_at = None if force else cursors.held_at(entry, partition)
+        if held_at is not None and held_at >= before:
+            held_at = None
+        marks = marks_of(files.look())
+        low = max(marks.low, before if held_at is None else held_at)
+        if low > marks.low:
+            _move(store, low)
+    return TrimReport(partition, low - marks.low, marks.high - low, Offset(low), held_at)
+
+
+def retain(
+    store: PartitionStore, cursors: Cursors, entry: TopicEntry, settings: TopicSettings
+) -> TrimReport:
+    """Trim to the topic's retention."""
+    files = store.files
+    state = files.look()
+    before = int(marks_of(state).low)
+    if settings.retention_age_s is not None:
+        oldest_us = files.place.clock.now_us() - settings.retention_age_s * 1_000_000
+        before = max(before, offset_at(files, oldest_us))
+    if settings.retention_bytes is not None and state is not None:
+        before = max(before, first_within(files, state, settings.retention_bytes))
+    return trim(store, cursors, entry, before, force=False)
+
+
+def _move(store: PartitionStore, low: int) -> None:
+    files, manifest = store.files, store.manifest
+    state = files.look()
+    assert state is not None
+    if low > state.marks.durable:
+        # Else a loss of power could leave an end before the low-water mark.
+        store.make_durable()
+    gone = [each for each in manifest.segments[:-1] if state.end_of(each)[0] <= low]
+    kept = manifest.segments[len(gone) :]
+    if gone:
+        store.keep_identities()
+    position = state.end_of(kept[0])[1]
+    trimmed_bytes = files.size_between(manifest, kept[0].base, low, position)
+    store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes)
+    for each in gone:
+        with contextlib.suppress(FileNotFoundError):
+            files.place.io.unlink(files.place.path(each.name))

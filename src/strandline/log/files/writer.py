@@ -1,0 +1,152 @@
+"""Appends on their way to the coordinators, one for each partition."""
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+
+from strandline.log.draft import Draft, draft, key_of
+from strandline.log.files.appends import Append, Frozen, Head, Placed
+from strandline.log.files.partition import PartitionFiles
+from strandline.log.files.receipts import FileReceipt, FileReceipts, Part, handed_back
+from strandline.log.files.store import PartitionStore, WritingSettings
+from strandline.log.files.topics import TopicEntry
+from strandline.log.identities import Identities
+from strandline.log.loops import is_on_loop
+from strandline.log.protocol import Value
+from strandline.log.terms import Terms, owner
+from strandline.values import Durability, FailedError, UnavailableError
+from strandline.writes import Channel, Coordinator, Receipt, Settings
+
+_CHANNEL = "appends"
+_, _WRITTEN, _DURABLE = Durability
+
+Telling = Callable[[PartitionFiles, int], None]
+
+
+class Lane:
+    """The way into one partition."""
+
+    def __init__(self, files: PartitionFiles, settings: WritingSettings, tell: Telling) -> None:
+        self.store = PartitionStore(files, settings, lambda end: tell(files, end))
+        self._coordinator: Coordinator[Append, Placed, Frozen, None, None, Head] = Coordinator(
+            Settings(bracket_timeout_s=settings.lock_timeout_s),
+            [_CHANNEL],
+            context=Head(files.place.clock, files.place.kind, None, _nothing),
+            snapshot=None,
+            delta=self.store.new_delta,
+            flusher=self.store,
+            bracket=self.store,
+            clock=files.place.clock,
+        )
+        self._coordinator.start()
+        self.channel: Channel[Append, Placed] = self._coordinator.channel(_CHANNEL)
+
+    def sync(self) -> None:
+        """Return once everything written so far, by any process, is durable."""
+        self.channel.flush(durable=True).wait(_DURABLE)
+
+    def close(self) -> None:
+        """Finish what was accepted, and take no more."""
+        # Whoever had a part in a failure was told.
+        with contextlib.suppress(FailedError):
+            self._coordinator.stop(durable=False)
+        self.store.close()
+
+
+class TopicWriter:
+    """Checks, routes and writes the values of one topic."""
+
+    def __init__(
+        self, entry: TopicEntry, settings: WritingSettings, record_bytes_max: int, tell: Telling
+    ) -> None:
+        self.entry = entry
+        self._settings = settings
+        self._record_bytes_max = record_bytes_max
+        self._tell = tell
+        self._kind = entry.settings.value_kind
+        self._partitions = entry.settings.partitions
+        self._turns = itertools.count()
+        self._lock = threading.Lock()
+        self._lanes: dict[int, Lane] = {}
+
+    def append(self, value: Value, key: str | None, terms: Terms) -> FileReceipt:
+        """Append one value."""
+        drafted = draft(value, key_of(value, key), self._kind, self._record_bytes_max)
+        number = terms.route_one(drafted.key, self._partitions, self._turn)
+        tenant = owner(self.entry.topic, terms.tenant)
+        sequences = () if terms.sequence is None else (terms.sequence,)
+        level = terms.level(_DURABLE)
+        lane = self._lanes.get(number) or self.lane(number)
+        write = Append((drafted,), tenant, terms, sequences)
+        outcome = self._write(lane, write, level, terms.timeout_s, value)
+        return FileReceipt(outcome, number, level, value)
+
+    def append_many(
+        self,
+        values: Sequence[Value],
+        keys: Sequence[str | None],
+        terms: Terms,
+        offered: object,
+    ) -> FileReceipts:
+        """Append each value as a record of its own."""
+        terms.check_count(len(values))
+        kind, bytes_max = self._kind, self._record_bytes_max
+        drafts = [
+            draft(value, key_of(value, key), kind, bytes_max)
+            for value, key in zip(values, keys, strict=True)
+        ]
+        tenant, level = owner(self.entry.topic, terms.tenant), terms.level(_DURABLE)
+        routed = terms.route([each.key for each in drafts], self._partitions, self._turn)
+        parts = []
+        for number, indices in routed.items():
+            write = self._part(drafts, indices, tenant, terms)
+            outcome = self._write(self.lane(number), write, level, terms.timeout_s, offered)
+            parts.append(Part(number, indices, outcome))
+        return FileReceipts(len(values), parts, level, offered)
+
+    def lane(self, partition: int) -> Lane:
+        """Return the way into a partition."""
+        with self._lock:
+            lane = self._lanes.get(partition)
+            if lane is None:
+                lane = Lane(self.entry.files(partition), self._settings, self._tell)
+                self._lanes[partition] = lane
+            return lane
+
+    def close(self) -> None:
+        """Finish what was accepted, and take no more."""
+        for lane in tuple(self._lanes.values()):
+            lane.close()
+
+    # --- inside ---
+
+    def _turn(self) -> int:
+        return next(self._turns)
+
+    def _part(
+        self, drafts: Sequence[Draft], indices: Sequence[int], tenant: object, terms: Terms
+    ) -> Append:
+        chosen = drafts if len(indices) == len(drafts) else [drafts[index] for index in indices]
+        first = terms.sequence
+        sequences = () if first is None else [first + index for index in indices]
+        return Append(chosen, tenant, terms, sequences)  # type: ignore[arg-type]
+
+    def _write(
+        self,
+        lane: Lane,
+        write: Append,
+        level: Durability,
+        timeout_s: float | None,
+        offered: object,
+    ) -> Receipt[Placed]:
+        try:
+            if is_on_loop():
+                return lane.channel.try_write(write, timeout_s)
+            return lane.channel.write(write, level if level is _DURABLE else _WRITTEN, timeout_s)
+        except UnavailableError as error:
+            raise handed_back(error, offered) from error.__cause__
+
+
+def _nothing() -> Identities:
+    raise AssertionError("a head is taken from the bracket")
