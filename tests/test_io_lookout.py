@@ -56,6 +56,11 @@ def tail(tmp_path: Path) -> Path:
     return path
 
 
+def fall_asleep() -> None:
+    """Give another thread the time to fall asleep; a test that gives too little passes, too."""
+    threading.Event().wait(0.05)
+
+
 def test_what_another_process_writes_is_reported(lookout: Lookout, tail: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(tail)]
     for path in (tail, tail.parent):
@@ -227,6 +232,8 @@ def test_wake_ends_the_present_wait_or_the_next(lookout: Lookout) -> None:
     assert lookout.wait() == set()
 
     sleeping = started(lookout.wait)
+    fall_asleep()
+    assert not sleeping.done()
     lookout.wake()
 
     assert sleeping.result(PATIENCE_S) == set()
@@ -240,6 +247,7 @@ def test_who_waits_without_limit_learns_of_a_path_added_meanwhile(
             lookout.wait()
 
     sleeping = started(follow)
+    fall_asleep()
     lookout.add(str(tail))
     tail.write_bytes(b"x")
 

@@ -121,6 +121,11 @@ def follow(watch: LocalWatch, end: int) -> list[int]:
     return ends[1:]
 
 
+def fall_asleep() -> None:
+    """Give another thread the time to fall asleep; a test that gives too little passes, too."""
+    threading.Event().wait(0.05)
+
+
 def listeners() -> list[str]:
     return [each.name for each in threading.enumerate() if each.name == "strandline-news"]
 
@@ -204,26 +209,59 @@ def test_appends_of_this_process_are_told_in_whatever_way_the_reader_sleeps(tail
             tails.watches.open().add("orders", 1, 0)
 
 
-def test_a_partition_added_while_the_reader_sleeps_is_listened_for(tmp_path: Path) -> None:
-    clock = FakeClock()
-    tails = Tails(tmp_path, FaultyIo(SystemIo()), clock)
+def test_a_reader_that_listens_is_woken_by_whatever_is_not_a_file(tails: Tails) -> None:
     watch = tails.watches.open()
-    sleeping = started(watch.wait)
-    clock.wait_for_waiters(1)
-
     watch.add("orders", 0, 0)
-    clock.wait_for_waiters(1)
-    tails.write(0, 3)
+    actions: list[Callable[[], None]] = [
+        watch.wake,
+        lambda: tails.watches.tell(0, 5),
+        lambda: tails.watches.tell_dropped([0]),
+    ]
+    for action in actions:
+        sleeping = started(watch.wait)
+        fall_asleep()
+        assert not sleeping.done()
+        action()
+        sleeping.result(PATIENCE_S)
 
-    assert [hint.end for hint in sleeping.result(PATIENCE_S)] == [3]
+    watch.add("orders", 1, 0)
+    sleeping = started(watch.wait)
+    fall_asleep()
+    watch.close()
+    assert isinstance(sleeping.exception(PATIENCE_S), ClosedError)
+
+
+def test_a_reader_woken_just_before_it_listens_does_not_fall_asleep(tmp_path: Path) -> None:
+    class HookedClock(SystemClock):
+        def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+            watch.wake()
+            return super().wait(event, timeout_s)
+
+    tails = Tails(tmp_path, FaultyIo(SystemIo()), HookedClock())
+    watch = tails.watches.open()
+    watch.add("orders", 0, 0)
+
+    assert started(watch.wait).result(PATIENCE_S) == ()
     tails.watches.close()
 
 
-def test_a_reader_that_listens_makes_room_for_the_thread(tails: Tails) -> None:
+def test_a_partition_added_while_the_reader_sleeps_is_listened_for(tails: Tails) -> None:
+    watch = tails.watches.open()
+    sleeping = started(watch.wait)
+    fall_asleep()
+
+    watch.add("orders", 0, 0)
+    tails.write(0, 3)
+
+    assert [hint.end for hint in sleeping.result(PATIENCE_S)] == [3]
+
+
+def test_a_reader_that_listens_hands_over_to_the_thread(tails: Tails) -> None:
     first, second = tails.watches.open(), tails.watches.open()
     second.close()
     first.add("orders", 0, 0)
     sleeping = started(lambda: follow(first, 9))
+    fall_asleep()
     assert not listeners()
 
     second = tails.watches.open()
@@ -233,6 +271,8 @@ def test_a_reader_that_listens_makes_room_for_the_thread(tails: Tails) -> None:
 
     assert sleeping.result(PATIENCE_S)[-1] == 9
     assert follow(second, 9)[-1] == 9
+    tails.write(0, 10)
+    assert follow(second, 10)[-1] == 10
 
 
 def test_what_was_there_before_is_hinted_at_at_once(tails: Tails) -> None:

@@ -83,11 +83,10 @@ class Lookout:
                 if self._is_closed:
                     self._sleep.close()
                 changed = self._noticed() if has_notices and not self._is_closed else set()
+                changed |= self._polled
         self._check_open()
-        if delay_s is not None:
-            changed |= self._polled
-            if not is_cut_short:
-                self._delay_s = min(2 * delay_s, POLL_MAX_S)
+        if delay_s is not None and not is_cut_short:
+            self._delay_s = min(2 * delay_s, POLL_MAX_S)
         return changed
 
     def found(self) -> None:

@@ -259,9 +259,8 @@ class Watches(Generic[Place]):
                 target=self._keep_listening, args=(news,), name="strandline-news", daemon=True
             )
             thread.start()
+            # A reader that listens has its turn first, and tells everybody of what it hears.
             self._thread = thread
-            # A reader that listens makes room, and sleeps as the others do.
-            news.wake()
 
     def _end_if_idle(self) -> None:
         """Give the news back if nobody needs it; whoever listens does so when it is woken."""
