@@ -126,7 +126,7 @@ BUGS = (
     Bug(
         LocalWatch,
         "stop",
-        "self._hints.pop((topic.id, partition), None)",
+        "self._hints.pop((topic.id.int, partition), None)",
         "pass",
         "a_removed_partition_gives_no_hint",
     ),

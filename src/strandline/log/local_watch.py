@@ -51,6 +51,7 @@ class LocalWatch:
         self._new_loop_waiter = new_loop_waiter
         self._lock = threading.Lock()
         self._partitions: set[Watched] = set()
+        # By the number in the topic's id, which is hashed several times faster than the id.
         self._seen: dict[tuple[int, Partition], Offset] = {}
         self._hints: dict[tuple[int, Partition], Hint] = {}
         self._waiter: Waiter | None = None
