@@ -10,7 +10,7 @@ from uuid import UUID
 from strandline.clock import Clock
 from strandline.log.numbers import check_timeout, check_whole
 from strandline.log.protocol import Hint, TopicName
-from strandline.values import ClosedError, Offset, Partition, Topic
+from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 
 
@@ -41,6 +41,7 @@ class LocalWatch:
         self._on_close = on_close
         self._lock = threading.Lock()
         self._partitions: set[Watched] = set()
+        self._topics: dict[tuple[UUID, Partition], Topic] = {}
         self._seen: dict[tuple[UUID, Partition], Offset] = {}
         self._hints: dict[tuple[UUID, Partition], Hint] = {}
         self._waiter: Waiter | None = None
@@ -61,7 +62,13 @@ class LocalWatch:
 
     def remove(self, topic: TopicName, partition: int) -> None:
         self._check_open()
-        watched = self._find(topic, partition)
+        number = check_whole("partition", partition)
+        try:
+            watched = self._find(topic, number)
+        except InvalidError:
+            # The topic is gone, or there was none.
+            self._forget(topic, number)
+            return
         watched.remove_watch(self)
         self._partitions.discard(watched)
 
@@ -105,14 +112,14 @@ class LocalWatch:
     def start(self, topic: Topic, partition: Partition, seen: Offset) -> None:
         """From now on the reader wants to know of this partition beyond `seen`."""
         with self._lock:
+            self._topics[topic.id, partition] = topic
             self._seen[topic.id, partition] = seen
             self._hints.pop((topic.id, partition), None)
 
     def stop(self, topic: Topic, partition: Partition) -> None:
         """The reader wants to know no more of this partition."""
         with self._lock:
-            self._seen.pop((topic.id, partition), None)
-            self._hints.pop((topic.id, partition), None)
+            self._drop((topic.id, partition))
 
     def tell(self, hint: Hint) -> None:
         """Pass the hint on, unless it is no news."""
@@ -124,9 +131,23 @@ class LocalWatch:
 
     def tell_dropped(self, hint: Hint) -> None:
         """Pass a last hint on, though the partition has not grown."""
+        place = hint.topic.id, hint.partition
         with self._lock:
-            self._hints[hint.topic.id, hint.partition] = hint
-            self._rouse()
+            if place in self._seen:
+                self._hints[place] = hint
+                self._rouse()
+
+    def _forget(self, name: TopicName, partition: int) -> None:
+        """Stop watching what can no longer be found by its name."""
+        with self._lock:
+            for place, topic in tuple(self._topics.items()):
+                if place[1] == partition and name in (topic, topic.name):
+                    self._drop(place)
+
+    def _drop(self, place: tuple[UUID, Partition]) -> None:
+        self._topics.pop(place, None)
+        self._seen.pop(place, None)
+        self._hints.pop(place, None)
 
     # --- sleeping ---
 

@@ -292,8 +292,12 @@ class LogReader(Protocol):
         another log, or in a topic that was dropped.
         """
 
-    def watch(self) -> Watch:
-        """Return a watch of no partitions yet. It holds until it is closed."""
+    def watch(self, *, durable_only: bool = False) -> Watch:
+        """Return a watch of no partitions yet. It holds until it is closed.
+
+        Its partitions end at the high-water mark, or at the durable one if
+        `durable_only`; InvalidError for that where nothing ever is durable.
+        """
 
 
 class LogConsumers(Protocol):

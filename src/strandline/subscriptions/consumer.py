@@ -14,7 +14,8 @@ from strandline.log.protocol import Log, TopicName
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.parking import park, parking_name
-from strandline.subscriptions.subscribing import READ_AHEAD, check_count, subscribe
+from strandline.subscriptions.subscribing import check_count, open_subscription
+from strandline.subscriptions.subscription import Subscription
 from strandline.values import (
     EARLIEST,
     ClosedError,
@@ -66,7 +67,7 @@ class Consumer:
         partitions: Iterable[int] | None = None,
         start: Start | datetime = EARLIEST,
         deliveries_max: int = DELIVERIES_MAX,
-        read_ahead: int = READ_AHEAD,
+        read_ahead: int | None = None,
         clock: Clock | None = None,
     ) -> None:
         check_count("deliveries_max", deliveries_max)
@@ -81,7 +82,7 @@ class Consumer:
         self._outstanding: dict[int, Outstanding] = {}
         self._resting: list[tuple[float, int, int]] = []
         parking_name(self._topic)
-        self._subscription = subscribe(
+        self._subscription: Subscription[Record] = open_subscription(
             log, self._topic, partitions=(), read_ahead=read_ahead, clock=self._clock
         )
         count = log.describe_topic(self._topic).settings.partitions

@@ -35,7 +35,16 @@ class Database:
     All writes, checkpoints and closes happen under `lock`. See design 0020.
     """
 
-    def __init__(self, path: str, mode: Mode, io: Io, clock: Clock, lock_timeout_s: float) -> None:
+    def __init__(
+        self,
+        path: str,
+        mode: Mode,
+        io: Io,
+        clock: Clock,
+        lock_timeout_s: float,
+        *,
+        access: str | None = None,
+    ) -> None:
         _check_no_link(io, path)
         self.mode = mode
         self.io = io
@@ -55,7 +64,7 @@ class Database:
         self.pid = os.getpid()
         self.path = path
         self.lock = StoreLock(io, clock, f"{path}-strandline.lock")
-        self._access = "ro" if mode is Mode.READ else "rw"
+        self._access = access or ("ro" if mode is Mode.READ else "rw")
         _alive.add(self)
         # What nobody has closed is left to the operating system.
         weakref.finalize(self, _leak, self._all)

@@ -79,7 +79,7 @@ class SqliteLog(SqliteReader):
         self._auto_create = auto_create
         self._consumers = Consumers(self._database)
         self._trimming = Trimming(self._database, self._consumers)
-        self._watches = Watches(self._database, self._find)
+        self._watches = Watches(self._database, self._marks, self._find)
         #: Where appends of this process went last; an append finds out if it is gone.
         self._recent: dict[str, TopicEntry] = {}
         self._writer = (
@@ -283,9 +283,9 @@ class SqliteLog(SqliteReader):
             epoch = epoch_before(kept, load_epochs(connection, self._database.path, row.slot))
         return Position(self.id, entry.topic.id, number, kept, epoch.number, epoch.id)
 
-    def watch(self) -> LocalWatch:
+    def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._database.check_open()
-        return self._watches.open()
+        return self._watches.open(durable_only=durable_only)
 
     # --- consumers ---
 

@@ -3,10 +3,13 @@
 import sqlite3
 import threading
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint, TopicName
 from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.durable_marks import DurableMarks
 from strandline.log.sqlite.topics import TopicEntry
 from strandline.values import Offset, Partition, Topic
 
@@ -16,14 +19,23 @@ POLL_MIN_S = 0.001
 POLL_MAX_S = 0.05
 
 
+class WatchedPlace(NamedTuple):
+    """A partition's slot, and which of its ends is watched."""
+
+    slot: int
+    durable_only: bool
+
+
 class WatchedPartition:
     """Implements Watched."""
 
-    def __init__(self, watches: "Watches", topic: Topic, number: Partition, slot: int) -> None:
+    def __init__(
+        self, watches: "Watches", topic: Topic, number: Partition, place: WatchedPlace
+    ) -> None:
         self._watches = watches
         self._topic = topic
         self._number = number
-        self.slot = slot
+        self._place = place
         self._lock = threading.Lock()
         self._local: set[LocalWatch] = set()
 
@@ -33,7 +45,7 @@ class WatchedPartition:
             watch.start(self._topic, self._number, seen)
         # Entered first: whatever is written from now on is told.
         self._watches.start_polling()
-        end = self._watches.end(self.slot)
+        end = self._watches.end(self._place)
         if end is not None:
             self.tell(end)
 
@@ -64,34 +76,48 @@ class Watches:
     """The partitions that somebody in this process watches."""
 
     def __init__(
-        self, database: Database, find: Callable[[TopicName, int], tuple[TopicEntry, Partition]]
+        self,
+        database: Database,
+        marks: DurableMarks,
+        find: Callable[[TopicName, int], tuple[TopicEntry, Partition]],
     ) -> None:
         self._database = database
+        self._marks = marks
         self._find = find
         self._lock = threading.Lock()
-        self._partitions: dict[int, WatchedPartition] = {}
+        self._partitions: dict[WatchedPlace, WatchedPartition] = {}
+        marks.on_durable = self.tell_durable
         self._watches: set[LocalWatch] = set()
         self._ended = threading.Event()
         self._poller: threading.Thread | None = None
 
-    def open(self) -> LocalWatch:
+    def open(self, *, durable_only: bool) -> LocalWatch:
         """Return a watch of nothing yet."""
-        watch = LocalWatch(self._database.clock, self._watched, self._watches.discard)
+        watched = partial(self._watched, durable_only)
+        watch = LocalWatch(self._database.clock, watched, self._watches.discard)
         self._watches.add(watch)
         return watch
 
     def tell(self, slot: int, end: int) -> None:
         """Pass on that this process has written up to `end`."""
-        watched = self._partitions.get(slot)
+        self._tell(WatchedPlace(slot, durable_only=False), end)
+
+    def tell_durable(self, slot: int, end: int) -> None:
+        """Pass on that a sync has covered everything up to `end`."""
+        self._tell(WatchedPlace(slot, durable_only=True), end)
+
+    def _tell(self, place: WatchedPlace, end: int) -> None:
+        watched = self._partitions.get(place)
         if watched is not None:
             watched.tell(end)
 
     def tell_dropped(self, slots: range) -> None:
-        """Pass on that this process has dropped a topic."""
+        """Pass on that a topic was dropped."""
         for slot in slots:
-            watched = self._partitions.pop(slot, None)
-            if watched is not None:
-                watched.tell_dropped()
+            for durable_only in (False, True):
+                watched = self._partitions.pop(WatchedPlace(slot, durable_only), None)
+                if watched is not None:
+                    watched.tell_dropped()
 
     def close(self) -> None:
         """End every watch, and the polling."""
@@ -113,19 +139,28 @@ class Watches:
                 )
                 self._poller.start()
 
-    def end(self, slot: int) -> int | None:
+    def end(self, place: WatchedPlace) -> int | None:
         """Return where a partition ends; None if it is gone."""
         with self._database.reading() as connection:
-            return _end(connection, slot)
+            return self._end(connection, place)
 
-    def _watched(self, topic: TopicName, number: int) -> WatchedPartition:
+    def _watched(self, durable_only: bool, topic: TopicName, number: int) -> WatchedPartition:
         entry, partition = self._find(topic, number)
-        slot = entry.slot(partition)
+        place = WatchedPlace(entry.slot(partition), durable_only)
         with self._lock:
             # Kept for good, so that no two of one partition are ever told apart.
             return self._partitions.setdefault(
-                slot, WatchedPartition(self, entry.topic, partition, slot)
+                place, WatchedPartition(self, entry.topic, partition, place)
             )
+
+    def _end(self, connection: sqlite3.Connection, place: WatchedPlace) -> int | None:
+        row = connection.execute(
+            "SELECT high, durable FROM strandline_partitions WHERE slot = ?", (place.slot,)
+        ).fetchone()
+        if row is None:
+            return None
+        high, durable = row
+        return max(durable, self._marks.known(place.slot)) if place.durable_only else int(high)
 
     # --- polling ---
 
@@ -145,16 +180,9 @@ class Watches:
             self._look(connection)
 
     def _look(self, connection: sqlite3.Connection) -> None:
-        for slot, watched in tuple(self._partitions.items()):
-            end = _end(connection, slot)
+        for place, watched in tuple(self._partitions.items()):
+            end = self._end(connection, place)
             if end is None:
-                self.tell_dropped(range(slot, slot + 1))
+                self.tell_dropped(range(place.slot, place.slot + 1))
             else:
                 watched.tell(end)
-
-
-def _end(connection: sqlite3.Connection, slot: int) -> int | None:
-    row = connection.execute(
-        "SELECT high FROM strandline_partitions WHERE slot = ?", (slot,)
-    ).fetchone()
-    return None if row is None else int(row[0])
