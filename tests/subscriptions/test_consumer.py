@@ -197,7 +197,7 @@ def test_a_record_nacked_too_often_is_parked_and_passed(log: Log, clock: FakeClo
         counts.append(delivery.count)
         parked = reader.nack(delivery.record, reason="no such customer")
 
-    (found,) = log.read("orders.parked", 0, 0)
+    (found,) = log.read("__strandline.parked.orders", 0, 0)
     assert counts == list(range(1, DELIVERIES_MAX + 1))
     assert (found.kind, found.payload, found.key) == ("order.created", {"id": 1}, "c-9")
     assert dict(found.headers) == {
@@ -222,7 +222,7 @@ def test_a_record_is_parked_once_though_its_ack_was_lost(log: Log, clock: FakeCl
         log.seek("orders", "billing", 0, 0)
         reader.close()
 
-    assert log.marks("orders.parked", 0).high == 1
+    assert log.marks("__strandline.parked.orders", 0).high == 1
 
 
 @pytest.mark.parametrize("kind", [ValueKind.BYTES, ValueKind.BATCH])
@@ -235,7 +235,7 @@ def test_what_is_no_event_is_parked_in_base64(log: Log, clock: FakeClock, kind: 
 
     assert reader.nack(deliveries(reader, 1)[0].record)
 
-    (found,) = log.read("raw.parked", 0, 0)
+    (found,) = log.read("__strandline.parked.raw", 0, 0)
     stored = base64.b64decode(found.payload)
     back: Any = stored if kind is ValueKind.BYTES else pa.ipc.open_stream(stored).read_next_batch()
     assert back == value
@@ -357,7 +357,7 @@ def test_names_that_are_none_are_refused(log: Log) -> None:
 
 
 def test_outstanding_follows_the_first_that_is_not_dealt_with() -> None:
-    outstanding = Outstanding(Offset(5))
+    outstanding = Outstanding(Offset(5), {})
     for offset in (5, 6, 7):
         outstanding.deliver(offset)
 

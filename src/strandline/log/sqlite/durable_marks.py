@@ -17,7 +17,7 @@ class DurableMarks:
     def __init__(self, database: Database) -> None:
         self._database = database
         #: Told of each slot that is known to be durable further than before.
-        self.on_durable: Callable[[int, int], None] = lambda slot, end: None
+        self.on_durable: Callable[[int, int], None] = lambda *_: None
         self._mutex = threading.Lock()
         #: Ends written and not yet synced, then ends synced and not yet noted.
         self._written: dict[int, int] = {}

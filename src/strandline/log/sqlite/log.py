@@ -211,9 +211,7 @@ class SqliteLog(SqliteReader):
         return writer.append(find, values, keys, terms, offered)
 
     def _writer_for(self, topic: TopicName) -> Writer:
-        name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
-        is_parking = name.startswith(RESERVED_PREFIX)
-        if self._writer is None or (self.mode is Mode.CONSUME and not is_parking):
+        if self._writer is None or (self.mode is Mode.CONSUME and not _is_internal(topic)):
             raise self._not_allowed()
         return self._writer
 
@@ -239,7 +237,7 @@ class SqliteLog(SqliteReader):
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
         check_whole("before", before)
-        self._check_mode(Mode.WRITE)
+        self._check_mode(Mode.CONSUME if _is_internal(topic) else Mode.WRITE)
         with self._database.changing() as connection:
             records, row = self._records(connection, topic, partition)
             row.check_not_beyond(before)
@@ -433,3 +431,8 @@ class SqliteLog(SqliteReader):
             row = self._row(connection, topic, partition)[2]
         self._marks.expect([(row.slot, row.high)])
         self._writer.sync()
+
+
+def _is_internal(topic: TopicName) -> bool:
+    name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
+    return name.startswith(RESERVED_PREFIX)
