@@ -45,7 +45,7 @@ class Database:
         *,
         access: str | None = None,
     ) -> None:
-        _check_no_link(io, path)
+        _check_is_file(io, path)
         self.mode = mode
         self.io = io
         self.clock = clock
@@ -353,16 +353,18 @@ class Database:
         _leak(self._all)
 
 
-def _check_no_link(io: Io, path: str) -> None:
+def _check_is_file(io: Io, path: str) -> None:
     try:
-        is_link = io.exists(path) and io.stat(path).is_link
+        status = io.stat(path) if io.exists(path) else None
     except OSError as error:
         raise _cannot_be_opened(path, error) from error
-    if is_link:
+    if status is not None and status.is_link:
         # SQLite names its write-ahead log after the real file.
         raise InvalidError(
             "a database behind a symbolic link is refused, open the file itself", path=path
         )
+    if status is not None and status.is_directory:
+        raise InvalidError("this is a folder, name the database in it", path=path)
 
 
 def _cannot_be_opened(path: str, error: OSError) -> InvalidError:
