@@ -14,6 +14,7 @@ from strandline.values import ClosedError, Durability, Event, InvalidError
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STRANDLINE_URL", raising=False)
     monkeypatch.delenv("STRANDLINE_STATE_DIR", raising=False)
+    monkeypatch.delenv("STRANDLINE_QUEUE_DEPTH", raising=False)
 
 
 @pytest.fixture(autouse=True)
@@ -168,3 +169,98 @@ def test_the_first_use_installs_what_the_environment_names(
     log = strandline.active()
 
     assert strandline.active() is log
+
+
+# --- what an opened log adds to its backend ---
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'events.db'}"
+
+
+def test_an_opened_log_subscribes_and_consumes(url: str) -> None:
+    with strandline.open(url, auto_create=True) as log:
+        log.append("orders", Event("a", 1))
+        log.append("orders", Event("a", 2))
+
+        with log.subscribe("orders", start=1) as orders:
+            assert next(orders).payload == 2
+        with log.subscribe("orders", markers=True) as orders:
+            assert [type(next(orders)).__name__ for _ in range(3)][-1] == "CaughtUp"
+        with log.consumer("orders", "billing") as billing:
+            delivery = next(billing)
+            assert billing.ack(delivery.record) == 1
+        with log.subscribe("orders", consumer="billing") as orders:
+            assert next(orders).payload == 2
+
+
+def test_a_backend_by_itself_is_subscribed_to_by_the_function() -> None:
+    with MemoryLog(auto_create=True) as log:
+        log.append("orders", Event("a", 1))
+
+        assert next(strandline.subscribe(log, "orders")).payload == 1
+        assert next(strandline.Consumer(log, "orders", "billing")).record.payload == 1
+
+
+def test_the_environment_says_how_far_to_read_ahead(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    with strandline.open(url, auto_create=True) as log:
+        log.append("orders", Event("a", 0))
+        monkeypatch.setenv("STRANDLINE_QUEUE_DEPTH", "3")
+        following = log.subscribe("orders", markers=True)
+        assert [type(following.next()).__name__ for _ in range(2)] == ["Record", "CaughtUp"]
+
+        for number in range(3):
+            log.append("orders", Event("a", number))
+        at_three = [type(following.next(0)).__name__ for _ in range(3)]
+        for number in range(4):
+            log.append("orders", Event("a", number))
+        at_four = type(following.next(0)).__name__
+
+        assert at_three == ["Record"] * 3
+        assert at_four == "FellBehind"
+
+
+@pytest.mark.parametrize("depth", ["", " ", "0", "-1", "1.5", "many", "1_000", " 7", "٣", "9" * 30])
+def test_a_bad_queue_depth_is_refused(
+    monkeypatch: pytest.MonkeyPatch, url: str, depth: str
+) -> None:
+    """WE15: it names the variable and what is allowed, and is not replaced by 128."""
+    monkeypatch.setenv("STRANDLINE_QUEUE_DEPTH", depth)
+
+    with strandline.open(url, auto_create=True) as log:
+        log.append("orders", Event("a", 1))
+
+        with pytest.raises(InvalidError, match="STRANDLINE_QUEUE_DEPTH is a whole number from 1"):
+            log.subscribe("orders")
+        with pytest.raises(InvalidError, match="STRANDLINE_QUEUE_DEPTH"):
+            log.consumer("orders", "billing")
+        assert next(log.subscribe("orders", read_ahead=1)).payload == 1
+
+
+# --- describing ---
+
+
+def test_the_environment_names_the_log_to_describe(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = f"sqlite:{tmp_path / 'events.db'}"
+    strandline.open(url).close()
+    monkeypatch.setenv("STRANDLINE_URL", url)
+
+    assert strandline.describe() == strandline.describe(url)
+    assert strandline.describe().mode == "read"
+
+
+@pytest.mark.parametrize("url", ["memory:", "redis:", "", "sqlite:", "sqlite:missing.db"])
+def test_only_a_log_that_is_stored_is_described(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(InvalidError):
+        strandline.describe(url)
+
+    assert not list(tmp_path.iterdir())

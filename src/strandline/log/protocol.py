@@ -133,7 +133,8 @@ class LogWriter(Protocol):
 
         None stands for written, or applied where a log reaches no more; InvalidError
         for more than it reaches. To an unknown topic: InvalidError, unless the log
-        was opened with `auto_create`, which then creates one with one partition.
+        was opened with `auto_create`, which then creates one with one partition. On an
+        event loop, a log that would have to wait for that raises InvalidError instead.
 
         *Key.* An event's own, or `key`; InvalidError if the two differ.
 

@@ -13,7 +13,7 @@ from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
-from strandline.log.sqlite.loops import check_may_wait
+from strandline.log.sqlite.loops import check_may_wait, is_on_loop
 from strandline.log.sqlite.partition_row import PartitionRow, load_epochs
 from strandline.log.sqlite.reader import SqliteReader
 from strandline.log.sqlite.receipts import SqliteReceipt, SqliteReceipts
@@ -227,6 +227,12 @@ class SqliteLog(SqliteReader):
         except InvalidError:
             if not self._auto_create or isinstance(topic, Topic) or not values:
                 raise
+            if is_on_loop():
+                raise InvalidError(
+                    "creating this topic may have to wait, create it before the event loop"
+                    " appends, or append with asyncio.to_thread",
+                    topic=topic,
+                ) from None
             self.create_topic(topic, value_kind=kind_of(values[0]))
             return self._topic_to_append(topic, values, is_certain=True)
         if isinstance(topic, str):
