@@ -125,8 +125,8 @@ BUGS = (
     ),
     Bug(
         LocalWatch,
-        "stop",
-        "self._hints.pop((topic.id, partition), None)",
+        "_drop",
+        "self._hints.pop(place, None)",
         "pass",
         "a_removed_partition_gives_no_hint",
     ),

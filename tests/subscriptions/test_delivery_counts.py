@@ -74,6 +74,19 @@ def test_redeliveries_of_earlier_lives_count_behind_the_first_record_too(
         assert [take(second).count for _ in range(3)] == [2, 1, 3]
 
 
+def test_a_life_that_does_not_get_so_far_forgets_no_count(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 2)
+    with billing(log, clock) as first:
+        take(first)
+        first.nack(take(first).record)
+        take(first)
+    with billing(log, clock) as second:
+        take(second)
+
+    with billing(log, clock) as third:
+        assert [take(third).count for _ in range(2)] == [3, 3]
+
+
 def test_consumers_partitions_and_tenants_are_counted_apart(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 1)
     fill(log, "orders", 1, 1)

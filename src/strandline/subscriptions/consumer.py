@@ -92,8 +92,7 @@ class Consumer:
         self._outstanding: dict[int, Outstanding] = {}
         self._resting: list[tuple[float, int, int]] = []
         self._preparing = threading.Lock()
-        self._held: Record | None = None
-        self._made: Delivery | None = None
+        self._on_its_way: Record | Delivery | None = None
         self._parking = parking_name(self._topic)
         self._counts = DeliveryCounts(log, self._topic, self._name, tenant)
         self._subscription: Subscription[Record] = open_subscription(
@@ -144,7 +143,7 @@ class Consumer:
             elif is_over:
                 return None
             else:
-                self._held = self._subscription.next(self._rest_s(deadline))
+                self._on_its_way = self._subscription.next(self._rest_s(deadline))
                 is_over = self._is_over(deadline)
         return delivery
 
@@ -159,7 +158,7 @@ class Consumer:
             elif is_over:
                 return None
             else:
-                self._held = await self._subscription.arrived(self._rest_s(deadline))
+                self._on_its_way = await self._subscription.arrived(self._rest_s(deadline))
                 is_over = self._is_over(deadline)
         return delivery
 
@@ -261,10 +260,10 @@ class Consumer:
             self._subscription.assignment.remove(partition)
             with self._lock:
                 self._outstanding.pop(partition, None)
-            if self._held is not None and self._held.partition == partition:
-                self._held = None
-            if self._made is not None and self._made.record.partition == partition:
-                self._made = None
+            item = self._on_its_way
+            record = item.record if isinstance(item, Delivery) else item
+            if record is not None and record.partition == partition:
+                self._on_its_way = None
 
     def _of(self, record: Record) -> Outstanding:
         if record.topic == self._topic.name and record.partition in self._outstanding:
@@ -275,21 +274,21 @@ class Consumer:
             partition=record.partition,
         )
 
-    # A delivery on its way: found, then held, then made, then handed over. Each of these
-    # is left as it is by whatever breaks the step off, for the next step to take up.
+    # What is on its way is a record that was found, then the delivery made of it. Whatever
+    # breaks a step off leaves it there, for the next step to take up.
 
     def _find(self) -> bool:
-        """Return whether a record is held, after a look at what is due again."""
-        if self._held is None and self._made is None:
-            self._hold_due()
-            if self._held is None:
-                self._check_room()
-        return self._held is not None
+        """Return whether a record is on its way, after a look at what is due again."""
+        if self._on_its_way is None:
+            self._find_due()
+        if self._on_its_way is None:
+            self._check_room()
+        return self._on_its_way is not None
 
-    def _hold_due(self) -> None:
+    def _find_due(self) -> None:
         place = self._first_due()
         if place is not None:
-            (self._held,) = self._log.read(self._topic, *place, records_max=1)
+            (self._on_its_way,) = self._log.read(self._topic, *place, records_max=1)
             with self._lock:
                 heapq.heappop(self._resting)
                 self._outstanding[place[0]].rouse(place[1])
@@ -305,20 +304,22 @@ class Consumer:
             return None
 
     def _prepare(self) -> None:
-        """Make a delivery of the record that is held, or park it. May have to wait."""
+        """Make a delivery of the record on its way, or park it. May have to wait."""
         with self._preparing:
-            record = self._held
-            if record is None or self._made is not None:
+            record = self._on_its_way
+            if not isinstance(record, Record):
+                # A step that was cancelled has got so far after all.
                 return
             outstanding = self._outstanding[record.partition]
             with self._lock:
                 count = outstanding.upcoming(record.offset)
             if count <= self._deliveries_max:
                 self._count(outstanding, record, count)
-                self._made = self._deliver(outstanding, record)
-            elif self._deliver(outstanding, record) is not None:
+                self._on_its_way = self._deliver(outstanding, record)
+                return
+            if self._deliver(outstanding, record) is not None:
                 self._park(outstanding, record, count - 1, _NEVER_DEALT_WITH)
-            self._held = None
+            self._on_its_way = None
 
     def _count(self, outstanding: Outstanding, record: Record, count: int) -> None:
         """Store the count before the delivery, which may be the end of this process."""
@@ -345,7 +346,10 @@ class Consumer:
         self._counts.store(record.partition, floor, kept)
 
     def _hand_over(self) -> Delivery | None:
-        made, self._made = self._made, None
+        made = self._on_its_way
+        if not isinstance(made, Delivery):
+            return None
+        self._on_its_way = None
         return made
 
     def _deadline(self, timeout_s: float | None) -> float | None:
