@@ -41,7 +41,7 @@ def open_log(
     none of these; no bad value is replaced by a default.
     """
     scheme, location = _parse(url)
-    return scheme.open(
+    return scheme.opened(
         location,
         mode=Mode.parse(mode),
         clock=clock,
@@ -57,7 +57,7 @@ def describe(url: str | None = None) -> LogDescription:
     and for `memory:`, which nobody but its opener can reach.
     """
     scheme, location = _parse(url)
-    return scheme.describe(location)
+    return scheme.described(location)
 
 
 def default_url() -> str:
@@ -88,8 +88,8 @@ class _Describe(Protocol):
 class _Scheme(NamedTuple):
     """What can be done with the rest of a URL."""
 
-    open: _Open
-    describe: _Describe
+    opened: _Open
+    described: _Describe
 
 
 def _open_memory(
