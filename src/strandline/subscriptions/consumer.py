@@ -260,6 +260,8 @@ class Consumer:
             self._subscription.assignment.remove(partition)
             with self._lock:
                 self._outstanding.pop(partition, None)
+                self._resting = [due for due in self._resting if due[1] != partition]
+                heapq.heapify(self._resting)
             item = self._on_its_way
             record = item.record if isinstance(item, Delivery) else item
             if record is not None and record.partition == partition:
@@ -286,20 +288,23 @@ class Consumer:
         return self._on_its_way is not None
 
     def _find_due(self) -> None:
-        place = self._first_due()
-        if place is not None:
-            (self._on_its_way,) = self._log.read(self._topic, *place, records_max=1)
-            with self._lock:
-                heapq.heappop(self._resting)
-                self._outstanding[place[0]].rouse(place[1])
+        due = self._first_due()
+        if due is None:
+            return
+        _, partition, offset = due
+        (self._on_its_way,) = self._log.read(self._topic, partition, offset, records_max=1)
+        with self._lock:
+            # Not simply the first of them: others may have been nacked meanwhile.
+            self._resting.remove(due)
+            heapq.heapify(self._resting)
+            self._outstanding[partition].rouse(offset)
 
-    def _first_due(self) -> tuple[int, int] | None:
+    def _first_due(self) -> tuple[float, int, int] | None:
         with self._lock:
             while self._resting and self._resting[0][0] <= self._clock.monotonic():
-                _, partition, offset = self._resting[0]
-                outstanding = self._outstanding.get(partition)
-                if outstanding is not None and outstanding.is_resting(offset):
-                    return partition, offset
+                due = self._resting[0]
+                if self._outstanding[due[1]].is_resting(due[2]):
+                    return due
                 heapq.heappop(self._resting)
             return None
 
@@ -317,8 +322,7 @@ class Consumer:
                 self._count(outstanding, record, count)
                 self._on_its_way = self._deliver(outstanding, record)
                 return
-            if self._deliver(outstanding, record) is not None:
-                self._park(outstanding, record, count - 1, _NEVER_DEALT_WITH)
+            self._park(outstanding, record, count - 1, _NEVER_DEALT_WITH)
             self._on_its_way = None
 
     def _count(self, outstanding: Outstanding, record: Record, count: int) -> None:
@@ -339,6 +343,8 @@ class Consumer:
 
     def _park(self, outstanding: Outstanding, record: Record, count: int, reason: str) -> None:
         park(self._log, self._topic, record, self._name, deliveries=count, reason=reason)
+        with self._lock:
+            outstanding.take_on(record.offset)
         self.ack(record)
         # Whoever goes back to it later wants to have it, and not to have it parked again.
         with self._lock:

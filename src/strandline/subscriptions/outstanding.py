@@ -37,6 +37,11 @@ class Outstanding:
         self._earlier.pop(offset, None)
         return count
 
+    def take_on(self, offset: int) -> None:
+        """Let the record be settled, though this life may not have delivered it."""
+        if not self.is_dealt_with(offset):
+            self._counts.setdefault(offset, self._earlier.pop(offset, 0))
+
     def worth_keeping(self) -> dict[int, int]:
         """Return the counts that another life of this consumer has to know.
 
