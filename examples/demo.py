@@ -53,7 +53,7 @@ class Reader:
     """Follows the topic until it has as many events as are expected, and keeps account."""
 
     def __init__(self, log: sl.Log, expected: int, shown: int = 0) -> None:
-        self._subscription = sl.subscribe(log, TOPIC, start=sl.EARLIEST)
+        self._subscription = log.subscribe(TOPIC, start=sl.EARLIEST)
         self._expected = expected
         self._shown = shown
         self._seen: Counter[int] = Counter()

@@ -1,9 +1,18 @@
 """A durable, replayable event log: append, subscribe, ask a view, run Spark over it."""
 
-from strandline.log.active import active, install, reset
-from strandline.log.opening import open_log as open
-from strandline.log.protocol import Log, Receipt
-from strandline.subscriptions import CaughtUp, Consumer, FellBehind, Subscription, subscribe
+from strandline.active_log import active, install, reset
+from strandline.log.protocol import Receipt
+from strandline.opening import describe
+from strandline.opening import open_log as open
+from strandline.subscriptions import (
+    CaughtUp,
+    Consumer,
+    Delivery,
+    FellBehind,
+    Subscription,
+    subscribe,
+)
+from strandline.subscriptions import SubscribableLog as Log
 from strandline.values import (
     EARLIEST,
     LATEST,
@@ -33,6 +42,7 @@ __all__ = [
     "ConflictError",
     "Consumer",
     "CorruptError",
+    "Delivery",
     "DivergedError",
     "Durability",
     "Event",
@@ -51,6 +61,7 @@ __all__ = [
     "UnknownError",
     "ValueKind",
     "active",
+    "describe",
     "install",
     "open",
     "reset",

@@ -12,7 +12,7 @@ from tests.conformance.planted_bugs import BUGS, Bug
 
 @pytest.mark.parametrize("bug", BUGS, ids=str)
 def test_the_suite_finds(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strandline.testing.conformance_endings.PATIENCE_S", 0.2)
+    monkeypatch.setattr("strandline.testing.conformance_hints.PATIENCE_S", 0.2)
     rule = rule_named(bug.rule)
     rule()
 

@@ -100,3 +100,36 @@ def test_a_cut_file_gives_the_right_records_or_a_typed_error(
         file.truncate(original.stat().st_size // 2)
 
     assert not check_reads(path)
+
+
+def test_a_torn_write_costs_its_own_record_and_no_other_we3(tmp_path: Path) -> None:
+    """WE3: what is cut off in the middle is not there; what follows is not glued to it."""
+    written = tmp_path / "written.sqlite"
+    sizes = []
+    with SqliteLog(str(written)) as log:
+        log.create_topic("orders")
+        log.flush()
+        for number in range(6):
+            log.append("orders", event(number))
+            sizes.append(wal(written).stat().st_size)
+        database, logged = written.read_bytes(), wal(written).read_bytes()
+
+    for size in (*range(sizes[0], len(logged), 1013), len(logged) - 1):
+        torn = tmp_path / f"{size}.sqlite"
+        torn.write_bytes(database)
+        wal(torn).write_bytes(logged[:size])
+        whole = sum(end <= size for end in sizes)
+
+        with SqliteLog(str(torn)) as log:
+            found = [record.value for record in log.read("orders", 0, 0)]
+            receipt = log.append("orders", event(100))
+        with SqliteLog(str(torn)) as log:
+            later = [record.value for record in log.read("orders", 0, 0)]
+
+        assert found == [event(number) for number in range(whole)], size
+        assert receipt.offset == whole
+        assert later == [*found, event(100)]
+
+
+def wal(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")

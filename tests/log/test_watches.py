@@ -54,7 +54,7 @@ class Tails:
         self.write(number, end)
         self.watches.tell(number, end)
 
-    def _find(self, _topic: TopicName, number: int) -> Spot[int]:
+    def _find(self, _topic: TopicName, number: int, _durable_only: bool) -> Spot[int]:
         return Spot(number, TOPIC, Partition(number))
 
     def _end(self, number: int) -> int | None:

@@ -87,8 +87,9 @@ class SteeredLog:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def watch(self) -> Watch:
-        watch = SteeredWatch(self.inner.watch(), self.steer, self.clock, self.closed.set)
+    def watch(self, *, durable_only: bool = False) -> Watch:
+        inner = self.inner.watch(durable_only=durable_only)
+        watch = SteeredWatch(inner, self.steer, self.clock, self.closed.set)
         self.watches.append(watch)
         return watch
 
@@ -99,14 +100,26 @@ class SteeredLog:
         return marks
 
     def read(
-        self, topic: TopicName, partition: int, start: int, *, records_max: int, bytes_max: int
+        self,
+        topic: TopicName,
+        partition: int,
+        start: int,
+        *,
+        records_max: int,
+        bytes_max: int,
+        durable_only: bool = False,
     ) -> Iterator[Record]:
         self._check_available(partition)
         self.before_read(partition)
         self.reads += 1
         self.records_asked_max = max(self.records_asked_max, records_max)
         for record in self.inner.read(
-            topic, partition, start, records_max=records_max, bytes_max=bytes_max
+            topic,
+            partition,
+            start,
+            records_max=records_max,
+            bytes_max=bytes_max,
+            durable_only=durable_only,
         ):
             self.records_read += 1
             yield record

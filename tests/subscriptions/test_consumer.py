@@ -1,7 +1,7 @@
 """Consumers: acks, redelivery, parking, and partitions split by hand."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -197,7 +197,7 @@ def test_a_record_nacked_too_often_is_parked_and_passed(log: Log, clock: FakeClo
         counts.append(delivery.count)
         parked = reader.nack(delivery.record, reason="no such customer")
 
-    (found,) = log.read("orders.parked", 0, 0)
+    (found,) = log.read("__strandline.parked.orders", 0, 0)
     assert counts == list(range(1, DELIVERIES_MAX + 1))
     assert (found.kind, found.payload, found.key) == ("order.created", {"id": 1}, "c-9")
     assert dict(found.headers) == {
@@ -222,7 +222,7 @@ def test_a_record_is_parked_once_though_its_ack_was_lost(log: Log, clock: FakeCl
         log.seek("orders", "billing", 0, 0)
         reader.close()
 
-    assert log.marks("orders.parked", 0).high == 1
+    assert log.marks("__strandline.parked.orders", 0).high == 1
 
 
 @pytest.mark.parametrize("kind", [ValueKind.BYTES, ValueKind.BATCH])
@@ -235,7 +235,7 @@ def test_what_is_no_event_is_parked_in_base64(log: Log, clock: FakeClock, kind: 
 
     assert reader.nack(deliveries(reader, 1)[0].record)
 
-    (found,) = log.read("raw.parked", 0, 0)
+    (found,) = log.read("__strandline.parked.raw", 0, 0)
     stored = base64.b64decode(found.payload)
     back: Any = stored if kind is ValueKind.BYTES else pa.ipc.open_stream(stored).read_next_batch()
     assert back == value
@@ -357,7 +357,7 @@ def test_names_that_are_none_are_refused(log: Log) -> None:
 
 
 def test_outstanding_follows_the_first_that_is_not_dealt_with() -> None:
-    outstanding = Outstanding(Offset(5))
+    outstanding = Outstanding(Offset(5), {})
     for offset in (5, 6, 7):
         outstanding.deliver(offset)
 
@@ -376,3 +376,70 @@ def deliveries(reader: Consumer, count: int) -> list[Delivery]:
 
 def offsets(found: list[Delivery]) -> list[int]:
     return [int(delivery.record.offset) for delivery in found]
+
+
+class InterruptedLog(MemoryLog):
+    """Lets a test act in the middle of a read, and refuses appends on request."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock=clock)
+        self.in_read: list[Callable[[], object]] = []
+        self.refusals = 0
+
+    def read(self, topic: TopicName, partition: int, start: int, *given: Any, **more: Any) -> Any:
+        while self.in_read:
+            self.in_read.pop()()
+        return super().read(topic, partition, start, *given, **more)
+
+    def append(self, topic: TopicName, value: Any, **terms: Any) -> Any:
+        if self.refusals and "parked" in str(topic):
+            self.refusals -= 1
+            raise UnavailableError("the parking rests")
+        return super().append(topic, value, **terms)
+
+
+def test_a_nack_while_another_record_is_read_again_is_not_lost(clock: FakeClock) -> None:
+    log = InterruptedLog(clock)
+    log.create_topic("orders")
+    fill(log, "orders", 0, 2)
+    reader = Consumer(log, "orders", "billing", clock=clock)
+    first, second = deliveries(reader, 2)
+
+    reader.nack(second.record)
+    log.in_read.append(lambda: reader.nack(first.record))
+
+    assert offsets(deliveries(reader, 3)) == [1, 0]
+
+
+def test_a_delay_from_before_a_seek_hastens_nothing_after_it(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 1)
+    reader = Consumer(log, "orders", "billing", clock=clock)
+    reader.nack(deliveries(reader, 1)[0].record, delay_s=10.0)
+
+    reader.seek(0, 0)
+    reader.nack(deliveries(reader, 1)[0].record, delay_s=60.0)
+    clock.advance(10.0)
+    early = reader.next(0.0)
+    clock.advance(50.0)
+
+    assert early is None
+    assert offsets(deliveries(reader, 1)) == [0]
+
+
+def test_a_parking_that_fails_is_taken_up_again(clock: FakeClock) -> None:
+    log = InterruptedLog(clock)
+    log.create_topic("orders")
+    fill(log, "orders", 0, 2)
+    for _ in range(2):
+        with Consumer(log, "orders", "billing", deliveries_max=2, clock=clock) as dying:
+            assert offsets(deliveries(dying, 1)) == [0]
+
+    log.refusals = 2
+    reader = Consumer(log, "orders", "billing", deliveries_max=2, clock=clock)
+    for _ in range(2):
+        with pytest.raises(UnavailableError):
+            reader.next(0.0)
+
+    assert offsets(deliveries(reader, 2)) == [1]
+    (parked,) = log.read(reader.parking, 0, 0)
+    assert parked.value.headers["strandline.deliveries"] == "2"

@@ -8,7 +8,7 @@ from typing import Protocol
 from strandline.clock import Clock
 from strandline.log.numbers import check_timeout, check_whole
 from strandline.log.protocol import Hint, TopicName
-from strandline.values import ClosedError, Offset, Partition, Topic
+from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 
 
@@ -52,6 +52,7 @@ class LocalWatch:
         self._lock = threading.Lock()
         self._partitions: set[Watched] = set()
         # By the number in the topic's id, which is hashed several times faster than the id.
+        self._topics: dict[tuple[int, Partition], Topic] = {}
         self._seen: dict[tuple[int, Partition], Offset] = {}
         self._hints: dict[tuple[int, Partition], Hint] = {}
         self._waiter: Waiter | None = None
@@ -72,7 +73,13 @@ class LocalWatch:
 
     def remove(self, topic: TopicName, partition: int) -> None:
         self._check_open()
-        watched = self._find(topic, partition)
+        number = check_whole("partition", partition)
+        try:
+            watched = self._find(topic, number)
+        except InvalidError:
+            # The topic is gone, or there was none.
+            self._forget(topic, number)
+            return
         watched.remove_watch(self)
         self._partitions.discard(watched)
 
@@ -121,14 +128,14 @@ class LocalWatch:
     def start(self, topic: Topic, partition: Partition, seen: Offset) -> None:
         """From now on the reader wants to know of this partition beyond `seen`."""
         with self._lock:
+            self._topics[topic.id.int, partition] = topic
             self._seen[topic.id.int, partition] = seen
             self._hints.pop((topic.id.int, partition), None)
 
     def stop(self, topic: Topic, partition: Partition) -> None:
         """The reader wants to know no more of this partition."""
         with self._lock:
-            self._seen.pop((topic.id.int, partition), None)
-            self._hints.pop((topic.id.int, partition), None)
+            self._drop((topic.id.int, partition))
 
     def rouse(self) -> None:
         """Have a sleeper look again, although there may be nothing to return."""
@@ -145,9 +152,23 @@ class LocalWatch:
 
     def tell_dropped(self, hint: Hint) -> None:
         """Pass a last hint on, though the partition has not grown."""
+        place = hint.topic.id.int, hint.partition
         with self._lock:
-            self._hints[hint.topic.id.int, hint.partition] = hint
-            self._rouse()
+            if place in self._seen:
+                self._hints[place] = hint
+                self._rouse()
+
+    def _forget(self, name: TopicName, partition: int) -> None:
+        """Stop watching what can no longer be found by its name."""
+        with self._lock:
+            for place, topic in tuple(self._topics.items()):
+                if place[1] == partition and name in (topic, topic.name):
+                    self._drop(place)
+
+    def _drop(self, place: tuple[int, Partition]) -> None:
+        self._topics.pop(place, None)
+        self._seen.pop(place, None)
+        self._hints.pop(place, None)
 
     # --- sleeping ---
 

@@ -294,8 +294,10 @@ class MemoryLog:
                 return check_position(position, [found.epoch], found.marks())
         raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
 
-    def watch(self) -> LocalWatch:
+    def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._check_open()
+        if durable_only:
+            raise _never_durable()
         watch = LocalWatch(self._clock, self._partition, self._watches.discard)
         self._watches.add(watch)
         if self._is_closed:
@@ -406,6 +408,10 @@ def _closed() -> ClosedError:
     return ClosedError("this log was closed, open it anew")
 
 
+def _never_durable() -> InvalidError:
+    return InvalidError("nothing in a memory: log is ever durable, read without durable_only")
+
+
 def _read(
     partition: MemoryPartition,
     start: int,
@@ -416,7 +422,7 @@ def _read(
     durable_only: bool,
 ) -> list[Entry]:
     if durable_only:
-        raise InvalidError("nothing in a memory: log is ever durable, read without durable_only")
+        raise _never_durable()
     return partition.read(
         check_whole("start", start),
         check_limit("end", end),

@@ -12,6 +12,9 @@ Everywhere:
 - A partition that the topic does not have, a number that is negative or no whole
   number, and a name that breaks the rules of `values` are InvalidError; nothing has
   happened then. So is a call that the log's mode does not allow.
+- `read` allows what changes nothing. `consume` allows also all of LogConsumers, `sync`
+  and `flush`, and to create, append to and trim internal topics, where consumers keep
+  delivery counts and parked records. `write` allows everything.
 - After `close`, ClosedError. After a fork, the child's calls work or raise ClosedError.
 - Damaged storage is CorruptError; whatever verifies stays readable.
 - What is passed in is never changed and what is handed out is never changed later:
@@ -130,7 +133,8 @@ class LogWriter(Protocol):
 
         None stands for written, or applied where a log reaches no more; InvalidError
         for more than it reaches. To an unknown topic: InvalidError, unless the log
-        was opened with `auto_create`, which then creates one with one partition.
+        was opened with `auto_create`, which then creates one with one partition. On an
+        event loop, a log that would have to wait for that raises InvalidError instead.
 
         *Key.* An event's own, or `key`; InvalidError if the two differ.
 
@@ -292,8 +296,12 @@ class LogReader(Protocol):
         another log, or in a topic that was dropped.
         """
 
-    def watch(self) -> Watch:
-        """Return a watch of no partitions yet. It holds until it is closed."""
+    def watch(self, *, durable_only: bool = False) -> Watch:
+        """Return a watch of no partitions yet. It holds until it is closed.
+
+        Its partitions end at the high-water mark, or at the durable one if
+        `durable_only`; InvalidError for that where nothing ever is durable.
+        """
 
 
 class LogConsumers(Protocol):

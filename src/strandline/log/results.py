@@ -116,7 +116,10 @@ class Batches(Protocol):
 
 
 class Hint(NamedTuple):
-    """News without data: the partition ends at `end` now, or did a moment ago."""
+    """News without data: the partition ends at `end` now, or did a moment ago.
+
+    Of a watch with `durable_only`, the end is that of what is durable.
+    """
 
     topic: Topic
     partition: Partition
@@ -138,11 +141,14 @@ class Watch(Protocol):
         """Watch a partition from now on, of which the reader has seen all before `seen`.
 
         Hints at once if the partition ends beyond `seen`. A partition that is watched
-        already gets the new `seen`.
+        already gets the new `seen`. ClosedError once the watch or its log is closed.
         """
 
     def remove(self, topic: TopicName, partition: int) -> None:
-        """Stop watching a partition: no hint of it is returned from now on."""
+        """Stop watching a partition: no hint of it is returned from now on.
+
+        Nothing happens if it is not watched, or if its topic was dropped.
+        """
 
     def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
         """Return the hints since the last time, at most one for each partition.

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Hashable
+from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from strandline.clock import Clock
@@ -119,16 +120,16 @@ class WatchedPartition(Generic[Place]):
 class Watches(Generic[Place]):
     """The partitions of one log that somebody in this process watches.
 
-    `find` names a partition, `end` tells where it ends now (None if it is gone), and
-    `open_news` begins to listen. A reader that is alone listens by itself while it
-    waits; for several, and for an event loop, one thread does. Locks are taken in one
-    order: a partition's, then that of Watches.
+    `find` names a partition, or what is durable of it if told so; `end` tells where it
+    ends now (None if it is gone), and `open_news` begins to listen. A reader that is
+    alone listens by itself while it waits; for several, and for an event loop, one
+    thread does. Locks are taken in one order: a partition's, then that of Watches.
     """
 
     def __init__(
         self,
         clock: Clock,
-        find: Callable[[TopicName, int], Spot[Place]],
+        find: Callable[[TopicName, int, bool], Spot[Place]],
         end: Callable[[Place], int | None],
         open_news: Callable[[], News[Place]],
     ) -> None:
@@ -151,10 +152,11 @@ class Watches(Generic[Place]):
         self._has_loops = False
         self._is_closed = False
 
-    def open(self) -> LocalWatch:
+    def open(self, *, durable_only: bool = False) -> LocalWatch:
         """Return a watch of nothing yet."""
+        watched = partial(self._watched, durable_only)
         watch = LocalWatch(
-            self._clock, self._watched, self._watches.discard, self._sleep, self._loop_waiter
+            self._clock, watched, self._watches.discard, self._sleep, self._loop_waiter
         )
         self._watches.add(watch)
         return watch
@@ -207,8 +209,10 @@ class Watches(Generic[Place]):
                 self._news.remove(place)
                 self._end_if_idle()
 
-    def _watched(self, topic: TopicName, number: int) -> WatchedPartition[Place]:
-        spot = self._find(topic, number)
+    def _watched(
+        self, durable_only: bool, topic: TopicName, number: int
+    ) -> WatchedPartition[Place]:
+        spot = self._find(topic, number, durable_only)
         with self._lock:
             # Kept for good, so that no two of one partition are ever told apart.
             return self._partitions.setdefault(spot.place, WatchedPartition(self, spot))

@@ -19,12 +19,14 @@ from strandline.subscriptions.consumer import (
 )
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.subscriptions.start import StartPoint
-from strandline.subscriptions.subscribing import READ_AHEAD, subscribe
+from strandline.subscriptions.subscribable import SubscribableLog, subscribe
+from strandline.subscriptions.subscribing import QUEUE_DEPTH_VARIABLE, READ_AHEAD
 from strandline.subscriptions.subscription import Subscription
 
 __all__ = [
     "DELIVERIES_MAX",
     "OUTSTANDING_MAX",
+    "QUEUE_DEPTH_VARIABLE",
     "READ_AHEAD",
     "Assignment",
     "CaughtUp",
@@ -33,6 +35,7 @@ __all__ = [
     "FellBehind",
     "Marker",
     "StartPoint",
+    "SubscribableLog",
     "Subscription",
     "subscribe",
 ]

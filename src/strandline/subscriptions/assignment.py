@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from strandline.log.protocol import Log, TopicName, Watch
 from strandline.subscriptions.cursor import Cursors, Place
-from strandline.subscriptions.start import StartPoint, resolve
+from strandline.subscriptions.start import StartPoint, end_of, resolve
 from strandline.values import (
     EARLIEST,
     ClosedError,
@@ -35,8 +35,11 @@ class Assignment:
         cursors: Cursors,
         watch: Watch,
         lock: threading.RLock,
+        *,
+        durable_only: bool,
     ) -> None:
         self._log = log
+        self._durable_only = durable_only
         self._topics = topics
         self._cursors = cursors
         self._watch = watch
@@ -59,9 +62,10 @@ class Assignment:
             if place in self._cursors:
                 return
             marks = self._log.marks(*place)
-            offset = resolve(self._log, place, start, marks)
-            self._watch.add(*place, marks.high)
-            self._cursors.add(place, offset, marks.high)
+            end = end_of(marks, durable_only=self._durable_only)
+            offset = resolve(self._log, place, start, marks, end)
+            self._watch.add(*place, end)
+            self._cursors.add(place, offset, end)
         self._watch.wake()
 
     def remove(self, partition: int, *, topic: TopicName | None = None) -> Offset | None:
@@ -74,8 +78,8 @@ class Assignment:
         with self._lock:
             offset = self._cursors.remove(place)
             if offset is not None:
-                # A log that was closed, or has dropped the topic, watches it no longer.
-                with contextlib.suppress(ClosedError, InvalidError):
+                # A log that was closed watches nothing any longer.
+                with contextlib.suppress(ClosedError):
                     self._watch.remove(*place)
             return offset
 

@@ -4,15 +4,19 @@ Invariant: everything before `floor` is dealt with, and the record at `floor` is
 cursor stored at `floor` is never ahead of what was processed, in whatever order that was.
 """
 
+from collections.abc import Mapping
+
 from strandline.values import InvalidError, Offset
 
 
 class Outstanding:
     """The deliveries of one partition at or after its floor."""
 
-    __slots__ = ("_counts", "_dealt_with", "_resting", "floor", "stored")
+    __slots__ = ("_counts", "_dealt_with", "_earlier", "_resting", "floor", "stored")
 
-    def __init__(self, floor: Offset) -> None:
+    def __init__(self, floor: Offset, earlier: Mapping[int, int]) -> None:
+        self._earlier = dict(earlier)
+        """Deliveries before this consumer began, of what it has not been given yet."""
         self.floor = floor
         self.stored = floor
         """The cursor as the log has it, as far as is known."""
@@ -23,16 +27,42 @@ class Outstanding:
     def __len__(self) -> int:
         return len(self._counts)
 
+    def upcoming(self, offset: int) -> int:
+        """Return how many deliveries the next one of this record will make."""
+        return self._counts.get(offset, self._earlier.get(offset, 0)) + 1
+
     def deliver(self, offset: int) -> int:
         """Note a delivery, and return how many that makes."""
-        count = self._counts[offset] = self._counts.get(offset, 0) + 1
+        count = self._counts[offset] = self.upcoming(offset)
+        self._earlier.pop(offset, None)
         return count
+
+    def take_on(self, offset: int) -> None:
+        """Let the record be settled, though this life may not have delivered it."""
+        if not self.is_dealt_with(offset):
+            self._counts.setdefault(offset, self._earlier.pop(offset, 0))
+
+    def worth_keeping(self) -> dict[int, int]:
+        """Return the counts that another life of this consumer has to know.
+
+        What was delivered once, and not as the first outstanding record, is left out.
+        """
+        delivered = {
+            offset: count
+            for offset, count in self._counts.items()
+            if offset not in self._dealt_with and (count > 1 or offset == self.floor)
+        }
+        return {**self._earlier, **delivered}
 
     def count(self, offset: int) -> int:
         """Return how often the record was delivered; InvalidError if it is not outstanding."""
         if offset in self._counts and offset not in self._dealt_with:
             return self._counts[offset]
         raise InvalidError("this record is not outstanding, nack what was delivered", offset=offset)
+
+    def is_dealt_with(self, offset: int) -> bool:
+        """Whether the record needs no delivery any more."""
+        return offset < self.floor or offset in self._dealt_with
 
     def settle(self, offset: int) -> None:
         """The record is dealt with; again is no error, but InvalidError if never delivered."""
@@ -54,9 +84,10 @@ class Outstanding:
         self._resting.add(offset)
         return True
 
-    def rouse(self, offset: int) -> bool:
-        """The record's wait is over; False if it was dealt with meanwhile."""
-        if offset not in self._resting:
-            return False
-        self._resting.remove(offset)
-        return True
+    def is_resting(self, offset: int) -> bool:
+        """Whether the record waits to be delivered again."""
+        return offset in self._resting
+
+    def rouse(self, offset: int) -> None:
+        """The record's wait is over, if it was not dealt with meanwhile."""
+        self._resting.discard(offset)

@@ -9,6 +9,7 @@ from strandline.clock import Clock
 from strandline.log.protocol import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
 from strandline.subscriptions.markers import Marker
+from strandline.subscriptions.start import end_of
 from strandline.values import Record, UnavailableError
 
 POLL_S: Final = 1.0
@@ -33,6 +34,7 @@ class Pages:
         clock: Clock,
         *,
         records_max: int,
+        durable_only: bool,
     ) -> None:
         self._log = log
         self._cursors = cursors
@@ -40,6 +42,7 @@ class Pages:
         self._lock = lock
         self._clock = clock
         self._records_max = records_max
+        self._durable_only = durable_only
         self._page: deque[Record] = deque()
         self._cursor: Cursor | None = None
         self._poll_at = clock.monotonic() + POLL_S
@@ -124,7 +127,8 @@ class Pages:
         if cursor.want is Want.READ:
             self._read(cursor)
         else:
-            cursor.look(self._log.marks(*cursor.place).high)
+            marks = self._log.marks(*cursor.place)
+            cursor.look(end_of(marks, durable_only=self._durable_only))
             self._cursors.queue(cursor)
 
     def _read(self, cursor: Cursor) -> None:
@@ -134,6 +138,7 @@ class Pages:
                 cursor.next,
                 records_max=self._records_max,
                 bytes_max=PAGE_BYTES_MAX,
+                durable_only=self._durable_only,
             )
         )
         self._cursor = cursor

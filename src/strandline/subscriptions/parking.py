@@ -9,8 +9,11 @@ from strandline.values import Event, Offset, Record, Topic, check_topic_name
 
 
 def parking_name(topic: Topic) -> str:
-    """Return the name of the parking topic; InvalidError if it would be no name."""
-    return check_topic_name(f"{topic.name}.parked")
+    """Return the name of the parking topic; InvalidError if it would be no name.
+
+    It is an internal one, which a log that is open for consuming may create, too.
+    """
+    return check_topic_name(f"__strandline.parked.{topic.name}", internal=True)
 
 
 def park(
@@ -25,7 +28,7 @@ def park(
     Arrow stream, become the payload in base64, with the kind `parked`. Headers that
     begin with `strandline.` say where it came from and why.
     """
-    parking = log.create_topic(parking_name(topic), tenant=topic.tenant)
+    parking = log.create_topic(parking_name(topic), tenant=topic.tenant, internal=True)
     place = f"{topic.id}/{record.partition}/{record.offset}"
     origin = {
         "strandline.topic": topic.name,

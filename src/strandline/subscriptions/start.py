@@ -20,14 +20,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def resolve(log: Log, place: Place, start: StartPoint, marks: Marks) -> Offset:
-    """Return the offset that `start` means at this moment.
+def end_of(marks: Marks, *, durable_only: bool) -> Offset:
+    """Return where the partition ends for a reader of durable records, or of all."""
+    return marks.durable if durable_only else marks.high
+
+
+def resolve(log: Log, place: Place, start: StartPoint, marks: Marks, end: Offset) -> Offset:
+    """Return the offset that `start` means at this moment; LATEST means `end`.
 
     InvalidError for an offset that is negative or beyond the end, and for a time
     without a time zone; TrimmedError for an offset that is no longer kept.
     """
     if isinstance(start, Start):
-        return marks.low if start is Start.EARLIEST else marks.high
+        return marks.low if start is Start.EARLIEST else end
     if isinstance(start, datetime):
         return log.offset_at(*place, _microseconds(start))
     return _kept(place, start, marks)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias, overload
+from typing import Any, Final, TypeAlias
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.protocol import Log, TopicName
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
 from strandline.subscriptions.cursor import Cursors, Place
-from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.pages import Pages
 from strandline.subscriptions.start import StartPoint
 from strandline.subscriptions.subscription import Subscription
-from strandline.values import EARLIEST, InvalidError, Record, Topic
+from strandline.values import EARLIEST, InvalidError, Topic
 
 READ_AHEAD: Final = 128
 """How many records a subscription holds in memory, unless told otherwise."""
+
+QUEUE_DEPTH_VARIABLE: Final = "STRANDLINE_QUEUE_DEPTH"
+"""The variable that tells otherwise for a whole process."""
+
+_DIGITS_MAX = 9
 
 Starts: TypeAlias = StartPoint | Mapping[int, StartPoint]
 """One start for all partitions, or one for each; an offset is never one for several."""
@@ -26,37 +31,7 @@ Partitions: TypeAlias = Iterable[int | tuple[int, StartPoint]]
 """Partitions, with or without a start of their own."""
 
 
-@overload
-def subscribe(
-    log: Log,
-    topic: TopicName | Sequence[TopicName],
-    *,
-    start: Starts = ...,
-    partitions: Partitions | None = ...,
-    consumer: str | None = ...,
-    tenant: str | None = ...,
-    markers: Literal[False] = ...,
-    read_ahead: int = ...,
-    clock: Clock | None = ...,
-) -> Subscription[Record]: ...
-
-
-@overload
-def subscribe(
-    log: Log,
-    topic: TopicName | Sequence[TopicName],
-    *,
-    start: Starts = ...,
-    partitions: Partitions | None = ...,
-    consumer: str | None = ...,
-    tenant: str | None = ...,
-    markers: Literal[True],
-    read_ahead: int = ...,
-    clock: Clock | None = ...,
-) -> Subscription[Record | Marker]: ...
-
-
-def subscribe(
+def open_subscription(
     log: Log,
     topic: TopicName | Sequence[TopicName],
     *,
@@ -65,38 +40,23 @@ def subscribe(
     consumer: str | None = None,
     tenant: str | None = None,
     markers: bool = False,
-    read_ahead: int = READ_AHEAD,
+    durable_only: bool = False,
+    read_ahead: int | None = None,
     clock: Clock | None = None,
-) -> Subscription[Record] | Subscription[Record | Marker]:
-    """Read one or several topics from `start` on, and go on as they grow.
-
-    The start is fixed when this returns. It is EARLIEST, LATEST, a datetime with a time
-    zone, an offset, or a mapping from partition to one of these, which then also says
-    which partitions are read. An offset by itself is refused for several partitions.
-    With `consumer`, a partition starts at the cursor of that consumer (of `tenant`), and
-    at `start` if it has none there.
-
-    `partitions` None stands for all, and an empty one for none until the assignment is
-    changed. The same partition twice is read once; with two starts it is InvalidError.
-    With several topics, offsets and partitions are chosen through the assignment.
-
-    InvalidError for a partition that there is not, and for a start that is negative or
-    beyond the end; TrimmedError for one that is no longer kept. With `markers`,
-    CaughtUp and FellBehind come between the records. `read_ahead` records at most are
-    held in memory.
-    """
-    check_count("read_ahead", read_ahead)
+) -> Subscription[Any]:
+    """Do what `SubscribableLog.subscribe` says."""
+    depth = _queue_depth() if read_ahead is None else check_count("read_ahead", read_ahead)
     topics = _topics(log, topic)
     starts = collapse(_asked(topics, start, partitions))
     if isinstance(start, int) and len(starts) > 1:
         raise InvalidError("an offset is one partition's, give a mapping with one for each")
     clock = clock or SystemClock()
     lock = threading.RLock()
-    cursors = Cursors(behind_max=read_ahead)
-    watch = log.watch()
-    assignment = Assignment(log, topics, cursors, watch, lock)
-    pages = Pages(log, cursors, watch, lock, clock, records_max=read_ahead)
-    made = Subscription[Record](assignment, pages, watch, clock, markers=markers)
+    cursors = Cursors(behind_max=depth)
+    watch = log.watch(durable_only=durable_only)
+    assignment = Assignment(log, topics, cursors, watch, lock, durable_only=durable_only)
+    pages = Pages(log, cursors, watch, lock, clock, records_max=depth, durable_only=durable_only)
+    made = Subscription[Any](assignment, pages, watch, clock, markers=markers)
     try:
         for place, wanted in starts.items():
             cursor = None
@@ -110,11 +70,23 @@ def subscribe(
     return made
 
 
-def check_count(name: str, value: object) -> None:
-    """Raise InvalidError unless `value` is a whole number from 1."""
+def check_count(name: str, value: object) -> int:
+    """Return `value` if it is a whole number from 1, else raise InvalidError."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return
+        return value
     raise InvalidError(f"{name} is a whole number from 1", **{name: value})
+
+
+def _queue_depth() -> int:
+    text = os.environ.get(QUEUE_DEPTH_VARIABLE)
+    if text is None:
+        return READ_AHEAD
+    # A sign, a space, an underscore or a digit of another script is a slip of somebody's.
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) >= 1:
+        return int(text)
+    raise InvalidError(
+        f"{QUEUE_DEPTH_VARIABLE} is a whole number from 1, or unset for {READ_AHEAD}", value=text
+    )
 
 
 def _topics(log: Log, names: TopicName | Sequence[TopicName]) -> Mapping[Topic, int]:

@@ -19,7 +19,7 @@ ItemT = TypeVar("ItemT", bound=Record | Marker)
 class Subscription(Generic[ItemT]):
     """A stream of records, of each assigned partition exactly start, start + 1, ….
 
-    `for`, `async for` and `next` take from the same stream and may be mixed, one thread
+    `for`, `async for`, `next` and `arrived` take from the same stream and may be mixed, one thread
     or task at a time; a second one at the same moment gets InvalidError. Order holds
     within a partition, not across. Closing the subscription or the log ends the
     iteration; whatever else is raised leaves the stream where it was, to be taken up
@@ -61,8 +61,25 @@ class Subscription(Generic[ItemT]):
         self._begin_step()
         try:
             while (item := self._take()) is None:
-                is_last = deadline is not None and self._clock.monotonic() >= deadline
+                is_last = self._is_over(deadline)
                 self._sleep(deadline)
+                if is_last:
+                    return self._take()
+            return item
+        finally:
+            self._reading.release()
+
+    async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
+        """Do what `next` does, asleep on the running event loop."""
+        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        self._begin_step()
+        try:
+            if self._pages.is_empty:
+                # A long history must not keep the loop from its other tasks.
+                await _let_others_run()
+            while (item := self._take()) is None:
+                is_last = self._is_over(deadline)
+                await self._sleep_on_loop(deadline)
                 if is_last:
                     return self._take()
             return item
@@ -85,20 +102,13 @@ class Subscription(Generic[ItemT]):
         return self
 
     async def __anext__(self) -> ItemT:
-        self._begin_step()
         try:
-            if self._pages.is_empty:
-                # A long history must not keep the loop from its other tasks.
-                await _let_others_run()
-            while (item := self._take()) is None:
-                await self._sleep_on_loop()
+            item = await self.arrived()
         except ClosedError:
             self.close()
             raise StopAsyncIteration from None
-        else:
-            return item
-        finally:
-            self._reading.release()
+        assert item is not None
+        return item
 
     def close(self) -> None:
         """End the stream, also for whoever waits for its next item. May be repeated."""
@@ -118,6 +128,9 @@ class Subscription(Generic[ItemT]):
         if not self._reading.acquire(blocking=False):
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
 
+    def _is_over(self, deadline: float | None) -> bool:
+        return deadline is not None and self._clock.monotonic() >= deadline
+
     def _take(self) -> ItemT | None:
         while True:
             if self._is_closed:
@@ -136,10 +149,10 @@ class Subscription(Generic[ItemT]):
         finally:
             self._pages.hear(hints)
 
-    async def _sleep_on_loop(self) -> None:
+    async def _sleep_on_loop(self, deadline: float | None) -> None:
         hints: tuple[Hint, ...] = ()
         try:
-            hints = tuple(await self._watch.moved(self._pages.rest_s(None)))
+            hints = tuple(await self._watch.moved(self._pages.rest_s(deadline)))
         finally:
             self._pages.hear(hints)
 

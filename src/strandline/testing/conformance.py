@@ -20,6 +20,7 @@ from strandline.testing import (
     conformance_appends,
     conformance_consumers,
     conformance_endings,
+    conformance_hints,
     conformance_identities,
     conformance_reads,
     conformance_times,
@@ -54,6 +55,7 @@ RULES: tuple[Rule, ...] = _rules_of(
     conformance_identities,
     conformance_reads,
     conformance_consumers,
+    conformance_hints,
     conformance_endings,
 )
 """The rules that hold on any clock."""

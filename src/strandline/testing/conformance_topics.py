@@ -1,5 +1,7 @@
 """Rules about topics. Every public function is one."""
 
+import asyncio
+
 from strandline.testing.conformance_checks import OpenLog, event, fill, numbers, refused
 from strandline.values import ConflictError, InvalidError, Marks, Offset, TopicSettings, ValueKind
 
@@ -143,6 +145,23 @@ def auto_create_makes_a_topic_for_what_is_appended(open_log: OpenLog) -> None:
     assert log.describe_topic("orders").settings == TopicSettings()
     assert log.describe_topic("raw").settings.value_kind is ValueKind.BYTES
     assert len(log.topics()) == 2
+
+
+def auto_create_on_a_loop_is_done_or_refused_and_holds_no_later_append_up(
+    open_log: OpenLog,
+) -> None:
+    log = open_log(auto_create=True)
+
+    async def append() -> int:
+        try:
+            await log.append("orders", event(0))
+        except InvalidError:
+            assert not log.topics()
+            await asyncio.to_thread(log.append, "orders", event(0))
+        return (await log.append("orders", event(1))).offset
+
+    assert asyncio.run(append()) == 1
+    assert numbers(log, "orders") == [0, 1]
 
 
 def a_dropped_topic_is_gone_with_its_consumers(open_log: OpenLog) -> None:

@@ -12,7 +12,10 @@ class Mode(StrEnum):
     """Changes no byte."""
 
     CONSUME = "consume"
-    """Also moves consumers' cursors, and parks records."""
+    """Also moves consumers' cursors, counts deliveries and parks records.
+
+    For the latter two it creates, appends to and trims internal topics, and no others.
+    """
 
     WRITE = "write"
     """Also creates, appends, trims and drops."""

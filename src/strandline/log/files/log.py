@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
@@ -25,7 +25,7 @@ from strandline.log.files.topics import TopicEntry
 from strandline.log.files.trimming import retain, trim
 from strandline.log.files.writer import Lane, TopicWriter
 from strandline.log.local_watch import LocalWatch
-from strandline.log.loops import check_may_wait
+from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, owner, terms_of
@@ -55,6 +55,13 @@ from strandline.values.names import RESERVED_PREFIX
 
 _RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
 _SEGMENT_BYTES = 64 * 1024 * 1024
+
+
+class WatchedPlace(NamedTuple):
+    """A partition, and which of its ends is watched."""
+
+    files: PartitionFiles
+    durable_only: bool
 
 
 class FileLog(FileReader):
@@ -106,7 +113,7 @@ class FileLog(FileReader):
         self._writers: dict[TopicEntry, TopicWriter] = {}
         #: Where appends went last; an append finds out if it is gone.
         self._recent: dict[str, TopicWriter] = {}
-        self._watches: Watches[PartitionFiles] = Watches(
+        self._watches: Watches[WatchedPlace] = Watches(
             self._root.clock, self._spot, self._end, self._open_news
         )
         if self.mode is Mode.WRITE:
@@ -156,7 +163,9 @@ class FileLog(FileReader):
             for files in entry.partitions:
                 fence_dropped(files.place)
             remove_directory(self._root.io, entry.directory)
-        self._watches.tell_dropped(entry.partitions)
+        self._watches.tell_dropped(
+            [WatchedPlace(files, only) for files in entry.partitions for only in (False, True)]
+        )
         with self._lock:
             writer = self._writers.pop(entry, None)
         if writer is not None:
@@ -257,6 +266,12 @@ class FileLog(FileReader):
         except InvalidError:
             if not self._auto_create or isinstance(topic, Topic) or not values:
                 raise
+            if is_on_loop():
+                raise InvalidError(
+                    "creating this topic may have to wait, create it before the event loop"
+                    " or with asyncio.to_thread",
+                    topic=topic,
+                ) from None
             self.create_topic(topic, value_kind=kind_of(values[0]))
             entry = self._topics.find(topic)
         writer = self._writer(entry)
@@ -281,9 +296,7 @@ class FileLog(FileReader):
             self._root.check_open()
             writer = self._writers.get(entry)
             if writer is None:
-                writer = TopicWriter(
-                    entry, self._settings, self._record_bytes_max, self._watches.tell
-                )
+                writer = TopicWriter(entry, self._settings, self._record_bytes_max, self._tell)
                 self._writers[entry] = writer
             return writer
 
@@ -294,8 +307,10 @@ class FileLog(FileReader):
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
         check_whole("before", before)
-        self._check_mode(Mode.WRITE)
-        entry = self._entry(topic)
+        self._root.check_open()
+        entry = self._topics.find(topic)
+        is_internal = entry.topic.name.startswith(RESERVED_PREFIX)
+        self._check_mode(Mode.CONSUME if is_internal else Mode.WRITE)
         return trim(self._lane(entry, partition).store, self._cursors, entry, before, force=force)
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
@@ -332,25 +347,29 @@ class FileLog(FileReader):
         number = files.place.partition
         return Position(self.id, entry.topic.id, number, kept, epoch.number, epoch.id)
 
-    def watch(self) -> LocalWatch:
+    def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._root.check_open()
-        return self._watches.open()
+        return self._watches.open(durable_only=durable_only)
 
-    def _spot(self, topic: TopicName, partition: int) -> Spot[PartitionFiles]:
+    def _spot(self, topic: TopicName, partition: int, durable_only: bool) -> Spot[WatchedPlace]:
         entry = self._entry(topic)
         files = entry.files(partition)
-        return Spot(files, entry.topic, Partition(partition))
+        return Spot(WatchedPlace(files, durable_only), entry.topic, Partition(partition))
 
-    def _end(self, files: PartitionFiles) -> int | None:
+    def _end(self, place: WatchedPlace) -> int | None:
         try:
-            if files.place.is_dropped():
+            if place.files.place.is_dropped():
                 return None
-            return files.marks().high
+            marks = place.files.marks()
         except DroppedError:
             return None
+        return marks.durable if place.durable_only else marks.high
 
-    def _open_news(self) -> FileNews[PartitionFiles]:
-        return FileNews(self._root.io.lookout(), lambda files: files.place.directory)
+    def _open_news(self) -> FileNews[WatchedPlace]:
+        return FileNews(self._root.io.lookout(), lambda place: place.files.place.directory)
+
+    def _tell(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
+        self._watches.tell(WatchedPlace(files, durable_only), end)
 
     # --- consumers ---
 
@@ -477,6 +496,6 @@ class FileLog(FileReader):
     def _make_durable(self, entry: TopicEntry, files: PartitionFiles) -> None:
         if self.mode is Mode.READ:
             # A sync changes no byte. The mark stays as it is.
-            Syncing(files, changes_nothing=True).sync()
+            Syncing(files, None).sync()
         else:
             self._lane(entry, files.place.partition).sync()

@@ -47,6 +47,7 @@ from strandline.values import (
     ValueKind,
 )
 
+SEGMENTS = "segments"
 TOPIC = "topic"
 """The file beside the partitions that says that there is a topic."""
 
@@ -73,6 +74,13 @@ class Place:
     def path(self, name: str) -> str:
         """Return the path of a file of the partition."""
         return os.path.join(self.directory, name)
+
+    def segment_path(self, segment: StoredSegment) -> str:
+        """Return the path of a segment.
+
+        In a directory of their own, so that a frame wakes nobody before its tail does.
+        """
+        return os.path.join(self.directory, SEGMENTS, segment.name)
 
     def is_dropped(self) -> bool:
         """Whether the topic was dropped."""
@@ -330,7 +338,7 @@ class PartitionFiles:
         segment = self._segments.get(stored.name)
         if segment is None:
             identity = self.place.identity(manifest, stored)
-            path = self.place.path(stored.name)
+            path = self.place.segment_path(stored)
             segment = SegmentFile(self._io, path, identity, stored.base)
             self._segments[stored.name] = segment
             while len(self._segments) > _SEGMENTS_OPEN_MAX:
@@ -342,7 +350,7 @@ class PartitionFiles:
         now = self.look()
         if now is None or now.manifest.generation == state.manifest.generation:
             raise CorruptError(
-                "a segment is missing", file=self.place.path(missing.name), position=0
+                "a segment is missing", file=self.place.segment_path(missing), position=0
             )
         if start < now.marks.low:
             raise TrimmedError(now.marks.low, partition=self.place.partition, offset=start)

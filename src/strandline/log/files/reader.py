@@ -181,7 +181,7 @@ class FileReader:
                     self._first_us(files, start),
                     stored.last_us if is_sealed else state.last_us,
                     is_sealed=is_sealed,
-                    location=files.place.path(stored.name),
+                    location=files.place.segment_path(stored),
                 )
             )
         return found

@@ -57,7 +57,7 @@ def _rewrite(store: PartitionStore, old: StoredSegment, compression: Compression
     identity = place.identity(manifest, fresh)
     source = store.files.segment(manifest, old)
     content = b"".join(_frames(source, old, place.kind, identity.seed, compression))
-    path = place.path(fresh.name)
+    path = place.segment_path(fresh)
     file = make_segment(place.io, path, identity.header(old.base) + content)
     place.io.truncate(file.fd, FRAMES_AT + len(content))
     place.io.sync(file.fd)
@@ -75,7 +75,7 @@ def _rewrite(store: PartitionStore, old: StoredSegment, compression: Compression
             store.change(segments=_replaced(manifest, old, fresh))
     unwanted = old if is_wanted else fresh
     with contextlib.suppress(FileNotFoundError):
-        place.io.unlink(place.path(unwanted.name))
+        place.io.unlink(place.segment_path(unwanted))
     return is_wanted
 
 

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -24,7 +24,7 @@ from strandline.log.files.succession import (
     begin_epoch,
     make_segment,
 )
-from strandline.log.files.syncing import Syncing
+from strandline.log.files.syncing import Syncing, Telling
 from strandline.log.files.tail import (
     DROPPED,
     DURABLE_AT,
@@ -68,19 +68,17 @@ class PartitionStore:
     `sync`, which any one thread may be in at the same time.
     """
 
-    def __init__(
-        self, files: PartitionFiles, settings: WritingSettings, on_written: Callable[[int], None]
-    ) -> None:
+    def __init__(self, files: PartitionFiles, settings: WritingSettings, tell: Telling) -> None:
         self.files = files
         self.place = files.place
         self._io = files.place.io
         self._boot = self._io.boot_id()
         self._settings = settings
-        self._on_written = on_written
+        self._tell = tell
         self._lock = PartitionLock(files.place)
         #: Held together with the partition's lock, which keeps no thread of ours out.
         self._mutex = threading.Lock()
-        self._syncing = Syncing(files)
+        self._syncing = Syncing(files, tell)
         self._tenure: Tenure | None = None
         self._end: End
         #: The tail as it is while nobody else writes: its first two slots.
@@ -246,7 +244,7 @@ class PartitionStore:
             segment=active.number,
             low=max(end.low, manifest.low),
         )
-        segment = OpenFile(self._io, self.place.path(active.name), "write")
+        segment = OpenFile(self._io, self.place.segment_path(active), "write")
         seed = self.place.identity(manifest, active).seed
         return Tenure(manifest, tail, segment, seed, end, durable)
 
@@ -307,7 +305,7 @@ class PartitionStore:
             self._tenure = None
             raise ClosedError("another process has taken the partition over, open the log anew")
         self._window.wrote(first, frozen.next)
-        self._on_written(frozen.next)
+        self._tell(self.files, frozen.next, durable_only=False)
 
     def sync(self) -> None:
         self._syncing.sync()
@@ -344,7 +342,9 @@ class PartitionStore:
             next_number=manifest.next_number + 1,
         )
         identity = self.place.identity(manifest, fresh)
-        segment = make_segment(self._io, self.place.path(fresh.name), identity.header(fresh.base))
+        segment = make_segment(
+            self._io, self.place.segment_path(fresh), identity.header(fresh.base)
+        )
         end = self._end._replace(segment=fresh.number, position=FRAMES_AT, crc=0, size_bytes=0)
         self._store(manifest, segment=segment, end=end)
         head.crc, head.position, head.size_bytes = 0, FRAMES_AT, 0

@@ -8,6 +8,7 @@ the middle and goes on later finds its own tail fenced.
 """
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -176,7 +177,7 @@ class _Succession:
                 # A successor before us had sealed it there.
                 next_, position = fence.next, fence.position
                 size_bytes = self._files.size_between(old, old.active.base, next_, position)
-        file = OpenFile(self._io, self._place.path(old.active.name), "write")
+        file = OpenFile(self._io, self._place.segment_path(old.active), "write")
         try:
             self._io.sync(file.fd)
         finally:
@@ -269,7 +270,7 @@ class _Succession:
             chunk, crc = encode_frame(identity.seed, crc, (*about, LAG_UNKNOWN), frame.body)
             chunks.append(chunk)
         content = b"".join(chunks)
-        file = make_segment(self._io, self._place.path(manifest.active.name), content)
+        file = make_segment(self._io, self._place.segment_path(manifest.active), content)
         return file, len(content), crc
 
     def _tidy(self, manifest: Manifest, old: Manifest | None) -> None:
@@ -279,21 +280,23 @@ class _Succession:
         gone = [manifest_name(each) for each in epochs_in(names, MANIFEST) if each < number]
         gone += [tail_name(each) for each in epochs_in(names, TAIL) if each < number]
         gone += [name for name in names if name.endswith(".tmp")]
+        paths = [self._place.path(name) for name in gone]
         if old is not None and old.active.name not in {each.name for each in manifest.segments}:
-            gone.append(old.active.name)
-        for name in gone:
+            paths.append(self._place.segment_path(old.active))
+        for path in paths:
             with contextlib.suppress(FileNotFoundError):
-                self._io.unlink(self._place.path(name))
+                self._io.unlink(path)
 
 
 def make_segment(io: Io, path: str, content: bytes) -> OpenFile:
-    """Return a new segment file that begins with `content`, synced but for its name."""
+    """Return a new segment file that begins with `content`, synced and so is its name."""
     file = OpenFile(io, path, "create")
     try:
         io.truncate(file.fd, 0)
         io.preallocate(file.fd, max(RESERVE_MIN_BYTES, len(content)))
         io.pwrite(file.fd, content, 0)
         io.sync(file.fd)
+        io.sync_directory(os.path.dirname(path))
     except BaseException:
         file.close()
         raise

@@ -1,5 +1,7 @@
 """Making a partition durable, from any process, and remembering how far it is."""
 
+from typing import Protocol
+
 from strandline.log.files.manifest import Manifest
 from strandline.log.files.open_file import OpenFile
 from strandline.log.files.partition import PartitionFiles
@@ -16,13 +18,20 @@ from strandline.values import ClosedError
 _TRIES = 20
 
 
+class Telling(Protocol):
+    """Passes on how far a partition is written, or durable."""
+
+    def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None: ...
+
+
 class Syncing:
     """One thread at a time syncs; the thread that drains may roll at the same time."""
 
-    def __init__(self, files: PartitionFiles, *, changes_nothing: bool = False) -> None:
+    def __init__(self, files: PartitionFiles, tell: Telling | None) -> None:
         self._files = files
         self._io = files.place.io
-        self._changes_nothing = changes_nothing
+        #: None for a reader, who leaves no mark behind.
+        self._tell = tell
         #: Whether a sync has failed here: what it was to cover may be lost.
         self.is_failed = False
         self._tail: OpenFile | None = None
@@ -42,7 +51,7 @@ class Syncing:
             segment = self._files.segment(manifest, manifest.active)
             self._sync(segment.fd, manifest, durable)
             if self._is_still(manifest):
-                self._files.note_durable(end)
+                self._know(end)
                 return
         raise ClosedError("the partition changes hands all the time, try again")
 
@@ -52,7 +61,7 @@ class Syncing:
             *(False, end.segment, end.position, end.next, end.crc, end.last_us, end.size_bytes)
         )
         self._sync(fd, manifest, durable)
-        self._files.note_durable(end.next)
+        self._know(end.next)
 
     def _sync(self, fd: int, manifest: Manifest, durable: Durable) -> None:
         try:
@@ -63,6 +72,11 @@ class Syncing:
             raise
         self._note(manifest, durable, is_failed=False)
 
+    def _know(self, end: int) -> None:
+        self._files.note_durable(end)
+        if self._tell is not None:
+            self._tell(self._files, end, durable_only=True)
+
     def _is_still(self, manifest: Manifest) -> bool:
         """Whether the epoch that was synced is the present one."""
         state = self._files.look()
@@ -70,7 +84,7 @@ class Syncing:
 
     def _note(self, manifest: Manifest, durable: Durable, *, is_failed: bool) -> None:
         """Write into the tail how far it is durable, or that nobody can know any more."""
-        if self._changes_nothing:
+        if self._tell is None:
             return
         path = self._files.place.path(manifest.tail)
         if self._tail is None or self._tail.path != path:

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from strandline.log.files import checked
-from strandline.log.files.partition import TOPIC, PartitionFiles, Place
+from strandline.log.files.partition import SEGMENTS, TOPIC, PartitionFiles, Place
 from strandline.log.files.root import Root
 from strandline.log.protocol import TopicName
 from strandline.log.terms import check_partition
@@ -238,7 +238,10 @@ class Topics:
         self._io.mkdir(directory)
         self._io.sync_directory(self._root.topics)
         for number in range(settings.partitions):
-            self._io.mkdir(os.path.join(directory, str(number)))
+            partition = os.path.join(directory, str(number))
+            self._io.mkdir(partition)
+            self._io.mkdir(os.path.join(partition, SEGMENTS))
+            self._io.sync_directory(partition)
         self._io.mkdir(os.path.join(directory, CURSORS))
         stored = _StoredTopic(
             topic.id, name, tenant, clock.now_us(), settings.partitions, settings.value_kind

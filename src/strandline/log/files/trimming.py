@@ -61,4 +61,4 @@ def _move(store: PartitionStore, low: int) -> None:
     store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes)
     for each in gone:
         with contextlib.suppress(FileNotFoundError):
-            files.place.io.unlink(files.place.path(each.name))
+            files.place.io.unlink(files.place.segment_path(each))

@@ -3,13 +3,14 @@
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from strandline.log.draft import Draft, draft, key_of
 from strandline.log.files.appends import Append, Frozen, Head, Placed
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.receipts import FileReceipt, FileReceipts, Part, handed_back
 from strandline.log.files.store import PartitionStore, WritingSettings
+from strandline.log.files.syncing import Telling
 from strandline.log.files.topics import TopicEntry
 from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
@@ -21,14 +22,12 @@ from strandline.writes import Channel, Coordinator, Receipt, Settings
 _CHANNEL = "appends"
 _, _WRITTEN, _DURABLE = Durability
 
-Telling = Callable[[PartitionFiles, int], None]
-
 
 class Lane:
     """The way into one partition."""
 
     def __init__(self, files: PartitionFiles, settings: WritingSettings, tell: Telling) -> None:
-        self.store = PartitionStore(files, settings, lambda end: tell(files, end))
+        self.store = PartitionStore(files, settings, tell)
         self._coordinator: Coordinator[Append, Placed, Frozen, None, None, Head] = Coordinator(
             Settings(bracket_timeout_s=settings.lock_timeout_s),
             [_CHANNEL],

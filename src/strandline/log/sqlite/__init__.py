@@ -6,6 +6,7 @@ of one machine. See design 0020.
 Does not promise anything about what others do to the tables `strandline_*`.
 """
 
+from strandline.log.sqlite.describing import describe_sqlite
 from strandline.log.sqlite.log import SqliteLog
 
-__all__ = ["SqliteLog"]
+__all__ = ["SqliteLog", "describe_sqlite"]

@@ -35,8 +35,17 @@ class Database:
     All writes, checkpoints and closes happen under `lock`. See design 0020.
     """
 
-    def __init__(self, path: str, mode: Mode, io: Io, clock: Clock, lock_timeout_s: float) -> None:
-        _check_no_link(io, path)
+    def __init__(
+        self,
+        path: str,
+        mode: Mode,
+        io: Io,
+        clock: Clock,
+        lock_timeout_s: float,
+        *,
+        access: str | None = None,
+    ) -> None:
+        _check_is_file(io, path)
         self.mode = mode
         self.io = io
         self.clock = clock
@@ -55,7 +64,7 @@ class Database:
         self.pid = os.getpid()
         self.path = path
         self.lock = StoreLock(io, clock, f"{path}-strandline.lock")
-        self._access = "ro" if mode is Mode.READ else "rw"
+        self._access = access or ("ro" if mode is Mode.READ else "rw")
         _alive.add(self)
         # What nobody has closed is left to the operating system.
         weakref.finalize(self, _leak, self._all)
@@ -344,16 +353,18 @@ class Database:
         _leak(self._all)
 
 
-def _check_no_link(io: Io, path: str) -> None:
+def _check_is_file(io: Io, path: str) -> None:
     try:
-        is_link = io.exists(path) and io.stat(path).is_link
+        status = io.stat(path) if io.exists(path) else None
     except OSError as error:
         raise _cannot_be_opened(path, error) from error
-    if is_link:
+    if status is not None and status.is_link:
         # SQLite names its write-ahead log after the real file.
         raise InvalidError(
             "a database behind a symbolic link is refused, open the file itself", path=path
         )
+    if status is not None and status.is_directory:
+        raise InvalidError("this is a folder, name the database in it", path=path)
 
 
 def _cannot_be_opened(path: str, error: OSError) -> InvalidError:

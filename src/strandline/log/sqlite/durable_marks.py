@@ -3,7 +3,7 @@
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, load_partition, store_partitions
@@ -16,6 +16,8 @@ class DurableMarks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        #: Told of each slot that is known to be durable further than before.
+        self.on_durable: Callable[[int, int], None] = lambda *_: None
         self._mutex = threading.Lock()
         #: Ends written and not yet synced, then ends synced and not yet noted.
         self._written: dict[int, int] = {}
@@ -50,9 +52,9 @@ class DurableMarks:
             covered, self._written = self._written, {}
         self._database.sync()
         with self._mutex:
-            for marks in (self._known, self._unnoted):
-                for slot, end in covered.items():
-                    marks[slot] = max(end, marks.get(slot, 0))
+            for slot, end in covered.items():
+                self._unnoted[slot] = max(end, self._unnoted.get(slot, 0))
+        self._learn(covered)
         if not self.note(0.0):
             self._standby.wake()
 
@@ -89,13 +91,18 @@ class DurableMarks:
         )
         if not self._database.checkpoint("PASSIVE"):
             return
-        with self._mutex:
-            for slot, end in ends.items():
-                self._known[slot] = max(end, self._known.get(slot, 0))
+        self._learn(ends)
         # It also begins the write-ahead log anew, with the sync that this takes: no
         # append has to wait for it.
         with self._database.transaction() as connection:
             self._store(connection, ends)
+
+    def _learn(self, ends: Mapping[int, int]) -> None:
+        with self._mutex:
+            for slot, end in ends.items():
+                self._known[slot] = max(end, self._known.get(slot, 0))
+        for slot, end in ends.items():
+            self.on_durable(slot, end)
 
     def _store(self, connection: sqlite3.Connection, ends: Mapping[int, int]) -> None:
         path = self._database.path

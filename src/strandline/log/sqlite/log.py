@@ -9,7 +9,7 @@ from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
 from strandline.log.draft import kind_of
 from strandline.log.local_watch import LocalWatch
-from strandline.log.loops import check_may_wait
+from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.sqlite.consumers import Consumers
@@ -21,7 +21,7 @@ from strandline.log.sqlite.records import Records
 from strandline.log.sqlite.schema import translated
 from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.sqlite.trimming import Trimming
-from strandline.log.sqlite.watching import sqlite_watches
+from strandline.log.sqlite.watching import SqliteWatches
 from strandline.log.sqlite.writer import Writer
 from strandline.log.terms import Terms, owner, terms_of
 from strandline.values import (
@@ -79,13 +79,13 @@ class SqliteLog(SqliteReader):
         self._auto_create = auto_create
         self._consumers = Consumers(self._database)
         self._trimming = Trimming(self._database, self._consumers)
-        self._watches = sqlite_watches(self._database, self._find)
+        self._watches = SqliteWatches(self._database, self._marks, self._find)
         #: Where appends of this process went last; an append finds out if it is gone.
         self._recent: dict[str, TopicEntry] = {}
         self._writer = (
             None
             if self.mode is Mode.READ
-            else Writer(self._database, self._marks, bytes_max, self._watches.tell)
+            else Writer(self._database, self._marks, bytes_max, self._watches.tell_written)
         )
 
     # --- topics ---
@@ -133,7 +133,7 @@ class SqliteLog(SqliteReader):
         with self._database.changing() as connection:
             entry = self._topics.find(connection, topic)
             self._topics.drop(connection, entry)
-        self._watches.tell_dropped(entry.slots)
+        self._watches.tell_slots_dropped(entry.slots)
 
     # --- writing ---
 
@@ -211,9 +211,7 @@ class SqliteLog(SqliteReader):
         return writer.append(find, values, keys, terms, offered)
 
     def _writer_for(self, topic: TopicName) -> Writer:
-        name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
-        is_parking = name.startswith(RESERVED_PREFIX)
-        if self._writer is None or (self.mode is Mode.CONSUME and not is_parking):
+        if self._writer is None or (self.mode is Mode.CONSUME and not _is_internal(topic)):
             raise self._not_allowed()
         return self._writer
 
@@ -229,6 +227,12 @@ class SqliteLog(SqliteReader):
         except InvalidError:
             if not self._auto_create or isinstance(topic, Topic) or not values:
                 raise
+            if is_on_loop():
+                raise InvalidError(
+                    "creating this topic may have to wait, create it before the event loop"
+                    " appends, or append with asyncio.to_thread",
+                    topic=topic,
+                ) from None
             self.create_topic(topic, value_kind=kind_of(values[0]))
             return self._topic_to_append(topic, values, is_certain=True)
         if isinstance(topic, str):
@@ -239,7 +243,7 @@ class SqliteLog(SqliteReader):
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
         check_whole("before", before)
-        self._check_mode(Mode.WRITE)
+        self._check_mode(Mode.CONSUME if _is_internal(topic) else Mode.WRITE)
         with self._database.changing() as connection:
             records, row = self._records(connection, topic, partition)
             row.check_not_beyond(before)
@@ -283,9 +287,9 @@ class SqliteLog(SqliteReader):
             epoch = epoch_before(kept, load_epochs(connection, self._database.path, row.slot))
         return Position(self.id, entry.topic.id, number, kept, epoch.number, epoch.id)
 
-    def watch(self) -> LocalWatch:
+    def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._database.check_open()
-        return self._watches.open()
+        return self._watches.open(durable_only=durable_only)
 
     # --- consumers ---
 
@@ -433,3 +437,8 @@ class SqliteLog(SqliteReader):
             row = self._row(connection, topic, partition)[2]
         self._marks.expect([(row.slot, row.high)])
         self._writer.sync()
+
+
+def _is_internal(topic: TopicName) -> bool:
+    name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
+    return name.startswith(RESERVED_PREFIX)

@@ -88,6 +88,7 @@ class SqliteReader:
 
     def describe(self) -> LogDescription:
         with self._database.reading() as connection:
+            connection.execute("BEGIN")
             topics = connection.execute("SELECT count(*) FROM strandline_topics").fetchone()[0]
             partitions, records = connection.execute(
                 "SELECT count(*), coalesce(sum(high - low), 0) FROM strandline_partitions"

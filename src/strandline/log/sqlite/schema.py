@@ -77,7 +77,10 @@ TABLES = (
 
 
 def connect(path: str, access: str, *, busy_s: float = BUSY_S) -> sqlite3.Connection:
-    """Return a connection that never checkpoints by itself; `access` is ro, rw or rwc."""
+    """Return a connection that never checkpoints by itself; `access` is ro, rw or rwc.
+
+    It may go on with other parameters of SQLite's URIs.
+    """
     with translated(path):
         connection = sqlite3.connect(
             f"file:{quote(path)}?mode={access}",

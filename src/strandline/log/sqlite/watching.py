@@ -3,9 +3,11 @@
 import contextlib
 import threading
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from strandline.log.protocol import TopicName
 from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.durable_marks import DurableMarks
 from strandline.log.sqlite.schema import translated
 from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.watches import Spot, Watches
@@ -17,23 +19,54 @@ POLL_MIN_S = 0.001
 POLL_MAX_S = 0.05
 
 
-def sqlite_watches(
-    database: Database, find: Callable[[TopicName, int], tuple[TopicEntry, Partition]]
-) -> Watches[int]:
-    """Return the watches of a log; a partition is known by its slot."""
+class WatchedPlace(NamedTuple):
+    """A partition's slot, and which of its ends is watched."""
 
-    def spot(topic: TopicName, number: int) -> Spot[int]:
-        entry, partition = find(topic, number)
-        return Spot(entry.slot(partition), entry.topic, partition)
+    slot: int
+    durable_only: bool
 
-    def end(slot: int) -> int | None:
-        with database.reading() as connection:
+
+class SqliteWatches(Watches[WatchedPlace]):
+    """The watches of a log."""
+
+    def __init__(
+        self,
+        database: Database,
+        marks: DurableMarks,
+        find: Callable[[TopicName, int], tuple[TopicEntry, Partition]],
+    ) -> None:
+        super().__init__(database.clock, self._spot, self._end_of, lambda: SqliteNews(database))
+        self._database = database
+        self._marks = marks
+        self._find_slot = find
+        marks.on_durable = self.tell_durable
+
+    def tell_written(self, slot: int, end: int) -> None:
+        """Pass on that this process has written up to `end`."""
+        self.tell(WatchedPlace(slot, durable_only=False), end)
+
+    def tell_durable(self, slot: int, end: int) -> None:
+        """Pass on that a sync has covered everything up to `end`."""
+        self.tell(WatchedPlace(slot, durable_only=True), end)
+
+    def tell_slots_dropped(self, slots: range) -> None:
+        """Pass on that a topic was dropped."""
+        self.tell_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
+
+    def _spot(self, topic: TopicName, number: int, durable_only: bool) -> Spot[WatchedPlace]:
+        entry, partition = self._find_slot(topic, number)
+        place = WatchedPlace(entry.slot(partition), durable_only)
+        return Spot(place, entry.topic, partition)
+
+    def _end_of(self, place: WatchedPlace) -> int | None:
+        with self._database.reading() as connection:
             row = connection.execute(
-                "SELECT high FROM strandline_partitions WHERE slot = ?", (slot,)
+                "SELECT high, durable FROM strandline_partitions WHERE slot = ?", (place.slot,)
             ).fetchone()
-        return None if row is None else int(row[0])
-
-    return Watches(database.clock, spot, end, lambda: SqliteNews(database))
+        if row is None:
+            return None
+        high, durable = row
+        return max(durable, self._marks.known(place.slot)) if place.durable_only else int(high)
 
 
 class SqliteNews:
@@ -48,18 +81,18 @@ class SqliteNews:
         self._lent = contextlib.ExitStack()
         # The version is counted by connection, so it has to be the same one each time.
         self._connection = self._lent.enter_context(database.reading())
-        self._slots: frozenset[int] = frozenset()
+        self._places: frozenset[WatchedPlace] = frozenset()
         self._woken = threading.Event()
         self._version = -1
         self._delay_s = POLL_MIN_S
 
-    def add(self, slot: int, /) -> None:
-        self._slots |= {slot}
+    def add(self, place: WatchedPlace, /) -> None:
+        self._places |= {place}
 
-    def remove(self, slot: int, /) -> None:
-        self._slots -= {slot}
+    def remove(self, place: WatchedPlace, /) -> None:
+        self._places -= {place}
 
-    def wait(self, timeout_s: float | None = None, /) -> Collection[int]:
+    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedPlace]:
         delay_s = self._delay_s if timeout_s is None else min(timeout_s, self._delay_s)
         if self._clock.wait(self._woken, delay_s):
             self._woken.clear()
@@ -70,11 +103,11 @@ class SqliteNews:
                 version = self._connection.execute("PRAGMA data_version").fetchone()[0]
         except StrandlineError:
             # Whoever looks at a partition is told what is wrong.
-            return self._slots
+            return self._places
         if version == self._version:
             return ()
         self._version = version
-        return self._slots
+        return self._places
 
     def found(self) -> None:
         self._delay_s = POLL_MIN_S

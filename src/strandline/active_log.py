@@ -3,13 +3,13 @@
 import threading
 from dataclasses import dataclass
 
-from strandline.log.opening import open_log
-from strandline.log.protocol import Log
+from strandline.opening import open_log
+from strandline.subscriptions import SubscribableLog
 
 
 @dataclass(frozen=True, slots=True)
 class _Active:
-    log: Log
+    log: SubscribableLog
     is_ours: bool
 
     def leave(self) -> None:
@@ -25,7 +25,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def install(log_or_url: Log | str | None = None) -> Log:
+def install(log_or_url: SubscribableLog | str | None = None) -> SubscribableLog:
     """Make a log this thread's active one, in place of any other, and return it.
 
     A URL, or None for the environment's, is opened here, and closed when it is
@@ -41,7 +41,7 @@ def install(log_or_url: Log | str | None = None) -> Log:
     return installed.log
 
 
-def active() -> Log:
+def active() -> SubscribableLog:
     """Return this thread's active log; the first time, install the environment's.
 
     Raises what opening it raises.

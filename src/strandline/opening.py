@@ -1,0 +1,201 @@
+"""Which log a URL means, and the environment's part in it."""
+
+import os
+from typing import Any, NamedTuple, Protocol
+
+from strandline.clock import Clock
+from strandline.log.files import FileLog
+from strandline.log.memory import MemoryLog
+from strandline.log.sqlite import SqliteLog, describe_sqlite
+from strandline.subscriptions import SubscribableLog
+from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode
+
+URL_VARIABLE = "STRANDLINE_URL"
+STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
+
+_STATE_DIR = ".strandline"
+
+
+class SubscribableMemoryLog(MemoryLog, SubscribableLog):
+    """A memory: log, as it is opened."""
+
+
+class SubscribableSqliteLog(SqliteLog, SubscribableLog):
+    """A sqlite: log, as it is opened."""
+
+
+class SubscribableFileLog(FileLog, SubscribableLog):
+    """A file: log, as it is opened."""
+
+
+def open_log(
+    url: str | None = None,
+    *,
+    mode: str = Mode.WRITE,
+    clock: Clock | None = None,
+    auto_create: bool = False,
+    record_bytes_max: int = RECORD_BYTES_MAX,
+    exclusive: bool = False,
+    take_over: bool = False,
+    compression: str | None = None,
+) -> SubscribableLog:
+    """Open the log that `url` names; the caller closes it.
+
+    `memory:` is a new log that lives in what is returned; `file:<path>` is the log in
+    that directory, and `sqlite:<path>` the one in that database, which `write` creates
+    where it is missing. Without a URL it is STRANDLINE_URL, and without that `file:` in
+    STRANDLINE_STATE_DIR, or in `.strandline`. `mode` is `write`, `consume` or `read`.
+    With `auto_create`, appending to an unknown topic creates it. `exclusive`,
+    `take_over` and `compression` are for `file:` alone, see `FileLog`. Raises
+    InvalidError for whatever is none of these; no bad value is replaced by a default.
+    """
+    scheme, location = _parse(url)
+    wanted = {"exclusive": exclusive, "take_over": take_over, "compression": compression}
+    special = {name: value for name, value in wanted.items() if value}
+    if special and scheme is not _SCHEMES["file"]:
+        raise InvalidError("these are options of file: logs alone", options=sorted(special))
+    return scheme.opened(
+        location,
+        mode=Mode.parse(mode),
+        clock=clock,
+        auto_create=auto_create,
+        record_bytes_max=record_bytes_max,
+        **special,
+    )
+
+
+def describe(url: str | None = None) -> LogDescription:
+    """Return what the log that `url` names is and holds; without a URL as `open_log`.
+
+    Nothing is created, and no byte of the log changes. InvalidError if there is no log,
+    and for `memory:`, which nobody but its opener can reach.
+    """
+    scheme, location = _parse(url)
+    return scheme.described(location)
+
+
+def default_url() -> str:
+    """Return the URL that the environment names; InvalidError for an empty variable."""
+    url = os.environ.get(URL_VARIABLE)
+    if url is not None:
+        return _not_blank(URL_VARIABLE, url)
+    state_dir = os.environ.get(STATE_DIR_VARIABLE, _STATE_DIR)
+    return f"file:{_not_blank(STATE_DIR_VARIABLE, state_dir)}/events"
+
+
+class _Open(Protocol):
+    def __call__(
+        self,
+        location: str,
+        *,
+        mode: Mode,
+        clock: Clock | None,
+        auto_create: bool,
+        record_bytes_max: int,
+        **special: Any,
+    ) -> SubscribableLog: ...
+
+
+class _Describe(Protocol):
+    def __call__(self, location: str) -> LogDescription: ...
+
+
+class _Scheme(NamedTuple):
+    """What can be done with the rest of a URL."""
+
+    opened: _Open
+    described: _Describe
+
+
+def _open_memory(
+    location: str,
+    *,
+    mode: Mode,
+    clock: Clock | None,
+    auto_create: bool,
+    record_bytes_max: int,
+    **_: Any,
+) -> SubscribableLog:
+    if location:
+        raise InvalidError("a memory: log has no name, use memory: alone", url=f"memory:{location}")
+    if mode is not Mode.WRITE:
+        raise InvalidError(
+            "a memory: log is new and nobody else writes it, open it for writing", mode=str(mode)
+        )
+    return SubscribableMemoryLog(
+        clock=clock, auto_create=auto_create, record_bytes_max=record_bytes_max
+    )
+
+
+def _describe_memory(location: str) -> LogDescription:
+    raise InvalidError(
+        "a memory: log is known to its opener alone, call its describe()", url=f"memory:{location}"
+    )
+
+
+def _open_sqlite(
+    location: str,
+    *,
+    mode: Mode,
+    clock: Clock | None,
+    auto_create: bool,
+    record_bytes_max: int,
+    **_: Any,
+) -> SubscribableLog:
+    return SubscribableSqliteLog(
+        _database(location),
+        mode=mode,
+        clock=clock,
+        auto_create=auto_create,
+        record_bytes_max=record_bytes_max,
+    )
+
+
+def _open_file(location: str, **options: Any) -> SubscribableLog:
+    return SubscribableFileLog(_directory(location), **options)
+
+
+def _describe_file(location: str) -> LogDescription:
+    with FileLog(_directory(location), mode=Mode.READ) as log:
+        return log.describe()
+
+
+def _directory(location: str) -> str:
+    if not location:
+        raise InvalidError("a file: log needs the path of its directory", url="file:")
+    return location
+
+
+def _describe_sqlite(location: str) -> LogDescription:
+    return describe_sqlite(_database(location))
+
+
+def _database(location: str) -> str:
+    if not location:
+        raise InvalidError("a sqlite: log needs the path of its database", url="sqlite:")
+    return location
+
+
+_SCHEMES = {
+    "memory": _Scheme(_open_memory, _describe_memory),
+    "file": _Scheme(_open_file, _describe_file),
+    "sqlite": _Scheme(_open_sqlite, _describe_sqlite),
+}
+
+
+def _parse(url: object) -> tuple[_Scheme, str]:
+    chosen = default_url() if url is None else url
+    if not isinstance(chosen, str) or ":" not in chosen:
+        raise InvalidError("a log's URL begins with memory:, file: or sqlite:", url=chosen)
+    name, _, location = chosen.partition(":")
+    if name not in _SCHEMES:
+        raise InvalidError(
+            "there is no such kind of log, use memory:, file: or sqlite:", url=chosen
+        )
+    return _SCHEMES[name], location
+
+
+def _not_blank(variable: str, value: str) -> str:
+    if not value.strip():
+        raise InvalidError(f"{variable} is blank, unset it or give it a value", value=value)
+    return value

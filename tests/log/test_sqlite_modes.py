@@ -1,0 +1,57 @@
+"""What a log that is open for consuming may change: cursors, and internal topics."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from strandline.log.sqlite import SqliteLog
+from strandline.values import Event, InvalidError
+
+NOTES = "__strandline.notes"
+
+
+@pytest.fixture
+def consuming(tmp_path: Path) -> Iterator[SqliteLog]:
+    path = str(tmp_path / "events.db")
+    with SqliteLog(path) as log:
+        log.create_topic("orders")
+        log.append("orders", Event("a", 1))
+    with SqliteLog(path, mode="consume") as log:
+        yield log
+
+
+def test_consuming_moves_cursors_and_keeps_internal_topics(consuming: SqliteLog) -> None:
+    consuming.create_topic(NOTES, internal=True, partitions=2)
+    for number in range(3):
+        consuming.append(NOTES, Event("note", number), partition=1)
+    consuming.trim(NOTES, 1, 2)
+
+    assert consuming.ack("orders", "billing", 0, 1) == 1
+    assert [record.payload for record in consuming.read(NOTES, 1, 2)] == [2]
+
+
+def test_consuming_changes_no_other_topic(consuming: SqliteLog) -> None:
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: consuming.create_topic("more"),
+        lambda: consuming.append("orders", Event("a", 2)),
+        lambda: consuming.append(consuming.topic("orders"), Event("a", 2)),
+        lambda: consuming.trim("orders", 0, 1),
+        lambda: consuming.apply_retention("orders"),
+        lambda: consuming.change_retention("orders", retention_age_s=1, retention_bytes=None),
+        lambda: consuming.drop_topic("orders"),
+    )
+    for call in calls:
+        with pytest.raises(InvalidError, match="mode"):
+            call()
+
+    assert [topic.name for topic in consuming.topics()] == ["orders"]
+    assert consuming.describe_topic("orders").records == 1
+
+
+def test_reading_counts_no_delivery_and_says_so(tmp_path: Path) -> None:
+    path = str(tmp_path / "events.db")
+    SqliteLog(path).close()
+
+    with SqliteLog(path, mode="read") as log, pytest.raises(InvalidError, match="mode"):
+        log.create_topic(NOTES, internal=True)

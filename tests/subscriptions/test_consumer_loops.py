@@ -1,0 +1,164 @@
+"""Consumers on an event loop: the same deliveries, and none lost to a cancellation."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import strandline as sl
+from strandline.log.memory import MemoryLog
+from strandline.log.memory_receipt import MemoryReceipt
+from strandline.log.protocol import Log, TopicName, Value
+from strandline.subscriptions import Consumer
+from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, fill
+
+EVENTS = 6
+
+
+class GatedLog(MemoryLog):
+    """Holds up each count that a consumer stores, until it is let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = threading.Event()
+        self.gate = threading.Event()
+
+    def append(self, topic: TopicName, value: Value, **terms: Any) -> MemoryReceipt:
+        if "deliveries" in str(topic):
+            self.reached.set()
+            assert self.gate.wait(PATIENCE_S)
+        return super().append(topic, value, **terms)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sl.Log]:
+    url = "memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'events.db'}"
+    with sl.open(url) as opened:
+        opened.create_topic("orders")
+        fill(opened, "orders", 0, EVENTS)
+        yield opened
+
+
+def test_a_loop_consumes_as_a_thread_does(log: sl.Log) -> None:
+    async def consume() -> list[tuple[int, int]]:
+        seen = []
+        async with asyncio.timeout(PATIENCE_S):
+            with log.consumer("orders", "billing", deliveries_max=2) as billing:
+                async for delivery in billing:
+                    seen.append((int(delivery.record.offset), delivery.count))
+                    if delivery.record.offset == 1:
+                        await asyncio.to_thread(billing.nack, delivery.record)
+                    else:
+                        await asyncio.to_thread(billing.ack, delivery.record)
+                    if delivery.record.offset == EVENTS - 1:
+                        billing.close()
+        return seen
+
+    seen = asyncio.run(consume())
+
+    assert seen == [(0, 1), (1, 1), (1, 2), *((n, 1) for n in range(2, EVENTS))]
+    assert log.cursor("orders", "billing", 0) == EVENTS
+    assert log.marks("__strandline.parked.orders", 0).high == 1
+
+
+def test_both_ways_to_wait_take_from_one_stream(log: sl.Log) -> None:
+    billing = log.consumer("orders", "billing")
+
+    first = billing.next(PATIENCE_S)
+    second = asyncio.run(billing.arrived(PATIENCE_S))
+    third = next(billing)
+    nothing = [billing.next(0.0) for _ in range(EVENTS - 3)]
+
+    assert first is not None
+    assert second is not None
+    assert [each.record.offset for each in (first, second, third)] == [0, 1, 2]
+    assert None not in nothing
+    assert asyncio.run(billing.arrived(0.0)) is None
+    billing.close()
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_a_step_cancelled_at_any_moment_loses_nothing(log: sl.Log, steps: int) -> None:
+    billing = log.consumer("orders", "billing")
+
+    async def consume() -> list[tuple[int, int]]:
+        seen: list[tuple[int, int]] = []
+        while len(seen) < EVENTS:
+            step = asyncio.ensure_future(billing.arrived(PATIENCE_S))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            step.cancel()
+            try:
+                delivery = await step
+            except asyncio.CancelledError:
+                delivery = await billing.arrived(PATIENCE_S)
+            assert delivery is not None
+            seen.append((int(delivery.record.offset), delivery.count))
+            await asyncio.to_thread(billing.ack, delivery.record)
+        return seen
+
+    assert asyncio.run(consume()) == [(n, 1) for n in range(EVENTS)]
+    assert log.cursor("orders", "billing", 0) == EVENTS
+
+
+def test_a_step_cancelled_while_its_count_is_stored_counts_once() -> None:
+    log = GatedLog()
+    log.create_topic("orders")
+    fill(log, "orders", 0, 1)
+    billing = Consumer(log, "orders", "billing")
+
+    async def cancel_and_go_on() -> sl.Delivery | None:
+        step = asyncio.ensure_future(billing.arrived())
+        await asyncio.to_thread(log.reached.wait, PATIENCE_S)
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+        again = asyncio.ensure_future(billing.arrived())
+        await asyncio.sleep(0)
+        log.gate.set()
+        return await again
+
+    delivery = asyncio.run(cancel_and_go_on())
+
+    assert delivery is not None
+    assert (delivery.record.offset, delivery.count) == (0, 1)
+    (notes,) = log.topics(internal=True)
+    assert log.marks(notes, 0).high == 1
+    log.close()
+
+
+def test_a_loop_goes_on_while_a_count_is_stored() -> None:
+    log = GatedLog()
+    log.create_topic("orders")
+    fill(log, "orders", 0, 1)
+    billing = Consumer(log, "orders", "billing")
+
+    async def let_through() -> sl.Delivery | None:
+        step = asyncio.ensure_future(billing.arrived())
+        await asyncio.to_thread(log.reached.wait, PATIENCE_S)
+        log.gate.set()  # Never reached if the loop stood still.
+        return await step
+
+    assert asyncio.run(let_through()) is not None
+    log.close()
+
+
+def test_closing_ends_the_loop_and_leaves_no_watch() -> None:
+    log = SteeredLog()
+    log.inner.create_topic("orders")
+    billing = Consumer(cast("Log", log), "orders", "billing")
+
+    async def close_while_waiting() -> list[sl.Delivery]:
+        async def consume() -> list[sl.Delivery]:
+            return [delivery async for delivery in billing]
+
+        consuming = asyncio.ensure_future(consume())
+        await asyncio.to_thread(log.watches[0].entered.wait, PATIENCE_S)
+        billing.close()
+        return await consuming
+
+    assert asyncio.run(close_while_waiting()) == []
+    assert log.watches_open == 0

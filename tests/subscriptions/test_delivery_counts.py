@@ -1,0 +1,208 @@
+"""Deliveries are counted in the log: a new life of a consumer knows of the earlier ones."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from strandline.log.memory import MemoryLog
+from strandline.log.protocol import Log
+from strandline.subscriptions import OUTSTANDING_MAX, Consumer, Delivery
+from strandline.subscriptions.delivery_counts import NOTES_KEPT
+from strandline.testing import FakeClock
+from strandline.values import Event
+from tests.subscriptions.doubles import fill
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def log(clock: FakeClock) -> Iterator[Log]:
+    with MemoryLog(clock=clock) as opened:
+        opened.create_topic("orders", partitions=2)
+        yield opened
+
+
+def test_a_record_that_was_not_dealt_with_is_counted_on_in_the_next_life(
+    log: Log, clock: FakeClock
+) -> None:
+    fill(log, "orders", 1, 3)
+    with billing(log, clock) as first:
+        first.ack(take(first).record)
+        assert take(first).count == 1
+
+    later = []
+    for _ in range(3):
+        with billing(log, clock) as again:
+            later.append(take(again))
+
+    assert [(each.record.offset, each.count) for each in later] == [(1, 2), (1, 3), (1, 4)]
+
+
+def test_a_record_delivered_too_often_is_parked_by_the_next_life(
+    log: Log, clock: FakeClock
+) -> None:
+    fill(log, "orders", 0, 2)
+    for _ in range(3):
+        with billing(log, clock, deliveries_max=3) as dying:
+            assert take(dying).record.offset == 0
+
+    survivor = billing(log, clock, deliveries_max=3)
+    delivery = take(survivor)
+
+    assert (delivery.record.offset, delivery.count) == (1, 1)
+    assert log.cursor("orders", "billing", 0) == 1
+    (parked,) = log.read(survivor.parking, 0, 0)
+    assert parked.payload == 0
+    assert isinstance(parked.value, Event)
+    assert parked.value.headers["strandline.deliveries"] == "3"
+    assert "never dealt with" in parked.value.headers["strandline.reason"]
+
+
+def test_redeliveries_of_earlier_lives_count_behind_the_first_record_too(
+    log: Log, clock: FakeClock
+) -> None:
+    fill(log, "orders", 0, 3)
+    with billing(log, clock) as first:
+        deliveries = [take(first) for _ in range(3)]
+        first.nack(deliveries[2].record)
+        assert take(first) == Delivery(deliveries[2].record, 2)
+
+    with billing(log, clock) as second:
+        assert [take(second).count for _ in range(3)] == [2, 1, 3]
+
+
+def test_a_life_that_does_not_get_so_far_forgets_no_count(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 2)
+    with billing(log, clock) as first:
+        take(first)
+        first.nack(take(first).record)
+        take(first)
+    with billing(log, clock) as second:
+        take(second)
+
+    with billing(log, clock) as third:
+        assert [take(third).count for _ in range(2)] == [3, 3]
+
+
+def test_consumers_partitions_and_tenants_are_counted_apart(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 1)
+    fill(log, "orders", 1, 1)
+    take(billing(log, clock, partitions=[0]))
+
+    others = [
+        billing(log, clock, partitions=[1]),
+        Consumer(log, "orders", "shipping", partitions=[0], clock=clock),
+        billing(log, clock, partitions=[0], tenant="acme"),
+    ]
+
+    assert [take(other).count for other in others] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("by", ["the consumer", "the log"])
+def test_who_goes_back_is_counted_anew(log: Log, clock: FakeClock, by: str) -> None:
+    fill(log, "orders", 0, 3)
+    first = billing(log, clock)
+    for _ in range(3):
+        first.ack(take(first).record)
+
+    if by == "the consumer":
+        first.seek(0, 0)
+        again = first
+    else:
+        first.close()
+        log.seek("orders", "billing", 0, 0)
+        again = billing(log, clock)
+
+    assert [take(again).count for _ in range(3)] == [1, 1, 1]
+
+
+def test_a_parked_record_can_be_had_again(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 1)
+    with billing(log, clock, deliveries_max=1) as first:
+        assert first.nack(take(first).record)
+
+    log.seek("orders", "billing", 0, 0)
+
+    with billing(log, clock, deliveries_max=1) as second:
+        assert take(second).count == 1
+
+
+def test_a_topic_made_anew_is_counted_anew(log: Log, clock: FakeClock) -> None:
+    log.create_topic("short")
+    log.append("short", Event("a", 1))
+    take(Consumer(log, "short", "billing", clock=clock))
+
+    log.drop_topic("short")
+    log.create_topic("short")
+    log.append("short", Event("a", 2))
+
+    assert take(Consumer(log, "short", "billing", clock=clock)).count == 1
+
+
+def test_what_is_kept_is_bounded(log: Log, clock: FakeClock) -> None:
+    count = 3 * NOTES_KEPT
+    fill(log, "orders", 0, count)
+    reader = billing(log, clock)
+    for _ in range(count):
+        reader.ack(take(reader).record)
+
+    (notes,) = log.topics(internal=True)
+    marks = log.marks(notes, 0)
+
+    assert 0 < marks.high - marks.low <= NOTES_KEPT
+    (last,) = log.read(notes, 0, marks.high - 1)
+    assert last.payload["counts"] == [[count - 1, 1]]
+
+
+def test_a_count_is_stored_only_where_another_life_would_miss_it(
+    log: Log, clock: FakeClock
+) -> None:
+    fill(log, "orders", 0, OUTSTANDING_MAX)
+    reader = billing(log, clock)
+    for _ in range(OUTSTANDING_MAX):
+        take(reader)
+
+    (notes,) = log.topics(internal=True)
+
+    assert log.marks(notes, 0).high == 1
+
+
+def test_a_record_acked_on_its_way_to_come_again_does_not_come(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 2)
+    reader = billing(log, clock)
+    first, second = take(reader), take(reader)
+    reader.nack(second.record)
+
+    reader.ack(second.record)
+    reader.ack(first.record)
+
+    assert reader.next(0.0) is None
+    assert log.cursor("orders", "billing", 0) == 2
+
+
+def billing(
+    log: Log,
+    clock: FakeClock,
+    *,
+    deliveries_max: int = 9,
+    partitions: list[int] | None = None,
+    tenant: str | None = None,
+) -> Consumer:
+    return Consumer(
+        log,
+        "orders",
+        "billing",
+        deliveries_max=deliveries_max,
+        partitions=partitions,
+        tenant=tenant,
+        clock=clock,
+    )
+
+
+def take(consumer: Consumer) -> Delivery:
+    delivery = consumer.next(0.0)
+    assert delivery is not None
+    return delivery
