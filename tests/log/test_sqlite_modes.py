@@ -55,3 +55,19 @@ def test_reading_counts_no_delivery_and_says_so(tmp_path: Path) -> None:
 
     with SqliteLog(path, mode="read") as log, pytest.raises(InvalidError, match="mode"):
         log.create_topic(NOTES, internal=True)
+
+
+def test_reading_makes_no_file_of_its_own(tmp_path: Path) -> None:
+    """A position is durable, so that even a reader syncs."""
+    path = str(tmp_path / "events.db")
+    with SqliteLog(path) as writer:
+        writer.create_topic("orders")
+        writer.append("orders", Event("a", 1))
+        Path(f"{path}-strandline.lock").unlink()
+        before = sorted(tmp_path.iterdir())
+
+        with SqliteLog(path, mode="read") as reader:
+            position = reader.position("orders", 0, 1)
+            assert reader.resolve(position) == 1
+
+        assert sorted(tmp_path.iterdir()) == before

@@ -86,7 +86,10 @@ class StoreLock:
 
     def is_suspected(self) -> bool:
         """Whether a sync has failed and nothing has been done about it. Needs no lock."""
-        fd = self._io.open(self._path, "create")
+        try:
+            fd = self._io.open(self._path, "read")
+        except FileNotFoundError:
+            return False
         try:
             return self._io.pread(fd, 1, _SUSPECT_AT) == b"!"
         finally:
