@@ -228,14 +228,16 @@ class Pump(Generic[StateT]):
     # --- from an assignment to a cursor ---
 
     def _open_entered(self) -> None:
+        # Invariant: a fold is always in one of the three, so that an end reaches it.
         while self._entered:
-            self._to_open.append(self._entered.popleft())
-        waiting = len(self._to_open)
-        for _ in range(waiting):
-            fold = self._to_open.popleft()
-            if not fold.is_given_up and not self._open(fold):
-                self._to_open.append(fold)
-        if waiting and not self._to_open:
+            self._to_open.append(self._entered[0])
+            self._entered.popleft()
+        if not self._to_open:
+            return
+        for fold in tuple(self._to_open):
+            if fold.is_given_up or self._open(fold):
+                self._to_open.remove(fold)
+        if not self._to_open:
             self._saving.release()
 
     def _open(self, fold: Fold[StateT]) -> bool:
@@ -271,9 +273,9 @@ class Pump(Generic[StateT]):
     def reopen(self, fold: Fold[StateT]) -> None:
         """Fold again from the snapshot, or from the oldest record kept."""
         fold.unload()
+        self._to_open.append(fold)
         self._served.pop(fold.partition, None)
         self._leave(self._place(fold))
-        self._to_open.append(fold)
 
     def _leave(self, place: Place) -> None:
         self._cursors.remove(place)
