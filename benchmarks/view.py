@@ -24,7 +24,7 @@ _numbers = count()
 class Totals(sl.View[State]):
     """How many events and how many payload fields each key has had."""
 
-    def initial(self, partition: int) -> State:
+    def initial(self, partition: int) -> State:  # noqa: ARG002 - Not every view needs it.
         return {}
 
     def apply(self, state: State, record: sl.Record) -> None:
@@ -86,7 +86,7 @@ def _loop(log: sl.Log, events: int) -> float:
 # --- view.read ---
 
 
-def reading(scratch: Path, *, events: int, reads: int) -> Mapping[str, Contender]:
+def reading(_: Path, *, events: int, reads: int) -> Mapping[str, Contender]:
     """Return point reads of a ready view, beside a lookup in a plain dict."""
     log = filled("memory:", events)
     view = sl.LiveView(log, "events", Totals())

@@ -22,7 +22,7 @@ class Accounts(sl.View[State]):
 
     version = 1
 
-    def initial(self, partition: int) -> State:
+    def initial(self, partition: int) -> State:  # noqa: ARG002 - Not every view needs it.
         return {}
 
     def apply(self, state: State, record: sl.Record) -> int:
@@ -47,7 +47,7 @@ class Accounts(sl.View[State]):
 
     def check(self, state: State, value: Value) -> None:
         if isinstance(value, sl.Event) and value.kind == "unheard of":
-            raise sl.RefusedError("no such kind", kind=value.kind)
+            raise sl.RefusedError("no such kind", kind=value.kind, accounts=len(state))
 
     def encode(self, state: State) -> bytes:
         return json.dumps(state, sort_keys=True).encode()
@@ -67,7 +67,8 @@ def moved(name: str, amount: int) -> sl.Event:
 
 def folded(log: sl.Log, partition: int, *, topic: str = "accounts") -> State:
     """Return what a plain loop over the log makes, without any view."""
-    accounts, state = Accounts(), {}
+    accounts = Accounts()
+    state: State = {}
     for record in log.read(topic, partition, log.marks(topic, partition).low):
         if record.kind != "poison":
             try:
@@ -99,6 +100,17 @@ def running(
         yield live
     finally:
         live.close(save=False)
+
+
+def fill(log: sl.Log, count: int, *, partition: int = 0) -> None:
+    """Append `count` movements, over three accounts."""
+    log.append_many("accounts", [moved(f"a{n % 3}", n) for n in range(count)], partition=partition)
+
+
+def save_all(log: sl.Log, path: object) -> None:
+    """Leave a snapshot of everything in the log."""
+    with running(log, 0, 1, snapshot=path) as view:
+        view.close()
 
 
 class SteeredLog:

@@ -32,3 +32,9 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenA
 def log(open_again: OpenAgain) -> sl.Log:
     """Return the log, once."""
     return open_again()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where a snapshot goes."""
+    return tmp_path / "accounts.snapshot"

@@ -221,7 +221,7 @@ def test_a_pump_that_ends_is_told_by_every_answer_wb5(open_again: OpenAgain) -> 
 
     class Leaves(Accounts):
         def apply(self, state: State, record: sl.Record) -> int:
-            raise SystemExit("the user's own way out")
+            raise SystemExit(record.offset, len(state))
 
     with running(log, 0, view=Leaves()) as view:
         log.append("accounts", opened("ann"), partition=0)
@@ -241,10 +241,11 @@ def test_a_pump_that_ends_is_told_by_every_answer_wb5(open_again: OpenAgain) -> 
 
 def test_closing_the_log_is_told_by_every_answer(log: sl.Log) -> None:
     with running(log, 0) as view:
+        view.publish(opened("ann", 5), partition=0)
         log.close()
 
         with pytest.raises(sl.ClosedError):
-            view.wait_applied(0, 0, PATIENCE_S)
+            view.wait_applied(0, 1, PATIENCE_S)
         with pytest.raises(sl.ClosedError):
             view.read(0, dict)
 
@@ -415,7 +416,7 @@ def test_a_dropped_topic_stops_its_partitions(log: sl.Log) -> None:
 
 def test_settings_that_make_no_sense_are_refused(log: sl.Log) -> None:
     class Bare(sl.View[State]):
-        def initial(self, partition: int) -> State:
+        def initial(self, partition: int) -> State:  # noqa: ARG002 - Not every view needs it.
             return {}
 
         def apply(self, state: State, record: sl.Record) -> None:
@@ -423,4 +424,4 @@ def test_settings_that_make_no_sense_are_refused(log: sl.Log) -> None:
 
     for settings in ({"poison": "ignore"}, {"snapshot_interval_s": 0}, {"snapshot": "x"}):
         with pytest.raises(sl.InvalidError):
-            sl.LiveView(log, "accounts", Bare(), **settings)  # type: ignore[arg-type]
+            sl.LiveView(log, "accounts", Bare(), **settings)

@@ -269,6 +269,7 @@ class Pump(Generic[StateT]):
         for fold in self._saving.save(tuple(self._served.values())):
             fold.lose_aim()
             self.reopen(fold)
+            self.aim(fold)
 
     def reopen(self, fold: Fold[StateT]) -> None:
         """Fold again from the snapshot, or from the oldest record kept."""
