@@ -18,7 +18,7 @@ import msgspec
 import strandline as sl
 from strandline.log import local_watch, memory_partition, memory_topics
 from strandline.log.memory import MemoryLog
-from strandline.views import fold, live_view, outcomes, pump
+from strandline.views import fold, live_view, outcomes, pump, shared_pages
 from strandline.writes import waiter
 from tests.model.simulation import (
     AbortedError,
@@ -29,7 +29,7 @@ from tests.model.simulation import (
 )
 
 MODULES = (
-    *(fold, live_view, outcomes, pump, waiter),
+    *(fold, live_view, outcomes, pump, shared_pages, waiter),
     *(local_watch, memory_partition, memory_topics),
 )
 PARTITIONS = 2

@@ -4,12 +4,12 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Final, Generic
+from typing import Generic
 
 from strandline.clock import Clock
 from strandline.log.protocol import Log
 from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
-from strandline.subscriptions.pages import PAGE_BYTES_MAX, POLL_S
+from strandline.subscriptions.pages import POLL_S
 from strandline.values import (
     ClosedError,
     Offset,
@@ -22,10 +22,8 @@ from strandline.values import (
 from strandline.views.errors import StoppedError
 from strandline.views.fold import Fold, PoisonError
 from strandline.views.saving import Saving
+from strandline.views.shared_pages import PAGE_RECORDS, shared_pages
 from strandline.views.view import StateT, View
-
-PAGE_RECORDS: Final = 512
-"""How many records are read at a time, and applied before others have their turn."""
 
 
 def _closed() -> ClosedError:
@@ -78,6 +76,7 @@ class Pump(Generic[StateT]):
         self._clock = clock
         self._quarantines = quarantines
         self._watch = log.watch()
+        self._pages = shared_pages(log)
         self._cursors = Cursors(behind_max=PAGE_RECORDS)
         self._served: dict[int, Fold[StateT]] = {}
         self._poll_at = clock.monotonic() + POLL_S
@@ -194,6 +193,8 @@ class Pump(Generic[StateT]):
         for fold in {*self._served.values(), *self._to_open, *self._entered}:
             if fold.ending is None:
                 fold.stop(ending, answering=self.cause is None)
+        for place in tuple(self._cursors):
+            self._leave(place)
         with contextlib.suppress(ClosedError):
             self._watch.close()
 
@@ -262,6 +263,7 @@ class Pump(Generic[StateT]):
         self._served[fold.partition] = fold
         following = Offset(fold.mark.value)
         self._cursors.add(place, following, following)
+        self._pages.join(place)
         return True
 
     def save(self) -> None:
@@ -279,7 +281,8 @@ class Pump(Generic[StateT]):
         self._leave(self._place(fold))
 
     def _leave(self, place: Place) -> None:
-        self._cursors.remove(place)
+        if self._cursors.remove(place) is not None:
+            self._pages.leave(place)
         with contextlib.suppress(StrandlineError):
             self._watch.remove(*place)
 
@@ -321,11 +324,7 @@ class Pump(Generic[StateT]):
             cursor.look(self._log.marks(*cursor.place).high)
             fold.end = cursor.end
             return
-        page = list(
-            self._log.read(
-                *cursor.place, cursor.next, records_max=PAGE_RECORDS, bytes_max=PAGE_BYTES_MAX
-            )
-        )
+        page = self._pages.read(cursor.place, cursor.next)
         fold.end = max(fold.end, cursor.end)
         if not page:
             cursor.find_nothing()
