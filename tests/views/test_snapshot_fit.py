@@ -232,3 +232,19 @@ def test_the_hash_of_keys_is_the_logs_own_wb10(log: sl.Log) -> None:
             assert log.append("wide", opened(key)).partition == placed[key]
         assert view.partition_of("foobar") == 16, "as Kafka's producers place it"
         assert len(set(placed.values())) > 40
+
+
+def test_a_damaged_snapshot_keeps_no_save_from_returning(log: sl.Log, path: Path) -> None:
+    fill(log, 3)
+    save_all(log, path)
+    path.write_bytes(b"garbage")
+    with sl.LiveView(log, "accounts", Accounts(), snapshot=path) as view:
+        view.reconcile([1])
+        view.save()
+        assert isinstance(view.health().snapshot_fault, sl.CorruptError)
+
+        view.reconcile([0])
+        view.wait_ready(PATIENCE_S)
+        view.save()
+        assert view.health().snapshot_fault is None
+        assert view.committed(0) == 2

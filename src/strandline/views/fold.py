@@ -82,6 +82,7 @@ class Fold(Generic[StateT]):
             self.end = max(self.end, following)
             self.is_loaded = True
         self._settle()
+        self.mark.wake_reached()
 
     def unload(self) -> None:
         """Throw the state away, and be not ready until what was applied is applied again."""

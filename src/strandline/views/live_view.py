@@ -72,6 +72,8 @@ class LiveView(Generic[StateT]):
             raise InvalidError('poison is "stop" or "quarantine"', poison=poison)
         if snapshot is not None and not view.has_snapshots:
             raise InvalidError("a view with snapshots has encode and decode", view=view.name)
+        if not isinstance(view.version, int):
+            raise InvalidError("the version of a view is a whole number", version=view.version)
         if not snapshot_interval_s > 0:
             raise InvalidError("an interval is above 0", snapshot_interval_s=snapshot_interval_s)
         self._log = log
@@ -187,9 +189,9 @@ class LiveView(Generic[StateT]):
     ) -> Any:
         """Return `query(state)` of a ready partition, and `default` if it is not assigned.
 
-        NotReadyError if it has not caught up, or has not applied `min_offset`. While the
-        query runs nothing is applied to this partition; it changes nothing, and returns
-        nothing that `apply` changes later.
+        NotReadyError if it has not caught up, or has not applied `min_offset`. Waits for
+        one `apply` at most. While the query runs nothing is applied to this partition; it
+        changes nothing, and returns nothing that `apply` changes later.
         """
         fold = self._folds.get(partition)
         if os.getpid() != self._pid:
@@ -324,7 +326,7 @@ class LiveView(Generic[StateT]):
         check_off_loop("asyncio.to_thread")
         self._check_open()
         self._finish(self._pump.ask(self._pump.save))
-        if (fault := self._saving.fault) is not None:
+        if (fault := self._saving.save_fault) is not None:
             raise UnavailableError("the snapshot could not be written") from fault
 
     def close(self, *, save: bool = True, timeout_s: float | None = None) -> None:

@@ -42,17 +42,19 @@ class Saving(Generic[StateT]):
         self._snapshots = snapshots
         self._clock = clock
         self._interval_s = interval_s
-        self._encode_fault: BaseException | None = None
+        self._decode_fault: BaseException | None = None
+        self.save_fault: BaseException | None = None
+        """Why the latest save failed, in part or as a whole."""
         self.due_at = float("inf") if snapshots is None else clock.monotonic() + interval_s
 
     # --- for any thread ---
 
     @property
     def fault(self) -> BaseException | None:
-        """Why the latest snapshot could not be read or written."""
+        """Why the snapshot could not be read or written, until one is written."""
         if self._snapshots is None:
             return None
-        return self._encode_fault or self._snapshots.fault
+        return self.save_fault or self._decode_fault or self._snapshots.fault
 
     def committed(self, partition: int) -> int:
         """Return the last offset in the snapshot; -1 if there is none."""
@@ -95,7 +97,7 @@ class Saving(Generic[StateT]):
         except (DivergedError, TrimmedError, InvalidError):
             return False
         except Exception as error:  # noqa: BLE001 - Whatever decode raises means replay.
-            self._encode_fault = error
+            self._decode_fault = error
             return False
         fold.quarantined = {**section.quarantined, **fold.quarantined}
         fold.position = position
@@ -118,7 +120,7 @@ class Saving(Generic[StateT]):
         if self._snapshots is None:
             return lost
         self.due_at = self._clock.monotonic() + self._interval_s
-        self._encode_fault = None
+        self.save_fault = None
         fresh = {}
         for fold in folds:
             if self._has_advanced(fold):
@@ -129,11 +131,14 @@ class Saving(Generic[StateT]):
                 except ClosedError:
                     raise
                 except Exception as error:  # noqa: BLE001 - The user's encode may raise anything.
-                    self._encode_fault = error
+                    self.save_fault = error
         if fresh:
-            # If it fails: kept as the file's fault, and the next save has as much or more.
-            with contextlib.suppress(OSError):
+            try:
                 self._snapshots.write(fresh)
+                self._decode_fault = None
+            except OSError as error:
+                # The next save has as much to write, or more.
+                self.save_fault = error
         return lost
 
     def drop(self, partitions: Iterable[int]) -> None:

@@ -101,7 +101,7 @@ class Snapshots:
         self._clock = clock
         self._held: Stored | None = None
         self.fault: BaseException | None = None
-        """Why the file could not be used or written, until the next time it can."""
+        """Why the file could not be used, until it is written anew."""
         self.committed: Mapping[int, int] = {}
         """The last offset in the file, for each partition that is in it."""
         self._tidy()
@@ -128,13 +128,8 @@ class Snapshots:
         old = self._load() if kept else {}
         stored = {**{p: old[p] for p in kept if p in old}, **fresh}
         self._held = None
-        try:
-            content = packed(self._binding, stored)
-            replace_file(self._io, self._path, content, unique=str(self._clock.new_id()))
-        except OSError as error:
-            # The new file may be in place without its name being durable.
-            self.fault = error
-            raise
+        content = packed(self._binding, stored)
+        replace_file(self._io, self._path, content, unique=str(self._clock.new_id()))
         self.fault = None
         self._note(stored)
 
