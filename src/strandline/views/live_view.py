@@ -53,7 +53,8 @@ class LiveView(Generic[StateT]):
     `snapshot_interval_s` and by `close`, and a later one goes on from there. `poison`
     says what becomes of a record that `apply` fails on: "stop" its partition, or
     "quarantine" it and go on. Any call may be made from any thread; those that wait have
-    a twin for event loops.
+    a twin for event loops, and opening, which reads the snapshot, goes well with
+    `asyncio.to_thread`.
     """
 
     def __init__(

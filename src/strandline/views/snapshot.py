@@ -99,13 +99,14 @@ class Snapshots:
         self._path = fspath(path)
         self._binding = binding
         self._clock = clock
-        self._held: Stored | None = None
         self.fault: BaseException | None = None
         """Why the file could not be used, until it is written anew."""
         self.committed: Mapping[int, int] = {}
         """The last offset in the file, for each partition that is in it."""
         self._tidy()
-        self._note(self._load())
+        # Kept for the first assignment, which mostly follows at once.
+        self._held: Stored | None = self._load()
+        self._note(self._held)
 
     def section(self, partition: int) -> tuple[Section, bytes] | None:
         """Return what is stored of the partition, as far as it belongs to this view."""
