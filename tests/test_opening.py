@@ -173,6 +173,7 @@ def test_a_failed_install_leaves_the_present_log() -> None:
 def test_the_first_use_installs_what_the_environment_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("STRANDLINE_URL", "redis:")
     with pytest.raises(InvalidError):
         strandline.active()
     monkeypatch.setenv("STRANDLINE_URL", "memory:")

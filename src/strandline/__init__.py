@@ -33,6 +33,7 @@ from strandline.values import (
     UnknownError,
     ValueKind,
 )
+from strandline.views import LiveView, PendingView, RefusedError, StoppedError, View
 
 __all__ = [
     "EARLIEST",
@@ -49,17 +50,22 @@ __all__ = [
     "FailedError",
     "FellBehind",
     "InvalidError",
+    "LiveView",
     "Log",
     "NotReadyError",
+    "PendingView",
     "Receipt",
     "Record",
+    "RefusedError",
     "RejectedError",
+    "StoppedError",
     "StrandlineError",
     "Subscription",
     "TrimmedError",
     "UnavailableError",
     "UnknownError",
     "ValueKind",
+    "View",
     "active",
     "describe",
     "install",

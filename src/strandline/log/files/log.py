@@ -4,12 +4,11 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Self
+from typing import Self
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
 from strandline.log.draft import kind_of
-from strandline.log.file_news import FileNews
 from strandline.log.files.columnar import check_compression
 from strandline.log.files.cursors import Cursors
 from strandline.log.files.dropping import fence_dropped, remove_directory
@@ -23,13 +22,13 @@ from strandline.log.files.store import WritingSettings
 from strandline.log.files.syncing import Syncing
 from strandline.log.files.topics import TopicEntry
 from strandline.log.files.trimming import retain, trim
+from strandline.log.files.watching import FileWatches
 from strandline.log.files.writer import Lane, TopicWriter
 from strandline.log.local_watch import LocalWatch
 from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, owner, terms_of
-from strandline.log.watches import Spot, Watches
 from strandline.values import (
     RECORD_BYTES_MAX,
     ClosedError,
@@ -39,7 +38,6 @@ from strandline.values import (
     Marks,
     Mode,
     Offset,
-    Partition,
     Position,
     Topic,
     TopicDescription,
@@ -55,13 +53,6 @@ from strandline.values.names import RESERVED_PREFIX
 
 _RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
 _SEGMENT_BYTES = 64 * 1024 * 1024
-
-
-class WatchedPlace(NamedTuple):
-    """A partition, and which of its ends is watched."""
-
-    files: PartitionFiles
-    durable_only: bool
 
 
 class FileLog(FileReader):
@@ -113,9 +104,7 @@ class FileLog(FileReader):
         self._writers: dict[TopicEntry, TopicWriter] = {}
         #: Where appends went last; an append finds out if it is gone.
         self._recent: dict[str, TopicWriter] = {}
-        self._watches: Watches[WatchedPlace] = Watches(
-            self._root.clock, self._spot, self._end, self._open_news
-        )
+        self._watches = FileWatches(self._root, self._entry)
         if self.mode is Mode.WRITE:
             self._remove_remains()
 
@@ -163,9 +152,7 @@ class FileLog(FileReader):
             for files in entry.partitions:
                 fence_dropped(files.place)
             remove_directory(self._root.io, entry.directory)
-        self._watches.tell_dropped(
-            [WatchedPlace(files, only) for files in entry.partitions for only in (False, True)]
-        )
+        self._watches.tell_topic_dropped(entry)
         with self._lock:
             writer = self._writers.pop(entry, None)
         if writer is not None:
@@ -296,7 +283,9 @@ class FileLog(FileReader):
             self._root.check_open()
             writer = self._writers.get(entry)
             if writer is None:
-                writer = TopicWriter(entry, self._settings, self._record_bytes_max, self._tell)
+                writer = TopicWriter(
+                    entry, self._settings, self._record_bytes_max, self._watches.tell_end
+                )
                 self._writers[entry] = writer
             return writer
 
@@ -350,26 +339,6 @@ class FileLog(FileReader):
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._root.check_open()
         return self._watches.open(durable_only=durable_only)
-
-    def _spot(self, topic: TopicName, partition: int, durable_only: bool) -> Spot[WatchedPlace]:
-        entry = self._entry(topic)
-        files = entry.files(partition)
-        return Spot(WatchedPlace(files, durable_only), entry.topic, Partition(partition))
-
-    def _end(self, place: WatchedPlace) -> int | None:
-        try:
-            if place.files.place.is_dropped():
-                return None
-            marks = place.files.marks()
-        except DroppedError:
-            return None
-        return marks.durable if place.durable_only else marks.high
-
-    def _open_news(self) -> FileNews[WatchedPlace]:
-        return FileNews(self._root.io.lookout(), lambda place: place.files.place.directory)
-
-    def _tell(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
-        self._watches.tell(WatchedPlace(files, durable_only), end)
 
     # --- consumers ---
 

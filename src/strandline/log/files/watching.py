@@ -1,0 +1,56 @@
+"""Hints of what any process appends: a change of the partition's directory."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from strandline.log.file_news import FileNews
+from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.root import Root
+from strandline.log.files.topics import TopicEntry
+from strandline.log.protocol import TopicName
+from strandline.log.watches import Spot, Watches
+from strandline.values import Partition
+
+
+class WatchedPlace(NamedTuple):
+    """A partition, and which of its ends is watched."""
+
+    files: PartitionFiles
+    durable_only: bool
+
+
+class FileWatches(Watches[WatchedPlace]):
+    """The watches of a log. Segments lie elsewhere: the tail's change is what is noticed."""
+
+    def __init__(self, root: Root, find: Callable[[TopicName], TopicEntry]) -> None:
+        super().__init__(root.clock, self._spot, _end, lambda: FileNews(root.io.lookout(), _path))
+        self._find_topic = find
+
+    def tell_end(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
+        """Pass on how far a partition is written, or durable."""
+        self.tell(WatchedPlace(files, durable_only), end)
+
+    def tell_topic_dropped(self, entry: TopicEntry) -> None:
+        """Pass on that a topic was dropped."""
+        self.tell_dropped(
+            [WatchedPlace(files, only) for files in entry.partitions for only in (False, True)]
+        )
+
+    def _spot(self, topic: TopicName, partition: int, durable_only: bool) -> Spot[WatchedPlace]:
+        entry = self._find_topic(topic)
+        files = entry.files(partition)
+        return Spot(WatchedPlace(files, durable_only), entry.topic, Partition(partition))
+
+
+def _end(place: WatchedPlace) -> int | None:
+    try:
+        if place.files.place.is_dropped():
+            return None
+        marks = place.files.marks()
+    except DroppedError:
+        return None
+    return marks.durable if place.durable_only else marks.high
+
+
+def _path(place: WatchedPlace) -> str:
+    return place.files.place.directory

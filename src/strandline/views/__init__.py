@@ -1,0 +1,34 @@
+"""Views: state folded from records, that knows which offsets it has applied.
+
+Promises: an answer comes from a state that has caught up, or it is an error that names
+the partition, and "nothing" means not assigned; snapshot and tail make what a full replay
+makes; a snapshot that does not fit is not used; whoever publishes through a view learns
+what became of the record; no user code of one partition holds up readers of another.
+
+Does not promise an order across partitions, nor that `apply` runs once: after a restart
+it runs again for what the snapshot does not cover, on the state of that snapshot.
+"""
+
+from strandline.views.errors import RefusedError, StoppedError
+from strandline.views.health import PartitionHealth, Readiness, ViewHealth
+from strandline.views.live_view import LiveView
+from strandline.views.outcomes import REFUSALS_KEPT
+from strandline.views.pending import PendingView
+from strandline.views.publishing import PUBLISH_TIMEOUT_S, Publication
+from strandline.views.saving import SNAPSHOT_INTERVAL_S
+from strandline.views.view import View
+
+__all__ = [
+    "PUBLISH_TIMEOUT_S",
+    "REFUSALS_KEPT",
+    "SNAPSHOT_INTERVAL_S",
+    "LiveView",
+    "PartitionHealth",
+    "PendingView",
+    "Publication",
+    "Readiness",
+    "RefusedError",
+    "StoppedError",
+    "View",
+    "ViewHealth",
+]

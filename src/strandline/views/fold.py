@@ -1,0 +1,261 @@
+"""One partition of a view: its state, how far it has come, and who may look."""
+
+import asyncio
+import copy
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Generic
+
+from strandline.clock import Clock
+from strandline.values import (
+    InvalidError,
+    NotReadyError,
+    Position,
+    Record,
+    StrandlineError,
+    UnavailableError,
+)
+from strandline.views.errors import RefusedError
+from strandline.views.health import PartitionHealth, Readiness
+from strandline.views.outcomes import Outcomes
+from strandline.views.view import StateT, View
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter
+from strandline.writes.watermark import Watermark
+
+
+class PoisonError(Exception):
+    """`apply` failed at `offset`. Never leaves the room."""
+
+    def __init__(self, offset: int, cause: Exception) -> None:
+        super().__init__(offset)
+        self.offset = offset
+        self.cause = cause
+
+
+class Fold(Generic[StateT]):
+    """One assignment of one partition.
+
+    The pump's thread alone changes the state, `mark` and what is set aside. Invariant:
+    under the lock, the state is what the records before `mark.value` make, quarantined
+    and refused ones left out; it is answered from only when that reaches `target`.
+    """
+
+    def __init__(self, view: View[StateT], partition: int, clock: Clock) -> None:
+        self.partition = partition
+        self.mark = Watermark()
+        """`mark.value` is the next offset to apply."""
+        self.first = 0
+        self.end = 0
+        self.outcomes = Outcomes()
+        self.quarantined: dict[int, str] = {}
+        self.fault: StrandlineError | None = None
+        """Why it cannot be read at the moment."""
+        self.ending: StrandlineError | None = None
+        """Why it goes no further."""
+        self.position: Position | None = None
+        """Where it was when it was last loaded or saved."""
+        self.origin: int | None = None
+        """Where it has to begin anew, whatever the snapshot says."""
+        self.is_given_up = False
+        self.is_loaded = False
+        self._view = view
+        self._clock = clock
+        self._target: int | None = None
+        self._is_ready = False
+        self._is_answering = True
+        self._state: Any = None
+        # A query may ask the same partition again.
+        self._turnstile = threading.RLock()
+        self._lock = threading.RLock()
+        self._is_asked = False
+
+    # --- the pump's side ---
+
+    def load(self, state: StateT, first: int, following: int, refused: Mapping[int, str]) -> None:
+        """Begin with this state, of the records from `first` on and before `following`."""
+        with self._lock:
+            self._state = state
+            self.first = first
+            self.outcomes.refused = dict(refused)
+            self.mark.value = following
+            self.end = max(self.end, following)
+            self.is_loaded = True
+        self._settle()
+        self.mark.wake_reached()
+
+    def unload(self) -> None:
+        """Throw the state away, and be not ready until what was applied is applied again."""
+        with self._lock:
+            self._is_ready = False
+            self.is_loaded = False
+            self._state = None
+            if self._target is not None:
+                self._target = max(self._target, self.mark.value)
+
+    def apply_page(self, page: Sequence[Record]) -> None:
+        """Apply records that begin at `mark.value`; PoisonError at the first that fails."""
+        at = 0
+        while at < len(page) and not self.is_given_up:
+            # A reader that waits is inside the turnstile, and goes first.
+            with self._turnstile:
+                pass
+            with self._lock:
+                at = self._apply_slice(page, at)
+            self._settle()
+        self.mark.wake_reached()
+
+    def _apply_slice(self, page: Sequence[Record], at: int) -> int:
+        """Apply from `at` on until the page ends or somebody asks, and return how far."""
+        mark, apply, outcomes, state = self.mark, self._view.apply, self.outcomes, self._state
+        for record in islice(page, at, None):
+            offset = record.offset
+            assert offset == mark.value, f"a log gave {offset} where {mark.value} was read"
+            if not self.quarantined or offset not in self.quarantined:
+                try:
+                    result = apply(state, record)
+                except RefusedError as refusal:
+                    outcomes.refuse(offset, str(refusal))
+                    outcomes.note(offset, refusal)
+                except Exception as cause:
+                    raise PoisonError(offset, cause) from cause
+                else:
+                    if outcomes.floors:
+                        outcomes.note(offset, result)
+            mark.value = offset + 1
+            at += 1
+            if self._is_asked:
+                break
+        return at
+
+    def encoded(self) -> bytes:
+        """Return the state as the view encodes it. No lock: nobody else changes it."""
+        encoded = self._view.encode(self._state)
+        if isinstance(encoded, bytes):
+            return encoded
+        raise InvalidError("encode returns bytes", type=type(encoded).__name__)
+
+    # --- the assigner's side ---
+
+    @property
+    def target(self) -> int | None:
+        """Up to where it has to apply to be ready; None while that cannot be asked."""
+        return self._target
+
+    def aim(self, target: int) -> None:
+        """Be ready once everything before `target` is applied."""
+        self._target = target
+        self.end = max(self.end, target)
+        self._settle()
+
+    def lose_aim(self) -> None:
+        """Be not ready until there is a new target."""
+        with self._lock:
+            self._target = None
+            self._is_ready = False
+
+    def give_up(self) -> None:
+        """This partition is no longer assigned, or is assigned anew."""
+        self.is_given_up = True
+        self.mark.wake_all()
+
+    def stop(self, ending: StrandlineError, *, answering: bool = False) -> None:
+        """Apply no more; unless `answering`, answer no more either."""
+        with self._lock:
+            self.ending = ending
+            self._is_answering = answering
+            if not answering:
+                self._is_ready = False
+                self._state = None
+        self.mark.wake_all()
+
+    # --- the readers' side ---
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it answers."""
+        return self._is_ready
+
+    def read(self, query: Callable[[StateT], Any], min_offset: int | None) -> Any:
+        """Return what `query` makes of the state; NotReadyError, or why it has stopped."""
+        if not self._is_ready:
+            raise self._not_ready(min_offset)
+        with self._turnstile:
+            self._is_asked = True
+            with self._lock:
+                self._is_asked = False
+                behind = min_offset is not None and self.mark.value <= min_offset
+                if behind or not self._is_ready:
+                    raise self._not_ready(min_offset)
+                return query(self._state)
+
+    def health(self, committed: int) -> PartitionHealth:
+        """Return how it is doing."""
+        readiness = Readiness.READY if self._is_ready else Readiness.NOT_READY
+        if not self._is_answering:
+            readiness = Readiness.STOPPED
+        return PartitionHealth(
+            readiness=readiness,
+            first=self.first,
+            applied=self.mark.value - 1,
+            committed=committed,
+            target=self._target,
+            end=max(self.end, self.mark.value),
+            quarantined=dict(self.quarantined),
+            fault=self.ending or self.fault,
+        )
+
+    def wait(self, met: Callable[[], bool], following: int, deadline: float | None) -> bool:
+        """Return True once `met`; False at the deadline; raise if it can no longer be.
+
+        `following` is the mark from which on it may be met.
+        """
+        waiter = ThreadWaiter(self._clock)
+        with self.mark.awaited_by(waiter, following):
+            while not met():
+                self.check_going()
+                if not waiter.wait(deadline):
+                    return met()
+        return True
+
+    async def reached(
+        self, met: Callable[[], bool], following: int, timeout_s: float | None
+    ) -> bool:
+        """Do what `wait` does, asleep on the running event loop."""
+        waiter = LoopWaiter()
+        with self.mark.awaited_by(waiter, following):
+            try:
+                async with asyncio.timeout(timeout_s):
+                    while not met():
+                        self.check_going()
+                        await waiter.wait()
+            except TimeoutError:
+                return met()
+        return True
+
+    def check_going(self) -> None:
+        """Raise if it goes no further."""
+        if self.ending is not None:
+            raise copy.copy(self.ending)
+        if self.is_given_up:
+            raise UnavailableError("this view has given the partition up", partition=self.partition)
+
+    def _settle(self) -> None:
+        if self._is_ready or not self._has_caught_up():
+            return
+        with self._lock:
+            self._is_ready = self._has_caught_up()
+        self.mark.wake_all()
+
+    def _has_caught_up(self) -> bool:
+        target = self._target
+        is_whole = self.is_loaded and self.ending is None
+        return is_whole and target is not None and self.mark.value >= target
+
+    def _not_ready(self, min_offset: int | None) -> StrandlineError:
+        if not self._is_answering and self.ending is not None:
+            return copy.copy(self.ending)
+        asked = {} if min_offset is None else {"min_offset": min_offset}
+        return NotReadyError(
+            self.partition, applied=self.mark.value - 1, target=self._target, **asked
+        )

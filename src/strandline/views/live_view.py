@@ -1,0 +1,421 @@
+"""A view over a topic, kept up to date, that answers only what it knows."""
+
+import asyncio
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
+
+from strandline.clock import Clock, SystemClock
+from strandline.io import Io, SystemIo
+from strandline.log.protocol import Log, TopicName, Value
+from strandline.subscriptions.assignment import checked_place
+from strandline.values import (
+    ClosedError,
+    InvalidError,
+    NotReadyError,
+    Partition,
+    UnavailableError,
+    partition_for_key,
+)
+from strandline.views.fold import Fold
+from strandline.views.health import ViewHealth
+from strandline.views.publishing import (
+    PUBLISH_TIMEOUT_S,
+    AppendOptions,
+    Publication,
+    publication,
+    settled_partition,
+    telling_where,
+)
+from strandline.views.pump import Pump, Request
+from strandline.views.saving import SNAPSHOT_INTERVAL_S, Saving
+from strandline.views.snapshot import Binding, Snapshots
+from strandline.views.view import StateT, View
+
+_HASH: Final = "murmur2"
+
+AnswerT = TypeVar("AnswerT")
+DefaultT = TypeVar("DefaultT")
+
+
+class LiveView(Generic[StateT]):
+    """A `View` over one topic, with nothing assigned until `reconcile`.
+
+    Three answers: a partition that is not assigned is a definite nothing; one that has
+    not caught up is NotReadyError, to be asked again; a ready one answers. A partition
+    that has stopped raises StoppedError, and a view whose pump has ended ClosedError.
+
+    With `snapshot`, the path of a file of its own, it is saved every
+    `snapshot_interval_s` and by `close`, and a later one goes on from there. `poison`
+    says what becomes of a record that `apply` fails on: "stop" its partition, or
+    "quarantine" it and go on. Any call may be made from any thread; those that wait have
+    a twin for event loops, and opening, which reads the snapshot, goes well with
+    `asyncio.to_thread`.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topic: TopicName,
+        view: View[StateT],
+        *,
+        snapshot: str | os.PathLike[str] | None = None,
+        snapshot_interval_s: float = SNAPSHOT_INTERVAL_S,
+        poison: Literal["stop", "quarantine"] = "stop",
+        clock: Clock | None = None,
+        io: Io | None = None,
+    ) -> None:
+        if poison not in ("stop", "quarantine"):
+            raise InvalidError('poison is "stop" or "quarantine"', poison=poison)
+        if snapshot is not None and not view.has_snapshots:
+            raise InvalidError("a view with snapshots has encode and decode", view=view.name)
+        if not isinstance(view.version, int):
+            raise InvalidError("the version of a view is a whole number", version=view.version)
+        if not snapshot_interval_s > 0:
+            raise InvalidError("an interval is above 0", snapshot_interval_s=snapshot_interval_s)
+        self._log = log
+        self._topic = log.topic(topic)
+        self._count = log.describe_topic(self._topic).settings.partitions
+        self._view = view
+        self._clock = clock or SystemClock()
+        binding = Binding(log.id, self._topic.id, self._count, _HASH, view.name, view.version)
+        snapshots = None
+        if snapshot is not None:
+            snapshots = Snapshots(io or SystemIo(), snapshot, binding, self._clock)
+        self._saving = Saving(
+            log, self._topic, view, snapshots, self._clock, interval_s=snapshot_interval_s
+        )
+        self._pump = Pump(
+            log,
+            self._topic,
+            view,
+            self._saving,
+            self._clock,
+            quarantines=poison == "quarantine",
+        )
+        self._reconciling = threading.Lock()
+        self._folds: Mapping[int, Fold[StateT]] = {}
+        self._turn = 0
+        self._pid = os.getpid()
+        # On another thread: whoever runs the collector may hold a lock of the log.
+        stop = partial(self._pump.stop, save=False)
+        self._finalizer = weakref.finalize(self, self._clock.call_later, 0.0, stop)
+        self._finalizer.atexit = False
+
+    # --- assignment ---
+
+    def reconcile(self, partitions: Iterable[int]) -> None:
+        """Have exactly these partitions assigned.
+
+        New ones are folded from their snapshot on, and ready once they have applied what
+        they hold now; those that are given up lose their state; others are untouched.
+        """
+        wanted = {int(self._place(partition)) for partition in partitions}
+        with self._reconciling:
+            self._check_open()
+            kept = {p: fold for p, fold in self._folds.items() if p in wanted}
+            added = {p: self._fold(p) for p in sorted(wanted - kept.keys())}
+            given_up = [fold for p, fold in self._folds.items() if p not in wanted]
+            for fold in (*kept.values(), *added.values()):
+                if fold.target is None and fold.ending is None:
+                    self._pump.aim(fold)
+            self._folds = {**kept, **added}
+            for fold in given_up:
+                fold.give_up()
+            self._pump.enter(tuple(added.values()))
+            if given_up:
+                self._pump.wake()
+
+    def assigned(self) -> Sequence[Partition]:
+        """Return the assigned partitions, ascending."""
+        return [Partition(p) for p in sorted(self._folds)]
+
+    def rebuild(self, partitions: Iterable[int] | None = None) -> None:
+        """Forget states and snapshots, and fold again from the oldest record kept.
+
+        Of all assigned partitions, or of these; a partition that had stopped starts
+        again, and what was quarantined is tried again. Returns when the snapshots are
+        gone. UnavailableError if they cannot be removed: the fold has begun again, but a
+        restart might still find them.
+        """
+        check_off_loop("asyncio.to_thread")
+        with self._reconciling:
+            self._check_open()
+            asked = self._folds if partitions is None else [self._place(p) for p in partitions]
+            chosen = {int(p) for p in asked}
+            again = {p: self._fold(p) for p in sorted(chosen) if p in self._folds}
+            old = [self._folds[p] for p in again]
+            self._folds = {**self._folds, **again}
+            for fold in old:
+                fold.give_up()
+            for fold in again.values():
+                fold.origin = 0
+                self._pump.aim(fold)
+            request = self._pump.ask(lambda: self._saving.drop(chosen))
+            self._pump.enter(tuple(again.values()))
+        self._finish(request)
+
+    # --- answers ---
+
+    @overload
+    def read(
+        self,
+        partition: int,
+        query: Callable[[StateT], AnswerT],
+        *,
+        min_offset: int | None = ...,
+    ) -> AnswerT | None: ...
+
+    @overload
+    def read(
+        self,
+        partition: int,
+        query: Callable[[StateT], AnswerT],
+        *,
+        default: DefaultT,
+        min_offset: int | None = ...,
+    ) -> AnswerT | DefaultT: ...
+
+    def read(
+        self,
+        partition: int,
+        query: Callable[[StateT], Any],
+        *,
+        default: Any = None,
+        min_offset: int | None = None,
+    ) -> Any:
+        """Return `query(state)` of a ready partition, and `default` if it is not assigned.
+
+        NotReadyError if it has not caught up, or has not applied `min_offset`. Waits for
+        one `apply` at most. While the query runs nothing is applied to this partition; it
+        changes nothing, and returns nothing that `apply` changes later.
+        """
+        fold = self._folds.get(partition)
+        if os.getpid() != self._pid:
+            raise forked()
+        if fold is None:
+            self._place(partition)
+            return default
+        return fold.read(query, min_offset)
+
+    def partition_of(self, key: str) -> Partition:
+        """Return the partition of the records with this key."""
+        return partition_for_key(key, self._count)
+
+    def applied(self, partition: int) -> int:
+        """Return the last offset applied; -1 if there is none, or it is not assigned."""
+        fold = self._folds.get(self._place(partition))
+        return -1 if fold is None else fold.mark.value - 1
+
+    def committed(self, partition: int) -> int:
+        """Return the last offset in the snapshot, after which a restart goes on; -1 if none."""
+        return self._saving.committed(self._place(partition))
+
+    def is_ready(self, partition: int) -> bool:
+        """Return whether `read` would answer from a state."""
+        fold = self._folds.get(self._place(partition))
+        return fold is not None and fold.is_ready
+
+    def lag(self) -> Mapping[Partition, int]:
+        """Return for each assigned partition how many records the log has beyond `applied`."""
+        return {
+            Partition(p): max(0, self._log.marks(self._topic, p).high - fold.mark.value)
+            for p, fold in sorted(self._folds.items())
+        }
+
+    def health(self) -> ViewHealth:
+        """Return how it is doing, without asking the log."""
+        folds = sorted(self._folds.items())
+        return ViewHealth(
+            is_running=self._pump.is_running and os.getpid() == self._pid,
+            cause=self._pump.cause,
+            snapshot_fault=self._saving.fault,
+            partitions={p: fold.health(self._saving.committed(p)) for p, fold in folds},
+        )
+
+    # --- waiting ---
+
+    def wait_applied(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
+        """Return once the record at `offset` is applied: what was written is visible then.
+
+        NotReadyError when the time is up; at once InvalidError if the partition is not
+        assigned, StoppedError or ClosedError if it goes no further, and UnavailableError
+        if it is given up meanwhile.
+        """
+        check_off_loop("reached")
+        fold = self._assigned(partition)
+        if not fold.wait(lambda: fold.mark.value > offset, offset + 1, self._deadline(timeout_s)):
+            raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)
+
+    async def reached(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
+        """Do what `wait_applied` does, asleep on the running event loop."""
+        fold = self._assigned(partition)
+        if not await fold.reached(lambda: fold.mark.value > offset, offset + 1, timeout_s):
+            raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)
+
+    def wait_ready(self, timeout_s: float | None = None) -> None:
+        """Return once every assigned partition is ready. Raises as `wait_applied`."""
+        check_off_loop("became_ready")
+        deadline = self._deadline(timeout_s)
+        for fold in tuple(self._folds.values()):
+            if not fold.wait(lambda fold=fold: fold.is_ready, 0, deadline):  # type: ignore[misc]
+                raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
+
+    async def became_ready(self, timeout_s: float | None = None) -> None:
+        """Do what `wait_ready` does, asleep on the running event loop."""
+        deadline = self._deadline(timeout_s)
+        for fold in tuple(self._folds.values()):
+            left_s = None if deadline is None else max(0.0, deadline - self._clock.monotonic())
+            if not await fold.reached(lambda fold=fold: fold.is_ready, 0, left_s):  # type: ignore[misc]
+                raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
+
+    # --- writing ---
+
+    def publish(
+        self,
+        value: Value,
+        *,
+        timeout_s: float = PUBLISH_TIMEOUT_S,
+        **options: Unpack[AppendOptions],
+    ) -> Publication:
+        """Append to the topic, and return once this view has applied the record.
+
+        Options are those of the log's `append`; a record that could go anywhere goes to
+        an assigned partition. Raises, before anything is stored: RefusedError if `check`
+        refuses the value; InvalidError if its partition is not assigned; StoppedError or
+        ClosedError if it would not be applied; and what `append` raises. Afterwards,
+        with the record in the log: RefusedError if `apply` passed it over, StoppedError if
+        it was poison, UnavailableError if it was not applied in time, or the partition
+        was given up.
+        """
+        check_off_loop("published")
+        fold = self._fold_for(value, options)
+        deadline = self._clock.monotonic() + timeout_s
+        with fold.outcomes.publishing(fold.mark.value):
+            receipt = self._log.append(self._topic, value, timeout_s=timeout_s, **options)
+            offset = receipt.offset
+            with telling_where(receipt):
+                met = fold.wait(lambda: fold.mark.value > offset, offset + 1, deadline)
+            return publication(fold, receipt, is_applied=met)
+
+    async def published(
+        self,
+        value: Value,
+        *,
+        timeout_s: float = PUBLISH_TIMEOUT_S,
+        **options: Unpack[AppendOptions],
+    ) -> Publication:
+        """Do what `publish` does, asleep on the running event loop."""
+        fold = self._fold_for(value, options)
+        deadline = self._clock.monotonic() + timeout_s
+        with fold.outcomes.publishing(fold.mark.value):
+            receipt = await self._log.append(self._topic, value, timeout_s=timeout_s, **options)
+            offset = receipt.offset
+            left_s = max(0.0, deadline - self._clock.monotonic())
+            with telling_where(receipt):
+                met = await fold.reached(lambda: fold.mark.value > offset, offset + 1, left_s)
+            return publication(fold, receipt, is_applied=met)
+
+    # --- keeping and ending ---
+
+    def save(self) -> None:
+        """Write a snapshot now, if anything has advanced. UnavailableError if it fails."""
+        check_off_loop("asyncio.to_thread")
+        self._check_open()
+        self._finish(self._pump.ask(self._pump.save))
+        if (fault := self._saving.save_fault) is not None:
+            raise UnavailableError("the snapshot could not be written") from fault
+
+    def close(self, *, save: bool = True, timeout_s: float | None = None) -> None:
+        """End the pump, after a last snapshot if `save`. May be repeated.
+
+        Ready partitions go on answering from what was applied. UnavailableError if the
+        pump has not ended in time.
+        """
+        self._finalizer.detach()
+        if os.getpid() != self._pid:
+            return
+        self._pump.stop(save=save)
+        if not self._pump.join(timeout_s):
+            raise UnavailableError("the pump has not ended yet", view=self._view.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    # --- inside ---
+
+    def _fold_for(self, value: Value, options: AppendOptions) -> Fold[StateT]:
+        """Settle the partition, and refuse what would not be applied."""
+        self._check_open()
+        partition = settled_partition(value, options, self._count)
+        if partition is None:
+            turns = sorted(self._folds) or [0]
+            self._turn += 1
+            partition = turns[self._turn % len(turns)]
+        options["partition"] = partition
+        fold = self._assigned(partition)
+        fold.check_going()
+        if fold.is_ready:
+            # It may have begun a replay meanwhile; then apply alone decides.
+            with contextlib.suppress(NotReadyError):
+                fold.read(lambda state: self._view.check(state, value), None)
+        return fold
+
+    def _fold(self, partition: int) -> Fold[StateT]:
+        return Fold(self._view, partition, self._clock)
+
+    def _assigned(self, partition: int) -> Fold[StateT]:
+        if os.getpid() != self._pid:
+            raise forked()
+        fold = self._folds.get(self._place(partition))
+        if fold is None:
+            raise InvalidError(
+                "this partition is not assigned to the view, reconcile first", partition=partition
+            )
+        return fold
+
+    def _place(self, partition: int) -> Partition:
+        return checked_place({self._topic: self._count}, self._topic, partition).partition
+
+    def _check_open(self) -> None:
+        if os.getpid() != self._pid:
+            raise forked()
+        if not self._pump.is_running:
+            raise ClosedError("this view was closed, open it anew") from self._pump.cause
+
+    def _finish(self, request: Request) -> None:
+        self._clock.wait(request.done, None)
+        if isinstance(request.error, OSError):
+            raise UnavailableError("the snapshot could not be written") from request.error
+        if request.error is not None:
+            raise request.error
+
+    def _deadline(self, timeout_s: float | None) -> float | None:
+        return None if timeout_s is None else self._clock.monotonic() + timeout_s
+
+
+def check_off_loop(instead: str) -> None:
+    """Raise InvalidError on an event loop's thread, where nobody may wait."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise InvalidError(f"this call may have to wait, use {instead} on an event loop")
+
+
+def forked() -> ClosedError:
+    """Return the error of the child of a fork."""
+    return ClosedError("a view is not carried over a fork, open it anew")

@@ -1,0 +1,78 @@
+"""What `apply` answered, kept for those who published the record."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from strandline.views.errors import RefusedError
+
+REFUSALS_KEPT: Final = 1_024
+"""How many refusals of a partition are remembered, for repeats of the same write."""
+
+
+class Outcomes:
+    """The outcomes of one partition, kept only while somebody publishes to it.
+
+    The pump notes, publishers take. Invariant: a publisher is entered, with the next
+    offset to apply as its floor, before its append; so its record lies at or above its
+    floor, and is not applied without the outcome being noted.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.floors: list[int] = []
+        """The floors of those who publish at the moment."""
+        self.refused: dict[int, str] = {}
+        """Offset to reason, the latest last."""
+        self._results: dict[int, Any] = {}
+
+    def note(self, offset: int, result: Any) -> None:
+        """Keep what `apply` returned, if it may be wanted."""
+        with self._lock:
+            if self.floors and offset >= min(self.floors):
+                self._results[offset] = result
+
+    def refuse(self, offset: int, reason: str) -> None:
+        """Remember that the record was passed over."""
+        with self._lock:
+            self.refused[offset] = reason
+            if len(self.refused) > REFUSALS_KEPT:
+                del self.refused[next(iter(self.refused))]
+
+    @contextmanager
+    def publishing(self, floor: int) -> Iterator[None]:
+        """Keep outcomes from `floor` on for as long as the block runs."""
+        with self._lock:
+            self.floors.append(floor)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.floors.remove(floor)
+                self._forget_below(min(self.floors, default=None))
+
+    def take(self, partition: int, offset: int, quarantined: str | None) -> Any:
+        """Return what `apply` returned for the record; None if it was applied before.
+
+        RefusedError if it was passed over or set aside.
+        """
+        with self._lock:
+            result = self._results.pop(offset, None)
+        reason = quarantined or self.refused.get(offset)
+        if reason is None:
+            return result
+        raise RefusedError(
+            "the view passed this record over, it stays in the log",
+            partition=partition,
+            offset=offset,
+            reason=reason,
+        ) from (result if isinstance(result, RefusedError) else None)
+
+    def _forget_below(self, floor: int | None) -> None:
+        """Others' records were noted too, and would add up while publishers overlap."""
+        if floor is None:
+            self._results.clear()
+            return
+        for offset in [offset for offset in self._results if offset < floor]:
+            del self._results[offset]

@@ -1,0 +1,125 @@
+"""The place of a view that is not there yet."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, Unpack
+
+from strandline.log.protocol import Value
+from strandline.values import NotReadyError, Partition
+from strandline.views.health import ViewHealth
+from strandline.views.live_view import LiveView
+from strandline.views.publishing import PUBLISH_TIMEOUT_S, AppendOptions, Publication
+from strandline.views.view import StateT
+
+_NO_PARTITION = -1
+
+
+class PendingView(Generic[StateT]):
+    """Answers NotReadyError to everything, writes included, until `become`.
+
+    From then on each call goes to the view it was given last, so that nothing is taken
+    and lost during a start, and a view can be replaced while it is in use. A call that
+    names no partition gives NotReadyError with the partition -1.
+    """
+
+    def __init__(self) -> None:
+        self._view: LiveView[StateT] | None = None
+
+    def become(self, view: LiveView[StateT]) -> LiveView[StateT] | None:
+        """Answer as `view` from now on, and return the one before."""
+        before, self._view = self._view, view
+        return before
+
+    def reconcile(self, partitions: Iterable[int]) -> None:
+        """See LiveView."""
+        self._there().reconcile(partitions)
+
+    def assigned(self) -> Sequence[Partition]:
+        """See LiveView."""
+        return self._there().assigned()
+
+    def rebuild(self, partitions: Iterable[int] | None = None) -> None:
+        """See LiveView."""
+        self._there().rebuild(partitions)
+
+    def read(
+        self,
+        partition: int,
+        query: Callable[[StateT], Any],
+        *,
+        default: Any = None,
+        min_offset: int | None = None,
+    ) -> Any:
+        """See LiveView."""
+        there = self._there(partition)
+        return there.read(partition, query, default=default, min_offset=min_offset)
+
+    def partition_of(self, key: str) -> Partition:
+        """See LiveView."""
+        return self._there().partition_of(key)
+
+    def applied(self, partition: int) -> int:
+        """See LiveView."""
+        return self._there(partition).applied(partition)
+
+    def committed(self, partition: int) -> int:
+        """See LiveView."""
+        return self._there(partition).committed(partition)
+
+    def is_ready(self, partition: int) -> bool:
+        """See LiveView."""
+        return self._there(partition).is_ready(partition)
+
+    def lag(self) -> Mapping[Partition, int]:
+        """See LiveView."""
+        return self._there().lag()
+
+    def health(self) -> ViewHealth:
+        """See LiveView."""
+        return self._there().health()
+
+    def wait_applied(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
+        """See LiveView."""
+        self._there(partition).wait_applied(partition, offset, timeout_s)
+
+    async def reached(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
+        """See LiveView."""
+        await self._there(partition).reached(partition, offset, timeout_s)
+
+    def wait_ready(self, timeout_s: float | None = None) -> None:
+        """See LiveView."""
+        self._there().wait_ready(timeout_s)
+
+    async def became_ready(self, timeout_s: float | None = None) -> None:
+        """See LiveView."""
+        await self._there().became_ready(timeout_s)
+
+    def publish(
+        self,
+        value: Value,
+        *,
+        timeout_s: float = PUBLISH_TIMEOUT_S,
+        **options: Unpack[AppendOptions],
+    ) -> Publication:
+        """See LiveView."""
+        return self._there().publish(value, timeout_s=timeout_s, **options)
+
+    async def published(
+        self,
+        value: Value,
+        *,
+        timeout_s: float = PUBLISH_TIMEOUT_S,
+        **options: Unpack[AppendOptions],
+    ) -> Publication:
+        """See LiveView."""
+        return await self._there().published(value, timeout_s=timeout_s, **options)
+
+    def save(self) -> None:
+        """See LiveView."""
+        self._there().save()
+
+    def _there(self, partition: int = _NO_PARTITION) -> LiveView[StateT]:
+        # Taken once for each call, so that a call meets one view throughout.
+        view = self._view
+        if view is None:
+            raise NotReadyError(partition)
+        return view

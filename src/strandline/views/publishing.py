@@ -1,0 +1,73 @@
+"""A write that returns when the view has applied it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypedDict
+
+from strandline.log.protocol import Receipt, Value
+from strandline.values import Durability, Event, UnavailableError, partition_for_key
+from strandline.views.fold import Fold
+
+PUBLISH_TIMEOUT_S: Final = 120.0
+"""How long `publish` waits for its record to be applied, unless told otherwise."""
+
+
+class AppendOptions(TypedDict, total=False):
+    """Those of the log's `append`."""
+
+    key: str | None
+    partition: int | None
+    tenant: str | None
+    durability: Durability | None
+    producer: str | None
+    sequence: int | None
+    idempotency_key: str | None
+    expected_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A record that is in the log and in this view."""
+
+    receipt: Receipt
+    outcome: Any
+    """What `apply` returned; None for a repeat that had been applied before."""
+
+
+def settled_partition(value: Value, options: AppendOptions, count: int) -> int | None:
+    """Return where `append` would put the record; None if any partition will do."""
+    if (partition := options.get("partition")) is not None:
+        return partition
+    own = value.key if isinstance(value, Event) else None
+    for text in (options.get("key"), own, options.get("producer"), options.get("idempotency_key")):
+        if isinstance(text, str):
+            return partition_for_key(text, count)
+    return None
+
+
+@contextmanager
+def telling_where(receipt: Receipt) -> Iterator[None]:
+    """Say where the record is, if the view gives its partition up meanwhile."""
+    try:
+        yield
+    except UnavailableError as error:
+        raise UnavailableError(
+            "the record is stored, but this view has given its partition up",
+            partition=receipt.partition,
+            offset=receipt.offset,
+        ) from error
+
+
+def publication(fold: Fold[Any], receipt: Receipt, *, is_applied: bool) -> Publication:
+    """Return what became of the record; raise if the view did not take it."""
+    offset = receipt.offset
+    if not is_applied:
+        raise UnavailableError(
+            "the record is stored, but was not applied in time",
+            partition=fold.partition,
+            offset=offset,
+            applied=fold.mark.value - 1,
+        )
+    outcome = fold.outcomes.take(fold.partition, offset, fold.quarantined.get(offset))
+    return Publication(receipt, outcome)

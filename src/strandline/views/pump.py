@@ -1,0 +1,345 @@
+"""The thread of a view: reads pages, has them applied, writes snapshots."""
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Generic
+
+from strandline.clock import Clock
+from strandline.log.protocol import Log
+from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
+from strandline.subscriptions.pages import POLL_S
+from strandline.values import (
+    ClosedError,
+    Offset,
+    Partition,
+    StrandlineError,
+    Topic,
+    TrimmedError,
+    UnavailableError,
+)
+from strandline.views.errors import StoppedError
+from strandline.views.fold import Fold, PoisonError
+from strandline.views.saving import Saving
+from strandline.views.shared_pages import PAGE_RECORDS, shared_pages
+from strandline.views.view import StateT, View
+
+
+def _closed() -> ClosedError:
+    return ClosedError("this view was closed, open it anew")
+
+
+class Request:
+    """Something that the pump's thread is asked to do."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.action = action
+        self.done = threading.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do it; what it raises is for whoever asked."""
+        try:
+            self.action()
+        except Exception as error:  # noqa: BLE001 - The one who asked is told.
+            self.error = error
+        finally:
+            self.done.set()
+
+    def refuse(self, error: BaseException) -> None:
+        """It will not be done."""
+        self.error = error
+        self.done.set()
+
+
+class Pump(Generic[StateT]):
+    """Keeps the folds of one view up to date.
+
+    Everything without a note is for the pump's own thread alone.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topic: Topic,
+        view: View[StateT],
+        saving: Saving[StateT],
+        clock: Clock,
+        *,
+        quarantines: bool,
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._view = view
+        self._saving = saving
+        self._clock = clock
+        self._quarantines = quarantines
+        self._watch = log.watch()
+        self._pages = shared_pages(log)
+        self._cursors = Cursors(behind_max=PAGE_RECORDS)
+        self._served: dict[int, Fold[StateT]] = {}
+        self._poll_at = clock.monotonic() + POLL_S
+        self._requests: deque[Request] = deque()
+        self._entered: deque[Fold[StateT]] = deque()
+        self._to_open: deque[Fold[StateT]] = deque()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._is_stopping = False
+        self._saves_last = False
+        self.cause: BaseException | None = None
+        """What ended it, unless it was asked to end."""
+        self.is_over = False
+
+    # --- for any thread ---
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it works, or will when it has something to do."""
+        thread = self._thread
+        return not self.is_over and not self._is_stopping and (not thread or thread.is_alive())
+
+    def enter(self, folds: Collection[Fold[StateT]]) -> None:
+        """Keep these folds up to date too, until they are given up."""
+        with self._lock:
+            if not self.is_over:
+                self._entered.extend(folds)
+        if self.is_over:
+            for fold in folds:
+                fold.stop(_closed())
+        elif folds:
+            self._rouse()
+
+    def ask(self, action: Callable[[], None]) -> Request:
+        """Have `action` run between two pages."""
+        request = Request(action)
+        with self._lock:
+            if self.is_over or self._is_stopping:
+                request.refuse(_closed())
+                return request
+            self._requests.append(request)
+        self._rouse()
+        return request
+
+    def wake(self) -> None:
+        """Look soon at what has changed."""
+        with contextlib.suppress(ClosedError):
+            self._watch.wake()
+
+    def stop(self, *, save: bool) -> None:
+        """End soon, after a last snapshot if `save`."""
+        with self._lock:
+            self._saves_last = save
+            self._is_stopping = True
+            if self._thread is None:
+                self.is_over = True
+        self.wake()
+        if self._thread is None:
+            self._watch.close()
+
+    def join(self, timeout_s: float | None) -> bool:
+        """Return whether it has ended within the time, unless the pump itself asks."""
+        thread = self._thread
+        if thread is None or thread is threading.current_thread():
+            return True
+        thread.join(timeout_s)
+        return not thread.is_alive()
+
+    def _rouse(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._is_stopping:
+                self._thread = threading.Thread(
+                    target=self._run, name=f"view {self._view.name}", daemon=True
+                )
+                self._thread.start()
+        self.wake()
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        try:
+            while not self._is_stopping:
+                self._step()
+            if self._saves_last:
+                self.save()
+        except BaseException as error:  # noqa: BLE001 - Whoever asks the view is told.
+            self.cause = error
+        finally:
+            self._end()
+
+    def _step(self) -> None:
+        while self._requests:
+            self._requests.popleft().run()
+        self._open_entered()
+        self._poll()
+        if self._saving.is_due:
+            self.save()
+        cursor = self._cursors.turn()
+        if cursor is None:
+            self._rest()
+        else:
+            self._serve(cursor)
+
+    def _end(self) -> None:
+        with self._lock:
+            self.is_over = True
+            requests = tuple(self._requests)
+        ending = _closed()
+        if self.cause is not None:
+            ending = ClosedError("the pump of this view has ended, open it anew")
+            ending.__cause__ = self.cause
+        for request in requests:
+            request.refuse(ending)
+        for fold in {*self._served.values(), *self._to_open, *self._entered}:
+            if fold.ending is None:
+                fold.stop(ending, answering=self.cause is None)
+        for place in tuple(self._cursors):
+            self._leave(place)
+        with contextlib.suppress(ClosedError):
+            self._watch.close()
+
+    def _rest(self) -> None:
+        due = min(self._poll_at, self._saving.due_at)
+        self._hear(max(0.0, due - self._clock.monotonic()))
+
+    def _hear(self, timeout_s: float) -> None:
+        for hint in self._watch.wait(timeout_s):
+            self._cursors.hint(Place(hint.topic, hint.partition), hint.end)
+
+    def _poll(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._poll_at:
+            return
+        self._poll_at = now + POLL_S
+        self._cursors.doubt()
+        for fold in (*self._served.values(), *self._to_open):
+            if fold.target is None:
+                self.aim(fold)
+
+    def aim(self, fold: Fold[StateT]) -> None:
+        """Ask where the partition ends, which is how far the fold has to come. Any thread."""
+        try:
+            fold.aim(self._log.marks(self._topic, fold.partition).high)
+        except ClosedError:
+            raise
+        except StrandlineError as error:
+            # Unknown, so not ready; asked again at each poll.
+            fold.fault = error
+
+    # --- from an assignment to a cursor ---
+
+    def _open_entered(self) -> None:
+        # Invariant: a fold is always in one of the three, so that an end reaches it.
+        while self._entered:
+            self._to_open.append(self._entered[0])
+            self._entered.popleft()
+        if not self._to_open:
+            return
+        for fold in tuple(self._to_open):
+            if fold.is_given_up or self._open(fold):
+                self._to_open.remove(fold)
+        if not self._to_open:
+            self._saving.release()
+
+    def _open(self, fold: Fold[StateT]) -> bool:
+        """Give the fold its state and a cursor; False if that has to wait."""
+        place = self._place(fold)
+        earlier = self._served.pop(fold.partition, None)
+        if earlier is not None:
+            self._leave(place)
+        try:
+            if not fold.is_loaded:
+                self._saving.load(fold)
+            self._watch.add(*place, fold.mark.value)
+        except UnavailableError as error:
+            fold.fault = error
+            return False
+        except ClosedError:
+            raise
+        except StrandlineError as error:
+            fold.stop(StoppedError(fold.partition, None, error))
+            return True
+        fold.fault = None
+        self._served[fold.partition] = fold
+        following = Offset(fold.mark.value)
+        self._cursors.add(place, following, following)
+        self._pages.join(place)
+        return True
+
+    def save(self) -> None:
+        """Snapshot what has advanced; what the log has lost is folded again."""
+        for fold in self._saving.save(tuple(self._served.values())):
+            fold.lose_aim()
+            self.reopen(fold)
+            self.aim(fold)
+
+    def reopen(self, fold: Fold[StateT]) -> None:
+        """Fold again from the snapshot, or from the oldest record kept."""
+        fold.unload()
+        self._to_open.append(fold)
+        self._served.pop(fold.partition, None)
+        self._leave(self._place(fold))
+
+    def _leave(self, place: Place) -> None:
+        if self._cursors.remove(place) is not None:
+            self._pages.leave(place)
+        with contextlib.suppress(StrandlineError):
+            self._watch.remove(*place)
+
+    def _place(self, fold: Fold[StateT]) -> Place:
+        return Place(self._topic, Partition(fold.partition))
+
+    # --- from a cursor to the state ---
+
+    def _serve(self, cursor: Cursor) -> None:
+        fold = self._served.get(cursor.place.partition)
+        if fold is None or fold.is_given_up or fold.ending is not None:
+            self._served.pop(cursor.place.partition, None)
+            self._leave(cursor.place)
+            return
+        cursor.markers.clear()
+        if cursor.want is Want.NOTHING:
+            return
+        try:
+            self._advance(cursor, fold)
+        except UnavailableError as error:
+            # It stays out of the queue, so that others are served until the next poll.
+            fold.fault = error
+        except TrimmedError as error:
+            fold.origin = error.oldest
+            self.reopen(fold)
+        except PoisonError as poison:
+            self._set_aside(fold, poison)
+        except ClosedError:
+            raise
+        except StrandlineError as error:
+            fold.stop(StoppedError(fold.partition, fold.mark.value, error))
+            self._leave(cursor.place)
+        else:
+            fold.fault = None
+            self._cursors.queue(cursor)
+
+    def _advance(self, cursor: Cursor, fold: Fold[StateT]) -> None:
+        if cursor.want is not Want.READ:
+            cursor.look(self._log.marks(*cursor.place).high)
+            fold.end = cursor.end
+            return
+        page = self._pages.read(cursor.place, cursor.next)
+        fold.end = max(fold.end, cursor.end)
+        if not page:
+            cursor.find_nothing()
+        fold.apply_page(page)
+        for offset in range(cursor.next, fold.mark.value):
+            cursor.deliver(offset)
+        if len(self._cursors) > 1:
+            # A partition that never runs dry must not keep the others from being heard.
+            self._hear(0.0)
+
+    def _set_aside(self, fold: Fold[StateT], poison: PoisonError) -> None:
+        cause = poison.cause
+        if self._quarantines and not isinstance(cause, MemoryError):
+            fold.quarantined[poison.offset] = f"{type(cause).__qualname__}: {cause}"
+            self.reopen(fold)
+        else:
+            fold.stop(StoppedError(fold.partition, poison.offset, cause))
+            self._leave(self._place(fold))

@@ -1,0 +1,176 @@
+"""From folds to the snapshot file and back; the one place where resuming is decided."""
+
+import contextlib
+from collections.abc import Iterable
+from typing import Final, Generic
+
+from strandline.clock import Clock
+from strandline.log.protocol import Log
+from strandline.values import (
+    ClosedError,
+    DivergedError,
+    InvalidError,
+    Position,
+    Topic,
+    TrimmedError,
+    UnavailableError,
+)
+from strandline.views.fold import Fold
+from strandline.views.snapshot import Section, Snapshots
+from strandline.views.view import StateT, View
+
+SNAPSHOT_INTERVAL_S: Final = 60.0
+"""How often a view that has advanced is snapshotted, unless told otherwise."""
+
+
+class Saving(Generic[StateT]):
+    """Loads and saves folds. For the pump's thread alone, but for what is noted."""
+
+    def __init__(
+        self,
+        log: Log,
+        topic: Topic,
+        view: View[StateT],
+        snapshots: Snapshots | None,
+        clock: Clock,
+        *,
+        interval_s: float,
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._view = view
+        self._snapshots = snapshots
+        self._clock = clock
+        self._interval_s = interval_s
+        self._decode_fault: BaseException | None = None
+        self.save_fault: BaseException | None = None
+        """Why the latest save failed, in part or as a whole."""
+        self.due_at = float("inf") if snapshots is None else clock.monotonic() + interval_s
+
+    # --- for any thread ---
+
+    @property
+    def fault(self) -> BaseException | None:
+        """Why the snapshot could not be read or written, until one is written."""
+        if self._snapshots is None:
+            return None
+        return self.save_fault or self._decode_fault or self._snapshots.fault
+
+    def committed(self, partition: int) -> int:
+        """Return the last offset in the snapshot; -1 if there is none."""
+        return -1 if self._snapshots is None else self._snapshots.committed.get(partition, -1)
+
+    # --- loading ---
+
+    def load(self, fold: Fold[StateT]) -> None:
+        """Give the fold the state in the snapshot, or the initial one.
+
+        UnavailableError if the log cannot be asked just now.
+        """
+        if fold.origin is None and self._snapshots is not None:
+            found = self._snapshots.section(fold.partition)
+            if found is not None and self._resume(fold, *found):
+                return
+        # Reading from 0 names the oldest record kept, if that is another.
+        oldest = fold.origin or 0
+        try:
+            state = self._view.initial(fold.partition)
+        except Exception as error:
+            raise InvalidError("initial failed", partition=fold.partition) from error
+        fold.position = None
+        fold.load(state, oldest, oldest, {})
+
+    def release(self) -> None:
+        """Give back what loading took."""
+        if self._snapshots is not None:
+            self._snapshots.release()
+
+    def _resume(self, fold: Fold[StateT], section: Section, stored: bytes) -> bool:
+        position = Position.from_json(section.position.encode())
+        try:
+            if position.partition != fold.partition:
+                return False
+            following = self._log.resolve(position)
+            state = self._view.decode(stored)
+        except (UnavailableError, ClosedError):
+            raise
+        except (DivergedError, TrimmedError, InvalidError):
+            return False
+        except Exception as error:  # noqa: BLE001 - Whatever decode raises means replay.
+            self._decode_fault = error
+            return False
+        fold.quarantined = {**section.quarantined, **fold.quarantined}
+        fold.position = position
+        fold.load(state, section.first, following, section.refused)
+        return True
+
+    # --- saving ---
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the interval has passed."""
+        return self._clock.monotonic() >= self.due_at
+
+    def save(self, folds: Iterable[Fold[StateT]]) -> list[Fold[StateT]]:
+        """Save what has advanced, and return what the log has lost records of.
+
+        What goes wrong is shown as `fault`, and tried again after the interval.
+        """
+        lost: list[Fold[StateT]] = []
+        if self._snapshots is None:
+            return lost
+        self.due_at = self._clock.monotonic() + self._interval_s
+        self.save_fault = None
+        fresh = {}
+        for fold in folds:
+            if self._has_advanced(fold):
+                try:
+                    fresh[fold.partition] = self._part(fold)
+                except DivergedError:
+                    lost.append(fold)
+                except ClosedError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - The user's encode may raise anything.
+                    self.save_fault = error
+        if fresh:
+            try:
+                self._snapshots.write(fresh)
+                self._decode_fault = None
+            except OSError as error:
+                # The next save has as much to write, or more.
+                self.save_fault = error
+        return lost
+
+    def drop(self, partitions: Iterable[int]) -> None:
+        """Take these partitions out of the snapshot; raises what keeps it from being written."""
+        stored = [p for p in partitions if self.committed(p) >= 0]
+        if self._snapshots is not None and stored:
+            self._snapshots.write({}, without=stored)
+
+    def _has_advanced(self, fold: Fold[StateT]) -> bool:
+        is_whole = fold.is_loaded and fold.ending is None and not fold.is_given_up
+        return is_whole and fold.mark.value - 1 != self.committed(fold.partition)
+
+    def _part(self, fold: Fold[StateT]) -> tuple[Section, bytes]:
+        if fold.position is not None:
+            with contextlib.suppress(TrimmedError):
+                self._log.resolve(fold.position)
+        # Before the state is stored, what it was made from is durable.
+        position = self._position(fold)
+        stored = fold.encoded()
+        fold.position = position
+        section = Section(
+            position=position.to_json().decode(),
+            first=fold.first,
+            quarantined=dict(fold.quarantined),
+            refused=dict(fold.outcomes.refused),
+            size=len(stored),
+        )
+        return section, stored
+
+    def _position(self, fold: Fold[StateT]) -> Position:
+        place = self._topic, fold.partition
+        following = fold.mark.value
+        if (high := self._log.marks(*place).high) < following:
+            raise DivergedError(high, partition=fold.partition, offset=following)
+        return self._log.position(*place, following)

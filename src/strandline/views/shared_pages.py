@@ -1,0 +1,97 @@
+"""Pages read once for all the views of a log that are at the same place."""
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from copy import copy
+from typing import Final
+
+from strandline.log.protocol import Log
+from strandline.subscriptions.cursor import Place
+from strandline.subscriptions.pages import PAGE_BYTES_MAX
+from strandline.values import Event, Record
+
+PAGE_RECORDS: Final = 512
+"""How many records are read at a time, and applied before others have their turn."""
+
+_PAGES_KEPT: Final = 4
+
+
+class _Shelf:
+    """The latest pages of one partition, while several views read it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.views = 0
+        self.pages: deque[tuple[int, Sequence[Record]]] = deque(maxlen=_PAGES_KEPT)
+
+
+class SharedPages:
+    """The pages of one log. Any call may be made from any thread.
+
+    A partition that one view alone reads is read as it is, and nothing of it is kept.
+    """
+
+    def __init__(self, log: Log) -> None:
+        # Whoever reads holds the log; this is found through it.
+        self._log = weakref.ref(log)
+        self._shelves: dict[Place, _Shelf] = {}
+
+    def join(self, place: Place) -> None:
+        """A view reads this partition from now on. What was kept of it is forgotten."""
+        shelf = self._shelves.setdefault(place, _Shelf())
+        with shelf.lock:
+            shelf.views += 1
+            shelf.pages.clear()
+
+    def leave(self, place: Place) -> None:
+        """A view reads this partition no longer."""
+        shelf = self._shelves[place]
+        with shelf.lock:
+            shelf.views -= 1
+            shelf.pages.clear()
+
+    def read(self, place: Place, start: int) -> Sequence[Record]:
+        """Return the records from `start` on, a page of them. Raises as the log's `read`."""
+        shelf = self._shelves[place]
+        if shelf.views < 2:  # noqa: PLR2004 - Two are needed to share.
+            return self._page(place, start)
+        with shelf.lock:
+            kept = next((page for began, page in shelf.pages if began == start), None)
+            if kept is None:
+                page = self._page(place, start)
+                if page:
+                    shelf.pages.append((start, page))
+                return page
+        return [_fresh(record) for record in kept]
+
+    def _page(self, place: Place, start: int) -> Sequence[Record]:
+        log = self._log()
+        assert log is not None
+        read = log.read(*place, start, records_max=PAGE_RECORDS, bytes_max=PAGE_BYTES_MAX)
+        return list(read)
+
+
+def _fresh(record: Record) -> Record:
+    """Return the record with an event of its own: a decoded payload can be changed."""
+    event = record.value
+    if not isinstance(event, Event):
+        return record
+    return Record(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_us,
+        record.key,
+        record.tenant,
+        copy(event),
+    )
+
+
+_of_log: "weakref.WeakKeyDictionary[Log, SharedPages]" = weakref.WeakKeyDictionary()
+
+
+def shared_pages(log: Log) -> SharedPages:
+    """Return the one for this log object."""
+    return _of_log.setdefault(log, SharedPages(log))

@@ -1,0 +1,167 @@
+"""The snapshot file: states with their positions, published as one.
+
+Layout: magic, CRC-32C of the rest, length of the header, header (JSON), then the state
+of each partition in the header's order. Whatever does not fit exactly is CorruptError.
+"""
+
+import struct
+from collections.abc import Collection, Mapping
+from os import PathLike, fspath
+from os.path import basename, dirname
+from uuid import UUID
+
+import google_crc32c
+import msgspec
+
+from strandline.clock import Clock
+from strandline.io import Io, replace_file
+from strandline.values import CorruptError, InvalidError, Position
+
+_MAGIC = b"slview01"
+_FRONT = struct.Struct("<8sIQ")
+_CRC_END = len(_MAGIC) + 4
+
+
+class Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a snapshot belongs to. One of another binding is of no use."""
+
+    log_id: UUID
+    topic_id: UUID
+    partitions: int
+    hash: str
+    view: str
+    version: int
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is stored of one partition; its state follows the header, `size` bytes long."""
+
+    position: str
+    """A `Position` as JSON: the first offset that was not applied, and its history."""
+    first: int
+    quarantined: dict[int, str]
+    refused: dict[int, str]
+    size: int
+
+    @property
+    def end(self) -> int:
+        """The first offset that was not applied."""
+        return Position.from_json(self.position.encode()).offset
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    binding: Binding
+    sections: dict[int, Section]
+
+
+Stored = Mapping[int, tuple[Section, bytes]]
+"""Partition to its section and its encoded state."""
+
+_decode_header = msgspec.json.Decoder(_Header).decode
+
+
+def packed(binding: Binding, stored: Stored) -> bytes:
+    """Return the content of a snapshot file."""
+    ordered = sorted(stored.items())
+    header = msgspec.json.encode(_Header(binding, {p: section for p, (section, _) in ordered}))
+    rest = struct.pack("<Q", len(header)) + header + b"".join(state for _, (_, state) in ordered)
+    return _MAGIC + struct.pack("<I", google_crc32c.value(rest)) + rest
+
+
+def unpacked(content: bytes, file: str) -> tuple[Binding, Stored]:
+    """Return what `packed` was given; raise CorruptError for anything else."""
+    if len(content) < _FRONT.size or not content.startswith(_MAGIC):
+        raise CorruptError("this is no snapshot of a view", file=file, position=0)
+    _, crc, size = _FRONT.unpack_from(content)
+    if google_crc32c.value(content[_CRC_END:]) != crc:
+        raise CorruptError("this snapshot is damaged", file=file, position=_CRC_END)
+    at = _FRONT.size + size
+    try:
+        header = _decode_header(content[_FRONT.size : at])
+        ends = {p: section.end for p, section in header.sections.items()}
+    except (ValueError, msgspec.MsgspecError, InvalidError) as error:
+        raise CorruptError("this snapshot is damaged", file=file, position=_FRONT.size) from error
+    stored: dict[int, tuple[Section, bytes]] = {}
+    for partition in ends:
+        section = header.sections[partition]
+        stored[partition] = section, content[at : at + section.size]
+        at += section.size
+    if at != len(content):
+        raise CorruptError("this snapshot has another length", file=file, position=len(content))
+    return header.binding, stored
+
+
+class Snapshots:
+    """The snapshot file of one view, used by one thread at a time."""
+
+    def __init__(self, io: Io, path: str | PathLike[str], binding: Binding, clock: Clock) -> None:
+        self._io = io
+        self._path = fspath(path)
+        self._binding = binding
+        self._clock = clock
+        self.fault: BaseException | None = None
+        """Why the file could not be used, until it is written anew."""
+        self.committed: Mapping[int, int] = {}
+        """The last offset in the file, for each partition that is in it."""
+        self._tidy()
+        # Kept for the first assignment, which mostly follows at once.
+        self._held: Stored | None = self._load()
+        self._note(self._held)
+
+    def section(self, partition: int) -> tuple[Section, bytes] | None:
+        """Return what is stored of the partition, as far as it belongs to this view."""
+        if partition not in self.committed:
+            return None
+        if self._held is None:
+            self._held = self._load()
+        return self._held.get(partition)
+
+    def release(self) -> None:
+        """Give back the memory that the file's content takes, until it is needed again."""
+        self._held = None
+
+    def write(self, fresh: Stored, *, without: Collection[int] = ()) -> None:
+        """Replace the file: `fresh` as it is, other partitions as they were, `without` dropped.
+
+        Raises OSError, and leaves the old file or the new one, whole.
+        """
+        kept = self.committed.keys() - fresh.keys() - set(without)
+        old = self._load() if kept else {}
+        stored = {**{p: old[p] for p in kept if p in old}, **fresh}
+        self._held = None
+        content = packed(self._binding, stored)
+        replace_file(self._io, self._path, content, unique=str(self._clock.new_id()))
+        self.fault = None
+        self._note(stored)
+
+    def _tidy(self) -> None:
+        """Remove what a writer that was killed has left behind."""
+        folder, name = dirname(self._path) or ".", basename(self._path)
+        try:
+            for entry in self._io.list(folder):
+                if entry.startswith(f"{name}.") and entry.endswith(".tmp"):
+                    self._io.unlink(f"{folder}/{entry}")
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise InvalidError("there is no such folder for snapshots", folder=folder) from error
+        except OSError as error:
+            self.fault = error
+
+    def _note(self, stored: Stored) -> None:
+        self.committed = {p: section.end - 1 for p, (section, _) in stored.items()}
+
+    def _load(self) -> Stored:
+        try:
+            binding, stored = unpacked(self._content(), self._path)
+        except FileNotFoundError:
+            return {}
+        except (OSError, CorruptError) as error:
+            self.fault = error
+            return {}
+        return stored if binding == self._binding else {}
+
+    def _content(self) -> bytes:
+        fd = self._io.open(self._path, "read")
+        try:
+            return self._io.pread(fd, self._io.size(fd), 0)
+        finally:
+            self._io.close(fd)

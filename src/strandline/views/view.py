@@ -1,0 +1,59 @@
+"""What a user writes: how records become a state."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Generic, TypeVar
+
+from strandline.log.protocol import Value
+from strandline.values import InvalidError, Record
+
+StateT = TypeVar("StateT")
+
+
+class View(ABC, Generic[StateT]):
+    """Folds the records of a partition into a state; each partition has its own.
+
+    `apply` and `initial` depend on nothing but their arguments, so that a replay gives
+    the same state. They run on one thread. A view with `encode` and `decode` can be
+    snapshotted; raise `version` whenever the meaning of a state changes, and what was
+    stored under another version is replayed.
+    """
+
+    version: ClassVar[int] = 1
+
+    @abstractmethod
+    def initial(self, partition: int) -> StateT:
+        """Return the state of a partition without records, an object that `apply` changes."""
+
+    @abstractmethod
+    def apply(self, state: StateT, record: Record) -> Any:
+        """Change `state` by one record; what is returned goes to whoever published it.
+
+        RefusedError, raised before anything was changed, passes the record over. Any
+        other error is poison.
+        """
+
+    def check(self, state: StateT, value: Value) -> None:
+        """Raise RefusedError if `value` is not to be published; `state` is not changed.
+
+        Called by `publish` for a ready partition, before the append. What was checked
+        may have changed when the record is applied, so `apply` checks again.
+        """
+
+    def encode(self, state: StateT) -> bytes:
+        """Return the state as bytes, for a snapshot; equal bytes for equal states."""
+        raise InvalidError("this view has no encode", view=self.name, state=type(state).__name__)
+
+    def decode(self, stored: bytes) -> StateT:
+        """Return the state that `encode` was given. Whatever it raises means replay."""
+        raise InvalidError("this view has no decode", view=self.name, size_bytes=len(stored))
+
+    @property
+    def name(self) -> str:
+        """What a snapshot is filed under."""
+        return type(self).__qualname__
+
+    @property
+    def has_snapshots(self) -> bool:
+        """Whether `encode` and `decode` are there."""
+        kind = type(self)
+        return kind.encode is not View.encode and kind.decode is not View.decode
