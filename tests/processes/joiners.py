@@ -1,0 +1,1 @@
+"""Processes that read while others write."""
