@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections import deque
@@ -181,6 +182,12 @@ def serve(control: socket.socket) -> None:
 
 def _live(request: dict[str, Any], report: Report) -> None:
     """Be the child. Never returns."""
+
+    def tell(failure: threading.ExceptHookArgs) -> None:
+        text = "".join(traceback.format_exception(failure.exc_value))
+        report.say("crash", f"in a thread: {text}")
+
+    threading.excepthook = tell
     try:
         module, _, function = request["task"].partition(":")
         task = getattr(importlib.import_module(f"tests.processes.{module}"), function)
@@ -203,7 +210,7 @@ def _infested(title: str | None) -> contextlib.AbstractContextManager[None]:
 
 def main() -> None:
     """Serve on the socket whose number is the first argument."""
-    for module in ("lives", "joiners"):
+    for module in ("lives", "fighters", "joiners"):
         importlib.import_module(f"tests.processes.{module}")
     with socket.socket(fileno=int(sys.argv[1])) as control:
         serve(control)

@@ -36,6 +36,7 @@ class Writer:
         self.log = log
         self.producer = producer
         self.following = following
+        self.error: StrandlineError | None = None
 
     def append(
         self,
@@ -60,7 +61,7 @@ class Writer:
         identified: bool = True,
         timeout_s: float | None = None,
     ) -> bool:
-        """Append these very numbers, perhaps again."""
+        """Append these very numbers, perhaps again; what went wrong is in `error`."""
         events = [
             Event(self.producer, {"n": number, "padding": PADDING})
             for number in range(first, first + count)
@@ -79,9 +80,11 @@ class Writer:
                 **identity,
             )
         except UnknownError as error:
+            self.error = error
             self.report.say("unknown", self.producer, first, count, str(error))
             return False
         except StrandlineError as error:
+            self.error = error
             pid = error.fields.get("pid") if isinstance(error, UnavailableError) else None
             kind = type(error).__name__
             self.report.say("refused", self.producer, first, count, kind, str(error), pid)
@@ -255,6 +258,7 @@ class Surprise(Exception):  # noqa: N818 - Not an error that anything could expe
 
 def _open_only(report: Report, url: str, io: FaultyIo) -> None:
     with open_store(url, io=io) as log:
+        log.create_topic(TOPIC, partitions=PARTITIONS)
         for partition in range(PARTITIONS):
             _must(Writer(report, log, f"opener.{time.time_ns()}", 0).append(partition))
 

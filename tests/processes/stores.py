@@ -39,3 +39,8 @@ def copy_of(url: str, folder: Path) -> str:
     scheme, _, path = url.partition(":")
     shutil.copytree(Path(path).parent, folder)
     return f"{scheme}:{folder / Path(path).name}"
+
+
+def lock_files(url: str) -> list[Path]:
+    """Return the files under whose locks the log is written."""
+    return list(Path(url.partition(":")[2]).parent.rglob("*lock"))
