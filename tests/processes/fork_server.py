@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from tests.processes.planted_bugs import planted
 from tests.processes.report import Message, Report
 
 ROOT = Path(__file__).parent.parent.parent
@@ -191,21 +192,13 @@ def _live(request: dict[str, Any], report: Report) -> None:
     try:
         module, _, function = request["task"].partition(":")
         task = getattr(importlib.import_module(f"tests.processes.{module}"), function)
-        with _infested(request["bug"]):
+        with planted(request["bug"]):
             task(report, **request["arguments"])
     except BaseException:  # noqa: BLE001 - Whatever it is, the supervisor is told.
         with contextlib.suppress(OSError):
             report.say("crash", traceback.format_exc())
         os._exit(70)
     os._exit(0)
-
-
-def _infested(title: str | None) -> contextlib.AbstractContextManager[None]:
-    if title is None:
-        return contextlib.nullcontext()
-    from tests.processes.planted_bugs import PROCESS_BUGS  # noqa: PLC0415 - Seldom needed.
-
-    return next(bug for bug in PROCESS_BUGS if bug.title == title).planted()
 
 
 def main() -> None:

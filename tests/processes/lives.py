@@ -1,5 +1,6 @@
 """What the processes do that are killed: each says what it tries, and what came of it."""
 
+import errno
 import os
 import random
 import signal
@@ -17,6 +18,7 @@ from strandline.values import (
     UnavailableError,
     UnknownError,
 )
+from tests.processes import call_sites
 from tests.processes.report import Report
 from tests.processes.stores import open_store
 
@@ -69,7 +71,7 @@ class Writer:
         identity: dict[str, Any] = (
             {"producer": self.producer, "sequence": first} if identified else {}
         )
-        self.report.say("offer", self.producer, first, count)
+        self.report.say("offer", self.producer, first, count, str(level))
         try:
             receipts = self.log.append_many(
                 TOPIC,
@@ -234,12 +236,23 @@ def die_at(report: Report, url: str, nth: int, halfway: bool, opening_only: bool
 
 
 def fail_at(
-    report: Report, url: str, nth: int, error: str | int, forever: bool, after: bool, opening_only: bool  # noqa: FBT001 - Asked for by name.
+    report: Report,
+    url: str,
+    nth: int,
+    error: str | int,
+    forever: bool,  # noqa: FBT001 - Asked for by name, as the next two.
+    after: bool,  # noqa: FBT001
+    opening_only: bool,  # noqa: FBT001
 ) -> None:
     """The same with a fault at the call; whatever comes of it is reported, not raised."""
     io = FaultyIo(SystemIo())
+
+    def tell(operation: Operation) -> None:
+        report.say("fault", operation.kind, call_sites.of_this_call())
+
+    io.before(nth, tell, kinds=("pwrite",) if error == "short" else None)
     if error == "short":
-        planned = io.write_short(nth, 28, keep_bytes=7, forever=forever)
+        planned = io.write_short(nth, errno.ENOSPC, keep_bytes=7, forever=forever)
     else:
         what = Surprise("a surprise") if isinstance(error, str) else error
         planned = io.fail(nth, what, forever=forever, after=after)
@@ -248,8 +261,7 @@ def fail_at(
         work(report, url, io)
     except (EndedError, StrandlineError, Surprise) as ended:
         report.say("ended", type(ended).__name__, str(ended))
-    struck = io.operations[nth - 1] if planned.fired and error != "short" else None
-    report.say("site", planned.fired, struck and (struck.kind, _name_of(struck)))
+    report.say("over", planned.fired)
 
 
 class Surprise(Exception):  # noqa: N818 - Not an error that anything could expect.
@@ -261,10 +273,6 @@ def _open_only(report: Report, url: str, io: FaultyIo) -> None:
         log.create_topic(TOPIC, partitions=PARTITIONS)
         for partition in range(PARTITIONS):
             _must(Writer(report, log, f"opener.{time.time_ns()}", 0).append(partition))
-
-
-def _name_of(operation: Operation) -> str:
-    return os.path.basename(operation.path)
 
 
 def _dying(_: Operation) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,12 +17,14 @@ class Report:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._lock = threading.Lock()
 
     def say(self, kind: str, *fields: object) -> None:
         """Write one message."""
         line = memoryview(json.dumps([kind, *fields]).encode() + b"\n")
-        while line:
-            line = line[os.write(self._fd, line) :]
+        with self._lock:
+            while line:
+                line = line[os.write(self._fd, line) :]
 
     def tell_contents(self, log: Log, topic: str, consumer: str | None = None) -> None:
         """Say everything that a reader finds in the topic, and which topics there are."""
@@ -42,7 +45,7 @@ def note(ledger: Ledger, message: Message) -> None:
     kind, *fields = message
     match kind:
         case "offer":
-            ledger.offer(*fields)
+            ledger.offer(*fields[:3])
         case "ack":
             ledger.acknowledge(fields[0], fields[1], [(p, o) for p, o in fields[2]])
         case "refused":

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from strandline.values import Durability
 from tests.processes import report as reports
 from tests.processes.fork_server import Child, ForkServer
 from tests.processes.ledger import Ledger
@@ -61,7 +62,7 @@ class Sweep:
         a call leaves the same files as death before the next.
         """
         for nth in range(1, NTH_MAX, stride):
-            url = url_in(self.scheme, self.folder / f"kill{nth}")
+            url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()
             child = self._start("die_at", url, nth=nth, halfway=halfway, opening_only=False)
             messages = self._finish(child, ledger)
@@ -95,12 +96,13 @@ class Sweep:
     def fail_each_call(self, fault: Fault, *, stride: int = 1) -> Iterator[str]:
         """Yield the URL of each log as its writer left it, checked as it is now."""
         for nth in range(1, NTH_MAX, stride):
-            url = url_in(self.scheme, self.folder / f"fault{nth}")
+            url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()
             child = self._start("fail_at", url, nth=nth, opening_only=False, **fault._asdict())
-            fired = self._site_of(self._finish(child, ledger))
+            where = f"call {nth} failed, {fault}"
+            fired = self._site_of(self._finish(child, ledger), where)
             left = copy_of(url, self.folder / "left")
-            self._check(url, ledger, f"call {nth} failed, {fault}")
+            self._check(url, ledger, where)
             yield left
             self._remove(left)
             self._remove(url)
@@ -115,8 +117,9 @@ class Sweep:
             again = copy_of(url, self.folder / "again")
             ledger = _ledger_of(expected)
             child = self._start("fail_at", again, nth=nth, opening_only=True, **fault._asdict())
-            fired = self._site_of(self._finish(child, ledger))
-            self._check(again, ledger, f"call {nth} of opening failed, {fault}")
+            where = f"call {nth} of opening failed, {fault}"
+            fired = self._site_of(self._finish(child, ledger), where)
+            self._check(again, ledger, where)
             self._remove(again)
             if not fired:
                 return
@@ -136,12 +139,21 @@ class Sweep:
             reports.note(ledger, message)
         return messages
 
-    def _site_of(self, messages: list[Message]) -> bool:
-        _, fired, site = next(message for message in messages if message[0] == "site")
-        self.counts.struck += bool(fired)
-        if site is not None:
-            self.counts.sites[f"{site[0]} {site[1]}"] += 1
-        return bool(fired)
+    def _site_of(self, messages: list[Message], where: str) -> bool:
+        """Count the call that was struck; return whether one was."""
+        sites = [message[2] for message in messages if message[0] == "fault"]
+        self.counts.struck += bool(sites)
+        self.counts.sites.update(site for site in sites if site is not None)
+        is_durable = is_doubtful = False
+        for kind, *fields in messages:
+            if kind == "offer":
+                is_doubtful = False
+                is_durable = fields[3] == str(Durability.DURABLE)
+            elif kind == "fault":
+                is_doubtful = fields[0] in {"sync", "sync_directory"}
+            elif kind == "ack":
+                assert not (is_durable and is_doubtful), f"{where}: durable after a failed sync"
+        return bool(sites)
 
     def _check(self, url: str, ledger: Ledger, where: str) -> None:
         try:
