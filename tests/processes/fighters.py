@@ -3,26 +3,29 @@
 import os
 import random
 import signal
+from typing import Any
 
 from strandline.io import SystemIo
-from strandline.testing.faulty_io import FaultyIo, Operation
+from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import ClosedError, Durability, FailedError, StrandlineError
 from tests.processes.lives import TOPIC, Writer
 from tests.processes.report import Report
 from tests.processes.stores import open_store
 
 LOCK_TIMEOUT_S = 0.3
+UNLOCKS: tuple[OperationKind] = ("unlock",)
 
 
 def fight(
     report: Report,
+    *,
     url: str,
     producer: str,
     following: int,
     end: int,
     seed: int,
     retry: tuple[int, int] | None,
-    options: dict[str, object],
+    options: dict[str, Any],
 ) -> None:
     """Append the numbers from `following` to `end`; open anew whenever the log has ended.
 
@@ -44,7 +47,7 @@ def fight(
 
 
 def _opened(
-    report: Report, url: str, producer: str, following: int, options: dict[str, object]
+    report: Report, url: str, producer: str, following: int, options: dict[str, Any]
 ) -> Writer:
     while True:
         try:
@@ -73,14 +76,14 @@ def stop_while_holding(report: Report, url: str, producer: str) -> None:
             report.say("stopping")
             os.kill(os.getpid(), signal.SIGSTOP)
 
-        io.before(1, stop, kinds=("unlock",))
+        io.before(1, stop, kinds=UNLOCKS)
         writer.append(0)
         io.heal()
         report.say("awake")
 
 
 def append_some(
-    report: Report, url: str, producer: str, following: int, count: int, timeout_s: float
+    report: Report, *, url: str, producer: str, following: int, count: int, timeout_s: float
 ) -> None:
     """Append `count` numbers one by one, each with a deadline."""
     with open_store(url, lock_timeout_s=timeout_s) as log:

@@ -8,6 +8,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.processes import report as reports
 from tests.processes.fork_server import PATIENCE_S, Child, ForkServer, HangError
@@ -97,12 +98,12 @@ class Fight:
             self._note(message)
         if self._has_finished(fighter):
             return
-        options = {}
+        options: dict[str, Any] = {}
         if self.scheme == "file" and self._rng.random() < 0.3:
             options["take_over"] = True
         fighter.child = self._start(fighter.name, options)
 
-    def _start(self, name: str, options: dict[str, object] | None = None) -> Child:
+    def _start(self, name: str, options: dict[str, Any] | None = None) -> Child:
         batch = self.ledger.unsettled(name)
         mine = [v.number for v in self.ledger.offers if v.producer == name]
         refused = [n for n in mine if (name, n) in self.ledger.refused]
@@ -150,7 +151,7 @@ class Fight:
                 reports.check(self.ledger, message, str(self))
             case ["crash", text]:
                 raise AssertionError(f"{self}: {text}")
-            case ["refused", _, _, _, kind, text, _] if kind not in {
+            case ["refused", _, _, _, kind, text] if kind not in {
                 "UnavailableError",
                 "ClosedError",
                 "FailedError",

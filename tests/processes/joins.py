@@ -81,16 +81,12 @@ def _check(joins: list[Message], contents: Message, where: str) -> None:
             by_partition[one[0]].append(one)
         for partition, found in stored.items():
             start = starts[str(partition)]
-            expected = [
-                (offset, *value) for offset, value in found.records if offset >= start
-            ]
+            expected = [(offset, *value) for offset, value in found.records if offset >= start]
             got = [(offset, kind, n) for _, offset, kind, n in by_partition[partition]]
             assert got == expected, f"{where}: {how} of {seed} from {start}: {got} {expected}"
 
 
-def kill_consumers(
-    server: ForkServer, scheme: str, seed: int, *, bug: str | None = None
-) -> int:
+def kill_consumers(server: ForkServer, scheme: str, seed: int, *, bug: str | None = None) -> int:
     """Kill a consumer again and again until it has had everything; return the kills.
 
     A process goes on at a cursor that its predecessors had asked for, or before it:

@@ -71,7 +71,7 @@ class Victims:
                 self._where = partition
             case ["crash" | "refused" | "unknown", *_]:
                 raise AssertionError(f"{where}: {message}")
-            case ["offer", "p", first, count]:
+            case ["offer", "p", first, count, _]:
                 self._following = max(self._following, first + count)
                 reports.note(self.ledger, message)
             case _:

@@ -103,9 +103,7 @@ class Ledger:
             self.offers[value] = batch
             self.refused.discard(value)
 
-    def acknowledge(
-        self, producer: str, first: int, places: Iterable[tuple[int, int]]
-    ) -> None:
+    def acknowledge(self, producer: str, first: int, places: Iterable[tuple[int, int]]) -> None:
         """The values from `first` on are at these partitions and offsets."""
         for number, place in enumerate(places, first):
             value = Value(producer, number)

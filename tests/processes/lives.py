@@ -10,12 +10,11 @@ from typing import Any
 
 from strandline.io import SystemIo
 from strandline.log.protocol import Log
-from strandline.testing.faulty_io import FaultyIo, Operation
+from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import (
     Durability,
     Event,
     StrandlineError,
-    UnavailableError,
     UnknownError,
 )
 from tests.processes import call_sites
@@ -28,6 +27,7 @@ CONSUMER = "billing"
 SIDE_TOPIC = "side"
 #: Enough that a few appends fill a small segment.
 PADDING = "." * 2000
+WRITES: tuple[OperationKind] = ("pwrite",)
 
 
 class Writer:
@@ -51,7 +51,9 @@ class Writer:
     ) -> bool:
         """Append the next `count` numbers whole; False if they were refused or are unknown."""
         first, self.following = self.following, self.following + count
-        return self.repeat(first, count, partition, level, identified=identified, timeout_s=timeout_s)
+        return self.repeat(
+            first, count, partition, level, identified=identified, timeout_s=timeout_s
+        )
 
     def repeat(
         self,
@@ -87,9 +89,8 @@ class Writer:
             return False
         except StrandlineError as error:
             self.error = error
-            pid = error.fields.get("pid") if isinstance(error, UnavailableError) else None
             kind = type(error).__name__
-            self.report.say("refused", self.producer, first, count, kind, str(error), pid)
+            self.report.say("refused", self.producer, first, count, kind, str(error))
             return False
         places = [(receipt.partition, receipt.offset) for receipt in receipts]
         self.report.say("ack", self.producer, first, places)
@@ -116,6 +117,7 @@ def read_back(report: Report, url: str) -> None:
 
 def live(
     report: Report,
+    *,
     url: str,
     producer: str,
     following: int,
@@ -218,15 +220,15 @@ class EndedError(Exception):
     """An append failed: the rest of the script is not for this log object."""
 
 
-def _must(done: bool) -> None:  # noqa: FBT001 - It is the outcome itself.
+def _must(done: bool) -> None:
     if not done:
         raise EndedError
 
 
-def die_at(report: Report, url: str, nth: int, halfway: bool, opening_only: bool) -> None:  # noqa: FBT001 - Asked for by name.
+def die_at(report: Report, *, url: str, nth: int, halfway: bool, opening_only: bool) -> None:
     """Live the script, or only an opening, and be killed at the `nth` I/O call."""
     io = FaultyIo(SystemIo())
-    planned = io.before(nth, _tearing if halfway else _dying, kinds=("pwrite",) if halfway else None)
+    planned = io.before(nth, _tearing if halfway else _dying, kinds=WRITES if halfway else None)
     if opening_only:
         _open_only(report, url, io)
     else:
@@ -237,12 +239,13 @@ def die_at(report: Report, url: str, nth: int, halfway: bool, opening_only: bool
 
 def fail_at(
     report: Report,
+    *,
     url: str,
     nth: int,
     error: str | int,
-    forever: bool,  # noqa: FBT001 - Asked for by name, as the next two.
-    after: bool,  # noqa: FBT001
-    opening_only: bool,  # noqa: FBT001
+    forever: bool,
+    after: bool,
+    opening_only: bool,
 ) -> None:
     """The same with a fault at the call; whatever comes of it is reported, not raised."""
     io = FaultyIo(SystemIo())
@@ -250,7 +253,7 @@ def fail_at(
     def tell(operation: Operation) -> None:
         report.say("fault", operation.kind, call_sites.of_this_call())
 
-    io.before(nth, tell, kinds=("pwrite",) if error == "short" else None)
+    io.before(nth, tell, kinds=WRITES if error == "short" else None)
     if error == "short":
         planned = io.write_short(nth, errno.ENOSPC, keep_bytes=7, forever=forever)
     else:

@@ -15,6 +15,8 @@ LOCK_TIMEOUT_S = 20.0
 
 HAS_FILES = importlib.util.find_spec("strandline.log.files") is not None
 SCHEMES = ("sqlite", "file") if HAS_FILES else ("sqlite",)
+#: Where under `strandline.log` each is implemented.
+FOLDERS = {"sqlite": "sqlite", "file": "files"}
 
 
 def open_store(
@@ -23,7 +25,7 @@ def open_store(
     """Open the log for writing."""
     scheme, _, path = url.partition(":")
     if scheme == "sqlite":
-        appends.CHECKPOINT_BYTES = SMALL_BYTES
+        setattr(appends, "CHECKPOINT_BYTES", SMALL_BYTES)  # noqa: B010 - It is a constant elsewhere.
         return SqliteLog(path, io=io, lock_timeout_s=lock_timeout_s, **options)
     raise ValueError(f"no store for {url}")
 

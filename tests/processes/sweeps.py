@@ -27,11 +27,17 @@ class Fault(NamedTuple):
     after: bool = False
 
 
-FAULTS = tuple(
-    Fault(error, forever)
-    for error in (errno.EIO, errno.ENOSPC, "short", "surprise")
-    for forever in (False, True)
-) + (Fault(errno.EIO, after=True),)
+FAULTS = (
+    Fault(errno.EIO),
+    Fault(errno.EIO, forever=True),
+    Fault(errno.EIO, after=True),
+    Fault(errno.ENOSPC),
+    Fault(errno.ENOSPC, forever=True),
+    Fault("short"),
+    Fault("short", forever=True),
+    Fault("surprise"),
+    Fault("surprise", forever=True),
+)
 
 
 @dataclass
@@ -55,13 +61,13 @@ class Sweep:
 
     # --- kills ---
 
-    def kill_each_call(self, *, halfway: bool = False, stride: int = 1) -> Iterator[str]:
+    def kill_each_call(self, *, halfway: bool = False) -> Iterator[str]:
         """Yield the URL of each log that was left behind dead, checked as it is now.
 
         `halfway` ends the process within a write instead of before a call. Death after
         a call leaves the same files as death before the next.
         """
-        for nth in range(1, NTH_MAX, stride):
+        for nth in range(1, NTH_MAX):
             url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()
             child = self._start("die_at", url, nth=nth, halfway=halfway, opening_only=False)
@@ -93,9 +99,9 @@ class Sweep:
 
     # --- faults ---
 
-    def fail_each_call(self, fault: Fault, *, stride: int = 1) -> Iterator[str]:
+    def fail_each_call(self, fault: Fault, *, first: int = 1, stride: int = 1) -> Iterator[str]:
         """Yield the URL of each log as its writer left it, checked as it is now."""
-        for nth in range(1, NTH_MAX, stride):
+        for nth in range(first, NTH_MAX, stride):
             url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()
             child = self._start("fail_at", url, nth=nth, opening_only=False, **fault._asdict())
@@ -191,9 +197,7 @@ def _ledger_of(message: Message) -> Ledger:
     return ledger
 
 
-def kill_sweep(
-    server: ForkServer, scheme: str, *, openings: int, bug: str | None = None
-) -> Counts:
+def kill_sweep(server: ForkServer, scheme: str, *, openings: int, bug: str | None = None) -> Counts:
     """Kill at every call of the script, and at every call of some openings after that.
 
     `openings` is how many dead logs are passed over for each that is opened so.
@@ -212,6 +216,7 @@ def fault_sweep(
     scheme: str,
     fault: Fault,
     *,
+    first: int = 1,
     stride: int = 1,
     openings: int,
     bug: str | None = None,
@@ -219,7 +224,7 @@ def fault_sweep(
     """Fail every call of the script, and every call of some openings after that."""
     with tempfile.TemporaryDirectory() as folder:
         sweep = Sweep(server, scheme, Path(folder), bug)
-        for number, left in enumerate(sweep.fail_each_call(fault, stride=stride)):
+        for number, left in enumerate(sweep.fail_each_call(fault, first=first, stride=stride)):
             if number % openings == 0:
                 sweep.fail_each_call_of_opening(left, fault)
         return sweep.counts

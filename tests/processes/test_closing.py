@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.log.protocol import Log
 from strandline.values import ClosedError, Event
 from tests.processes.stores import SCHEMES, open_store, url_in
 
@@ -36,14 +37,7 @@ def test_a_change_that_runs_while_the_log_is_closed_is_whole_or_absent(
         assert log.append_many("orders", [Event("order", {"n": n}) for n in range(RECORDS)])
         met: list[BaseException] = []
 
-        def trim_step_by_step(log=log, met=met) -> None:  # type: ignore[no-untyped-def]
-            try:
-                for before in range(1, RECORDS):
-                    log.trim("orders", 0, before)
-            except BaseException as error:  # noqa: BLE001 - The test looks at it.
-                met.append(error)
-
-        trimming = threading.Thread(target=trim_step_by_step)
+        trimming = threading.Thread(target=trim_step_by_step, args=(log, met))
         trimming.start()
         time.sleep(rng.uniform(0, 0.005))
         log.close()
@@ -54,3 +48,11 @@ def test_a_change_that_runs_while_the_log_is_closed_is_whole_or_absent(
             marks = again.marks("orders", 0)
             numbers = [record.payload["n"] for record in again.read("orders", 0, marks.low)]
         assert numbers == list(range(marks.low, RECORDS))
+
+
+def trim_step_by_step(log: Log, met: list[BaseException]) -> None:
+    try:
+        for before in range(1, RECORDS):
+            log.trim("orders", 0, before)
+    except BaseException as error:  # noqa: BLE001 - The test looks at it.
+        met.append(error)

@@ -34,25 +34,30 @@ class Call:
 
 def why_not() -> str | None:
     """Return why nothing can be witnessed here; None if it can."""
-    found = shutil.which("strace")
-    if found is None:
+    if shutil.which("strace") is None:
         return "strace is not installed"
     tried = subprocess.run(
-        [found, "-e", "trace=none", "true"], capture_output=True, text=True, check=False
+        [_strace(), "-e", "trace=none", "true"], capture_output=True, text=True, check=False
     )
     return None if tried.returncode == 0 else f"ptrace is not allowed: {tried.stderr.strip()}"
 
 
 def watch(module: str, *arguments: str, trace: Path) -> list[Call]:
     """Run a module under strace, and return the calls in the order in which they ended."""
+    options = ["-f", "-y", "-s", "1000000", "-e", f"trace={CALLS}", "-e", "signal=none"]
     subprocess.run(
-        ["strace", "-f", "-y", "-s", "1000000", "-e", f"trace={CALLS}", "-e", "signal=none"]
-        + ["-o", str(trace), sys.executable, "-m", module, *arguments],
+        [_strace(), *options, "-o", str(trace), sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         check=True,
         stdout=subprocess.DEVNULL,
     )
     return list(parsed(trace.read_text(errors="replace")))
+
+
+def _strace() -> str:
+    found = shutil.which("strace")
+    assert found is not None
+    return found
 
 
 def parsed(trace: str) -> Iterator[Call]:
