@@ -154,9 +154,10 @@ class Fight:
             case ["refused", _, _, _, kind, text] if kind not in {
                 "UnavailableError",
                 "ClosedError",
-                "FailedError",
             }:
                 raise AssertionError(f"{self}: {kind}: {text}")
+            case ["unknown", *_] if self.scheme == "sqlite":
+                raise AssertionError(f"{self}: nobody takes over there: {message}")
             case _:
                 reports.note(self.ledger, message)
 

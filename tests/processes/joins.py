@@ -16,6 +16,7 @@ from tests.processes.stores import url_in
 JOINS_PER_LOG = 20
 WRITERS = 2
 DELIVERIES = 40
+PATIENCE_S = 20.0
 
 
 def run(server: ForkServer, scheme: str, seed: int, *, bug: str | None = None) -> int:
@@ -66,7 +67,7 @@ def _wait_for_joins(child: Child, count: int, where: str) -> None:
 
 
 def _messages_of(child: Child, where: str) -> list[Message]:
-    messages = list(child.messages())
+    messages = list(child.messages(PATIENCE_S))
     status = child.reap()
     assert status == 0, f"{where}: {reports.crash_of(messages)}"
     return messages

@@ -1,5 +1,6 @@
 """Opens the log that a URL names, over any io, with its rare moments made frequent."""
 
+import importlib
 import importlib.util
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ from strandline.log.protocol import Log
 from strandline.log.sqlite import SqliteLog, appends
 
 #: As many bytes as make a checkpoint due, or a segment full, every few appends.
-SMALL_BYTES = 64 * 1024
+SMALL_BYTES = 16 * 1024
 LOCK_TIMEOUT_S = 20.0
 
 HAS_FILES = importlib.util.find_spec("strandline.log.files") is not None
@@ -27,6 +28,12 @@ def open_store(
     if scheme == "sqlite":
         setattr(appends, "CHECKPOINT_BYTES", SMALL_BYTES)  # noqa: B010 - It is a constant elsewhere.
         return SqliteLog(path, io=io, lock_timeout_s=lock_timeout_s, **options)
+    if scheme == "file" and HAS_FILES:
+        files = importlib.import_module("strandline.log.files")
+        made: Log = files.FileLog(
+            path, io=io, lock_timeout_s=lock_timeout_s, segment_bytes=SMALL_BYTES, **options
+        )
+        return made
     raise ValueError(f"no store for {url}")
 
 
