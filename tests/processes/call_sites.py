@@ -2,14 +2,15 @@
 
 import ast
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import strandline.log
 from strandline.io import Io
 
 _LOG = Path(strandline.log.__file__).parent
-_IO_FILE = str(Path(strandline.log.__file__).parent.parent / "io.py")
 _METHODS = {name for name in vars(Io) if not name.startswith("_")}
 
 
@@ -18,31 +19,47 @@ def of_this_call() -> str | None:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - There is no other way to ask.
     while frame is not None:
         path = Path(frame.f_code.co_filename)
-        if _LOG in path.parents or str(path) == _IO_FILE:
+        if _LOG in path.parents:
             return f"{path.relative_to(_LOG.parent)}:{frame.f_lineno}"
         frame = frame.f_back
     return None
 
 
-def in_source(backend: str) -> dict[str, range]:
-    """Return each call of an io in the backend's folder, as file:line, with all its lines."""
-    found = {}
-    for path in sorted((_LOG / backend).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and _is_io_call(node.func):
-                assert node.end_lineno is not None
-                shown = f"{path.relative_to(_LOG.parent)}:{node.lineno}"
-                found[shown] = range(node.lineno, node.end_lineno + 1)
-    return found
+class Site(NamedTuple):
+    """One call in the text."""
+
+    file: str
+    function: str
+    lines: range
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.lines.start} {self.function}"
 
 
-def unreached(backend: str, reached: set[str]) -> list[str]:
+def in_source(backend: str) -> list[Site]:
+    """Return each call of an io in the backend's folder."""
+    return [
+        Site(str(path.relative_to(_LOG.parent)), function.name, _lines(node))
+        for path in sorted((_LOG / backend).rglob("*.py"))
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and _is_io_call(node.func)
+    ]
+
+
+def unreached(backend: str, reached: Collection[str]) -> list[Site]:
     """Return the calls in the source that are not among those that were struck."""
     return [
         site
-        for site, lines in in_source(backend).items()
-        if not any(f"{site.rpartition(':')[0]}:{line}" in reached for line in lines)
+        for site in in_source(backend)
+        if not any(f"{site.file}:{line}" in reached for line in site.lines)
     ]
+
+
+def _lines(node: ast.Call) -> range:
+    assert node.end_lineno is not None
+    return range(node.lineno, node.end_lineno + 1)
 
 
 def _is_io_call(function: ast.expr) -> bool:

@@ -211,6 +211,9 @@ def script(report: Report, url: str, io: FaultyIo) -> None:
         change_topics(report, log)
         _must(writer.append(0, 2, Durability.DURABLE, identified=False))
         log.flush()
+        assert log.describe().records
+    with open_store(url, io=io, mode="read") as log:
+        assert list(log.read(TOPIC, 0, log.marks(TOPIC, 0).low))
     with open_store(url, io=io) as log:
         _must(Writer(report, log, "second", 0).append(0, 2, Durability.DURABLE))
 
@@ -252,7 +255,7 @@ def fail_at(
     def tell(operation: Operation) -> None:
         report.say("fault", operation.kind, call_sites.of_this_call())
 
-    io.before(nth, tell, kinds=WRITES if error == "short" else None)
+    io.before(nth, tell, kinds=WRITES if error == "short" else None, forever=forever)
     if error == "short":
         planned = io.write_short(nth, errno.ENOSPC, keep_bytes=7, forever=forever)
     else:

@@ -4,7 +4,7 @@ import errno
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -61,13 +61,15 @@ class Sweep:
 
     # --- kills ---
 
-    def kill_each_call(self, *, halfway: bool = False) -> Iterator[str]:
+    def kill_each_call(
+        self, *, halfway: bool = False, first: int = 1, stride: int = 1
+    ) -> Iterator[str]:
         """Yield the URL of each log that was left behind dead, checked as it is now.
 
         `halfway` ends the process within a write instead of before a call. Death after
         a call leaves the same files as death before the next.
         """
-        for nth in range(1, NTH_MAX):
+        for nth in range(first, NTH_MAX, stride):
             url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()
             child = self._start("die_at", url, nth=nth, halfway=halfway, opening_only=False)
@@ -197,17 +199,27 @@ def _ledger_of(message: Message) -> Ledger:
     return ledger
 
 
-def kill_sweep(server: ForkServer, scheme: str, *, openings: int, bug: str | None = None) -> Counts:
+def kill_sweep(
+    server: ForkServer,
+    scheme: str,
+    *,
+    halfways: Iterable[bool] = (False, True),
+    first: int = 1,
+    stride: int = 1,
+    openings: int,
+    bug: str | None = None,
+) -> Counts:
     """Kill at every call of the script, and at every call of some openings after that.
 
-    `openings` is how many dead logs are passed over for each that is opened so.
+    Of the logs that are left behind, every so many are opened so: `openings`.
     """
     with tempfile.TemporaryDirectory() as folder:
         sweep = Sweep(server, scheme, Path(folder), bug)
-        for halfway in (False, True):
-            for number, left in enumerate(sweep.kill_each_call(halfway=halfway)):
+        for halfway in halfways:
+            left = sweep.kill_each_call(halfway=halfway, first=first, stride=stride)
+            for number, url in enumerate(left):
                 if number % openings == 0:
-                    sweep.kill_each_call_of_opening(left)
+                    sweep.kill_each_call_of_opening(url, halfway=halfway)
         return sweep.counts
 
 
