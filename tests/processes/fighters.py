@@ -3,11 +3,12 @@
 import os
 import random
 import signal
+from collections.abc import Callable
 from typing import Any
 
 from strandline.io import SystemIo
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
-from strandline.values import ClosedError, Durability, FailedError, StrandlineError
+from strandline.values import ClosedError, Durability, FailedError, Position, StrandlineError
 from tests.processes.lives import TOPIC, Writer
 from tests.processes.report import Report
 from tests.processes.stores import open_store
@@ -72,11 +73,7 @@ def stop_while_holding(report: Report, url: str, producer: str) -> None:
         writer = Writer(report, log, producer, 0)
         assert writer.append(0)
 
-        def stop(_: Operation) -> None:
-            report.say("stopping")
-            os.kill(os.getpid(), signal.SIGSTOP)
-
-        io.before(1, stop, kinds=UNLOCKS)
+        io.before(1, _stopping(report), kinds=UNLOCKS)
         writer.append(0)
         io.heal()
         report.say("awake")
@@ -96,3 +93,61 @@ def read_only(report: Report, url: str) -> None:
     """Say what is there, without a lock of anybody's."""
     with open_store(url, mode="read") as log:
         report.tell_contents(log, TOPIC)
+
+
+def stop_at(report: Report, *, url: str, producer: str, nth: int, level: str) -> None:
+    """Append once, then stop before the `nth` I/O call of the next append."""
+    io = FaultyIo(SystemIo())
+    log = open_store(url, io=io)
+    writer = Writer(report, log, producer, 0)
+    assert writer.append(0)
+    planned = io.before(nth, _stopping(report))
+    writer.append(0, 2, Durability.parse(level))
+    io.heal()
+    if not planned.fired:
+        report.say("over")
+    writer.append(0)
+    log.close()
+
+
+def own(report: Report, *, url: str, producer: str) -> None:
+    """Append as the only one who may, stop, and append again."""
+    log = open_store(url, exclusive=True)
+    writer = Writer(report, log, producer, 0)
+    assert writer.append(0)
+    report.say("stopping")
+    os.kill(os.getpid(), signal.SIGSTOP)
+    writer.append(0)
+    log.close()
+
+
+def take_over(report: Report, *, url: str, producer: str) -> None:
+    """Append, and take the partition from whoever holds it."""
+    with open_store(url, lock_timeout_s=0.05, take_over=True) as log:
+        writer = Writer(report, log, producer, 0)
+        for _ in range(2):
+            assert writer.append(0, 1, Durability.DURABLE), writer.error
+
+
+def take_position(report: Report, *, url: str) -> None:
+    """Say where the partition ends, in the form in which it may be stored."""
+    with open_store(url) as log:
+        position = log.position(TOPIC, 0, log.marks(TOPIC, 0).high)
+        report.say("position", position.to_json().decode())
+
+
+def resolve(report: Report, *, url: str, position: str) -> None:
+    """Say what becomes of a stored position."""
+    with open_store(url) as log:
+        try:
+            report.say("resolved", log.resolve(Position.from_json(position.encode())))
+        except StrandlineError as error:
+            report.say("resolved", type(error).__name__)
+
+
+def _stopping(report: Report) -> Callable[[Operation], None]:
+    def stop(_: Operation) -> None:
+        report.say("stopping")
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    return stop

@@ -12,9 +12,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.parametrize("scheme", SCHEMES)]
 #: Of the calls, each fault is tried at every so many here, and at all of them in torture.
 STRIDE = 7
 
-#: Functions whose calls take a second process to reach; fights and the stopped holder do.
+#: Functions whose calls take a second process to reach, which fights have, or two faults.
 ELSEWHERE: dict[str, set[str]] = {
-    "sqlite": {"_holder"},
+    "sqlite": {"_holder", "suspect"},
     "file": {"holder", "replace"},
 }
 

@@ -1,0 +1,93 @@
+"""A writer that is stopped anywhere in an append, another that takes its partition over."""
+
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.processes import report as reports
+from tests.processes.fork_server import Child, ForkServer
+from tests.processes.ledger import Ledger
+from tests.processes.report import Message
+from tests.processes.stores import url_in
+
+CALLS_MAX = 200
+
+
+def sweep(
+    server: ForkServer, scheme: str, level: str, *, first: int = 1, bug: str | None = None
+) -> int:
+    """Stop the writer before its first I/O call, its second, …; return how many there were.
+
+    It wakes when another one has the partition. Then it is told the truth: what it
+    hears is stored is there, and what it hears is not stored is not.
+    """
+    for nth in range(first, CALLS_MAX):
+        with tempfile.TemporaryDirectory() as folder:
+            url = url_in(scheme, Path(folder, "log"))
+            if not _take_over_at(server, url, level, nth, bug):
+                return nth - 1
+    raise AssertionError("the append never came to its end")
+
+
+def _take_over_at(server: ForkServer, url: str, level: str, nth: int, bug: str | None) -> bool:
+    ledger = Ledger()
+    where = f"{url}: {level}, stopped before call {nth}"
+    server.run("lives:create", url=url)
+    writer = server.start(
+        "fighters:stop_at", bug=bug, url=url, producer="old", nth=nth, level=level
+    )
+    is_stopped = _wait_for_stop(writer, ledger)
+    if is_stopped:
+        _run(server, ledger, "fighters:take_over", bug=bug, url=url, producer="new")
+        writer.signal(signal.SIGCONT)
+    for message in writer.messages():
+        assert message[0] != "crash", f"{where}: {message[1]}"
+        reports.note(ledger, message)
+    writer.reap()
+    for message in _run(server, ledger, "lives:read_back", url=url):
+        if message[0] == "contents":
+            reports.check(ledger, message, where)
+    return is_stopped
+
+
+def own_and_lose(server: ForkServer, url: str) -> list[Message]:
+    """Have an owner, one who is refused, and one who takes over; return the refusals."""
+    ledger = Ledger()
+    server.run("lives:create", url=url)
+    owner = server.start("fighters:own", url=url, producer="owner")
+    assert _wait_for_stop(owner, ledger)
+    arguments: dict[str, Any] = {
+        "url": url,
+        "producer": "guest",
+        "following": 0,
+        "count": 1,
+        "timeout_s": 0.1,
+    }
+    refusals = _run(server, ledger, "fighters:append_some", **arguments)
+    _run(server, ledger, "fighters:take_over", url=url, producer="new")
+    owner.signal(signal.SIGCONT)
+    refusals += [message for message in owner.messages() if message[0] in {"refused", "ack"}]
+    owner.reap()
+    for message in _run(server, ledger, "lives:read_back", url=url):
+        if message[0] == "contents":
+            reports.check(ledger, message, url)
+    return [message for message in refusals if message[0] in {"refused", "ack"}]
+
+
+def _run(server: ForkServer, ledger: Ledger, task: str, **arguments: Any) -> list[Message]:
+    messages = server.run(task, **arguments)
+    for message in messages:
+        reports.note(ledger, message)
+    return messages
+
+
+def _wait_for_stop(child: Child, ledger: Ledger) -> bool:
+    for message in child.messages():
+        assert message[0] != "crash", message[1]
+        reports.note(ledger, message)
+        if message[0] == "stopping":
+            return True
+        if message[0] == "over":
+            return False
+    return False
