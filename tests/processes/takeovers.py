@@ -45,9 +45,7 @@ def _take_over_at(server: ForkServer, url: str, level: str, nth: int, bug: str |
         assert message[0] != "crash", f"{where}: {message[1]}"
         reports.note(ledger, message)
     writer.reap()
-    for message in _run(server, ledger, "lives:read_back", url=url):
-        if message[0] == "contents":
-            reports.check(ledger, message, where)
+    _run(server, ledger, "lives:read_back", url=url, where=where)
     return is_stopped
 
 
@@ -67,18 +65,23 @@ def own_and_lose(server: ForkServer, url: str) -> list[Message]:
     refusals = _run(server, ledger, "fighters:append_some", **arguments)
     _run(server, ledger, "fighters:take_over", url=url, producer="new")
     owner.signal(signal.SIGCONT)
-    refusals += [message for message in owner.messages() if message[0] in {"refused", "ack"}]
+    for message in owner.messages():
+        reports.note(ledger, message)
+        refusals.append(message)
     owner.reap()
-    for message in _run(server, ledger, "lives:read_back", url=url):
-        if message[0] == "contents":
-            reports.check(ledger, message, url)
+    _run(server, ledger, "lives:read_back", url=url)
     return [message for message in refusals if message[0] in {"refused", "ack"}]
 
 
-def _run(server: ForkServer, ledger: Ledger, task: str, **arguments: Any) -> list[Message]:
+def _run(
+    server: ForkServer, ledger: Ledger, task: str, *, where: str = "", **arguments: Any
+) -> list[Message]:
     messages = server.run(task, **arguments)
     for message in messages:
-        reports.note(ledger, message)
+        if message[0] == "contents":
+            reports.check(ledger, message, where)
+        else:
+            reports.note(ledger, message)
     return messages
 
 

@@ -22,13 +22,11 @@ def test_a_writer_that_wakes_after_a_take_over_is_told_the_truth(
 
 
 def test_an_owner_is_named_and_can_be_robbed(server: ForkServer, tmp_path: Path) -> None:
-    guest, owner = takeovers.own_and_lose(server, url_in("file", tmp_path))
+    guest, *_ = takeovers.own_and_lose(server, url_in("file", tmp_path))
 
     assert guest[:2] == ["refused", "guest"]
     assert guest[4] == "UnavailableError"
     assert "pid=" in guest[5]
-    assert owner[:2] == ["refused", "owner"]
-    assert owner[4] == "ClosedError"
 
 
 @pytest.mark.parametrize("number", range(5))
