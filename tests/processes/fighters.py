@@ -95,12 +95,15 @@ def read_only(report: Report, url: str) -> None:
         report.tell_contents(log, TOPIC)
 
 
-def stop_at(report: Report, *, url: str, producer: str, nth: int, level: str) -> None:
-    """Append once, then stop before the `nth` I/O call of the next append."""
+def stop_at(
+    report: Report, *, url: str, producer: str, nth: int, level: str, before: int
+) -> None:
+    """Append `before` numbers, then stop before the `nth` I/O call of the next append."""
     io = FaultyIo(SystemIo())
     log = open_store(url, io=io)
     writer = Writer(report, log, producer, 0)
-    assert writer.append(0)
+    for _ in range(before):
+        assert writer.append(0)
     planned = io.before(nth, _stopping(report))
     writer.append(0, 2, Durability.parse(level))
     io.heal()

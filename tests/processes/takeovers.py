@@ -3,50 +3,88 @@
 import signal
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.processes import report as reports
 from tests.processes.fork_server import Child, ForkServer
 from tests.processes.ledger import Ledger
 from tests.processes.report import Message
-from tests.processes.stores import url_in
+from tests.processes.stores import lock_files, url_in
 
 CALLS_MAX = 200
 
 
-def sweep(
-    server: ForkServer, scheme: str, level: str, *, first: int = 1, bug: str | None = None
-) -> int:
+class Change(NamedTuple):
+    """How the partition changes hands, at what level the writer appends, how full it is."""
+
+    by: str
+    level: str = "written"
+    before: int = 1
+
+
+#: As many records as fill a small segment: the next append begins another.
+FULL = 8
+
+CHANGES = tuple(
+    Change(by, level, before)
+    for by in ("taking over", "removing the lock")
+    for level in ("written", "durable")
+    for before in (1, FULL)
+)
+
+
+def sweep(server: ForkServer, change: Change, *, bug: str | None = None) -> int:
     """Stop the writer before its first I/O call, its second, …; return how many there were.
 
     It wakes when another one has the partition. Then it is told the truth: what it
     hears is stored is there, and what it hears is not stored is not.
     """
-    for nth in range(first, CALLS_MAX):
-        with tempfile.TemporaryDirectory() as folder:
-            url = url_in(scheme, Path(folder, "log"))
-            if not _take_over_at(server, url, level, nth, bug):
-                return nth - 1
+    for nth in range(1, CALLS_MAX):
+        if not change_hands_at(server, change, nth, bug=bug):
+            return nth - 1
     raise AssertionError("the append never came to its end")
 
 
-def _take_over_at(server: ForkServer, url: str, level: str, nth: int, bug: str | None) -> bool:
-    ledger = Ledger()
-    where = f"{url}: {level}, stopped before call {nth}"
-    server.run("lives:create", url=url)
-    writer = server.start(
-        "fighters:stop_at", bug=bug, url=url, producer="old", nth=nth, level=level
-    )
-    is_stopped = _wait_for_stop(writer, ledger)
-    if is_stopped:
-        _run(server, ledger, "fighters:take_over", bug=bug, url=url, producer="new")
-        writer.signal(signal.SIGCONT)
-    for message in writer.messages():
-        assert message[0] != "crash", f"{where}: {message[1]}"
-        reports.note(ledger, message)
-    writer.reap()
-    _run(server, ledger, "lives:read_back", url=url, where=where)
-    return is_stopped
+def change_hands_at(
+    server: ForkServer, change: Change, nth: int, *, bug: str | None = None
+) -> bool:
+    """Stop the writer before the `nth` call; return whether there was one."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = url_in("file", Path(folder, "log"))
+        ledger = Ledger()
+        where = f"{change}, stopped before call {nth}"
+        server.run("lives:create", url=url)
+        writer = server.start(
+            "fighters:stop_at",
+            bug=bug,
+            url=url,
+            producer="old",
+            nth=nth,
+            level=change.level,
+            before=change.before,
+        )
+        is_stopped = _wait_for_stop(writer, ledger)
+        if is_stopped:
+            _change_hands(server, ledger, url, change, where, bug)
+            writer.signal(signal.SIGCONT)
+        for message in writer.messages():
+            assert message[0] != "crash", f"{where}: {message[1]}"
+            reports.note(ledger, message)
+        writer.reap()
+        _run(server, ledger, "lives:read_back", url=url, where=where)
+        return is_stopped
+
+
+def _change_hands(
+    server: ForkServer, ledger: Ledger, url: str, change: Change, where: str, bug: str | None
+) -> None:
+    new: dict[str, Any] = {"bug": bug, "url": url, "producer": "new", "where": where}
+    if change.by == "taking over":
+        _run(server, ledger, "fighters:take_over", **new)
+        return
+    for path in lock_files(url):
+        path.unlink()
+    _run(server, ledger, "fighters:append_some", following=0, count=2, timeout_s=5.0, **new)
 
 
 def own_and_lose(server: ForkServer, url: str) -> list[Message]:

@@ -14,11 +14,11 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("level", ["written", "durable"])
-def test_a_writer_that_wakes_after_a_take_over_is_told_the_truth(
-    server: ForkServer, level: str
+@pytest.mark.parametrize("change", takeovers.CHANGES, ids=str)
+def test_a_writer_that_wakes_when_another_has_its_partition_is_told_the_truth(
+    server: ForkServer, change: takeovers.Change
 ) -> None:
-    assert takeovers.sweep(server, "file", level) > 3
+    assert takeovers.sweep(server, change) > 3
 
 
 def test_an_owner_is_named_and_can_be_robbed(server: ForkServer, tmp_path: Path) -> None:
