@@ -6,12 +6,19 @@ import time
 from collections.abc import Callable
 
 from tests.model import coordinator_schedules
+from tests.processes import joins, kills
+from torture import processes
 
 SECONDS_DEFAULT = 300.0
 
 #: Name of what is counted → runs one seed of it, and raises when a rule is broken.
 TORTURES: dict[str, Callable[[int], None]] = {
     "coordinator schedules": coordinator_schedules.run,
+    f"logs with {kills.KILLS_PER_LOG} kills": processes.kill,
+    "logs with killed consumers": processes.kill_consumers,
+    "fights of writers": processes.fight,
+    f"logs with {joins.JOINS_PER_LOG} joins": processes.join,
+    "sweeps of faults and kills": processes.sweep,
 }
 
 

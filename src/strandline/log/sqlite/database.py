@@ -326,16 +326,17 @@ class Database:
                 return
             self._is_closed = True
             self._mutex.wait_for(lambda: self._borrowed == 0, BUSY_S)
-        for connection in self._all:
-            # Also where it cannot be closed, it holds nobody up.
-            with contextlib.suppress(sqlite3.Error):
-                connection.rollback()
         try:
             with self._closing():
                 for connection in self._all:
+                    _end(connection)
                     connection.close()
         except (UnavailableError, OSError):
-            # Without the lock they stay open until the process ends.
+            # Without the lock they stay open until the process ends. The writer may be
+            # in the midst of another thread's change, which is whole or not at all.
+            for connection in self._all:
+                if connection is not self._writer:
+                    _end(connection)
             _leak(self._all)
         self._all.clear()
         if self._wal_fd is not None:
@@ -376,6 +377,12 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
         "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'strandline_log'"
     ).fetchone()
     return bool(found[0])
+
+
+def _end(connection: sqlite3.Connection) -> None:
+    # Also where it cannot be closed, it holds nobody up.
+    with contextlib.suppress(sqlite3.Error):
+        connection.rollback()
 
 
 def _leak(connections: list[sqlite3.Connection]) -> None:

@@ -93,6 +93,7 @@ class SqliteReader:
             partitions, records = connection.execute(
                 "SELECT count(*), coalesce(sum(high - low), 0) FROM strandline_partitions"
             ).fetchone()
+            size_bytes = self._database.size_bytes()
         return LogDescription(
             log_id=self.id,
             backend=SCHEME,
@@ -102,7 +103,7 @@ class SqliteReader:
             topics=topics,
             partitions=partitions,
             records=records,
-            size_bytes=self._database.size_bytes(),
+            size_bytes=size_bytes,
         )
 
     # --- records ---

@@ -1,0 +1,156 @@
+"""Processes that write to one partition at once, and do not give up."""
+
+import os
+import random
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from strandline.io import SystemIo
+from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
+from strandline.values import ClosedError, Durability, FailedError, Position, StrandlineError
+from tests.processes.lives import TOPIC, Writer
+from tests.processes.report import Report
+from tests.processes.stores import open_store
+
+LOCK_TIMEOUT_S = 0.3
+UNLOCKS: tuple[OperationKind] = ("unlock",)
+
+
+def fight(
+    report: Report,
+    *,
+    url: str,
+    producer: str,
+    following: int,
+    end: int,
+    seed: int,
+    retry: tuple[int, int] | None,
+    options: dict[str, Any],
+) -> None:
+    """Append the numbers from `following` to `end`; open anew whenever the log has ended.
+
+    `retry` is an append whose outcome nobody knows: it is repeated until it is known.
+    """
+    rng = random.Random(seed)
+    writer = _opened(report, url, producer, following, options)
+    while retry is not None and not writer.repeat(*retry, 0, timeout_s=LOCK_TIMEOUT_S):
+        writer = _revived(writer, url)
+    while writer.following < end:
+        count = min(rng.choice([1, 1, 2, 4]), end - writer.following)
+        first = writer.following
+        level = rng.choice([Durability.WRITTEN, Durability.WRITTEN, Durability.DURABLE])
+        while not writer.repeat(first, count, 0, level, timeout_s=LOCK_TIMEOUT_S):
+            writer = _revived(writer, url)
+        writer.following = first + count
+    writer.log.close()
+    report.say("finished")
+
+
+def _opened(
+    report: Report, url: str, producer: str, following: int, options: dict[str, Any]
+) -> Writer:
+    while True:
+        try:
+            log = open_store(url, lock_timeout_s=LOCK_TIMEOUT_S, **options)
+        except StrandlineError as error:
+            report.say("not opened", type(error).__name__, str(error))
+        else:
+            return Writer(report, log, producer, following)
+
+
+def _revived(writer: Writer, url: str) -> Writer:
+    if isinstance(writer.error, FailedError | ClosedError):
+        writer.log.close()
+        return _opened(writer.report, url, writer.producer, writer.following, {})
+    return writer
+
+
+def stop_while_holding(report: Report, url: str, producer: str) -> None:
+    """Append once, and stop within it, just before the lock is let go."""
+    io = FaultyIo(SystemIo())
+    with open_store(url, io=io) as log:
+        writer = Writer(report, log, producer, 0)
+        assert writer.append(0)
+
+        io.before(1, _stopping(report), kinds=UNLOCKS)
+        writer.append(0)
+        io.heal()
+        report.say("awake")
+
+
+def append_some(
+    report: Report, *, url: str, producer: str, following: int, count: int, timeout_s: float
+) -> None:
+    """Append `count` numbers one by one, each with a deadline."""
+    with open_store(url, lock_timeout_s=timeout_s) as log:
+        writer = Writer(report, log, producer, following)
+        for _ in range(count):
+            writer.append(0, timeout_s=timeout_s)
+
+
+def read_only(report: Report, url: str) -> None:
+    """Say what is there, without a lock of anybody's."""
+    with open_store(url, mode="read") as log:
+        report.tell_contents(log, TOPIC)
+
+
+def stop_at(
+    report: Report, *, url: str, producer: str, nth: int, level: str, before: int
+) -> None:
+    """Append `before` numbers, then stop before the `nth` I/O call of the next append."""
+    io = FaultyIo(SystemIo())
+    log = open_store(url, io=io)
+    writer = Writer(report, log, producer, 0)
+    for _ in range(before):
+        assert writer.append(0)
+    planned = io.before(nth, _stopping(report))
+    writer.append(0, 2, Durability.parse(level))
+    io.heal()
+    if not planned.fired:
+        report.say("over")
+    writer.append(0)
+    log.close()
+
+
+def own(report: Report, *, url: str, producer: str) -> None:
+    """Append as the only one who may, stop, and append again."""
+    log = open_store(url, exclusive=True)
+    writer = Writer(report, log, producer, 0)
+    assert writer.append(0)
+    report.say("stopping")
+    os.kill(os.getpid(), signal.SIGSTOP)
+    writer.append(0)
+    log.close()
+
+
+def take_over(report: Report, *, url: str, producer: str) -> None:
+    """Append, and take the partition from whoever holds it."""
+    with open_store(url, lock_timeout_s=0.05, take_over=True) as log:
+        writer = Writer(report, log, producer, 0)
+        for _ in range(2):
+            assert writer.append(0, 1, Durability.DURABLE), writer.error
+
+
+def take_position(report: Report, *, url: str) -> None:
+    """Say where the partition ends, in the form in which it may be stored."""
+    with open_store(url) as log:
+        position = log.position(TOPIC, 0, log.marks(TOPIC, 0).high)
+        report.say("position", position.to_json().decode())
+
+
+def resolve(report: Report, *, url: str, position: str) -> None:
+    """Say what becomes of a stored position."""
+    with open_store(url) as log:
+        try:
+            report.say("resolved", log.resolve(Position.from_json(position.encode())))
+        except StrandlineError as error:
+            report.say("resolved", type(error).__name__)
+
+
+def _stopping(report: Report) -> Callable[[Operation], None]:
+    def stop(_: Operation) -> None:
+        report.say("stopping")
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    return stop

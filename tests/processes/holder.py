@@ -1,0 +1,86 @@
+"""A process that is stopped while it holds the lock, and what others are told meanwhile."""
+
+import signal
+
+from tests.processes import report as reports
+from tests.processes.fork_server import Child, ForkServer
+from tests.processes.ledger import Ledger
+from tests.processes.report import Message
+from tests.processes.stores import lock_files
+
+DEADLINE_S = 0.2
+
+
+def check_stopped_holder(server: ForkServer, url: str, *, bug: str | None = None) -> None:
+    """Raise AssertionError unless others are refused in time and told who it is."""
+    server.run("lives:create", url=url)
+    holder, messages = _stopped(server, url, bug)
+
+    told = server.run(
+        "fighters:append_some",
+        bug=bug,
+        url=url,
+        producer="other",
+        following=0,
+        count=2,
+        timeout_s=DEADLINE_S,
+    )
+    refusals = [message for message in told if message[0] == "refused"]
+
+    messages += told + _awake(holder)
+    assert [(kind, f"pid={holder.pid}" in text) for *_, kind, text in refusals] == [
+        ("UnavailableError", True)
+    ] * 2, refusals
+    _finish(server, url, messages, acknowledged=2)
+
+
+def check_removed_lock(server: ForkServer, url: str, *, bug: str | None = None) -> None:
+    """Raise AssertionError if a record is lost or doubled when the lock file is removed."""
+    server.run("lives:create", url=url)
+    holder, messages = _stopped(server, url, bug)
+    removed = lock_files(url)
+    assert removed
+    for path in removed:
+        path.unlink()
+
+    messages += server.run(
+        "fighters:append_some",
+        bug=bug,
+        url=url,
+        producer="other",
+        following=0,
+        count=2,
+        timeout_s=5.0,
+    )
+
+    _finish(server, url, messages + _awake(holder), acknowledged=3)
+
+
+def _stopped(server: ForkServer, url: str, bug: str | None) -> tuple[Child, list[Message]]:
+    holder = server.start("fighters:stop_while_holding", bug=bug, url=url, producer="holder")
+    messages = []
+    for message in holder.messages():
+        messages.append(message)
+        if message[0] == "stopping":
+            return holder, messages
+    raise AssertionError(f"it never took the lock: {messages}")
+
+
+def _awake(holder: Child) -> list[Message]:
+    holder.signal(signal.SIGCONT)
+    messages = list(holder.messages())
+    holder.reap()
+    assert any(message[0] == "awake" for message in messages), messages
+    return messages
+
+
+def _finish(server: ForkServer, url: str, messages: list[Message], *, acknowledged: int) -> None:
+    ledger = Ledger()
+    for message in messages:
+        reports.note(ledger, message)
+    assert len(ledger.places) >= acknowledged, messages
+    for message in server.run("lives:read_back", url=url):
+        if message[0] == "contents":
+            reports.check(ledger, message, url)
+        else:
+            reports.note(ledger, message)

@@ -1,0 +1,145 @@
+"""Bugs to plant in processes that are killed, and which of the slices has to notice."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from strandline.log.sqlite.appends import AppendBracket, AppendFlusher
+from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.log import SqliteLog
+from strandline.log.sqlite.store_lock import StoreLock
+from strandline.log.sqlite.trimming import Trimming
+from strandline.subscriptions.consumer import Consumer
+from strandline.subscriptions.cursor import Cursor
+from strandline.subscriptions.subscription import Subscription
+from tests.model.planted_bugs import Bug
+
+
+@dataclass(frozen=True)
+class Planted(Bug):
+    """A bug, and who catches it on which kind of log."""
+
+    scheme: str = "sqlite"
+    caught_by: str = "kills"
+
+
+PROCESS_BUGS: list[Planted] = [
+    Planted(
+        "an append is acknowledged though every fourth is not stored",
+        AppendFlusher,
+        "flush",
+        'connection.execute("COMMIT")',
+        'connection.execute("ROLLBACK" if not epochs.start % 4 else "COMMIT")',
+    ),
+    Planted(
+        "an append is stored in two transactions",
+        AppendFlusher,
+        "flush",
+        "self._marks.carry(frozen.heads)",
+        'connection.execute("COMMIT"); connection.execute("BEGIN IMMEDIATE"); '
+        "__import__('time').sleep(0.001); self._marks.carry(frozen.heads)",
+    ),
+    Planted(
+        "identities are not stored",
+        AppendFlusher,
+        "flush",
+        "frozen.identities.store()",
+        "pass",
+    ),
+    Planted(
+        "a trim takes one more than asked",
+        Trimming,
+        "trim",
+        "low = max(row.low, before if held_at is None else held_at)",
+        "low = min(row.high, max(row.low, before + 1))",
+    ),
+    Planted(
+        "a drop is acknowledged and forgotten",
+        SqliteLog,
+        "drop_topic",
+        "self._topics.drop(connection, entry)",
+        "entry.slots",
+    ),
+    Planted(
+        "a cursor is acknowledged and not stored",
+        SqliteLog,
+        "ack",
+        "self._consumers.put(",
+        "(lambda *_: None)(",
+    ),
+    Planted(
+        "another process's appends go unnoticed",
+        AppendBracket,
+        "_catch_up",
+        "if version != self._heads.version:",
+        "if self._heads.version is None:",
+        caught_by="fights",
+    ),
+    Planted(
+        "nobody says who holds the lock",
+        StoreLock,
+        "_holder",
+        "text = self._io.pread(fd, _PID_BYTES, 0).strip()",
+        "text = b''",
+        caught_by="holder",
+    ),
+    Planted(
+        "the lock excludes nobody",
+        StoreLock,
+        "_lock_file",
+        "if self._io.try_lock(fd):",
+        "if self._io.try_lock(fd) or True:",
+        caught_by="holder",
+    ),
+    Planted(
+        "nothing is synced",
+        Database,
+        "sync",
+        "self.io.sync(fd)",
+        "self.io.stat(fd)",
+        caught_by="witness",
+    ),
+    Planted(
+        "a failed sync is taken for a good one",
+        Database,
+        "sync",
+        "self.lock.suspect()\n        raise",
+        "self.lock.suspect()\n        return",
+        caught_by="faults",
+    ),
+    Planted(
+        "a consumer acks what it delivers",
+        Consumer,
+        "_deliver",
+        "with self._lock:",
+        "self._log.ack(self._topic, self._name, record.partition, record.offset + 1)\n"
+        "    with self._lock:",
+        caught_by="consumers",
+    ),
+    Planted(
+        "a cancelled reader loses its record",
+        Subscription,
+        "__anext__",
+        "await _let_others_run()",
+        "self._take(); await _let_others_run()",
+        caught_by="joins",
+    ),
+    Planted(
+        "a page is read twice",
+        Cursor,
+        "deliver",
+        "self.next = Offset(offset + 1)",
+        "self.next = Offset(offset + (offset % 50 != 7))",
+        caught_by="joins",
+    ),
+]
+
+
+@contextlib.contextmanager
+def planted(title: str | None) -> Iterator[None]:
+    """Have the bug of this title in the code for as long as the block runs; None is none."""
+    if title is None:
+        yield
+        return
+    with next(bug for bug in PROCESS_BUGS if bug.title == title).planted():
+        yield

@@ -1,0 +1,242 @@
+"""Death, or a fault, at the first I/O call of a script, the second, and so on to its end."""
+
+import errno
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from strandline.values import Durability
+from tests.processes import report as reports
+from tests.processes.fork_server import Child, ForkServer
+from tests.processes.ledger import Ledger
+from tests.processes.report import Message
+from tests.processes.stores import copy_of, url_in
+
+NTH_MAX = 5000
+
+
+class Fault(NamedTuple):
+    """What the call does instead."""
+
+    error: str | int
+    forever: bool = False
+    after: bool = False
+
+
+FAULTS = (
+    Fault(errno.EIO),
+    Fault(errno.EIO, forever=True),
+    Fault(errno.EIO, after=True),
+    Fault(errno.ENOSPC),
+    Fault(errno.ENOSPC, forever=True),
+    Fault("short"),
+    Fault("short", forever=True),
+    Fault("surprise"),
+    Fault("surprise", forever=True),
+)
+
+
+@dataclass
+class Counts:
+    """What a sweep has done."""
+
+    trials: int = 0
+    struck: int = 0
+    sites: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Sweep:
+    """One scheme, one kind of trouble, each call in turn."""
+
+    server: ForkServer
+    scheme: str
+    folder: Path
+    bug: str | None = None
+    counts: Counts = field(default_factory=Counts)
+
+    # --- kills ---
+
+    def kill_each_call(
+        self, *, halfway: bool = False, first: int = 1, stride: int = 1
+    ) -> Iterator[str]:
+        """Yield the URL of each log that was left behind dead, checked as it is now.
+
+        `halfway` ends the process within a write instead of before a call. Death after
+        a call leaves the same files as death before the next.
+        """
+        for nth in range(first, NTH_MAX, stride):
+            url = url_in(self.scheme, self.folder / "trial")
+            ledger = Ledger()
+            child = self._start("die_at", url, nth=nth, halfway=halfway, opening_only=False)
+            messages = self._finish(child, ledger)
+            left = copy_of(url, self.folder / "left")
+            self._check(url, ledger, f"killed at call {nth}, halfway={halfway}")
+            yield left
+            self._remove(left)
+            self._remove(url)
+            if any(message[0] == "survived" for message in messages):
+                return
+        raise AssertionError("the script never came to its end")
+
+    def kill_each_call_of_opening(self, url: str, *, halfway: bool = False) -> None:
+        """The same while a log that a dead process left behind is opened.
+
+        What it holds is first found out by opening a copy of it unharmed.
+        """
+        expected = self._what_opening_finds(url)
+        for nth in range(1, NTH_MAX):
+            again = copy_of(url, self.folder / "again")
+            ledger = _ledger_of(expected)
+            child = self._start("die_at", again, nth=nth, halfway=halfway, opening_only=True)
+            messages = self._finish(child, ledger)
+            self._check(again, ledger, f"killed at call {nth} of opening")
+            self._remove(again)
+            if any(message[0] == "survived" for message in messages):
+                return
+
+    # --- faults ---
+
+    def fail_each_call(self, fault: Fault, *, first: int = 1, stride: int = 1) -> Iterator[str]:
+        """Yield the URL of each log as its writer left it, checked as it is now."""
+        for nth in range(first, NTH_MAX, stride):
+            url = url_in(self.scheme, self.folder / "trial")
+            ledger = Ledger()
+            child = self._start("fail_at", url, nth=nth, opening_only=False, **fault._asdict())
+            where = f"call {nth} failed, {fault}"
+            fired = self._site_of(self._finish(child, ledger), where)
+            left = copy_of(url, self.folder / "left")
+            self._check(url, ledger, where)
+            yield left
+            self._remove(left)
+            self._remove(url)
+            if not fired:
+                return
+        raise AssertionError("the script never came to its end")
+
+    def fail_each_call_of_opening(self, url: str, fault: Fault) -> None:
+        """The same while a log is opened."""
+        expected = self._what_opening_finds(url)
+        for nth in range(1, NTH_MAX):
+            again = copy_of(url, self.folder / "again")
+            ledger = _ledger_of(expected)
+            child = self._start("fail_at", again, nth=nth, opening_only=True, **fault._asdict())
+            where = f"call {nth} of opening failed, {fault}"
+            fired = self._site_of(self._finish(child, ledger), where)
+            self._check(again, ledger, where)
+            self._remove(again)
+            if not fired:
+                return
+
+    # --- inside ---
+
+    def _start(self, life: str, url: str, **arguments: object) -> Child:
+        self.counts.trials += 1
+        return self.server.start(f"lives:{life}", bug=self.bug, url=url, **arguments)
+
+    def _finish(self, child: Child, ledger: Ledger) -> list[Message]:
+        messages = list(child.messages())
+        child.reap()
+        crash = reports.crash_of(messages)
+        assert crash is None, crash
+        for message in messages:
+            reports.note(ledger, message)
+        return messages
+
+    def _site_of(self, messages: list[Message], where: str) -> bool:
+        """Count the call that was struck; return whether one was."""
+        sites = [message[2] for message in messages if message[0] == "fault"]
+        self.counts.struck += bool(sites)
+        self.counts.sites.update(site for site in sites if site is not None)
+        is_durable = is_doubtful = False
+        for kind, *fields in messages:
+            if kind == "offer":
+                is_doubtful = False
+                is_durable = fields[3] == str(Durability.DURABLE)
+            elif kind == "fault":
+                is_doubtful = fields[0] in {"sync", "sync_directory"}
+            elif kind == "ack":
+                assert not (is_durable and is_doubtful), f"{where}: durable after a failed sync"
+        return bool(sites)
+
+    def _check(self, url: str, ledger: Ledger, where: str) -> None:
+        try:
+            messages = self.server.run("lives:read_back", url=url)
+        except AssertionError as error:
+            raise AssertionError(f"{where}: it cannot be opened: {error}") from error
+        for message in messages:
+            if message[0] == "contents":
+                reports.check(ledger, message, where)
+            else:
+                reports.note(ledger, message)
+
+    def _what_opening_finds(self, url: str) -> Message:
+        healthy = copy_of(url, self.folder / "healthy")
+        messages = self.server.run("lives:read_back", url=healthy)
+        self._remove(healthy)
+        return next(message for message in messages if message[0] == "contents")
+
+    def _remove(self, url: str) -> None:
+        shutil.rmtree(Path(url.partition(":")[2]).parent)
+
+
+def _ledger_of(message: Message) -> Ledger:
+    """Return a ledger in which everything that was found counts as acknowledged."""
+    ledger = Ledger()
+    stored, topics = reports.contents(message)
+    for partition, found in stored.items():
+        ledger.lows[partition].promise(found.low)
+        ledger.cursors[partition].promise(found.cursor or 0)
+        for offset, value in found.records:
+            ledger.offer(*value)
+            ledger.acknowledge(*value, [(partition, offset)])
+    for topic in topics:
+        ledger.open_topic(topic, settled=True)
+    return ledger
+
+
+def kill_sweep(
+    server: ForkServer,
+    scheme: str,
+    *,
+    halfways: Iterable[bool] = (False, True),
+    first: int = 1,
+    stride: int = 1,
+    openings: int,
+    bug: str | None = None,
+) -> Counts:
+    """Kill at every call of the script, and at every call of some openings after that.
+
+    Of the logs that are left behind, every so many are opened so: `openings`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        sweep = Sweep(server, scheme, Path(folder), bug)
+        for halfway in halfways:
+            left = sweep.kill_each_call(halfway=halfway, first=first, stride=stride)
+            for number, url in enumerate(left):
+                if number % openings == 0:
+                    sweep.kill_each_call_of_opening(url, halfway=halfway)
+        return sweep.counts
+
+
+def fault_sweep(
+    server: ForkServer,
+    scheme: str,
+    fault: Fault,
+    *,
+    first: int = 1,
+    stride: int = 1,
+    openings: int,
+    bug: str | None = None,
+) -> Counts:
+    """Fail every call of the script, and every call of some openings after that."""
+    with tempfile.TemporaryDirectory() as folder:
+        sweep = Sweep(server, scheme, Path(folder), bug)
+        for number, left in enumerate(sweep.fail_each_call(fault, first=first, stride=stride)):
+            if number % openings == 0:
+                sweep.fail_each_call_of_opening(left, fault)
+        return sweep.counts

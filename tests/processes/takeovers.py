@@ -1,0 +1,134 @@
+"""A writer that is stopped anywhere in an append, another that takes its partition over."""
+
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.processes import report as reports
+from tests.processes.fork_server import Child, ForkServer
+from tests.processes.ledger import Ledger
+from tests.processes.report import Message
+from tests.processes.stores import lock_files, url_in
+
+CALLS_MAX = 200
+
+
+class Change(NamedTuple):
+    """How the partition changes hands, at what level the writer appends, how full it is."""
+
+    by: str
+    level: str = "written"
+    before: int = 1
+
+
+#: As many records as fill a small segment: the next append begins another.
+FULL = 8
+
+CHANGES = tuple(
+    Change(by, level, before)
+    for by in ("taking over", "removing the lock")
+    for level in ("written", "durable")
+    for before in (1, FULL)
+)
+
+
+def sweep(server: ForkServer, change: Change, *, bug: str | None = None) -> int:
+    """Stop the writer before its first I/O call, its second, …; return how many there were.
+
+    It wakes when another one has the partition. Then it is told the truth: what it
+    hears is stored is there, and what it hears is not stored is not.
+    """
+    for nth in range(1, CALLS_MAX):
+        if not change_hands_at(server, change, nth, bug=bug):
+            return nth - 1
+    raise AssertionError("the append never came to its end")
+
+
+def change_hands_at(
+    server: ForkServer, change: Change, nth: int, *, bug: str | None = None
+) -> bool:
+    """Stop the writer before the `nth` call; return whether there was one."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = url_in("file", Path(folder, "log"))
+        ledger = Ledger()
+        where = f"{change}, stopped before call {nth}"
+        server.run("lives:create", url=url)
+        writer = server.start(
+            "fighters:stop_at",
+            bug=bug,
+            url=url,
+            producer="old",
+            nth=nth,
+            level=change.level,
+            before=change.before,
+        )
+        is_stopped = _wait_for_stop(writer, ledger)
+        if is_stopped:
+            _change_hands(server, ledger, url, change, where, bug)
+            writer.signal(signal.SIGCONT)
+        for message in writer.messages():
+            assert message[0] != "crash", f"{where}: {message[1]}"
+            reports.note(ledger, message)
+        writer.reap()
+        _run(server, ledger, "lives:read_back", url=url, where=where)
+        return is_stopped
+
+
+def _change_hands(
+    server: ForkServer, ledger: Ledger, url: str, change: Change, where: str, bug: str | None
+) -> None:
+    new: dict[str, Any] = {"bug": bug, "url": url, "producer": "new", "where": where}
+    if change.by == "taking over":
+        _run(server, ledger, "fighters:take_over", **new)
+        return
+    for path in lock_files(url):
+        path.unlink()
+    _run(server, ledger, "fighters:append_some", following=0, count=2, timeout_s=5.0, **new)
+
+
+def own_and_lose(server: ForkServer, url: str) -> list[Message]:
+    """Have an owner, one who is refused, and one who takes over; return the refusals."""
+    ledger = Ledger()
+    server.run("lives:create", url=url)
+    owner = server.start("fighters:own", url=url, producer="owner")
+    assert _wait_for_stop(owner, ledger)
+    arguments: dict[str, Any] = {
+        "url": url,
+        "producer": "guest",
+        "following": 0,
+        "count": 1,
+        "timeout_s": 0.1,
+    }
+    refusals = _run(server, ledger, "fighters:append_some", **arguments)
+    _run(server, ledger, "fighters:take_over", url=url, producer="new")
+    owner.signal(signal.SIGCONT)
+    for message in owner.messages():
+        reports.note(ledger, message)
+        refusals.append(message)
+    owner.reap()
+    _run(server, ledger, "lives:read_back", url=url)
+    return [message for message in refusals if message[0] in {"refused", "ack"}]
+
+
+def _run(
+    server: ForkServer, ledger: Ledger, task: str, *, where: str = "", **arguments: Any
+) -> list[Message]:
+    messages = server.run(task, **arguments)
+    for message in messages:
+        if message[0] == "contents":
+            reports.check(ledger, message, where)
+        else:
+            reports.note(ledger, message)
+    return messages
+
+
+def _wait_for_stop(child: Child, ledger: Ledger) -> bool:
+    for message in child.messages():
+        assert message[0] != "crash", message[1]
+        reports.note(ledger, message)
+        if message[0] == "stopping":
+            return True
+        if message[0] == "over":
+            return False
+    return False

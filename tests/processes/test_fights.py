@@ -1,0 +1,33 @@
+"""Several writing processes and one partition: each event has an offset of its own."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.processes import fights, holder
+from tests.processes.fork_server import ForkServer
+from tests.processes.stores import SCHEMES, url_in
+
+pytestmark = pytest.mark.parametrize("scheme", SCHEMES)
+
+FIGHTS = 20
+
+
+@pytest.mark.slow
+def test_writers_that_are_killed_stopped_and_locked_out_lose_and_double_nothing(
+    server: ForkServer, scheme: str, seed: int
+) -> None:
+    for number in range(FIGHTS):
+        fights.run(server, scheme, seed + number)
+
+
+def test_a_stopped_holder_of_the_lock_is_named_to_whoever_waits(
+    server: ForkServer, scheme: str, tmp_path: Path
+) -> None:
+    holder.check_stopped_holder(server, url_in(scheme, tmp_path))
+
+
+def test_a_lock_file_removed_under_its_holder_costs_no_record(
+    server: ForkServer, scheme: str, tmp_path: Path
+) -> None:
+    holder.check_removed_lock(server, url_in(scheme, tmp_path))

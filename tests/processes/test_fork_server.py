@@ -1,0 +1,45 @@
+"""The fork server hands out children that report, and tells how each one ended."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.processes.fork_server import ForkServer
+from tests.processes.report import crash_of
+from tests.processes.stores import url_in
+
+
+def test_a_child_reports_and_ends(server: ForkServer, tmp_path: Path) -> None:
+    assert server.run("lives:create", url=url_in("sqlite", tmp_path)) == [["done"]]
+
+
+def test_a_child_that_fails_says_why(server: ForkServer) -> None:
+    child = server.start("lives:create", url="nothing:at all")
+    messages = list(child.messages())
+
+    assert "no store for nothing:at all" in str(crash_of(messages))
+    assert child.reap() != 0
+
+
+def test_a_killed_child_has_reported_what_it_was_told_before(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    url = url_in("sqlite", tmp_path)
+    server.run("lives:create", url=url)
+    child = server.start("lives:live", url=url, producer="p", following=0, seed=0, retry=None)
+    kinds = []
+    for message in child.messages():
+        kinds.append(message[0])
+        if kinds.count("ack") == 3:
+            break
+    kinds += [message[0] for message in child.kill()]
+
+    assert child.reap() == -signal.SIGKILL
+    assert kinds[0] == "contents"
+    assert kinds.count("offer") - kinds.count("ack") in {0, 1}
+
+
+def test_whoever_runs_a_task_learns_that_it_failed(server: ForkServer) -> None:
+    with pytest.raises(AssertionError, match="no store for"):
+        server.run("lives:create", url="nothing:at all")

@@ -1,0 +1,33 @@
+"""SIGKILL at any moment, and at every I/O call: nothing acknowledged is lost or doubled."""
+
+import pytest
+
+from tests.processes import joins, kills, sweeps
+from tests.processes.fork_server import ForkServer
+from tests.processes.stores import SCHEMES
+
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("scheme", SCHEMES)]
+
+LOGS = 6
+
+
+def test_a_kill_at_any_moment_loses_and_doubles_nothing(
+    server: ForkServer, scheme: str, seed: int
+) -> None:
+    killed = sum(kills.run(server, scheme, seed + number) for number in range(LOGS))
+
+    assert killed >= 150
+
+
+def test_a_kill_at_each_call_of_a_life_and_of_recovery_loses_nothing(
+    server: ForkServer, scheme: str
+) -> None:
+    counts = sweeps.kill_sweep(server, scheme, openings=40)
+
+    assert counts.trials > 200
+
+
+def test_what_a_killed_consumer_had_not_acked_is_delivered_again(
+    server: ForkServer, scheme: str, seed: int
+) -> None:
+    assert sum(joins.kill_consumers(server, scheme, seed + number) for number in range(3)) > 10

@@ -1,0 +1,79 @@
+"""Each bug that is planted in the processes is noticed by the slice that ought to."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.processes import fights, holder, joins, kills, sweeps
+from tests.processes.fork_server import ForkServer
+from tests.processes.planted_bugs import PROCESS_BUGS, Planted
+from tests.processes.stores import url_in
+from tests.processes.sweeps import FAULTS
+from tests.processes.test_witness import WHY_NOT, witnessed_faults
+
+Slice = Callable[[ForkServer, Planted, int, Path], None]
+
+
+def by_kills(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
+    for number in range(6):
+        kills.run(server, bug.scheme, seed + number, bug=bug.title)
+
+
+def by_the_kill_sweep(server: ForkServer, bug: Planted, _: int, __: Path) -> None:
+    sweeps.kill_sweep(server, bug.scheme, openings=40, bug=bug.title)
+
+
+def by_faults(server: ForkServer, bug: Planted, _: int, __: Path) -> None:
+    sweeps.fault_sweep(server, bug.scheme, FAULTS[0], openings=60, bug=bug.title)
+
+
+def by_fights(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
+    for number in range(20):
+        fights.run(server, bug.scheme, seed + number, bug=bug.title)
+
+
+def by_the_holder(server: ForkServer, bug: Planted, _: int, folder: Path) -> None:
+    holder.check_stopped_holder(server, url_in(bug.scheme, folder / "0"), bug=bug.title)
+    holder.check_removed_lock(server, url_in(bug.scheme, folder / "1"), bug=bug.title)
+
+
+def by_joins(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
+    for number in range(10):
+        joins.run(server, bug.scheme, seed + number, bug=bug.title)
+
+
+def by_consumers(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
+    for number in range(3):
+        joins.kill_consumers(server, bug.scheme, seed + number, bug=bug.title)
+
+
+def by_the_witness(_: ForkServer, bug: Planted, __: int, folder: Path) -> None:
+    if WHY_NOT is not None:
+        pytest.skip(WHY_NOT)
+    found = witnessed_faults(bug.scheme, folder, bug.title)
+    assert not found, found[0]
+
+
+SLICES: dict[str, Slice] = {
+    "kills": by_kills,
+    "kill sweep": by_the_kill_sweep,
+    "faults": by_faults,
+    "fights": by_fights,
+    "holder": by_the_holder,
+    "joins": by_joins,
+    "consumers": by_consumers,
+    "witness": by_the_witness,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", PROCESS_BUGS, ids=lambda bug: bug.title)
+def test_the_slices_catch_a_planted_bug(
+    server: ForkServer, bug: Planted, seed: int, tmp_path: Path
+) -> None:
+    with bug.planted():
+        pass
+
+    with pytest.raises(AssertionError):
+        SLICES[bug.caught_by](server, bug, seed, tmp_path)
