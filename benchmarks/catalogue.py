@@ -1,5 +1,13 @@
 """Every entry, family by family, in the order in which they are measured and shown."""
 
 from benchmarks import append, coordinator
+from benchmarks.entry import Entry
+from benchmarks.sizes import FULL, Sizes
 
-ENTRIES = (*coordinator.ENTRIES, *append.ENTRIES)
+
+def entries(sizes: Sizes) -> tuple[Entry, ...]:
+    """Return every entry, with rounds of these sizes."""
+    return (*coordinator.ENTRIES, *append.entries(sizes))
+
+
+ENTRIES = entries(FULL)

@@ -1,0 +1,89 @@
+"""Ours: one topic with one partition."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import google_crc32c
+
+import strandline as sl
+from benchmarks.events import Payload, Sample
+from strandline.values import Durability
+
+TOPIC = "events"
+
+
+def event_of(sample: Sample) -> sl.Event:
+    """Return the sample as our users make it."""
+    return sl.Event(sample.kind, sample.payload, key=sample.key, headers=sample.headers)
+
+
+def frame_of(event: sl.Event, number: int) -> bytes:
+    """Return the event as our own encoder puts it into a file."""
+    key = event.key or ""
+    body = b"".join((event.kind.encode(), key.encode(), event.payload_json, event.headers_json))
+    return b"".join((number.to_bytes(40), google_crc32c.value(body).to_bytes(4), body))
+
+
+def url_of(path: Path) -> str:
+    """Return the URL of the log that most entries measure."""
+    return f"sqlite:{path}"
+
+
+class OurLog:
+    """A log, with one level for all events."""
+
+    def __init__(self, url: str, durability: Durability, *, exclusive: bool = False) -> None:
+        self.log = sl.open(url)
+        self._durability = durability
+        self.log.create_topic(TOPIC)
+
+    def append(self, sample: Sample) -> None:
+        self.log.append(TOPIC, event_of(sample), durability=self._durability)
+
+    def append_many(self, samples: Sequence[Sample]) -> None:
+        events = [event_of(sample) for sample in samples]
+        self.log.append_many(TOPIC, events, durability=self._durability)
+
+    def scan(self) -> int:
+        return sum(batch.num_rows for batch in self.log.read_batches(TOPIC, 0, 0))
+
+    def payloads(self) -> Iterator[Payload]:
+        for record in self.log.read(TOPIC, 0, 0):
+            yield record.payload
+
+    def close(self) -> None:
+        self.log.close()
+
+
+class OurAsyncLog:
+    """The same for the tasks of a loop: a receipt that is awaited."""
+
+    def __init__(self, url: str, durability: Durability) -> None:
+        self._store = OurLog(url, durability)
+        self._durability = durability
+
+    async def append(self, sample: Sample) -> None:
+        await self._store.log.append(TOPIC, event_of(sample), durability=self._durability)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def shared(path: Path, durability: Durability) -> OurLog:
+    """Open as by default: other processes may append, too."""
+    return OurLog(url_of(path), durability)
+
+
+def exclusive(path: Path, durability: Durability) -> OurLog:
+    """Open for this process alone."""
+    return OurLog(url_of(path), durability, exclusive=True)
+
+
+def for_tasks(path: Path, durability: Durability) -> OurAsyncLog:
+    """Open as by default, for tasks."""
+    return OurAsyncLog(url_of(path), durability)
+
+
+def in_sqlite(path: Path, durability: Durability) -> OurLog:
+    """Open our log in a database."""
+    return OurLog(f"sqlite:{path}", durability)

@@ -1,0 +1,53 @@
+"""RocksDB: number → event as a JSON array, with a write-ahead log."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+
+import msgspec
+from rocksdict import DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
+
+from benchmarks.events import Payload, Sample
+from strandline.values import Durability
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Sample).decode
+
+
+class RocksDb:
+    """Without `sync`, the write-ahead log is written before a put returns, and not synced."""
+
+    def __init__(self, path: Path, durability: Durability) -> None:
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_compression_type(DBCompressionType.lz4())
+        self._db = Rdict(str(path), options)
+        write_options = WriteOptions()
+        write_options.sync = durability is Durability.DURABLE
+        self._db.set_write_options(write_options)
+        self._write_options = write_options
+        self._numbers = count()
+
+    def append(self, sample: Sample) -> None:
+        self._db[next(self._numbers).to_bytes(8)] = _encode(sample)
+
+    def append_many(self, samples: Sequence[Sample]) -> None:
+        batch = WriteBatch(raw_mode=True)
+        for sample in samples:
+            batch[next(self._numbers).to_bytes(8)] = _encode(sample)
+        self._db.write(batch, self._write_options)
+
+    def scan(self) -> int:
+        return sum(1 for _ in self._db.values())
+
+    def payloads(self) -> Iterator[Payload]:
+        for value in self._db.values():
+            yield _decode(value).payload
+
+    def settle(self) -> None:
+        """Bring what was written into the form in which it stays."""
+        self._db.flush()
+        self._db.compact_range(None, None)
+
+    def close(self) -> None:
+        self._db.close()
