@@ -27,7 +27,6 @@ from benchmarks.stores.store import AsyncOpening, Opening
 from strandline.values import Durability
 
 PRODUCERS = 16
-PROCESSES = 4
 
 WRITTEN, DURABLE = Durability.WRITTEN, Durability.DURABLE
 
@@ -139,7 +138,7 @@ def _processes(sizes: Sizes) -> tuple[Entry, ...]:
     return tuple(
         _entry(
             f"processes.{durability}",
-            contenders(processes_rate, openings, durability, PROCESSES, each),
+            contenders(processes_rate, openings, durability, sizes.four, each),
             sqlite=2,
         )
         for durability, each in (

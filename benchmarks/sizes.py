@@ -13,6 +13,9 @@ class Sizes:
     batch_events: int
     arrow_batches: int
     arrow_rows: int
+    #: How many processes four are, and how many subscribers eight.
+    four: int
+    eight: int
     #: Of each of sixteen producers, and of each of four processes.
     producer_written: int
     producer_durable: int
@@ -35,6 +38,8 @@ FULL = Sizes(
     batch_events=1_000,
     arrow_batches=20,
     arrow_rows=10_000,
+    four=4,
+    eight=8,
     producer_written=1_000,
     producer_durable=150,
     replay_events=1_000_000,
@@ -55,6 +60,8 @@ TINY = Sizes(
     batch_events=20,
     arrow_batches=2,
     arrow_rows=20,
+    four=2,
+    eight=2,
     producer_written=5,
     producer_durable=2,
     replay_events=200,

