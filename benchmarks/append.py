@@ -13,6 +13,7 @@ from benchmarks.producing import (
     batch_rate,
     fresh,
     processes_rate,
+    ready_rate,
     single_rate,
     tasks_rate,
     threads_rate,
@@ -96,6 +97,8 @@ def _batches(sizes: Sizes) -> tuple[Entry, ...]:
         _entry(
             "batch1000.durable", contenders(batch_rate, openings, DURABLE, *counts), best_peer=1.2
         ),
+        _entry("batch1000.written.ready", contenders(ready_rate, openings, WRITTEN, *counts)),
+        _entry("batch1000.durable.ready", contenders(ready_rate, openings, DURABLE, *counts)),
         Entry(
             name="append.arrow10k.written",
             unit="rows/s",

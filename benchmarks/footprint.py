@@ -147,7 +147,7 @@ def _memory_mib(subscribers: int, scratch: Path) -> float:
 def _subscribe(parent: Connection, path: Path, subscribers: int) -> None:
     """Send the peak of a process whose subscribers have each read all that there is."""
     with closing(ours.shared(path, Durability.WRITTEN)) as store:
-        store.append_many(samples(1_000))
+        store.append_encoded(store.encoded(samples(1_000)))
         subscriptions = [sl.subscribe(store.log, ours.TOPIC) for _ in range(subscribers)]
         for subscription in subscriptions:
             for _ in range(1_000):

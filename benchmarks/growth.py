@@ -40,9 +40,9 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
 
 def fill(store: ours.OurLog, events: int) -> None:
     """Append `events` events, quickly: the same ones again and again."""
-    made = [ours.event_of(sample) for sample in samples(min(events, FILL_BATCH))]
+    made = store.encoded(samples(min(events, FILL_BATCH)))
     for _ in range(events // len(made)):
-        store.log.append_many(ours.TOPIC, made)
+        store.append_encoded(made)
 
 
 def _contenders(sizes: Sizes, rate: Rate, scratch: Path) -> Mapping[str, Contender]:

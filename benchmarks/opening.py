@@ -56,11 +56,11 @@ def _clean(sizes: Sizes, scratch: Path) -> Mapping[str, Contender]:
 
 
 def _fill(store: ours.OurLog, size_bytes: int) -> None:
-    made = [ours.event_of(sample) for sample in samples(BATCH)]
+    made = store.encoded(samples(BATCH))
     filled = 0
     each = sum(len(event.payload_json) + len(event.headers_json) for event in made)
     while filled < size_bytes:
-        store.log.append_many(ours.TOPIC, made)
+        store.append_encoded(made)
         filled += each
 
 

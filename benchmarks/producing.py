@@ -5,7 +5,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,12 +41,8 @@ def pieces(events: int, piece: int = PIECE) -> Iterator[list[Sample]]:
 
 def single_rate(opening: Opening, scratch: Path, durability: Durability, events: int) -> float:
     """One thread, event after event."""
-    with fresh(scratch) as path:
-        store = opening(path, durability)
-        try:
-            return appended_rate(store, events)
-        finally:
-            store.close()
+    with fresh(scratch) as path, closing(opening(path, durability)) as store:
+        return appended_rate(store, events)
 
 
 def appended_rate(store: Store, events: int) -> float:
@@ -64,13 +60,9 @@ def appended_rate(store: Store, events: int) -> float:
 def batch_rate(
     opening: Opening, scratch: Path, durability: Durability, batches: int, batch_events: int
 ) -> float:
-    """One thread, batch after batch."""
-    with fresh(scratch) as path:
-        store = opening(path, durability)
-        try:
-            return appended_many_rate(store, batches, batch_events)
-        finally:
-            store.close()
+    """One thread, batch after batch, from plain objects to what is stored."""
+    with fresh(scratch) as path, closing(opening(path, durability)) as store:
+        return appended_many_rate(store, batches, batch_events)
 
 
 def appended_many_rate(store: Store, batches: int, batch_events: int) -> float:
@@ -78,8 +70,22 @@ def appended_many_rate(store: Store, batches: int, batch_events: int) -> float:
     elapsed_s = 0.0
     for batch in pieces(batches * batch_events, batch_events):
         started = now()
-        store.append_many(batch)
+        store.append_encoded(store.encoded(batch))
         elapsed_s += now() - started
+    return batches * batch_events / elapsed_s
+
+
+def ready_rate(
+    opening: Opening, scratch: Path, durability: Durability, batches: int, batch_events: int
+) -> float:
+    """One thread, batch after batch, of events that were encoded beforehand."""
+    elapsed_s = 0.0
+    with fresh(scratch) as path, closing(opening(path, durability)) as store:
+        for batch in pieces(batches * batch_events, batch_events):
+            ready = store.encoded(batch)
+            started = now()
+            store.append_encoded(ready)
+            elapsed_s += now() - started
     return batches * batch_events / elapsed_s
 
 
@@ -94,29 +100,25 @@ def threads_rate(
         for sample in events:
             store.append(sample)
 
-    with fresh(scratch) as path, ThreadPoolExecutor(threads) as pool:
-        store = opening(path, durability)
-        try:
-            producers = [pool.submit(produce, made) for made in made_anew(samples(each), threads)]
-            gate.wait()
-            started = now()
-            for producer in producers:
-                producer.result()
-            return threads * each / (now() - started)
-        finally:
-            store.close()
+    with (
+        fresh(scratch) as path,
+        closing(opening(path, durability)) as store,
+        ThreadPoolExecutor(threads) as pool,
+    ):
+        producers = [pool.submit(produce, made) for made in made_anew(samples(each), threads)]
+        gate.wait()
+        started = now()
+        for producer in producers:
+            producer.result()
+        return threads * each / (now() - started)
 
 
 def tasks_rate(
     opening: AsyncOpening, scratch: Path, durability: Durability, tasks: int, each: int
 ) -> float:
     """Many tasks of one loop, each of which awaits every one of its events."""
-    with fresh(scratch) as path:
-        store = opening(path, durability)
-        try:
-            return asyncio.run(_tasks_rate(store, tasks, each))
-        finally:
-            store.close()
+    with fresh(scratch) as path, closing(opening(path, durability)) as store:
+        return asyncio.run(_tasks_rate(store, tasks, each))
 
 
 async def _tasks_rate(store: AsyncStore, tasks: int, each: int) -> float:

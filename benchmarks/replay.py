@@ -80,7 +80,7 @@ def _write_batches(store: Replayed, events: int) -> None:
     different = samples(min(events, DIFFERENT))
     for start in range(0, events, len(different)):
         for at in range(0, min(len(different), events - start), BATCH):
-            store.append_many(different[at : at + BATCH])
+            store.append_encoded(store.encoded(different[at : at + BATCH]))
 
 
 def _write_singles(log: ours.OurLog, events: int) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from multiprocessing.connection import Connection
@@ -21,7 +21,7 @@ from benchmarks.producing import fresh
 from benchmarks.sizes import Sizes
 from benchmarks.stores import ours
 from benchmarks.stores.sqlite import SqliteTable, sample_of
-from benchmarks.stores.store import Opening
+from benchmarks.stores.store import PublisherOpening
 from strandline.values import Durability
 
 POLL_S = 0.001
@@ -37,7 +37,7 @@ _decode = msgspec.json.Decoder(Sample).decode
 class Way(NamedTuple):
     """How events get from one process into others."""
 
-    opening: Opening
+    opening: PublisherOpening
     subscriber: Subscriber
 
 
@@ -73,12 +73,15 @@ def _contenders(
 
 
 def _latency_us(way: Way, subscribers: int, percentile: int, events: int, scratch: Path) -> float:
-    with fresh(scratch) as path, closing(way.opening(path, Durability.WRITTEN)) as store:
-        with crew(way.subscriber, [(path, events)] * subscribers) as members:
-            for member in members:
-                member.recv()
-            begun = publish(store.append, samples(events))
-            return percentile_us(begun, [member.recv() for member in members], percentile)
+    with (
+        fresh(scratch) as path,
+        closing(way.opening(path, Durability.WRITTEN)) as store,
+        crew(way.subscriber, [(path, events)] * subscribers) as members,
+    ):
+        for member in members:
+            member.recv()
+        begun = publish(store.append, samples(events))
+        return percentile_us(begun, [member.recv() for member in members], percentile)
 
 
 # --- ours ---
@@ -102,7 +105,7 @@ def _follow_ours(parent: Connection, path: Path, events: int) -> None:
 
 
 class LengthsFile:
-    """Each event as a JSON array, behind its length."""
+    """Each event as a JSON array, behind its length: one write for each."""
 
     def __init__(self, path: Path, durability: Durability) -> None:
         assert durability is Durability.WRITTEN
@@ -111,10 +114,6 @@ class LengthsFile:
     def append(self, sample: Sample) -> None:
         body = _encode(sample)
         os.write(self._fd, len(body).to_bytes(LENGTH_BYTES) + body)
-
-    def append_many(self, samples: Sequence[Sample]) -> None:
-        for sample in samples:
-            self.append(sample)
 
     def close(self) -> None:
         os.close(self._fd)

@@ -25,13 +25,17 @@ class ArrowFile:
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
     def append(self, sample: Sample) -> None:
-        self.append_many([sample])
+        self.append_encoded(self.encoded([sample]))
 
-    def append_many(self, samples: Sequence[Sample]) -> None:
+    def encoded(self, samples: Sequence[Sample]) -> "list[pa.RecordBatch]":
+        return [batch_of(samples)]
+
+    def append_encoded(self, events: "list[pa.RecordBatch]") -> None:
         if self._writer is None:
             file = self._ending.enter_context(pa.OSFile(self._path, "wb"))
             self._writer = self._ending.enter_context(pa.ipc.new_stream(file, SCHEMA))
-        self._writer.write_batch(batch_of(samples))
+        for batch in events:
+            self._writer.write_batch(batch)
 
     def scan(self) -> int:
         return sum(batch.num_rows for batch in self._batches())

@@ -38,10 +38,12 @@ class Lmdb:
             transaction.put(self._next.to_bytes(8), value, append=True)
             self._next += 1
 
-    def append_many(self, samples: Sequence[Sample]) -> None:
-        values = [_encode(sample) for sample in samples]
+    def encoded(self, samples: Sequence[Sample]) -> list[bytes]:
+        return [_encode(sample) for sample in samples]
+
+    def append_encoded(self, events: list[bytes]) -> None:
         with self._turn:
-            items = [(n.to_bytes(8), value) for n, value in enumerate(values, self._next)]
+            items = [(n.to_bytes(8), event) for n, event in enumerate(events, self._next)]
             with self._environment.begin(write=True) as transaction:
                 transaction.cursor().putmulti(items, append=True)
             self._next += len(items)

@@ -40,8 +40,10 @@ class OurLog:
     def append(self, sample: Sample) -> None:
         self.log.append(TOPIC, event_of(sample), durability=self._durability)
 
-    def append_many(self, samples: Sequence[Sample]) -> None:
-        events = [event_of(sample) for sample in samples]
+    def encoded(self, samples: Sequence[Sample]) -> list[sl.Event]:
+        return [event_of(sample) for sample in samples]
+
+    def append_encoded(self, events: list[sl.Event]) -> None:
         self.log.append_many(TOPIC, events, durability=self._durability)
 
     def scan(self) -> int:

@@ -13,7 +13,7 @@ from benchmarks.events import Sample
 from benchmarks.stores.ours import event_of, frame_of
 from strandline.values import Durability
 
-PREALLOCATED_BYTES = 32 << 20
+PREALLOCATED_BYTES = 8 << 20
 _ZEROS = bytes(1 << 20)
 
 
@@ -41,8 +41,11 @@ class RawFile:
     def append(self, sample: Sample) -> None:
         self.write(self.frame(sample))
 
-    def append_many(self, samples: Sequence[Sample]) -> None:
-        self.write(b"".join([self.frame(sample) for sample in samples]))
+    def encoded(self, samples: Sequence[Sample]) -> list[bytes]:
+        return [self.frame(sample) for sample in samples]
+
+    def append_encoded(self, events: list[bytes]) -> None:
+        self.write(b"".join(events))
 
     def frame(self, sample: Sample) -> bytes:
         """Return the sample as it stands in the file."""
@@ -73,8 +76,11 @@ class GroupCommit:
     def append(self, sample: Sample) -> None:
         self._wait(self._file.frame(sample))
 
-    def append_many(self, samples: Sequence[Sample]) -> None:
-        self._wait(b"".join([self._file.frame(sample) for sample in samples]))
+    def encoded(self, samples: Sequence[Sample]) -> list[bytes]:
+        return self._file.encoded(samples)
+
+    def append_encoded(self, events: list[bytes]) -> None:
+        self._wait(b"".join(events))
 
     def close(self) -> None:
         self._is_closing = True

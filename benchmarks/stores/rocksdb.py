@@ -31,10 +31,13 @@ class RocksDb:
     def append(self, sample: Sample) -> None:
         self._db[next(self._numbers).to_bytes(8)] = _encode(sample)
 
-    def append_many(self, samples: Sequence[Sample]) -> None:
+    def encoded(self, samples: Sequence[Sample]) -> list[bytes]:
+        return [_encode(sample) for sample in samples]
+
+    def append_encoded(self, events: list[bytes]) -> None:
         batch = WriteBatch(raw_mode=True)
-        for sample in samples:
-            batch[next(self._numbers).to_bytes(8)] = _encode(sample)
+        for event in events:
+            batch[next(self._numbers).to_bytes(8)] = event
         self._db.write(batch, self._write_options)
 
     def scan(self) -> int:

@@ -60,11 +60,13 @@ class SqliteTable:
     def append(self, sample: Sample) -> None:
         self._connection().execute(_INSERT, row_of(sample))
 
-    def append_many(self, samples: Sequence[Sample]) -> None:
+    def encoded(self, samples: Sequence[Sample]) -> list[tuple[object, ...]]:
+        return [row_of(sample) for sample in samples]
+
+    def append_encoded(self, events: list[tuple[object, ...]]) -> None:
         mine = self._connection()
-        rows = [row_of(sample) for sample in samples]
         mine.execute("BEGIN IMMEDIATE")
-        mine.executemany(_INSERT, rows)
+        mine.executemany(_INSERT, events)
         mine.execute("COMMIT")
 
     def after(self, number: int) -> list[Row]:

@@ -2,23 +2,30 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from benchmarks.events import Payload, Sample
 from strandline.values import Durability
 
 
-class Store(Protocol):
-    """Takes events, from any thread; each call returns once its level is reached."""
+class Publisher(Protocol):
+    """Takes events, one after the other; each call returns once its level is reached."""
 
     def append(self, sample: Sample) -> None:
         """Append one event."""
 
-    def append_many(self, samples: Sequence[Sample]) -> None:
-        """Append all events or none of them."""
-
     def close(self) -> None:
         """End it; the files stay."""
+
+
+class Store(Publisher, Protocol):
+    """The same, from any thread, and many events at once."""
+
+    def encoded(self, samples: Sequence[Sample]) -> list[Any]:
+        """Return the events as this store takes them: what can be done ahead is done."""
+
+    def append_encoded(self, events: list[Any]) -> None:
+        """Append all events or none of them."""
 
 
 class Replayed(Store, Protocol):
@@ -41,10 +48,9 @@ class AsyncStore(Protocol):
         """End it; the files stay."""
 
 
+PublisherOpening = Callable[[Path, Durability], Publisher]
+"""Opens what is at a path, or makes it."""
+
 Opening = Callable[[Path, Durability], Store]
-"""Opens the store at a path, or a new one."""
-
 ReplayOpening = Callable[[Path, Durability], Replayed]
-"""Likewise; a store that there is already is only read."""
-
 AsyncOpening = Callable[[Path, Durability], AsyncStore]
