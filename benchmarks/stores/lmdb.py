@@ -8,6 +8,7 @@ import lmdb
 import msgspec
 
 from benchmarks.events import Payload, Sample
+from benchmarks.stores.store import exhausted
 from strandline.values import Durability
 
 #: Address space, not storage.
@@ -49,8 +50,8 @@ class Lmdb:
             self._next += len(items)
 
     def scan(self) -> int:
-        with self._environment.begin(buffers=True) as transaction:
-            return sum(1 for _ in transaction.cursor().iternext(keys=False, values=True))
+        with self._environment.begin() as transaction:
+            return exhausted(transaction.cursor().iternext(keys=False, values=True))
 
     def payloads(self) -> Iterator[Payload]:
         with self._environment.begin(buffers=True) as transaction:

@@ -5,10 +5,13 @@ from itertools import count
 from pathlib import Path
 
 import msgspec
-from rocksdict import DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import DBCompressionType, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from benchmarks.events import Payload, Sample
+from benchmarks.stores.store import exhausted
 from strandline.values import Durability
+
+READAHEAD_BYTES = 4 << 20
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Sample).decode
@@ -41,10 +44,10 @@ class RocksDb:
         self._db.write(batch, self._write_options)
 
     def scan(self) -> int:
-        return sum(1 for _ in self._db.values())
+        return exhausted(self._values())
 
     def payloads(self) -> Iterator[Payload]:
-        for value in self._db.values():
+        for value in self._values():
             yield _decode(value).payload
 
     def settle(self) -> None:
@@ -54,3 +57,8 @@ class RocksDb:
 
     def close(self) -> None:
         self._db.close()
+
+    def _values(self) -> Iterator[bytes]:
+        options = ReadOptions()
+        options.set_readahead_size(READAHEAD_BYTES)
+        return self._db.values(read_opt=options)

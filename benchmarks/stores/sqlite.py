@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.events import Payload, Sample
+from benchmarks.stores.store import exhausted
 from strandline.values import Durability
 
 BUSY_S = 60
-PAGE_ROWS = 1_000
 
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, kind TEXT, key TEXT,"
@@ -74,21 +74,18 @@ class SqliteTable:
         return self._connection().execute(_SELECT, (number,)).fetchall()
 
     def scan(self) -> int:
-        return sum(map(len, self._pages()))
+        return exhausted(self._rows())
 
     def payloads(self) -> Iterator[Payload]:
-        for page in self._pages():
-            for row in page:
-                yield sample_of(row).payload
+        for row in self._rows():
+            yield sample_of(row).payload
 
     def close(self) -> None:
         for each in self._connections:
             each.close()
 
-    def _pages(self) -> Iterator[list[Row]]:
-        found = self._connection().execute(_SELECT, (0,))
-        while page := found.fetchmany(PAGE_ROWS):
-            yield page
+    def _rows(self) -> Iterator[Row]:
+        return self._connection().execute(_SELECT, (0,))
 
     def _connection(self) -> sqlite3.Connection:
         mine: sqlite3.Connection | None = getattr(self._local, "connection", None)

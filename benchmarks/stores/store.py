@@ -1,6 +1,8 @@
 """What every store can do."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,6 +48,13 @@ class AsyncStore(Protocol):
 
     def close(self) -> None:
         """End it; the files stay."""
+
+
+def exhausted(events: Iterator[object]) -> int:
+    """Go through `events` at the least cost that Python has for it; return how many there were."""
+    numbers = count()
+    deque(zip(events, numbers, strict=False), maxlen=0)
+    return next(numbers)
 
 
 PublisherOpening = Callable[[Path, Durability], Publisher]
