@@ -112,7 +112,7 @@ def _batches(sizes: Sizes) -> tuple[Entry, ...]:
 def _sixteen(sizes: Sizes) -> tuple[Entry, ...]:
     threads: Openings = {"ours": ours.shared, **PEERS}
     tasks: Mapping[str, AsyncOpening] = {
-        "ours": ours.for_tasks,
+        "ours": ours.OurAsyncLog,
         "raw": AsyncGroupCommit,
         **{name: partial(OnLoop, opening) for name, opening in PEERS.items()},
     }

@@ -2,12 +2,33 @@
 
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from statistics import quantiles
 
 from benchmarks.entry import now
 from benchmarks.events import Sample
 
 EVENTS_PER_S = 1_000
+
+
+class Rounds:
+    """Rounds from which several entries take their percentile, each round once for each.
+
+    So a median and a 99th percentile are of the same deliveries, and cost one measurement.
+    """
+
+    def __init__(self, deliver: Callable[[Path], list[float]]) -> None:
+        self._deliver = deliver
+        self._rounds: list[list[float]] = []
+        self._taken: dict[int, int] = {}
+
+    def percentile(self, percentile: int, scratch: Path) -> float:
+        """Return a percentile of the next round, which is measured unless another entry has."""
+        number = self._taken.get(percentile, 0)
+        if number == len(self._rounds):
+            self._rounds.append(self._deliver(scratch))
+        self._taken[percentile] = number + 1
+        return quantiles(self._rounds[number], n=100, method="inclusive")[percentile - 1]
 
 
 def publish(append: Callable[[Sample], object], events: Iterable[Sample]) -> list[float]:
@@ -23,12 +44,11 @@ def publish(append: Callable[[Sample], object], events: Iterable[Sample]) -> lis
     return begun
 
 
-def percentile_us(begun: list[float], received: Iterable[list[float]], percentile: int) -> float:
-    """Return that percentile of all deliveries, of every event to every subscriber.
+def latencies_us(begun: list[float], received: Iterable[list[float]]) -> list[float]:
+    """Return what each delivery took, of every event to every subscriber.
 
     The clock is the same in all processes of a machine.
     """
-    late = [
+    return [
         1e6 * (then - start) for mine in received for start, then in zip(begun, mine, strict=True)
     ]
-    return quantiles(late, n=100, method="inclusive")[percentile - 1]

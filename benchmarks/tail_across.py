@@ -16,7 +16,7 @@ from benchmarks.crew import crew
 from benchmarks.entry import Contender, Entry, now
 from benchmarks.events import Sample, samples
 from benchmarks.inotify import Inotify
-from benchmarks.latency import percentile_us, publish
+from benchmarks.latency import Rounds, latencies_us, publish
 from benchmarks.producing import fresh
 from benchmarks.sizes import Sizes
 from benchmarks.stores import ours
@@ -43,14 +43,26 @@ class Way(NamedTuple):
 
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
     """Return the entries of `tail.across.`: what a subscriber waits."""
+    return (*_percentiles("one", 1, sizes), *_percentiles("eight", sizes.eight, sizes))
+
+
+def _percentiles(number: str, subscribers: int, sizes: Sizes) -> tuple[Entry, ...]:
+    ways = {
+        "ours": Way(ours.shared, _follow_ours),
+        "inotify": Way(LengthsFile, _follow_file),
+        "sqlite": Way(SqliteTable, _poll_table),
+    }
+    rounds = {
+        name: Rounds(partial(_deliver, way, subscribers, sizes.tail_events))
+        for name, way in ways.items()
+    }
     return tuple(
         Entry(
             name=f"tail.across.{number}.p{percentile}",
             unit="µs",
-            contenders=partial(_contenders, subscribers, percentile, sizes.tail_events),
+            contenders=partial(_contenders, rounds, percentile),
             bars=bars,
         )
-        for number, subscribers in (("one", 1), ("eight", sizes.eight))
         for percentile, bars in (
             (50, {"inotify": 0.4, "sqlite": 6}),
             (99, {"inotify": 0.3, "sqlite": 3}),
@@ -59,20 +71,12 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
 
 
 def _contenders(
-    subscribers: int, percentile: int, events: int, scratch: Path
+    rounds: Mapping[str, Rounds], percentile: int, scratch: Path
 ) -> Mapping[str, Contender]:
-    ways = {
-        "ours": Way(ours.shared, _follow_ours),
-        "inotify": Way(LengthsFile, _follow_file),
-        "sqlite": Way(SqliteTable, _poll_table),
-    }
-    return {
-        name: partial(_latency_us, way, subscribers, percentile, events, scratch)
-        for name, way in ways.items()
-    }
+    return {name: partial(each.percentile, percentile, scratch) for name, each in rounds.items()}
 
 
-def _latency_us(way: Way, subscribers: int, percentile: int, events: int, scratch: Path) -> float:
+def _deliver(way: Way, subscribers: int, events: int, scratch: Path) -> list[float]:
     with (
         fresh(scratch) as path,
         closing(way.opening(path, Durability.WRITTEN)) as store,
@@ -81,7 +85,7 @@ def _latency_us(way: Way, subscribers: int, percentile: int, events: int, scratc
         for member in members:
             member.recv()
         begun = publish(store.append, samples(events))
-        return percentile_us(begun, [member.recv() for member in members], percentile)
+        return latencies_us(begun, [member.recv() for member in members])
 
 
 # --- ours ---

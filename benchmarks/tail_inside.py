@@ -7,17 +7,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import strandline as sl
 from benchmarks.entry import Contender, Entry, now
 from benchmarks.events import Sample, samples
-from benchmarks.latency import percentile_us, publish
+from benchmarks.latency import latencies_us, publish
 from benchmarks.producing import fresh
 from benchmarks.sizes import Sizes
 from benchmarks.stores import ours
 from strandline.values import Durability
-
-MEDIAN = 50
 
 Ready = Callable[[], object]
 
@@ -57,7 +56,7 @@ def _ours(receiving: Receiving, subscribers: int, events: int, scratch: Path) ->
             received = pool.submit(receiving, store.log, subscribers, events, gate.wait)
             gate.wait()
             begun = publish(store.append, samples(events))
-            return percentile_us(begun, received.result(), MEDIAN)
+            return median(latencies_us(begun, received.result()))
         finally:
             store.close()
 
@@ -119,4 +118,4 @@ def _queues(subscribers: int, events: int) -> float:
     with ThreadPoolExecutor(subscribers) as pool:
         receivers = [pool.submit(receive, each) for each in queues]
         begun = publish(put, samples(events))
-        return percentile_us(begun, [receiver.result() for receiver in receivers], MEDIAN)
+        return median(latencies_us(begun, [receiver.result() for receiver in receivers]))

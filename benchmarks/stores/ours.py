@@ -64,8 +64,8 @@ class OurLog:
 class OurAsyncLog:
     """The same for the tasks of a loop: a receipt that is awaited."""
 
-    def __init__(self, url: str, durability: Durability) -> None:
-        self._store = OurLog(url, durability)
+    def __init__(self, path: Path, durability: Durability) -> None:
+        self._store = OurLog(url_of(path), durability)
         self._durability = durability
 
     async def append(self, sample: Sample) -> None:
@@ -88,11 +88,6 @@ def exclusive(path: Path, durability: Durability) -> OurLog:
 def with_segments(path: Path, segment_bytes: int, *, is_cold: bool) -> OurLog:
     """Open with segments of a size; the cold ones compressed."""
     return OurLog(url_of(path), Durability.WRITTEN)
-
-
-def for_tasks(path: Path, durability: Durability) -> OurAsyncLog:
-    """Open as by default, for tasks."""
-    return OurAsyncLog(url_of(path), durability)
 
 
 def in_sqlite(path: Path, durability: Durability) -> OurLog:
