@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -34,7 +35,9 @@ def test_a_store_gives_back_all_events_in_order(
     with closing(opening(tmp_path / "store", durability)) as store:
         for event in EVENTS[:5]:
             store.append(event)
-        store.append_encoded(store.encoded(EVENTS[5:]))
+        store.append_encoded(store.encoded(EVENTS[5:15]))
+        for event in EVENTS[15:]:
+            store.append(event)
 
     with closing(opening(tmp_path / "store", durability)) as store:
         assert list(store.payloads()) == [event.payload for event in EVENTS]
@@ -61,6 +64,20 @@ def test_a_raw_file_holds_every_frame(
         store.append_encoded(store.encoded(EVENTS[5:]))
 
     assert (tmp_path / "store").read_bytes().rstrip(b"\0") == raw_bytes()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("durability", LEVELS)
+def test_threads_that_share_a_raw_file_lose_nothing(durability: Durability, tmp_path: Path) -> None:
+    with (
+        closing(GroupCommit(tmp_path / "store", durability)) as store,
+        ThreadPoolExecutor(len(EVENTS)) as pool,
+    ):
+        list(pool.map(store.append, EVENTS))
+
+    content = (tmp_path / "store").read_bytes()
+    assert all(ours.event_of(event).payload_json in content for event in EVENTS)
+    assert len(content.rstrip(b"\0")) == len(raw_bytes())
 
 
 @pytest.mark.parametrize("durability", LEVELS)
