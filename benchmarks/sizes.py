@@ -32,7 +32,7 @@ class Sizes:
 
 
 FULL = Sizes(
-    singles_written=10_000,
+    singles_written=5_000,
     singles_durable=1_000,
     batches=20,
     batch_events=1_000,

@@ -16,6 +16,7 @@ from benchmarks.latency import latencies_us, publish
 from benchmarks.producing import fresh
 from benchmarks.sizes import Sizes
 from benchmarks.stores import ours
+from strandline.log.protocol import Log
 from strandline.values import Durability
 
 Ready = Callable[[], object]
@@ -35,7 +36,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
     )
 
 
-Receiving = Callable[[sl.Log, int, int, Ready], list[list[float]]]
+Receiving = Callable[[Log, int, int, Ready], list[list[float]]]
 """Receives with so many subscribers so many events; returns when each of them came."""
 
 
@@ -61,7 +62,7 @@ def _ours(receiving: Receiving, subscribers: int, events: int, scratch: Path) ->
             store.close()
 
 
-def _in_threads(log: sl.Log, subscribers: int, events: int, ready: Ready) -> list[list[float]]:
+def _in_threads(log: Log, subscribers: int, events: int, ready: Ready) -> list[list[float]]:
     def receive(subscription: sl.Subscription[sl.Record]) -> list[float]:
         came = []
         for record in subscription:
@@ -80,7 +81,7 @@ def _in_threads(log: sl.Log, subscribers: int, events: int, ready: Ready) -> lis
     return received
 
 
-def _on_loop(log: sl.Log, subscribers: int, events: int, ready: Ready) -> list[list[float]]:
+def _on_loop(log: Log, subscribers: int, events: int, ready: Ready) -> list[list[float]]:
     async def receive(subscription: sl.Subscription[sl.Record]) -> list[float]:
         came = []
         async for record in subscription:

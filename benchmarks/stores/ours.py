@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import google_crc32c
-
 import strandline as sl
 from benchmarks.events import Payload, Sample
+from strandline.log.draft import Draft, EventBody
+from strandline.log.files import FileLog
+from strandline.log.files.frame import ROWS, encode_frame, encode_rows
+from strandline.log.protocol import Log
 from strandline.values import Durability
 
 TOPIC = "events"
@@ -18,22 +20,22 @@ def event_of(sample: Sample) -> sl.Event:
 
 
 def frame_of(event: sl.Event, number: int) -> bytes:
-    """Return the event as our own encoder puts it into a file."""
-    key = event.key or ""
-    body = b"".join((event.kind.encode(), key.encode(), event.payload_json, event.headers_json))
-    return b"".join((number.to_bytes(40), google_crc32c.value(body).to_bytes(4), body))
+    """Return the event as our own encoder puts it into a file: a frame with a checksum."""
+    body = EventBody(event.kind, event.payload_json, event.headers_json, event.occurred_at_us)
+    rows = encode_rows([Draft(event.key, body, 0)])
+    return encode_frame(0, 0, (ROWS, 0, number, 1, number, 0), rows)[0]
 
 
 def url_of(path: Path) -> str:
     """Return the URL of the log that most entries measure."""
-    return f"sqlite:{path}"
+    return f"file:{path}"
 
 
 class OurLog:
     """A log, with one level for all events."""
 
-    def __init__(self, url: str, durability: Durability, *, exclusive: bool = False) -> None:
-        self.log = sl.open(url)
+    def __init__(self, log: Log, durability: Durability) -> None:
+        self.log = log
         self._durability = durability
         self.log.create_topic(TOPIC)
 
@@ -55,7 +57,8 @@ class OurLog:
 
     def seal(self) -> None:
         """Bring what was written into the form in which it stays."""
-        self.log.flush()
+        assert isinstance(self.log, FileLog)
+        self.log.seal(TOPIC)
 
     def close(self) -> None:
         self.log.close()
@@ -65,7 +68,7 @@ class OurAsyncLog:
     """The same for the tasks of a loop: a receipt that is awaited."""
 
     def __init__(self, path: Path, durability: Durability) -> None:
-        self._store = OurLog(url_of(path), durability)
+        self._store = shared(path, durability)
         self._durability = durability
 
     async def append(self, sample: Sample) -> None:
@@ -77,19 +80,21 @@ class OurAsyncLog:
 
 def shared(path: Path, durability: Durability) -> OurLog:
     """Open as by default: other processes may append, too."""
-    return OurLog(url_of(path), durability)
+    return OurLog(sl.open(url_of(path)), durability)
 
 
 def exclusive(path: Path, durability: Durability) -> OurLog:
     """Open for this process alone."""
-    return OurLog(url_of(path), durability, exclusive=True)
+    return OurLog(sl.open(url_of(path), exclusive=True), durability)
 
 
 def with_segments(path: Path, segment_bytes: int, *, is_cold: bool) -> OurLog:
-    """Open with segments of a size; the cold ones compressed."""
-    return OurLog(url_of(path), Durability.WRITTEN)
+    """Open with segments of a size, of which those that are sealed are compressed if cold."""
+    compression = "zstd" if is_cold else None
+    log = FileLog(str(path), segment_bytes=segment_bytes, compression=compression)
+    return OurLog(log, Durability.WRITTEN)
 
 
 def in_sqlite(path: Path, durability: Durability) -> OurLog:
     """Open our log in a database."""
-    return OurLog(f"sqlite:{path}", durability)
+    return OurLog(sl.open(f"sqlite:{path}"), durability)
