@@ -1,183 +1,199 @@
-"""`append.*`: events into a log, beside what a careful user would do with the engine alone."""
+"""`append.*`: events into a log, beside what a careful user would do without it."""
 
-import sqlite3
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import count
 from pathlib import Path
 
-import msgspec
+import pyarrow as pa
 
 import strandline as sl
-from benchmarks.entry import Contender, Entry, now
-from benchmarks.events import Sample, samples
-
-THREADS = 16
-BATCH = 1_000
-
-_CREATE = (
-    "CREATE TABLE events (id INTEGER PRIMARY KEY, kind TEXT, key TEXT, payload BLOB,"
-    " headers BLOB, at_us INTEGER)"
+from benchmarks.columns import typed_batches
+from benchmarks.entry import BEST_PEER, Contender, Entry, now
+from benchmarks.producing import (
+    batch_rate,
+    fresh,
+    processes_rate,
+    ready_rate,
+    single_rate,
+    tasks_rate,
+    threads_rate,
 )
-_INSERT = "INSERT INTO events (kind, key, payload, headers, at_us) VALUES (?, ?, ?, ?, ?)"
+from benchmarks.sizes import Sizes
+from benchmarks.stores import ours
+from benchmarks.stores.on_loop import OnLoop
+from benchmarks.stores.peers import PEERS
+from benchmarks.stores.raw import AsyncGroupCommit, GroupCommit, RawFile
+from benchmarks.stores.sqlite import SqliteTable
+from benchmarks.stores.store import AsyncOpening, Opening
+from strandline.values import Durability
 
-Events = list[Sample]
-#: Opens a place of its own and returns how to write to it, and how to end.
-Opened = tuple[Callable[[Events], None], Callable[[], None]]
+PRODUCERS = 16
 
-_encode = msgspec.json.Encoder().encode
-_numbers = count()
-
-
-def event_of(sample: Sample) -> sl.Event:
-    """Return the sample as our users make it."""
-    return sl.Event(sample.kind, sample.payload, key=sample.key, headers=sample.headers)
-
-
-def row_of(sample: Sample) -> tuple[object, ...]:
-    """Return the sample as a row."""
-    return (
-        sample.kind,
-        sample.key,
-        _encode(sample.payload),
-        _encode(sample.headers),
-        sample.occurred_at_us,
-    )
+WRITTEN, DURABLE = Durability.WRITTEN, Durability.DURABLE
 
 
-# --- ours ---
-
-
-def open_ours(path: Path, durability: sl.Durability, *, batched: bool) -> Opened:
-    """Return a `sqlite:` log with one topic."""
-    log = sl.open(f"sqlite:{path}")
-    log.create_topic("events")
-
-    def write(events: Events) -> None:
-        if batched:
-            log.append_many("events", [event_of(e) for e in events], durability=durability)
-        else:
-            for event in events:
-                log.append("events", event_of(event), durability=durability)
-
-    return write, log.close
-
-
-# --- SQLite alone: one table, WAL, one transaction for each call ---
-
-
-def open_plain(path: Path, durability: sl.Durability, *, batched: bool) -> Opened:
-    """Return a table; each thread that writes has a connection of its own."""
-    local = threading.local()
-    connections: list[sqlite3.Connection] = []
-
-    def connection() -> sqlite3.Connection:
-        if not hasattr(local, "connection"):
-            made = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-            level = "FULL" if durability is sl.Durability.DURABLE else "NORMAL"
-            made.execute("PRAGMA journal_mode = WAL")
-            made.execute(f"PRAGMA synchronous = {level}")
-            connections.append(made)
-            local.connection = made
-        mine: sqlite3.Connection = local.connection
-        return mine
-
-    connection().execute(_CREATE)
-
-    def write(events: Events) -> None:
-        mine = connection()
-        if batched:
-            mine.execute("BEGIN IMMEDIATE")
-            mine.executemany(_INSERT, [row_of(event) for event in events])
-            mine.execute("COMMIT")
-        else:
-            for event in events:
-                mine.execute(_INSERT, row_of(event))
-
-    def close() -> None:
-        for each in connections:
-            each.close()
-
-    return write, close
-
-
-# --- rounds ---
+Openings = Mapping[str, Opening]
+Measured = Callable[[Path], Mapping[str, Contender]]
 
 
 def contenders(
-    scratch: Path, *, durability: sl.Durability, events: int, batch: int = 1, threads: int = 1
-) -> Mapping[str, Contender]:
-    """Return the two ways to write `events` events from each thread."""
-    made = samples(events)
-    pieces = [made[at : at + batch] for at in range(0, events, batch)]
-    open_each = {"ours": open_ours, "sqlite": open_plain}
-    return {
-        name: partial(_rate, opening, scratch, durability, pieces, threads)
-        for name, opening in open_each.items()
-    }
+    rate: Callable[..., float],
+    openings: Openings | Mapping[str, AsyncOpening],
+    *arguments: object,
+) -> Measured:
+    """Return what measures `rate(opening, scratch, *arguments)` for each opening."""
+
+    def made(scratch: Path) -> Mapping[str, Contender]:
+        return {
+            name: partial(rate, opening, scratch, *arguments) for name, opening in openings.items()
+        }
+
+    return made
 
 
-def _rate(
-    opening: Callable[..., Opened],
-    scratch: Path,
-    durability: sl.Durability,
-    pieces: list[Events],
-    threads: int,
-) -> float:
-    path = scratch / f"{next(_numbers)}.db"
-    write, close = opening(path, durability, batched=len(pieces[0]) > 1)
-    gate = threading.Barrier(threads + 1)
-
-    def produce() -> None:
-        gate.wait()
-        for piece in pieces:
-            write(piece)
-
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            producers = [pool.submit(produce) for _ in range(threads)]
-            gate.wait()
-            started = now()
-            for producer in producers:
-                producer.result()
-            elapsed_s = now() - started
-    finally:
-        close()
-        for left in path.parent.glob(f"{path.name}*"):
-            left.unlink()
-    return threads * sum(map(len, pieces)) / elapsed_s
-
-
-def _entry(name: str, bar: float, each: Callable[[Path], Mapping[str, Contender]]) -> Entry:
-    return Entry(
-        name=f"append.sqlite.{name}",
-        unit="events/s",
-        contenders=each,
-        bars={"sqlite": bar},
-        rounds=5,
+def entries(sizes: Sizes) -> tuple[Entry, ...]:
+    """Return the entries of `append.`."""
+    return (
+        *_singles(sizes),
+        *_batches(sizes),
+        *_sixteen(sizes),
+        *_processes(sizes),
+        *_sqlite(sizes),
     )
 
 
-_WRITTEN, _DURABLE = sl.Durability.WRITTEN, sl.Durability.DURABLE
+def _entry(name: str, measured: Measured, **bars: float) -> Entry:
+    return Entry(name=f"append.{name}", unit="events/s", contenders=measured, bars=bars, rounds=5)
 
-ENTRIES = (
-    _entry("single.written", 0.6, partial(contenders, durability=_WRITTEN, events=3_000)),
-    _entry("single.durable", 0.6, partial(contenders, durability=_DURABLE, events=1_000)),
-    _entry(
-        "batch1000.written",
-        0.6,
-        partial(contenders, durability=_WRITTEN, events=20 * BATCH, batch=BATCH),
-    ),
-    _entry(
-        "batch1000.durable",
-        0.6,
-        partial(contenders, durability=_DURABLE, events=20 * BATCH, batch=BATCH),
-    ),
-    _entry(
-        "sixteen.durable",
-        2,
-        partial(contenders, durability=_DURABLE, events=100, threads=THREADS),
-    ),
-)
+
+def _singles(sizes: Sizes) -> tuple[Entry, ...]:
+    beside: Openings = {"raw": RawFile, **PEERS}
+    shared: Openings = {"ours": ours.shared, **beside}
+    exclusive: Openings = {"ours": ours.exclusive, **beside}
+    both: Openings = {**shared, "exclusive": ours.exclusive}
+    written = WRITTEN, sizes.singles_written
+    durable = DURABLE, sizes.singles_durable
+    bars = {"raw": 0.8, BEST_PEER: 1.05}
+    return (
+        _entry(
+            "single.written.exclusive",
+            contenders(single_rate, exclusive, *written),
+            raw=0.4,
+            best_peer=0.8,
+        ),
+        _entry("single.written.shared", contenders(single_rate, both, *written), exclusive=0.4),
+        _entry("single.durable.exclusive", contenders(single_rate, exclusive, *durable), **bars),
+        _entry("single.durable.shared", contenders(single_rate, shared, *durable), **bars),
+    )
+
+
+def _batches(sizes: Sizes) -> tuple[Entry, ...]:
+    openings: Openings = {"ours": ours.shared, "raw": RawFile, **PEERS}
+    counts = sizes.batches, sizes.batch_events
+    return (
+        _entry(
+            "batch1000.written", contenders(batch_rate, openings, WRITTEN, *counts), best_peer=1.3
+        ),
+        _entry(
+            "batch1000.durable", contenders(batch_rate, openings, DURABLE, *counts), best_peer=1.2
+        ),
+        _entry("batch1000.written.ready", contenders(ready_rate, openings, WRITTEN, *counts)),
+        _entry("batch1000.durable.ready", contenders(ready_rate, openings, DURABLE, *counts)),
+        Entry(
+            name="append.arrow10k.written",
+            unit="rows/s",
+            contenders=partial(_arrow, sizes),
+            bars={"pyarrow": 0.7},
+            rounds=5,
+        ),
+    )
+
+
+def _sixteen(sizes: Sizes) -> tuple[Entry, ...]:
+    threads: Openings = {"ours": ours.shared, **PEERS}
+    tasks: Mapping[str, AsyncOpening] = {
+        "ours": ours.OurAsyncLog,
+        "raw": AsyncGroupCommit,
+        **{name: partial(OnLoop, opening) for name, opening in PEERS.items()},
+    }
+    written = WRITTEN, PRODUCERS, sizes.producer_written
+    durable = DURABLE, PRODUCERS, sizes.producer_durable
+    bars = {"raw": 0.7, BEST_PEER: 2}
+    return (
+        _entry(
+            "sixteen.written.threads",
+            # There is nothing to gain by waiting for others where nobody waits for a sync.
+            contenders(threads_rate, {**threads, "raw": RawFile}, *written),
+            best_peer=0.5,
+        ),
+        _entry("sixteen.written.asyncio", contenders(tasks_rate, tasks, *written), best_peer=1),
+        _entry(
+            "sixteen.durable.threads",
+            contenders(threads_rate, {**threads, "raw": GroupCommit}, *durable),
+            **bars,
+        ),
+        _entry("sixteen.durable.asyncio", contenders(tasks_rate, tasks, *durable), **bars),
+    )
+
+
+def _processes(sizes: Sizes) -> tuple[Entry, ...]:
+    openings: Openings = {"ours": ours.shared, "sqlite": SqliteTable}
+    return tuple(
+        _entry(
+            f"processes.{durability}",
+            contenders(processes_rate, openings, durability, sizes.four, each),
+            sqlite=2,
+        )
+        for durability, each in (
+            (WRITTEN, sizes.producer_written),
+            (DURABLE, sizes.producer_durable),
+        )
+    )
+
+
+def _sqlite(sizes: Sizes) -> tuple[Entry, ...]:
+    openings: Openings = {"ours": ours.in_sqlite, "sqlite": SqliteTable}
+    counts = sizes.batches, sizes.batch_events
+    singles = partial(contenders, single_rate, openings)
+    batches = partial(contenders, batch_rate, openings)
+    durable = DURABLE, PRODUCERS, sizes.producer_durable
+    return (
+        _entry("sqlite.single.written", singles(WRITTEN, sizes.singles_written // 2), sqlite=0.6),
+        _entry("sqlite.single.durable", singles(DURABLE, sizes.singles_durable), sqlite=0.6),
+        _entry("sqlite.batch1000.written", batches(WRITTEN, *counts), sqlite=0.6),
+        _entry("sqlite.batch1000.durable", batches(DURABLE, *counts), sqlite=0.6),
+        _entry("sqlite.sixteen.durable", contenders(threads_rate, openings, *durable), sqlite=2),
+    )
+
+
+# --- typed batches ---
+
+
+def _arrow(sizes: Sizes, scratch: Path) -> Mapping[str, Contender]:
+    batches = typed_batches(sizes.arrow_batches, sizes.arrow_rows)
+    return {
+        "ours": partial(_arrow_ours, scratch, batches),
+        "pyarrow": partial(_arrow_stream, scratch, batches),
+    }
+
+
+def _arrow_ours(scratch: Path, batches: list[pa.RecordBatch]) -> float:
+    with fresh(scratch) as path, sl.open(ours.url_of(path)) as log:
+        log.create_topic("rows", value_kind=sl.ValueKind.BATCH)
+        started = now()
+        for batch in batches:
+            log.append("rows", batch)
+        return len(batches) * int(batches[0].num_rows) / (now() - started)
+
+
+def _arrow_stream(scratch: Path, batches: list[pa.RecordBatch]) -> float:
+    """An IPC stream straight into the file: each batch is with the system when it returns."""
+    with (
+        fresh(scratch) as path,
+        pa.OSFile(str(path), "wb") as file,
+        pa.ipc.new_stream(file, batches[0].schema) as stream,
+    ):
+        started = now()
+        for batch in batches:
+            stream.write_batch(batch)
+        return len(batches) * int(batches[0].num_rows) / (now() - started)

@@ -1,5 +1,33 @@
 """Every entry, family by family, in the order in which they are measured and shown."""
 
-from benchmarks import append, coordinator, view
+from benchmarks import (
+    append,
+    coordinator,
+    footprint,
+    growth,
+    opening,
+    replay,
+    tail_across,
+    tail_inside,
+    view,
+)
+from benchmarks.entry import Entry
+from benchmarks.sizes import FULL, Sizes
 
-ENTRIES = (*coordinator.ENTRIES, *append.ENTRIES, *view.ENTRIES)
+
+def entries(sizes: Sizes) -> tuple[Entry, ...]:
+    """Return every entry, with rounds of these sizes."""
+    return (
+        *coordinator.ENTRIES,
+        *append.entries(sizes),
+        *replay.entries(sizes),
+        *tail_inside.entries(sizes),
+        *tail_across.entries(sizes),
+        *footprint.entries(sizes),
+        *growth.entries(sizes),
+        *opening.entries(sizes),
+        *view.ENTRIES,
+    )
+
+
+ENTRIES = entries(FULL)

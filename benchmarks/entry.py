@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 OURS = "ours"
+BEST_PEER = "best_peer"
+PEER_NAMES = frozenset({"rocksdb", "lmdb", "sqlite"})
 ROUNDS_MIN = 3
 
 Contender = Callable[[], float]
@@ -24,12 +26,20 @@ class Entry:
     unit: str
     #: Called once with an empty scratch folder; `ours` is one of the contenders.
     contenders: Callable[[Path], Mapping[str, Contender]]
-    #: Contender → how many times better than it ours shall at least be.
+    #: Contender → how many times better than it ours shall at least be. `best_peer`
+    #: stands for whichever of the peers in this entry is best.
     bars: Mapping[str, float] = field(default_factory=dict)
     rounds: int = ROUNDS_MIN
 
     def __post_init__(self) -> None:
         assert self.rounds >= ROUNDS_MIN
+
+    def best_peer(self, figures: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the best figure of any peer as that of `best_peer`, if a bar asks for it."""
+        if BEST_PEER not in self.bars:
+            return {}
+        peers = [figure for name, figure in figures.items() if name in PEER_NAMES]
+        return {BEST_PEER: max(peers) if self.unit.endswith("/s") else min(peers)}
 
     def times_better(self, ours: float, theirs: float) -> float:
         """Return how many times better `ours` is."""

@@ -3,6 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.entry import Entry
@@ -53,14 +54,17 @@ def _measure_all(entries: Sequence[Entry]) -> Results:
     SCRATCH.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=SCRATCH) as folder:
         scratch = Path(folder)
-        measured = [measure(entry, scratch, _progress) for entry in entries]
-        _progress("")
+        measured = [
+            measure(entry, scratch, partial(_progress, f"{number} of {len(entries)}  "))
+            for number, entry in enumerate(entries, 1)
+        ]
+        _progress("", "")
         return Results(machine=machine(scratch), versions=versions(), entries=measured)
 
 
-def _progress(line: str) -> None:
+def _progress(place: str, line: str) -> None:
     if sys.stderr.isatty():
-        print(f"{CLEAR_LINE}{line}", end="", file=sys.stderr, flush=True)
+        print(f"{CLEAR_LINE}{place}{line}", end="", file=sys.stderr, flush=True)
 
 
 def _tell_if_elsewhere(earlier: Results, later: Results) -> None:

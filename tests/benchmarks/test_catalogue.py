@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import coordinator
-from benchmarks.catalogue import ENTRIES
-from benchmarks.entry import Entry
+from benchmarks.catalogue import entries
+from benchmarks.entry import OURS, Entry
+from benchmarks.sizes import TINY
+
+ENTRIES = entries(TINY)
 
 
 def test_each_name_is_given_once() -> None:
@@ -15,10 +17,12 @@ def test_each_name_is_given_once() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("entry", coordinator.ENTRIES, ids=lambda entry: entry.name)
-def test_each_contender_of_the_coordinator_does_a_round(entry: Entry, tmp_path: Path) -> None:
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_each_contender_does_a_round(entry: Entry, tmp_path: Path) -> None:
     contenders = entry.contenders(tmp_path)
 
-    assert all(contender() > 0 for contender in contenders.values())
-    assert entry.bars.keys() <= contenders.keys() - {"ours"}
-    assert not list(tmp_path.iterdir())
+    figures = {name: contender() for name, contender in contenders.items()}
+
+    assert all(figure > 0 for figure in figures.values())
+    beside = figures.keys() - {OURS} | entry.best_peer(figures).keys()
+    assert entry.bars.keys() <= beside

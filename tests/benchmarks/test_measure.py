@@ -87,6 +87,24 @@ def test_the_scratch_folder_is_empty_before_and_gone_after(tmp_path: Path) -> No
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("unit", "best", "ratio"), [("events/s", 8, 0.5), ("µs", 2, 0.5)])
+def test_the_best_peer_is_the_best_of_three(
+    tmp_path: Path, unit: str, best: float, ratio: float
+) -> None:
+    peers = {"ours": 4.0, "raw": 1.0, "rocksdb": 3.0, "lmdb": 2.0, "sqlite": 8.0, "other": 99.0}
+    entry = Entry(
+        name="a.b",
+        unit=unit,
+        contenders=lambda scratch: {name: figures(*[f] * 4) for name, f in peers.items()},
+        bars={"best_peer": 0.6},
+    )
+
+    result = measure(entry, tmp_path, quiet)
+
+    assert result.beside["best_peer"] == best
+    assert (result.ratios["best_peer"], result.holds) == (ratio, False)
+
+
 def test_a_bar_for_nobody_is_refused(tmp_path: Path) -> None:
     entry = Entry(
         name="a.b", unit="s", contenders=lambda scratch: {"ours": lambda: 1.0}, bars={"raw": 1}

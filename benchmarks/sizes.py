@@ -1,0 +1,76 @@
+"""How much each entry does: enough for a steady figure, or just enough to see it run."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Counts for one round, unless said otherwise."""
+
+    singles_written: int
+    singles_durable: int
+    batches: int
+    batch_events: int
+    arrow_batches: int
+    arrow_rows: int
+    #: How many processes four are, and how many subscribers eight.
+    four: int
+    eight: int
+    #: Of each of sixteen producers, and of each of four processes.
+    producer_written: int
+    producer_durable: int
+    replay_events: int
+    tail_events: int
+    bytes_events: int
+    #: Small enough that what a log keeps ready for later does not count as an event's.
+    bytes_segment: int
+    growth_small: int
+    growth_large: int
+    log_bytes: int
+    topics: int
+    subscribers: int
+
+
+FULL = Sizes(
+    singles_written=5_000,
+    singles_durable=1_000,
+    batches=20,
+    batch_events=1_000,
+    arrow_batches=20,
+    arrow_rows=10_000,
+    four=4,
+    eight=8,
+    producer_written=1_000,
+    producer_durable=150,
+    replay_events=1_000_000,
+    tail_events=1_000,
+    bytes_events=200_000,
+    bytes_segment=4 << 20,
+    growth_small=10_000,
+    growth_large=10_000_000,
+    log_bytes=1 << 30,
+    topics=10_000,
+    subscribers=1_000,
+)
+
+TINY = Sizes(
+    singles_written=20,
+    singles_durable=5,
+    batches=2,
+    batch_events=20,
+    arrow_batches=2,
+    arrow_rows=20,
+    four=2,
+    eight=2,
+    producer_written=5,
+    producer_durable=2,
+    replay_events=200,
+    tail_events=20,
+    bytes_events=200,
+    bytes_segment=1 << 20,
+    growth_small=20,
+    growth_large=100,
+    log_bytes=100_000,
+    topics=10,
+    subscribers=10,
+)

@@ -1,0 +1,65 @@
+"""What every store can do."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+from benchmarks.events import Payload, Sample
+from strandline.values import Durability
+
+
+class Publisher(Protocol):
+    """Takes events, one after the other; each call returns once its level is reached."""
+
+    def append(self, sample: Sample) -> None:
+        """Append one event."""
+
+    def close(self) -> None:
+        """End it; the files stay."""
+
+
+class Store(Publisher, Protocol):
+    """The same, from any thread, and many events at once."""
+
+    def encoded(self, samples: Sequence[Sample]) -> list[Any]:
+        """Return the events as this store takes them: what can be done ahead is done."""
+
+    def append_encoded(self, events: list[Any]) -> None:
+        """Append all events or none of them."""
+
+
+class Replayed(Store, Protocol):
+    """A store that is read from the first event to the last."""
+
+    def scan(self) -> int:
+        """Go through every event in the form in which the store hands it out; count them."""
+
+    def payloads(self) -> Iterator[Payload]:
+        """Yield the decoded payload of every event, each event having been made an object."""
+
+
+class AsyncStore(Protocol):
+    """A store for the tasks of one event loop."""
+
+    async def append(self, sample: Sample) -> None:
+        """Append one event."""
+
+    def close(self) -> None:
+        """End it; the files stay."""
+
+
+def exhausted(events: Iterator[object]) -> int:
+    """Go through `events` at the least cost that Python has for it; return how many there were."""
+    numbers = count()
+    deque(zip(events, numbers, strict=False), maxlen=0)
+    return next(numbers)
+
+
+PublisherOpening = Callable[[Path, Durability], Publisher]
+"""Opens what is at a path, or makes it."""
+
+Opening = Callable[[Path, Durability], Store]
+ReplayOpening = Callable[[Path, Durability], Replayed]
+AsyncOpening = Callable[[Path, Durability], AsyncStore]
