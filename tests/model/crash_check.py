@@ -65,11 +65,8 @@ class CrashCheck:
         for point in crash_points(disk, start=start):
             if self._chance.random() > share:
                 continue
-            killed = self._judged(point, point.state.after_kill(), "killed", recoveries)
-            if killed is not None:
-                yield killed
-            for image in point.state.images(limit, self._chance):
-                found = self._judged(point, image, "power lost", recoveries)
+            for crash, image in self._crashed(point, limit):
+                found = self._judged(point, image, crash, recoveries)
                 if found is not None:
                     yield found
 
@@ -80,6 +77,14 @@ class CrashCheck:
             assert callable(fact)
             fact(history)
         return history
+
+    def _crashed(self, point: CrashPoint, limit: int) -> Iterator[tuple[str, Image]]:
+        yield "killed", point.state.after_kill()
+        within = point.state.after_kill_within(self._chance)
+        if within is not None:
+            yield "killed", within
+        for image in point.state.images(limit, self._chance):
+            yield "power lost", image
 
     def _judged(
         self, point: CrashPoint, image: Image, crash: str, recoveries: float

@@ -94,9 +94,11 @@ class CrashState:
             inode: dict(names) for inode, names in disk.tree.directories.items()
         }
         self._names: list[_Name] = []
+        self._latest: Entry | None = None
 
     def apply(self, entry: Entry) -> None:
         """Go on by one entry of the journal."""
+        self._latest = entry
         match entry:
             case Write(inode=inode) | Resize(inode=inode):
                 file = self._files[inode]
@@ -124,6 +126,20 @@ class CrashState:
         paths, directories = self._names_kept([True] * len(self._names))
         files = {inode: _kept(self._files[inode]) for _, inode in paths if inode in self._files}
         return _image(paths, directories, files, self._boot)
+
+    def after_kill_within(self, chance: random.Random) -> Image | None:
+        """Return what a death in the middle of the latest write leaves, if it is one."""
+        write = self._latest
+        if not isinstance(write, Write) or not write.content:
+            return None
+        file = self._files[write.inode]
+        whole = file.pending[-1]
+        part = write.content[: chance.randrange(len(write.content))]
+        file.pending[-1] = Write(write.inode, write.offset, part)
+        try:
+            return self.after_kill()
+        finally:
+            file.pending[-1] = whole
 
     def images(self, limit: int, chance: random.Random) -> Iterator[Image]:
         """Yield the images of a power loss now: all if there are at most `limit`.
@@ -172,9 +188,14 @@ class CrashState:
             if file is None:
                 continue
             if file.pool is None:
-                stale = self._files[chance.choice(list(self._files))].synced
+                stale = self._files[chance.choice(list(self._files))]
                 file.pool, file.is_whole = contents(
-                    file.synced, file.pending, self._pool, chance, stale
+                    file.synced,
+                    file.pending,
+                    self._pool,
+                    chance,
+                    # What was in this file is not in blocks that somebody gave back.
+                    b"" if stale is file else stale.synced,
                 )
             pools[inode] = file.pool
         return pools

@@ -288,6 +288,10 @@ class Disk:
             if self._locks.get(inode) == fd:
                 del self._locks[inode]
 
+    def lookout(self) -> NoReturn:
+        """Tell that there are no notices here: whoever wants them has to look."""
+        _fail(errno.ENOSYS, "lookout")
+
     def _link(self, directory: int, name: str, *, is_directory: bool) -> int:
         self._inode += 1
         inode = self._inode

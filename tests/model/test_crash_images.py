@@ -199,6 +199,22 @@ def test_after_a_kill_everything_is_there_and_locks_are_free() -> None:
     assert all(image.disk().boot_id() != disk.boot_id() for image in images_of(disk))
 
 
+def test_a_kill_within_a_write_leaves_a_part_of_it() -> None:
+    disk = Disk()
+    written(disk, "/f", b"first", b"second")
+    *_, point = crash_points(disk)
+    chance = random.Random(0)
+
+    found = {
+        dict(image.key)["/f"]
+        for _ in range(100)
+        if (image := point.state.after_kill_within(chance)) is not None
+    }
+
+    assert found == {b"first" + b"second"[:cut] for cut in range(6)}
+    assert dict(point.state.after_kill().key)["/f"] == b"firstsecond"
+
+
 def test_an_image_has_a_life_of_its_own() -> None:
     disk = Disk()
     written(disk, "/f", b"content")
