@@ -37,6 +37,7 @@ from tests.model.disk import (
 )
 
 SECTOR = 512
+PAGE = 4096
 #: How many contents of one file take part in sampling.
 POOL = 24
 #: How many of the latest changes are left out one by one, where there are too many for all.
@@ -52,12 +53,13 @@ class Image:
 
     tree: Tree
     boot: int
+    age: int
     key: Key
     """Every path with its content: equal images have equal keys."""
 
     def disk(self) -> Disk:
         """Return a fresh disk that holds this image: nothing unsynced, nothing locked."""
-        return Disk(self.tree, boot=self.boot)
+        return Disk(self.tree, boot=self.boot, age=self.age)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class CrashState:
 
     def __init__(self, disk: Disk, *, pool: int = POOL) -> None:
         self._boot = disk.boot
+        self._age = disk.age - len(disk.journal)
         self._pool = pool
         self._files = {inode: _File(content) for inode, content in disk.tree.files.items()}
         self._directories: Directories = {
@@ -101,6 +104,7 @@ class CrashState:
     def apply(self, entry: Entry) -> None:
         """Go on by one entry of the journal."""
         self._latest = entry
+        self._age += 1
         match entry:
             case Write(inode=inode) | Resize(inode=inode):
                 file = self._files[inode]
@@ -127,21 +131,26 @@ class CrashState:
         """Return what the death of the process leaves: everything, on the same boot."""
         paths, directories = self._names_kept([True] * len(self._names))
         files = {inode: _kept(self._files[inode]) for _, inode in paths if inode in self._files}
-        return _image(paths, directories, files, self._boot)
+        return self._image(paths, directories, files, self._boot)
 
     def after_kill_within(self, chance: random.Random) -> Image | None:
-        """Return what a death in the middle of the latest write leaves, if it is one."""
+        """Return what a death in the middle of the latest write leaves; None if it has no middle.
+
+        A signal is looked at between two pages.
+        """
         write = self._latest
-        if not isinstance(write, Write) or not write.content:
+        if not isinstance(write, Write):
+            return None
+        borders = range(PAGE - write.offset % PAGE, len(write.content), PAGE)
+        if not borders:
             return None
         file = self._files[write.inode]
-        whole = file.pending[-1]
-        part = write.content[: chance.randrange(len(write.content))]
+        part = write.content[: chance.choice(borders)]
         file.pending[-1] = Write(write.inode, write.offset, part)
         try:
             return self.after_kill()
         finally:
-            file.pending[-1] = whole
+            file.pending[-1] = write
 
     def images(self, limit: int, chance: random.Random) -> Iterator[Image]:
         """Yield the images of a power loss now: all if there are at most `limit`.
@@ -160,7 +169,7 @@ class CrashState:
                 for (paths, directories), each in zip(named, pools, strict=True):
                     for chosen in itertools.product(*each.values()):
                         files = dict(zip(each, chosen, strict=True))
-                        yield _image(paths, directories, files, self._boot + 1)
+                        yield self._image(paths, directories, files, self._boot + 1)
                 return
         yield from itertools.islice(self._sampled(chance), limit)
 
@@ -173,13 +182,13 @@ class CrashState:
             pools = self._pools(paths, chance)
             for end in (0, -1):
                 files = {inode: pool[end] for inode, pool in pools.items()}
-                yield _image(paths, directories, files, self._boot + 1)
+                yield self._image(paths, directories, files, self._boot + 1)
         while True:
             share = chance.choice((0.1, 0.5, 0.9, 1.0))
             paths, directories = self._names_kept([chance.random() < share for _ in range(count)])
             pools = self._pools(paths, chance)
             files = {inode: chance.choice(pool) for inode, pool in pools.items()}
-            yield _image(paths, directories, files, self._boot + 1)
+            yield self._image(paths, directories, files, self._boot + 1)
 
     def _pools(
         self, paths: Sequence[tuple[str, int]], chance: random.Random
@@ -222,6 +231,17 @@ class CrashState:
                 rest.extend((f"{path}/{name}", names[name]) for name in sorted(names))
         paths.sort()
         return paths, reached
+
+    def _image(
+        self,
+        paths: Sequence[tuple[str, int]],
+        directories: Directories,
+        files: dict[int, bytes],
+        boot: int,
+    ) -> Image:
+        key = tuple((path, files.get(inode)) for path, inode in paths)
+        reached = {inode: files[inode] for _, inode in paths if inode in files}
+        return Image(Tree(reached, directories), boot, self._age, key)
 
     def _note_inode(self, link: Link) -> None:
         if link.is_directory:
@@ -391,11 +411,3 @@ def _apply_name(directories: Directories, change: NameChange) -> None:
             directories[directory].pop(name, None)
         case Move():
             rename(directories, change)
-
-
-def _image(
-    paths: Sequence[tuple[str, int]], directories: Directories, files: dict[int, bytes], boot: int
-) -> Image:
-    key = tuple((path, files.get(inode)) for path, inode in paths)
-    reached = {inode: files[inode] for _, inode in paths if inode in files}
-    return Image(Tree(reached, directories), boot, key)

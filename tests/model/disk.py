@@ -111,12 +111,13 @@ class Disk:
     """An Io in memory. What it holds at the beginning is durable.
 
     `boot` stands for one life of the machine: it is the same after a kill, and
-    another one after a power loss.
+    another one after a power loss. `age` is that of the disk which the tree is from.
     """
 
-    def __init__(self, tree: Tree | None = None, *, boot: int = 0) -> None:
+    def __init__(self, tree: Tree | None = None, *, boot: int = 0, age: int = 0) -> None:
         self.tree = tree if tree is not None else Tree()
         self.boot = boot
+        self._age = age
         self.journal: list[Entry] = []
         self._lock = threading.RLock()
         # A content is shared with the tree until it is written to.
@@ -126,6 +127,11 @@ class Disk:
         self._fd = _FIRST_FD
         self._open: dict[int, _Descriptor] = {}
         self._locks: dict[int, int] = {}
+
+    @property
+    def age(self) -> int:
+        """How many entries its journal has, and had before this life."""
+        return self._age + len(self.journal)
 
     def tell(self, fact: object) -> None:
         """Note in the journal what the workload knows from now on."""

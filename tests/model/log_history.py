@@ -268,6 +268,8 @@ class LogHistory:
         for topic in self._topics.values():
             for partition in topic.partitions:
                 partition.writes.lose_power()
+                # The records are there, but a log need not know at once that they are durable.
+                partition.durable_told = 0
 
     def check(self, seen: Seen) -> list[str]:
         """Return everything that ought not to be seen."""

@@ -30,7 +30,7 @@ class LogWorkload:
     def run(self, names: Sequence[str]) -> None:
         """Do the operations of these names, one after the other."""
         for name in names:
-            OPERATIONS[name](self)
+            getattr(self, name)()
 
     def tell(self, fact: Fact) -> None:
         self.disk.tell(fact)
@@ -230,26 +230,27 @@ def append(
     )
 
 
-OPERATIONS: dict[str, Callable[[LogWorkload], None]] = {
-    "create": LogWorkload.create,
-    "create_wide": LogWorkload.create_wide,
-    "drop": LogWorkload.drop,
-    "recreate": LogWorkload.recreate,
-    "append_written": LogWorkload.append_written,
-    "append_durable": LogWorkload.append_durable,
-    "append_many": LogWorkload.append_many,
-    "append_many_durable": LogWorkload.append_many_durable,
-    "append_with_producer": LogWorkload.append_with_producer,
-    "append_many_with_producer": LogWorkload.append_many_with_producer,
-    "append_with_key": LogWorkload.append_with_key,
-    "sync": LogWorkload.sync,
-    "flush": LogWorkload.flush,
-    "trim": LogWorkload.trim,
-    "trim_all": LogWorkload.trim_all,
-    "ack": LogWorkload.ack,
-    "seek": LogWorkload.seek,
-    "forget": LogWorkload.forget,
-    "change_retention": LogWorkload.change_retention,
-    "position": LogWorkload.position,
-    "reopen": LogWorkload.reopen,
-}
+#: Every operation of a `LogWorkload`, by name.
+OPERATIONS = (
+    "create",
+    "create_wide",
+    "drop",
+    "recreate",
+    "append_written",
+    "append_durable",
+    "append_many",
+    "append_many_durable",
+    "append_with_producer",
+    "append_many_with_producer",
+    "append_with_key",
+    "sync",
+    "flush",
+    "trim",
+    "trim_all",
+    "ack",
+    "seek",
+    "forget",
+    "change_retention",
+    "position",
+    "reopen",
+)

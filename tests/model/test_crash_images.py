@@ -201,7 +201,8 @@ def test_after_a_kill_everything_is_there_and_locks_are_free() -> None:
 
 def test_a_kill_within_a_write_leaves_a_part_of_it() -> None:
     disk = Disk()
-    written(disk, "/f", b"first", b"second")
+    large = b"second" * 2000
+    written(disk, "/f", b"first", large)
     *_, point = crash_points(disk)
     chance = random.Random(0)
 
@@ -211,8 +212,8 @@ def test_a_kill_within_a_write_leaves_a_part_of_it() -> None:
         if (image := point.state.after_kill_within(chance)) is not None
     }
 
-    assert found == {b"first" + b"second"[:cut] for cut in range(6)}
-    assert dict(point.state.after_kill().key)["/f"] == b"firstsecond"
+    assert found == {(b"first" + large)[:end] for end in (4096, 8192)}
+    assert dict(point.state.after_kill().key)["/f"] == b"first" + large
 
 
 def test_an_image_has_a_life_of_its_own() -> None:

@@ -26,7 +26,7 @@ TOPIC_ID = FakeClock().new_id()
 
 def test_the_history_of_any_work_agrees_with_the_log(tmp_path: Path) -> None:
     chance = random.Random(3)
-    names = ["create_wide", *OPERATIONS, *chance.choices(list(OPERATIONS), k=60)]
+    names = ["create_wide", *OPERATIONS, *chance.choices(OPERATIONS, k=60)]
     clock = FakeClock()
 
     work = LogWorkload(

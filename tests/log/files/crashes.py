@@ -12,7 +12,7 @@ from strandline.log.files import FileLog
 from strandline.testing import FakeClock
 from tests.model.crash_check import CrashCheck, Violation
 from tests.model.crash_images import crash_points
-from tests.model.disk import Disk, Tree
+from tests.model.disk import Disk
 from tests.model.log_history import LogHistory, Seen, look
 from tests.model.log_workload import OPERATIONS, LogWorkload
 
@@ -37,8 +37,9 @@ SMALL = (
     "drop",
     "reopen",
 )
-#: Of which only sequences of up to two are, with all others.
-MORE = tuple(name for name in OPERATIONS if name not in SMALL)
+#: Every operation, and those of which only sequences of up to two are run, with all others.
+ALL = (*OPERATIONS, "seal")
+MORE = tuple(name for name in ALL if name not in SMALL)
 
 #: What a store to begin with has been through.
 BEFORE = (
@@ -59,25 +60,36 @@ class TickingClock(FakeClock):
         return super().now_us()
 
 
+class FileWorkload(LogWorkload):
+    """A user of a file log."""
+
+    log: FileLog
+
+    def seal(self) -> None:
+        """End the segments, and rewrite them as columns."""
+        if (name := self.topic()) is not None:
+            self.log.seal(name)
+
+
 def open_log(disk: Disk) -> FileLog:
     """Open the log on a disk; each opening has ids of its own, each boot an earlier clock."""
-    opening = disk.boot * 1_000_003 + len(disk.journal)
+    opening = disk.boot * 1_000_003 + disk.age
     clock = TickingClock(now_us=START_US - disk.boot * 10_000_000, seed=opening)
     return FileLog(PATH, io=disk, clock=clock, segment_bytes=SEGMENT_BYTES)
 
 
 @cache
-def store_before() -> tuple[Tree, Seen, int]:
-    """Return a store with a past, what is seen in it, and the number of its last event.
+def store_before() -> tuple[Disk, Seen, int]:
+    """Return a disk with a past, what is seen on it, and the number of its last event.
 
     Its log was never closed, and what it wrote was made durable behind its back.
     """
     disk = Disk()
-    work = LogWorkload(disk, open_log, LogHistory())
+    work = FileWorkload(disk, open_log, LogHistory())
     work.run(BEFORE)
     seen = look(work.log)
     assert work.history.check(seen) == []
-    return disk.freeze(), seen, work.number
+    return Disk(disk.freeze(), age=disk.age), seen, work.number
 
 
 def small_workloads(length: int) -> Iterator[tuple[str, ...]]:
@@ -93,15 +105,14 @@ class SmallCrashes:
 
     def __init__(self, seed: int, *, fresh: bool = False) -> None:
         self.seed = seed
-        self._tree, seen, self._number = (Tree(), {}, 0) if fresh else store_before()
-        self._seen: Seen = seen
-        self.check = CrashCheck(open_log, seen, random.Random(seed))
+        self._before, self._seen, self._number = (Disk(), {}, 0) if fresh else store_before()
+        self.check = CrashCheck(open_log, self._seen, random.Random(seed), thorough=0.3)
 
     def run(self, names: Sequence[str], *, limit: int, whole: bool = False) -> list[Violation]:
         """Crash everywhere in the last operation, or in the `whole` workload."""
-        disk = Disk(self._tree)
+        disk = Disk(self._before.tree, age=self._before.age)
         history = LogHistory.of(self._seen)
-        work = LogWorkload(disk, open_log, history, number=self._number)
+        work = FileWorkload(disk, open_log, history, number=self._number)
         work.run(names[:-1])
         start = 0 if whole else len(disk.journal)
         work.run(names[-1:])
@@ -110,37 +121,46 @@ class SmallCrashes:
         return found
 
 
-def run(seed: int, *, images: int = IMAGES_PER_SEED) -> None:
+def run(seed: int) -> None:
+    """Look at about IMAGES_PER_SEED crashes; see `crash`."""
+    crash(seed)
+
+
+def crash(seed: int, *, images: int = IMAGES_PER_SEED) -> int:
     """Crash a long workload, go on from one of the crashes, and crash that, too.
 
-    AssertionError with everything needed to repeat it if a rule is broken.
+    Returns how many crashes there were. AssertionError with everything needed to repeat
+    it if a rule is broken.
     """
+    count = 0
     chance = random.Random(seed)
-    tree, boot, number = Tree(), 0, 0
+    disk, number = Disk(), 0
     seen: Seen = {}
     for generation in range(3):
-        disk = Disk(tree, boot=boot)
-        names = chance.choices(list(OPERATIONS), k=chance.randrange(3, 16))
-        if generation == 0:
+        names = chance.choices(ALL, k=chance.randrange(3, 16))
+        if not seen:
             names.insert(0, "create_wide")
-        work = LogWorkload(disk, open_log, LogHistory.of(seen), number=number)
+        work = FileWorkload(disk, open_log, LogHistory.of(seen), number=number)
         work.run(names)
-        check = CrashCheck(open_log, seen, chance)
-        share = min(1.0, images / 3 / 4 / max(1, len(disk.journal)))
-        violations = list(check.check(disk, limit=4, share=share))
+        check = CrashCheck(open_log, seen, chance, thorough=0.3)
+        share = images / 3 / 5 / max(1, len(disk.journal))
+        violations = list(check.check(disk, limit=4, share=share, recoveries=0.02))
+        count += check.images
         assert not violations, (
             f"run({seed}) breaks a rule in generation {generation}, {names}: {violations[0]}"
         )
-        tree, boot, seen = after_one_crash(disk, chance)
+        disk, seen = after_one_crash(disk, chance)
         number = work.number
+    return count
 
 
-def after_one_crash(disk: Disk, chance: random.Random) -> tuple[Tree, int, Seen]:
+def after_one_crash(disk: Disk, chance: random.Random) -> tuple[Disk, Seen]:
     """Return what a power loss in the last quarter leaves after its recovery, and what is seen."""
-    target = chance.randrange(len(disk.journal) * 3 // 4, len(disk.journal))
-    point = next(crash_points(disk, start=target))
-    *_, image = point.state.images(5, chance)
+    points = [point.entries for point in crash_points(disk)]
+    start = chance.choice(points[len(points) * 3 // 4 :])
+    point = next(crash_points(disk, start=start))
+    image = chance.choice(list(point.state.images(5, chance)))
     recovered = image.disk()
     with open_log(recovered) as log:
         seen = look(log)
-    return recovered.freeze(), recovered.boot, seen
+    return Disk(recovered.freeze(), boot=recovered.boot, age=recovered.age), seen

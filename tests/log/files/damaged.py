@@ -55,9 +55,7 @@ def reference(seed: int = 0) -> Reference:
             for topic in log.topics()
             for partition in range(len(log.describe_topic(topic).marks))
         ]
-        records = {
-            place: tuple(log.read(*place, log.marks(*place).low)) for place in places
-        }
+        records = {place: tuple(log.read(*place, log.marks(*place).low)) for place in places}
         cursors = {
             place: cursor
             for place in places
