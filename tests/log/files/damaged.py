@@ -5,6 +5,7 @@ does not touch stays readable.
 """
 
 import random
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +21,7 @@ from tests.model.damage import Damage, contents_of
 from tests.model.disk import Disk, Tree
 
 TYPED = (CorruptError, InvalidError)
-SEGMENT_BYTES = 16 * 1024
+SEGMENT_BYTES = 8 * 1024
 
 Place = tuple[str, int]
 
@@ -38,18 +39,28 @@ class Reference:
     """How much of each segment file is frames."""
     frames: dict[str, list[tuple[int, int, int, int]]]
     """Begin, end, first offset and number of records of each frame, by file."""
+    ends: dict[Place, list[int]]
+    """One past the last offset of each frame, rising."""
+
+    def frame_end(self, place: Place, offset: int) -> int:
+        """Return one past the last offset in the frame of this one."""
+        ends = self.ends[place]
+        return ends[bisect_right(ends, offset)] if offset < ends[-1] else offset + 1
 
 
 @cache
 def reference(seed: int = 0) -> Reference:
     """Return the store; another seed makes another log of the same shape."""
     disk = Disk()
-    for opening in range(2):
-        with opened(disk, seed=seed + opening) as log:
+    for opening, compression in enumerate(("zstd", "lz4", None)):
+        with opened(disk, seed=seed + opening, compression=compression) as log:
             if opening == 0:
                 make_topics(log)
             fill(log, opening)
-    with opened(disk, seed=seed + 2, mode="read") as log:
+            if opening == 1:
+                log.seal("raw")
+                log.seal("orders")
+    with opened(disk, mode="read") as log:
         places = [
             (topic.name, partition)
             for topic in log.topics()
@@ -62,7 +73,6 @@ def reference(seed: int = 0) -> Reference:
             if (cursor := log.cursor(place[0], "billing", place[1])) is not None
         }
         directories = {str(topic.id): topic.name for topic in log.topics()}
-        directories |= {topic.id.hex: topic.name for topic in log.topics()}
     tree = disk.freeze()
     frames = {
         path: list(frames_in(content))
@@ -70,12 +80,29 @@ def reference(seed: int = 0) -> Reference:
         if path.endswith(".segment")
     }
     used = {path: each[-1][1] if each else FRAMES_AT for path, each in frames.items()}
-    return Reference(tree, records, cursors, directories, used, frames)
+    ends = {
+        place: sorted(
+            base + count
+            for path, each in frames.items()
+            if directories[path.split("/")[3]] == place[0] and path.split("/")[4] == str(place[1])
+            for _, _, base, count in each
+        )
+        for place in records
+    }
+    return Reference(tree, records, cursors, directories, used, frames, ends)
 
 
-def opened(disk: Disk, *, seed: int = 99, mode: str = "write") -> FileLog:
-    clock = TickingClock(seed=seed)
-    return FileLog(PATH, io=disk, clock=clock, mode=mode, segment_bytes=SEGMENT_BYTES)
+def opened(
+    disk: Disk, *, seed: int = 99, mode: str = "write", compression: str | None = None
+) -> FileLog:
+    return FileLog(
+        PATH,
+        io=disk,
+        clock=TickingClock(seed=seed),
+        mode=mode,
+        segment_bytes=SEGMENT_BYTES,
+        compression=compression,
+    )
 
 
 def make_topics(log: FileLog) -> None:
@@ -89,26 +116,26 @@ def make_topics(log: FileLog) -> None:
 
 def fill(log: FileLog, opening: int) -> None:
     for partition in range(2):
-        for number in range(60):
+        for number in range(10):
             log.append("orders", event(number), partition=partition)
-        many = [event(number) for number in range(300)]
+        many = [event(number) for number in range(40)]
         log.append_many("orders", many, partition=partition, tenant="shop")
-        for number in range(20):
+        for number in range(5):
             key = f"{opening}-{number}"
             log.append("orders", event(number), partition=partition, idempotency_key=key)
             sequence = 100 * opening + number
             log.append(
                 *("orders", event(number)), partition=partition, producer="p", sequence=sequence
             )
-    for number in range(40):
-        log.append("raw", bytes([number]) * (number * 13), key=f"k{number}")
+    for number in range(14):
+        log.append("raw", bytes([number]) * (number * 31), key=f"k{number}")
         batch = pa.record_batch({"n": [number, 7], "text": ["a" * number, None]})
         log.append("batches", batch)
         log.append("trimmed", event(number))
-    log.append_many("raw", [b"x" * 50] * 100)
-    log.trim("trimmed", 0, 10 + 20 * opening)
+    log.append_many("raw", [b"x" * 50] * 30)
+    log.trim("trimmed", 0, 5 + 10 * opening)
     for partition in range(2):
-        log.ack("orders", "billing", partition, 30 + partition)
+        log.ack("orders", "billing", partition, 12 + partition)
     if opening == 0:
         log.append("dropped", event(1))
         log.drop_topic("dropped")
@@ -116,7 +143,7 @@ def fill(log: FileLog, opening: int) -> None:
 
 
 def event(number: int) -> Event:
-    return Event("order", {"n": number, "text": "shore" * (number % 20)}, key=f"c{number}")
+    return Event("order", {"n": number, "text": "shore" * (number % 20 * 8)}, key=f"c{number}")
 
 
 def frames_in(content: bytes) -> Iterator[tuple[int, int, int, int]]:
@@ -141,9 +168,20 @@ def check(whole: Reference, damage: Damage, *, mode: str = "read", boot: int = 0
         assert topic is None, f"{damage.title}: the whole log cannot be opened"
         return True
     with log:
-        places = [place for place in whole.records if topic in (None, place[0])]
-        reports = [check_place(log, whole, damage, place) for place in places]
+        reports = [check_place(log, whole, damage, place) for place in places_of(whole, damage)]
         return any(reports)
+
+
+def places_of(whole: Reference, damage: Damage) -> list[Place]:
+    """Return the partitions that a damage could reach."""
+    topic = topic_of(whole, damage.path)
+    inside = damage.path.split("/")[4:]
+    return [
+        (name, partition)
+        for name, partition in whole.records
+        if topic in (None, name)
+        if len(inside) < 2 or not inside[0].isdigit() or inside[0] == str(partition)
+    ]
 
 
 def topic_of(whole: Reference, path: str) -> str | None:
@@ -182,8 +220,10 @@ def read_around(
                 assert record.offset == start, f"{title}: a gap before {record.offset}"
                 start += 1
         except TYPED:
-            unreadable.add(start)
-            start += 1
+            # One frame is readable or not, whole.
+            end = min(whole.frame_end(place, start), marks.high)
+            unreadable.update(range(start, end))
+            start = end
         else:
             assert start == marks.high, f"{title}: it ends at {start}"
     return unreadable, marks.low, marks.high
