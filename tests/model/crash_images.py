@@ -155,8 +155,8 @@ class CrashState:
     def images(self, limit: int, chance: random.Random) -> Iterator[Image]:
         """Yield the images of a power loss now: all if there are at most `limit`.
 
-        Otherwise `limit` of them: those in which everything, nothing, or all but one
-        thing got there, as far as there is room, and then any.
+        Otherwise `limit` of them: those in which everything and nothing got there, then any,
+        and those more often in which a single name is lost or kept.
         """
         loose = len(self._names)
         if loose <= limit.bit_length():
@@ -175,19 +175,19 @@ class CrashState:
 
     def _sampled(self, chance: random.Random) -> Iterator[Image]:
         count = len(self._names)
-        corners = [[True] * count, [False] * count]
-        corners += [[index != lost for index in range(count)] for lost in range(count)]
-        for kept in corners:
-            paths, directories = self._names_kept(kept)
+        for kept, place in ((True, 0), (False, -1)):
+            paths, directories = self._names_kept([kept] * count)
             pools = self._pools(paths, chance)
-            for end in (0, -1):
-                files = {inode: pool[end] for inode, pool in pools.items()}
-                yield self._image(paths, directories, files, self._boot + 1)
+            files = {inode: pool[place] for inode, pool in pools.items()}
+            yield self._image(paths, directories, files, self._boot + 1)
         while True:
-            share = chance.choice((0.1, 0.5, 0.9, 1.0))
-            paths, directories = self._names_kept([chance.random() < share for _ in range(count)])
+            paths, directories = self._names_kept(_some_kept(count, chance))
             pools = self._pools(paths, chance)
-            files = {inode: chance.choice(pool) for inode, pool in pools.items()}
+            end = chance.choice((0, -1, None, None))
+            files = {
+                inode: chance.choice(pool) if end is None else pool[end]
+                for inode, pool in pools.items()
+            }
             yield self._image(paths, directories, files, self._boot + 1)
 
     def _pools(
@@ -395,6 +395,18 @@ def _repeated(filler: bytes, length: int) -> bytes:
 
 def _kept(file: _File) -> bytes:
     return _built(file.synced, file.pending, None) if file.pending else file.synced
+
+
+def _some_kept(count: int, chance: random.Random) -> list[bool]:
+    """Return which of so many names get there: all but one, only one, or any share of them."""
+    alone = chance.randrange(count) if count else 0
+    match chance.randrange(4):
+        case 0:
+            return [index != alone for index in range(count)]
+        case 1:
+            return [index == alone for index in range(count)]
+    share = chance.choice((0.1, 0.5, 0.9, 1.0))
+    return [chance.random() < share for _ in range(count)]
 
 
 def _touched(change: NameChange) -> set[int]:

@@ -38,7 +38,7 @@ SMALL = (
     "reopen",
 )
 #: Every operation, and those of which only sequences of up to two are run, with all others.
-ALL = (*OPERATIONS, "seal")
+ALL = (*OPERATIONS, "seal", "delete_lock")
 MORE = tuple(name for name in ALL if name not in SMALL)
 
 #: What a store to begin with has been through.
@@ -69,6 +69,13 @@ class FileWorkload(LogWorkload):
         """End the segments, and rewrite them as columns."""
         if (name := self.topic()) is not None:
             self.log.seal(name)
+
+    def delete_lock(self) -> None:
+        """Remove the lock of a partition, as somebody who tidies up might."""
+        if (name := self.topic()) is not None:
+            path = f"{PATH}/topics/{self.log.topic(name).id}/0/lock"
+            if self.disk.exists(path):
+                self.disk.unlink(path)
 
 
 def open_log(disk: Disk) -> FileLog:
@@ -164,3 +171,19 @@ def after_one_crash(disk: Disk, chance: random.Random) -> tuple[Disk, Seen]:
     with open_log(recovered) as log:
         seen = look(log)
     return Disk(recovered.freeze(), boot=recovered.boot, age=recovered.age), seen
+
+
+def caught(seeds: int) -> bool:
+    """Return whether the smallest workloads, or this many long ones, break a rule."""
+    try:
+        for fresh in (False, True):
+            small = SmallCrashes(0, fresh=fresh)
+            for length in (1, 2) if fresh else (1,):
+                for names in small_workloads(length):
+                    if small.run(names, limit=16 // length):
+                        return True
+        for seed in range(seeds):
+            crash(seed, images=60)
+    except Exception:  # noqa: BLE001 - A bug may show itself in any way.
+        return True
+    return False
