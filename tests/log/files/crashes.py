@@ -38,7 +38,7 @@ SMALL = (
     "reopen",
 )
 #: Every operation, and those of which only sequences of up to two are run, with all others.
-ALL = (*OPERATIONS, "seal", "delete_lock")
+ALL = (*OPERATIONS, "seal")
 MORE = tuple(name for name in ALL if name not in SMALL)
 
 #: What a store to begin with has been through.

@@ -119,13 +119,6 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
         "pass",
     ),
     Bug(
-        "what a dead writer left is not synced before it is built upon",
-        _Succession,
-        "_after_sync",
-        "self._io.sync(file.fd)",
-        "pass",
-    ),
-    Bug(
         "after a power loss the tail is believed by writers",
         PartitionStore,
         "_adopt",
