@@ -95,9 +95,7 @@ def read_only(report: Report, url: str) -> None:
         report.tell_contents(log, TOPIC)
 
 
-def stop_at(
-    report: Report, *, url: str, producer: str, nth: int, level: str, before: int
-) -> None:
+def stop_at(report: Report, *, url: str, producer: str, nth: int, level: str, before: int) -> None:
     """Append `before` numbers, then stop before the `nth` I/O call of the next append."""
     io = FaultyIo(SystemIo())
     log = open_store(url, io=io)

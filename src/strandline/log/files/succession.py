@@ -289,13 +289,14 @@ class _Succession:
 
 
 def make_segment(io: Io, path: str, content: bytes) -> OpenFile:
-    """Return a new segment file that begins with `content`, synced and so is its name."""
+    """Return a new segment file that begins with `content`, durable with its name."""
     file = OpenFile(io, path, "create")
     try:
         io.truncate(file.fd, 0)
         io.preallocate(file.fd, max(RESERVE_MIN_BYTES, len(content)))
         io.pwrite(file.fd, content, 0)
         io.sync(file.fd)
+        # Before a manifest names it: that name may reach the disk before this one.
         io.sync_directory(os.path.dirname(path))
     except BaseException:
         file.close()

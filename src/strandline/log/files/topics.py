@@ -243,6 +243,8 @@ class Topics:
             self._io.mkdir(os.path.join(partition, SEGMENTS))
             self._io.sync_directory(partition)
         self._io.mkdir(os.path.join(directory, CURSORS))
+        # Before the topic is announced: its name may reach the disk before theirs.
+        self._io.sync_directory(directory)
         stored = _StoredTopic(
             topic.id, name, tenant, clock.now_us(), settings.partitions, settings.value_kind
         )

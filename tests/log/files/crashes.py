@@ -1,0 +1,189 @@
+"""Crashes of a file log: small workloads, every one of them, and long ones by seed.
+
+`run_workload` and `run` repeat a failure by themselves: they take what it prints.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import product
+
+from strandline.log.files import FileLog
+from strandline.testing import FakeClock
+from tests.model.crash_check import CrashCheck, Violation
+from tests.model.crash_images import crash_points
+from tests.model.disk import Disk
+from tests.model.log_history import LogHistory, Seen, look
+from tests.model.log_workload import OPERATIONS, LogWorkload
+
+PATH = "/log"
+#: So small that a few events fill one.
+SEGMENT_BYTES = 4096
+START_US = 1_700_000_000_000_000
+
+#: The operations of which every sequence of up to three is run.
+SMALL = (
+    "create",
+    "append_written",
+    "append_durable",
+    "append_many",
+    "append_with_producer",
+    "append_with_key",
+    "sync",
+    "flush",
+    "trim",
+    "ack",
+    "seek",
+    "drop",
+    "reopen",
+)
+#: Every operation, and those of which only sequences of up to two are run, with all others.
+ALL = (*OPERATIONS, "seal")
+MORE = tuple(name for name in ALL if name not in SMALL)
+
+#: What a store to begin with has been through.
+BEFORE = (
+    *("create", "append_many", "append_durable", "append_with_producer", "append_with_key"),
+    *("ack", "append_many", "append_written", "trim", "append_many_durable", "seek"),
+    *("append_written", "append_many"),
+)
+
+IMAGES_PER_SEED = 100
+
+
+class TickingClock(FakeClock):
+    """A clock that goes on by a millisecond whenever somebody looks at it."""
+
+    def now_us(self) -> int:
+        """See Clock."""
+        self.advance(0.001)
+        return super().now_us()
+
+
+class FileWorkload(LogWorkload):
+    """A user of a file log."""
+
+    log: FileLog
+
+    def seal(self) -> None:
+        """End the segments, and rewrite them as columns."""
+        if (name := self.topic()) is not None:
+            self.log.seal(name)
+
+    def delete_lock(self) -> None:
+        """Remove the lock of a partition, as somebody who tidies up might."""
+        if (name := self.topic()) is not None:
+            path = f"{PATH}/topics/{self.log.topic(name).id}/0/lock"
+            if self.disk.exists(path):
+                self.disk.unlink(path)
+
+
+def open_log(disk: Disk) -> FileLog:
+    """Open the log on a disk; each opening has ids of its own, each boot an earlier clock."""
+    opening = disk.boot * 1_000_003 + disk.age
+    clock = TickingClock(now_us=START_US - disk.boot * 10_000_000, seed=opening)
+    return FileLog(PATH, io=disk, clock=clock, segment_bytes=SEGMENT_BYTES)
+
+
+@cache
+def store_before() -> tuple[Disk, Seen, int]:
+    """Return a disk with a past, what is seen on it, and the number of its last event.
+
+    Its log was never closed, and what it wrote was made durable behind its back.
+    """
+    disk = Disk()
+    work = FileWorkload(disk, open_log, LogHistory())
+    work.run(BEFORE)
+    seen = look(work.log)
+    assert work.history.check(seen) == []
+    return Disk(disk.freeze(), age=disk.age), seen, work.number
+
+
+def small_workloads(length: int) -> Iterator[tuple[str, ...]]:
+    """Yield every workload of up to three operations, and of two with the rarer ones."""
+    if length < 3:
+        yield from product((*SMALL, *MORE), repeat=length)
+    else:
+        yield from product(SMALL, repeat=length)
+
+
+class SmallCrashes:
+    """Crashes of small workloads on a store that has a past, or on none."""
+
+    def __init__(self, seed: int, *, fresh: bool = False) -> None:
+        self.seed = seed
+        self._before, self._seen, self._number = (Disk(), {}, 0) if fresh else store_before()
+        self.check = CrashCheck(open_log, self._seen, random.Random(seed), thorough=0.3)
+
+    def run(self, names: Sequence[str], *, limit: int, whole: bool = False) -> list[Violation]:
+        """Crash everywhere in the last operation, or in the `whole` workload."""
+        disk = Disk(self._before.tree, age=self._before.age)
+        history = LogHistory.of(self._seen)
+        work = FileWorkload(disk, open_log, history, number=self._number)
+        work.run(names[:-1])
+        start = 0 if whole else len(disk.journal)
+        work.run(names[-1:])
+        found = list(self.check.check(disk, start=start, limit=limit))
+        work.log.close()
+        return found
+
+
+def run(seed: int) -> None:
+    """Look at about IMAGES_PER_SEED crashes; see `crash`."""
+    crash(seed)
+
+
+def crash(seed: int, *, images: int = IMAGES_PER_SEED) -> int:
+    """Crash a long workload, go on from one of the crashes, and crash that, too.
+
+    Returns how many crashes there were. AssertionError with everything needed to repeat
+    it if a rule is broken.
+    """
+    count = 0
+    chance = random.Random(seed)
+    disk, number = Disk(), 0
+    seen: Seen = {}
+    for generation in range(3):
+        names = chance.choices(ALL, k=chance.randrange(3, 16))
+        if not seen:
+            names.insert(0, "create_wide")
+        work = FileWorkload(disk, open_log, LogHistory.of(seen), number=number)
+        work.run(names)
+        check = CrashCheck(open_log, seen, chance, thorough=0.3)
+        share = images / 3 / 5 / max(1, len(disk.journal))
+        violations = list(check.check(disk, limit=4, share=share, recoveries=0.02))
+        count += check.images
+        assert not violations, (
+            f"run({seed}) breaks a rule in generation {generation}, {names}: {violations[0]}"
+        )
+        disk, seen = after_one_crash(disk, chance)
+        number = work.number
+    return count
+
+
+def after_one_crash(disk: Disk, chance: random.Random) -> tuple[Disk, Seen]:
+    """Return what a power loss in the last quarter leaves after its recovery, and what is seen."""
+    points = [point.entries for point in crash_points(disk)]
+    start = chance.choice(points[len(points) * 3 // 4 :])
+    point = next(crash_points(disk, start=start))
+    image = chance.choice(list(point.state.images(5, chance)))
+    recovered = image.disk()
+    with open_log(recovered) as log:
+        seen = look(log)
+    return Disk(recovered.freeze(), boot=recovered.boot, age=recovered.age), seen
+
+
+def caught(seeds: int) -> bool:
+    """Return whether the smallest workloads, or this many long ones, break a rule."""
+    try:
+        for fresh in (False, True):
+            small = SmallCrashes(0, fresh=fresh)
+            for length in (1, 2) if fresh else (1,):
+                for names in small_workloads(length):
+                    if small.run(names, limit=16 // length):
+                        return True
+        for seed in range(seeds):
+            crash(seed, images=60)
+    except Exception:  # noqa: BLE001 - A bug may show itself in any way.
+        return True
+    return False

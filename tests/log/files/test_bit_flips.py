@@ -1,0 +1,174 @@
+"""Damage to a file log gives the right records or a typed error, and spoils nothing else."""
+
+import contextlib
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from strandline.log.files.frame import HEADER_BYTES
+from strandline.log.files.segment import FRAMES_AT
+from tests.log.files import damaged
+from tests.log.files.damaged import Reference, check, reference
+from tests.model import damage
+from tests.model.damage import contents_of, flip
+from tests.model.disk import Disk
+
+SAMPLED_BITS = 20_000
+KINDS = {"segment", "manifest", "tail", "cursors", "identities", "lock"}
+#: Mode, and whether the machine has been started anew since.
+WAYS = [("read", 0), ("write", 0), ("read", 1), ("write", 1)]
+
+
+@pytest.fixture(scope="module")
+def whole() -> Reference:
+    return reference()
+
+
+def small_files(whole: Reference) -> Iterator[str]:
+    """Yield one file of each kind that is not a segment: topic, manifest, tail, cursors, …"""
+    kinds = set()
+    for path, content in contents_of(whole.tree).items():
+        kind = path.rpartition("/")[2].rpartition(".")[2]
+        if content and kind != "segment" and kind not in kinds:
+            kinds.add(kind)
+            yield path
+
+
+def one_frame_of_each_kind(whole: Reference) -> Iterator[tuple[str, int, int]]:
+    """Yield the place of a segment's header, and of a frame of each kind with any flags."""
+    kinds = set()
+    for path, frames in whole.frames.items():
+        content = contents_of(whole.tree)[path]
+        if "header" not in kinds:
+            kinds.add("header")
+            yield path, 0, FRAMES_AT
+        for start, end, _, _ in frames:
+            kind = content[start + 6 : start + 8].hex()
+            if kind not in kinds:
+                kinds.add(kind)
+                yield path, start, end
+
+
+def test_the_store_has_something_of_everything(whole: Reference) -> None:
+    contents = contents_of(whole.tree)
+    segments = [path for path in contents if path.endswith(".segment")]
+
+    assert sum(whole.used[path] for path in segments) > 64 * 1024
+    assert len(segments) > 6
+    assert len(list(one_frame_of_each_kind(whole))) >= 4
+    assert len(list(small_files(whole))) >= 5
+    assert whole.cursors
+
+
+@pytest.mark.parametrize(("mode", "boot"), WAYS)
+def test_the_undamaged_store_reads_well(whole: Reference, mode: str, boot: int) -> None:
+    nothing = damage.Damage("nothing", "", 0, 0, whole.tree)
+
+    assert not check(whole, nothing, mode=mode, boot=boot)
+
+
+def bits_of_everything_once(whole: Reference) -> Iterator[tuple[str, int]]:
+    """Yield every bit of one small file of each kind, and of one frame of each kind."""
+    for path in small_files(whole):
+        for bit in range(8 * len(contents_of(whole.tree)[path])):
+            yield path, bit
+    for path, start, end in one_frame_of_each_kind(whole):
+        for bit in range(8 * start, 8 * end):
+            yield path, bit
+
+
+@pytest.mark.slow
+def test_every_bit_of_one_of_each(whole: Reference) -> None:
+    reported = 0
+    for number, (path, bit) in enumerate(bits_of_everything_once(whole)):
+        mode, boot = WAYS[number % len(WAYS)]
+        reported += check(whole, flip(whole.tree, path, bit), mode=mode, boot=boot)
+
+    assert reported
+
+
+@pytest.mark.slow
+def test_bits_anywhere(whole: Reference) -> None:
+    seed = int.from_bytes(os.urandom(4), "big")
+    chance = random.Random(seed)
+    reported = 0
+    for path, bit in damaged.sampled_bits(whole, chance, SAMPLED_BITS):
+        mode, boot = chance.choice(WAYS)
+        reported += check(whole, flip(whole.tree, path, bit), mode=mode, boot=boot)
+
+    assert reported > SAMPLED_BITS / 2
+
+
+@pytest.mark.xfail(strict=True, reason="a damaged frame header hides the frames behind it")
+def test_a_flipped_bit_costs_one_frame(whole: Reference) -> None:
+    path, frames = next((path, each) for path, each in whole.frames.items() if len(each) > 5)
+    for bit in range(8 * frames[1][0], 8 * frames[1][0] + 8 * HEADER_BYTES):
+        check(whole, flip(whole.tree, path, bit), spares=True)
+
+
+@pytest.mark.xfail(strict=True, reason="damage in the last segment hides the others then")
+def test_damage_costs_no_other_segment_after_a_new_start(whole: Reference) -> None:
+    path = [path for path in whole.frames if "/0/" in path][-1]
+
+    check(whole, flip(whole.tree, path, 8 * 20), boot=1, spares=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "boot"), WAYS)
+def test_sectors_zeroed_filled_with_junk_and_swapped(
+    whole: Reference, mode: str, boot: int
+) -> None:
+    for each in damage.sectors(whole.tree, random.Random(0), used=whole.used):
+        check(whole, each, mode=mode, boot=boot)
+
+
+def known(reason: str, *values: object) -> object:
+    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=reason))
+
+
+NO_SEGMENT = "a missing last segment is a FileNotFoundError after a new start"
+NO_MANIFEST = "a partition whose manifest is missing looks empty"
+NO_OWNER = "a tail does not say whose it is"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "boot"),
+    [
+        *((kind, *way) for kind in ("cursors", "identities", "lock", "other") for way in WAYS),
+        *(("segment", *way) for way in WAYS if way[1] == 0),
+        *(known(NO_SEGMENT, "segment", *way) for way in WAYS if way[1] == 1),
+        *(known(NO_MANIFEST, "manifest", *way) for way in WAYS),
+        *(known(NO_OWNER, "tail", *way) for way in WAYS),
+    ],
+)
+def test_files_missing_cut_doubled_and_of_another_log(
+    whole: Reference, kind: str, mode: str, boot: int
+) -> None:
+    other = reference(seed=50).tree
+    for each in damage.files(whole.tree, other, random.Random(0), used=whole.used):
+        suffix = each.path.rpartition("/")[2].rpartition(".")[2]
+        if kind == (suffix if suffix in KINDS else "other"):
+            check(whole, each, mode=mode, boot=boot)
+
+
+@pytest.mark.xfail(strict=True, reason="opening removes a topic whose file is missing")
+def test_a_missing_topic_file_does_not_cost_its_records(whole: Reference) -> None:
+    path = next(path for path in contents_of(whole.tree) if path.endswith("/topic"))
+    disk = Disk(damage.without(whole.tree, path))
+
+    with contextlib.suppress(*damaged.TYPED):
+        damaged.opened(disk).close()
+
+    assert set(whole.frames) <= set(contents_of(disk.freeze()))
+
+
+def test_reading_changes_no_byte(whole: Reference) -> None:
+    disk = Disk(whole.tree, boot=1)
+
+    with damaged.opened(disk, mode="read") as log:
+        for place in whole.records:
+            damaged.read_around(log, whole, place, "nothing")
+
+    assert disk.journal == []

@@ -1,0 +1,329 @@
+"""Whether a whole log, opened again, agrees with what its users were told.
+
+`look` takes down what a log shows. A `LogHistory` hears what was asked of the log
+and what it answered, and says what must, may and must not be seen after a crash.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+from uuid import UUID
+
+from strandline.log.protocol import Log
+from strandline.values import DivergedError, Durability, Event, Position
+from tests.model.history import History
+
+CONSUMERS = ("billing", "audit")
+
+Cursor = int | Literal["diverged"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRecord:
+    """A record; its value is the number of an `event_of`, or what else it is."""
+
+    offset: int
+    value: int | str
+    timestamp_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPartition:
+    """A partition: its marks, and everything in it."""
+
+    low: int
+    high: int
+    durable: int
+    records: tuple[SeenRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTopic:
+    """A topic, with its partitions and the cursors of the consumers known to tests."""
+
+    id: UUID
+    retention_bytes: int | None
+    partitions: tuple[SeenPartition, ...]
+    cursors: dict[tuple[str, int], Cursor]
+
+
+Seen = dict[str, SeenTopic]
+
+
+def event_of(number: int) -> Event:
+    """Return the event with this number: another number, another event, of another size."""
+    text = "strand" * (number * number % 7) * (1 + 6 * (number % 5 == 4))
+    return Event("kind", {"n": number, "text": text}, key=f"k{number}" if number % 3 else None)
+
+
+def look(log: Log) -> Seen:
+    """Return what the log shows of itself."""
+    seen = {}
+    for topic in log.topics():
+        description = log.describe_topic(topic)
+        count = description.settings.partitions
+        seen[topic.name] = SeenTopic(
+            topic.id,
+            description.settings.retention_bytes,
+            tuple(_look_at(log, topic.name, partition) for partition in range(count)),
+            {
+                (consumer, partition): _cursor(log, topic.name, consumer, partition)
+                for consumer in CONSUMERS
+                for partition in range(count)
+            },
+        )
+    return seen
+
+
+def _look_at(log: Log, topic: str, partition: int) -> SeenPartition:
+    marks = log.marks(topic, partition)
+    records = []
+    for record in log.read(topic, partition, marks.low):
+        number = record.payload.get("n")
+        is_right = isinstance(number, int) and (record.value, record.key) == (
+            event_of(number),
+            event_of(number).key,
+        )
+        value = number if is_right else repr(record.value)
+        records.append(SeenRecord(record.offset, value, record.timestamp_us))
+    return SeenPartition(marks.low, marks.high, marks.durable, tuple(records))
+
+
+def _cursor(log: Log, topic: str, consumer: str, partition: int) -> Cursor:
+    try:
+        return log.cursor(topic, consumer, partition)
+    except DivergedError:
+        return "diverged"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """By what a write is known again: a producer's sequence, or an idempotency key."""
+
+    producer: str | None = None
+    sequence: int | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifiedWrite:
+    """An append that may be repeated."""
+
+    topic: str
+    partition: int
+    identity: Identity
+    numbers: Sequence[int]
+
+
+@dataclass(slots=True)
+class _PartitionHistory:
+    writes: History = field(default_factory=History)
+    stamps: dict[int | str, int] = field(default_factory=dict)
+    low_told: int = 0
+    low_asked: int = 0
+    durable_told: int = 0
+
+
+@dataclass(slots=True)
+class _TopicHistory:
+    state: Literal["asked for", "there", "to be dropped", "gone"]
+    id: UUID | None
+    partitions: list[_PartitionHistory]
+    retention: set[int | None]
+    cursors: dict[tuple[str, int], set[Cursor]] = field(default_factory=dict)
+    positions: list[Position] = field(default_factory=list)
+    identified: list[IdentifiedWrite] = field(default_factory=list)
+
+
+class LogHistory:
+    """What was asked of a log, and what it answered. `ask_…` before a call, `told_…` after."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, _TopicHistory] = {}
+
+    @classmethod
+    def of(cls, seen: Seen) -> "LogHistory":
+        """Return the history of somebody who has seen this, and knows nothing else."""
+        history = cls()
+        for name, topic in seen.items():
+            history.ask_topic(name, len(topic.partitions))
+            history.told_topic(name, topic.id)
+            known = history._topics[name]
+            known.retention = {topic.retention_bytes}
+            known.cursors = {place: {cursor} for place, cursor in topic.cursors.items()}
+            for partition, part in zip(known.partitions, topic.partitions, strict=True):
+                partition.low_told = partition.low_asked = part.low
+                for record in part.records:
+                    assert isinstance(record.value, int)
+                    partition.writes.offer(record.value)
+                    partition.writes.acknowledge(record.value, record.offset)
+                    partition.stamps[record.value] = record.timestamp_us
+                partition.writes.sync(part.durable)
+                partition.durable_told = part.durable
+        return history
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The topics that are there for certain."""
+        return [name for name, topic in self._topics.items() if topic.state == "there"]
+
+    @property
+    def positions(self) -> Sequence[Position]:
+        """Positions in topics that are there, which must lead back to their offsets."""
+        return [position for name in self.names for position in self._topics[name].positions]
+
+    @property
+    def identified(self) -> Sequence[IdentifiedWrite]:
+        """Appends to topics that are there, which may be repeated."""
+        return [write for name in self.names for write in self._topics[name].identified]
+
+    def ask_topic(self, name: str, partitions: int) -> None:
+        """A topic is about to be created."""
+        parts = [_PartitionHistory() for _ in range(partitions)]
+        self._topics[name] = _TopicHistory("asked for", None, parts, {None})
+
+    def told_topic(self, name: str, topic_id: UUID) -> None:
+        """The topic is there."""
+        self._topics[name].state = "there"
+        self._topics[name].id = topic_id
+
+    def ask_drop(self, name: str) -> None:
+        """The topic is about to be dropped."""
+        self._topics[name].state = "to be dropped"
+
+    def told_drop(self, name: str) -> None:
+        """The topic is gone."""
+        self._topics[name].state = "gone"
+
+    def ask_retention(self, name: str, retention_bytes: int | None) -> None:
+        """The retention is about to change."""
+        self._topics[name].retention.add(retention_bytes)
+
+    def told_retention(self, name: str, retention_bytes: int | None) -> None:
+        """The retention has changed."""
+        self._topics[name].retention = {retention_bytes}
+
+    def ask_append(
+        self, name: str, partition: int, numbers: Sequence[int], identity: Identity | None = None
+    ) -> None:
+        """Events are about to be appended, together."""
+        topic = self._topics[name]
+        topic.partitions[partition].writes.offer(*numbers)
+        if identity is not None:
+            topic.identified.append(IdentifiedWrite(name, partition, identity, numbers))
+
+    def told_append(
+        self, name: str, partition: int, records: Sequence[SeenRecord], level: Durability
+    ) -> None:
+        """They are stored."""
+        part = self._topics[name].partitions[partition]
+        for record in records:
+            assert isinstance(record.value, int)
+            part.writes.acknowledge(record.value, record.offset, level)
+            part.stamps[record.value] = record.timestamp_us
+
+    def told_durable(self, name: str, partition: int, end: int) -> None:
+        """Everything before `end` is durable."""
+        part = self._topics[name].partitions[partition]
+        part.writes.sync(end)
+        part.durable_told = max(part.durable_told, end)
+
+    def ask_trim(self, name: str, partition: int, before: int) -> None:
+        """Records are about to be removed."""
+        part = self._topics[name].partitions[partition]
+        part.low_asked = max(part.low_asked, before)
+
+    def told_trim(self, name: str, partition: int, low: int) -> None:
+        """They are gone."""
+        part = self._topics[name].partitions[partition]
+        part.low_told = part.low_asked = low
+
+    def ask_cursor(self, name: str, consumer: str, partition: int, cursor: Cursor) -> None:
+        """A cursor is about to move."""
+        self._topics[name].cursors.setdefault((consumer, partition), {None}).add(cursor)
+
+    def told_cursor(self, name: str, consumer: str, partition: int, cursor: Cursor) -> None:
+        """It has moved."""
+        self._topics[name].cursors[consumer, partition] = {cursor}
+
+    def ask_forget(self, name: str, consumer: str) -> None:
+        """A consumer's cursors are about to be removed."""
+        for owner, partition in self._topics[name].cursors:
+            if owner == consumer:
+                self.ask_cursor(name, consumer, partition, None)
+
+    def told_forget(self, name: str, consumer: str) -> None:
+        """They are gone."""
+        for owner, partition in self._topics[name].cursors:
+            if owner == consumer:
+                self.told_cursor(name, consumer, partition, None)
+
+    def told_position(self, name: str, position: Position) -> None:
+        """Somebody has stored a position elsewhere."""
+        self._topics[name].positions.append(position)
+
+    def lose_power(self) -> None:
+        """What was not durable may be gone."""
+        for topic in self._topics.values():
+            for partition in topic.partitions:
+                partition.writes.lose_power()
+                # The records are there, but a log need not know at once that they are durable.
+                partition.durable_told = 0
+
+    def check(self, seen: Seen) -> list[str]:
+        """Return everything that ought not to be seen."""
+        findings = [f"{name}: a topic of nobody" for name in seen if name not in self._topics]
+        for name, topic in self._topics.items():
+            found = seen.get(name)
+            if found is None:
+                if topic.state == "there":
+                    findings.append(f"{name}: the topic is lost")
+            elif topic.state == "gone":
+                findings.append(f"{name}: the topic has come back")
+            else:
+                findings += [f"{name}: {each}" for each in _check_topic(topic, found)]
+        return findings
+
+
+def _check_topic(topic: _TopicHistory, found: SeenTopic) -> list[str]:
+    findings = []
+    if topic.id not in (None, found.id):
+        findings.append("it has another id")
+    if found.retention_bytes not in topic.retention:
+        findings.append(f"its retention is {found.retention_bytes}")
+    if len(topic.partitions) != len(found.partitions):
+        return [*findings, f"it has {len(found.partitions)} partitions"]
+    for number, (part, seen) in enumerate(zip(topic.partitions, found.partitions, strict=True)):
+        findings += [f"partition {number}: {each}" for each in _check_partition(part, seen)]
+    for (consumer, number), cursor in found.cursors.items():
+        known = topic.cursors.get((consumer, number), {None})
+        if cursor not in known:
+            findings.append(f"the cursor of {consumer} in {number} is {cursor}, not of {known}")
+        if isinstance(cursor, int) and cursor > found.partitions[number].high:
+            findings.append(f"the cursor of {consumer} in {number} is beyond the end")
+    return findings
+
+
+def _check_partition(part: _PartitionHistory, seen: SeenPartition) -> list[str]:
+    content = [(record.offset, record.value) for record in seen.records]
+    findings: list[str] = [
+        f"{found.kind} at {found.offset}: {found.value}"
+        for found in part.writes.check(content, low=seen.low)
+    ]
+    if not seen.low <= seen.durable <= seen.high:
+        findings.append(f"marks {seen.low}, {seen.durable}, {seen.high}")
+    if seen.durable < min(part.durable_told, seen.high):
+        findings.append(f"durable {seen.durable} was {part.durable_told}")
+    if seen.high - seen.low != len(seen.records):
+        findings.append(f"{len(seen.records)} records in [{seen.low}, {seen.high})")
+    if not part.low_told <= seen.low <= part.low_asked:
+        findings.append(f"low {seen.low} is not in [{part.low_told}, {part.low_asked}]")
+    if any(a.timestamp_us > b.timestamp_us for a, b in pairwise(seen.records)):
+        findings.append("a timestamp goes back")
+    findings += [
+        f"another timestamp at {record.offset}"
+        for record in seen.records
+        if part.stamps.get(record.value, record.timestamp_us) != record.timestamp_us
+    ]
+    return findings
