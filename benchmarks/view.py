@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import strandline as sl
-from benchmarks.append import event_of
 from benchmarks.entry import Contender, Entry, now
 from benchmarks.events import samples
+from benchmarks.stores.ours import event_of
 
 EVENTS = 50_000
 READS = 200_000

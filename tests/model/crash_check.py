@@ -132,7 +132,7 @@ class CrashCheck:
             with self._open_log(disk) as log:
                 if _without_marks(again := look(log)) != _without_marks(seen):
                     return _Opened(seen, (f"another opening shows {again}, not {seen}",))
-                expected = go_on(log, seen)
+                seen, expected = go_on(log, seen)
             with self._open_log(disk) as log:
                 if _without_marks(again := look(log)) != _without_marks(expected):
                     return _Opened(seen, (f"after going on {again}, not {expected}",))
@@ -187,21 +187,31 @@ class CrashCheck:
         return []
 
 
-def go_on(log: Log, seen: Seen) -> Seen:
-    """Append a durable event to each partition, and return what must be seen then."""
-    expected = dict(seen)
+def go_on(log: Log, seen: Seen) -> tuple[Seen, Seen]:
+    """Append a durable event to each partition.
+
+    Returns what there is before these, with what a writer found that had died before it
+    could acknowledge it, and what must be seen with them.
+    """
+    settled, expected = dict(seen), dict(seen)
     number = FRESH
     for name, topic in seen.items():
-        partitions = list(topic.partitions)
+        before, after = list(topic.partitions), list(topic.partitions)
         for partition, part in enumerate(topic.partitions):
             number += 1
             [receipt] = append(log, (name, partition), [number], Durability.DURABLE)
+            found = look(log)[name].partitions[partition].records[len(part.records) : -1]
+            part = replace(  # noqa: PLW2901 - The same one, as the writer found it.
+                part, high=part.high + len(found), records=(*part.records, *found)
+            )
+            before[partition] = part
             added = SeenRecord(part.high, number, receipt.timestamp_us)
-            partitions[partition] = replace(
+            after[partition] = replace(
                 part, high=part.high + 1, durable=part.high + 1, records=(*part.records, added)
             )
-        expected[name] = replace(topic, partitions=tuple(partitions))
-    return expected
+        settled[name] = replace(topic, partitions=tuple(before))
+        expected[name] = replace(topic, partitions=tuple(after))
+    return settled, expected
 
 
 def _without_marks(seen: Seen) -> Seen:

@@ -65,7 +65,7 @@ def change_hands_at(
         )
         is_stopped = _wait_for_stop(writer, ledger)
         if is_stopped:
-            _change_hands(server, ledger, url, change, where, bug)
+            _change_hands(server, ledger, url, change, where=where, bug=bug)
             writer.signal(signal.SIGCONT)
         for message in writer.messages():
             assert message[0] != "crash", f"{where}: {message[1]}"
@@ -76,9 +76,9 @@ def change_hands_at(
 
 
 def _change_hands(
-    server: ForkServer, ledger: Ledger, url: str, change: Change, where: str, bug: str | None
+    server: ForkServer, ledger: Ledger, url: str, change: Change, **told: str | None
 ) -> None:
-    new: dict[str, Any] = {"bug": bug, "url": url, "producer": "new", "where": where}
+    new: dict[str, Any] = {"url": url, "producer": "new", **told}
     if change.by == "taking over":
         _run(server, ledger, "fighters:take_over", **new)
         return

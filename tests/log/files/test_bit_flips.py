@@ -101,14 +101,12 @@ def test_bits_anywhere(whole: Reference) -> None:
     assert reported > SAMPLED_BITS / 2
 
 
-@pytest.mark.xfail(strict=True, reason="a damaged frame header hides the frames behind it")
 def test_a_flipped_bit_costs_one_frame(whole: Reference) -> None:
     path, frames = next((path, each) for path, each in whole.frames.items() if len(each) > 5)
     for bit in range(8 * frames[1][0], 8 * frames[1][0] + 8 * HEADER_BYTES):
         check(whole, flip(whole.tree, path, bit), spares=True)
 
 
-@pytest.mark.xfail(strict=True, reason="damage in the last segment hides the others then")
 def test_damage_costs_no_other_segment_after_a_new_start(whole: Reference) -> None:
     path = [path for path in whole.frames if "/0/" in path][-1]
 
@@ -124,24 +122,9 @@ def test_sectors_zeroed_filled_with_junk_and_swapped(
         check(whole, each, mode=mode, boot=boot)
 
 
-def known(reason: str, *values: object) -> object:
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=reason))
-
-
-NO_SEGMENT = "a missing last segment is a FileNotFoundError after a new start"
-NO_MANIFEST = "a partition whose manifest is missing looks empty"
-NO_OWNER = "a tail does not say whose it is"
-
-
 @pytest.mark.parametrize(
     ("kind", "mode", "boot"),
-    [
-        *((kind, *way) for kind in ("cursors", "identities", "lock", "other") for way in WAYS),
-        *(("segment", *way) for way in WAYS if way[1] == 0),
-        *(known(NO_SEGMENT, "segment", *way) for way in WAYS if way[1] == 1),
-        *(known(NO_MANIFEST, "manifest", *way) for way in WAYS),
-        *(known(NO_OWNER, "tail", *way) for way in WAYS),
-    ],
+    [(kind, *way) for kind in (*KINDS, "other") for way in WAYS],
 )
 def test_files_missing_cut_doubled_and_of_another_log(
     whole: Reference, kind: str, mode: str, boot: int
@@ -153,7 +136,6 @@ def test_files_missing_cut_doubled_and_of_another_log(
             check(whole, each, mode=mode, boot=boot)
 
 
-@pytest.mark.xfail(strict=True, reason="opening removes a topic whose file is missing")
 def test_a_missing_topic_file_does_not_cost_its_records(whole: Reference) -> None:
     path = next(path for path in contents_of(whole.tree) if path.endswith("/topic"))
     disk = Disk(damage.without(whole.tree, path))

@@ -42,7 +42,6 @@ def test_no_crash_of_a_long_workload_breaks_a_rule() -> None:
         seed += 1
 
 
-@pytest.mark.xfail(strict=True, reason="until the next append, readers see only what is durable")
 def test_a_kill_while_an_epoch_begins_hides_nothing_from_readers() -> None:
     small = crashes.SmallCrashes(seed=0)
 

@@ -1,5 +1,6 @@
 """One partition as readers see it: its manifest, its tail, its segments."""
 
+import contextlib
 import os
 import threading
 from bisect import bisect_right
@@ -10,8 +11,11 @@ from hashlib import sha256
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from strandline.clock import Clock
 from strandline.io import Io
+from strandline.log.files import checked
 from strandline.log.files.entries import entries_of
 from strandline.log.files.frame import Frame
 from strandline.log.files.manifest import (
@@ -24,7 +28,12 @@ from strandline.log.files.manifest import (
 )
 from strandline.log.files.open_file import OpenFile
 from strandline.log.files.recovery import Found, find_end
-from strandline.log.files.segment import FRAMES_AT, SegmentFile, SegmentIdentity
+from strandline.log.files.segment import (
+    FRAMES_AT,
+    SegmentFile,
+    SegmentIdentity,
+    begins_with_frame,
+)
 from strandline.log.files.tail import (
     DROPPED,
     TAIL_BYTES,
@@ -33,6 +42,7 @@ from strandline.log.files.tail import (
     Fence,
     Tail,
     read_tail,
+    tail_seed,
     unpack,
 )
 from strandline.values import (
@@ -53,6 +63,12 @@ TOPIC = "topic"
 
 _TRIES = 100
 _SEGMENTS_OPEN_MAX = 8
+
+
+class _Dropped(msgspec.Struct, frozen=True):
+    """What a partition needs to know of its topic's file."""
+
+    is_dropped: bool = False
 
 
 class DroppedError(InvalidError):
@@ -84,7 +100,16 @@ class Place:
 
     def is_dropped(self) -> bool:
         """Whether the topic was dropped."""
-        return not self.io.exists(os.path.join(os.path.dirname(self.directory), TOPIC))
+        path = os.path.join(os.path.dirname(self.directory), TOPIC)
+        try:
+            return checked.load(self.io, path, TOPIC, _Dropped).is_dropped
+        except FileNotFoundError:
+            return True
+
+    def tail_seed(self, epoch: int) -> int:
+        """Return where the checksums of an epoch's tail begin."""
+        number = self.partition.to_bytes(4, "little")
+        return tail_seed(self.log_id.bytes + self.topic.id.bytes + number, epoch)
 
     def first_epoch_id(self) -> UUID:
         """Return the id of the epoch that every partition begins with."""
@@ -107,6 +132,7 @@ class Place:
             try:
                 epochs = epochs_in(self.io.list(self.directory), MANIFEST)
                 if not epochs:
+                    self._check_never_written()
                     return None
                 path = self.path(manifest_name(epochs[-1]))
                 return load_manifest(self.io, path, self.log_id, self.topic.id, self.partition)
@@ -115,6 +141,15 @@ class Place:
                 if not self.io.exists(self.directory):
                     raise DroppedError("this topic was dropped", topic=self.topic.name) from None
         raise CorruptError("the manifest comes and goes", file=self.directory, position=0)
+
+    def _check_never_written(self) -> None:
+        """Raise CorruptError if there are records, and no manifest that tells of them."""
+        directory = os.path.join(self.directory, SEGMENTS)
+        for name in self.io.list(directory):
+            path = os.path.join(directory, name)
+            # Before its manifest is there, a segment has a header and no frame.
+            if begins_with_frame(self.io, path):
+                raise CorruptError("the manifest is missing", file=self.directory, position=0)
 
 
 class State(NamedTuple):
@@ -209,7 +244,8 @@ class PartitionFiles:
             if tail is None:
                 return self._found_state(manifest, Tail(None, None, None))
             raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
-            state = self._state_of(manifest, tail, unpack(raw))
+            seed = self.place.tail_seed(manifest.epoch.number)
+            state = self._state_of(manifest, tail, unpack(seed, raw))
             if state is not None:
                 self._seen = raw, state
                 return state
@@ -222,7 +258,7 @@ class PartitionFiles:
             raise self._dropped()
         end = tail.end
         if end is None:
-            tail = read_tail(self._io, file.fd)
+            tail = read_tail(self._io, file.fd, self.place.tail_seed(manifest.epoch.number))
             end = tail.end
         if end is None or end.boot != self._io.boot_id():
             return self._found_state(manifest, tail)
@@ -270,7 +306,7 @@ class PartitionFiles:
     def find_end(self, manifest: Manifest, tail: Tail) -> Found:
         """Return where the frames of the last segment end, by reading them."""
         segment = self.segment(manifest, manifest.active)
-        return find_end(segment, manifest, tail.durable, self.place.kind, segment.length)
+        return find_end(segment, manifest, tail.durable, self.place.kind)
 
     def _open(self) -> bool:
         """Open the newest manifest and its tail, if it is there; False if nothing was written."""
@@ -303,7 +339,7 @@ class PartitionFiles:
             stored = state.segment_of(start)
             end, position = state.end_of(stored)
             try:
-                segment = self.segment(state.manifest, stored)
+                segment = self._open_segment(state.manifest, stored)
             except FileNotFoundError:
                 state = self._newer(state, stored, start)
                 continue
@@ -314,7 +350,12 @@ class PartitionFiles:
     def first_timestamp(self, manifest: Manifest, stored: StoredSegment, position: int) -> int:
         """Return the timestamp of a segment's first record; 0 if it has none."""
         segment = self.segment(manifest, stored)
-        return next((each[3] for each in segment.walk(FRAMES_AT, position)), 0)
+        try:
+            frames = segment.frames(stored.base, stored.base + 1, position)
+            return next(frames).timestamp_us
+        except CorruptError:
+            # Whoever reads it is told; until then, 0 is no later than it was.
+            return 0
 
     def size_between(self, manifest: Manifest, start: int, stop: int, position: int) -> int:
         """Return how large the records of [start, stop) in one segment count.
@@ -326,15 +367,27 @@ class PartitionFiles:
         segments = manifest.segments
         stored = segments[bisect_right(segments, start, key=lambda each: each.base) - 1]
         segment = self.segment(manifest, stored)
-        return sum(
-            entry.size_bytes
-            for frame in segment.frames(start, stop, position)
-            for entry in entries_of(frame, self.place.kind, segment.path)
-            if start <= entry.offset < stop
-        )
+        size_bytes = 0
+        # What is damaged must not keep anybody from trimming it.
+        with contextlib.suppress(CorruptError):
+            for frame in segment.frames(start, stop, position):
+                entries = entries_of(frame, self.place.kind, segment.path)
+                wanted = (each for each in entries if start <= each.offset < stop)
+                size_bytes += sum(each.size_bytes for each in wanted)
+        return size_bytes
 
     def segment(self, manifest: Manifest, stored: StoredSegment) -> SegmentFile:
-        """Return a segment, open."""
+        """Return a segment, open; CorruptError if it is missing."""
+        try:
+            return self._open_segment(manifest, stored)
+        except FileNotFoundError as error:
+            raise self._missing(stored) from error
+
+    def _missing(self, stored: StoredSegment) -> CorruptError:
+        path = self.place.segment_path(stored)
+        return CorruptError("a segment is missing", file=path, position=0)
+
+    def _open_segment(self, manifest: Manifest, stored: StoredSegment) -> SegmentFile:
         segment = self._segments.get(stored.name)
         if segment is None:
             identity = self.place.identity(manifest, stored)
@@ -349,9 +402,7 @@ class PartitionFiles:
         """Return the present state, in which the segment was trimmed or rewritten."""
         now = self.look()
         if now is None or now.manifest.generation == state.manifest.generation:
-            raise CorruptError(
-                "a segment is missing", file=self.place.segment_path(missing), position=0
-            )
+            raise self._missing(missing)
         if start < now.marks.low:
             raise TrimmedError(now.marks.low, partition=self.place.partition, offset=start)
         return now

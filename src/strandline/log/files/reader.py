@@ -178,7 +178,9 @@ class FileReader:
                     Offset(start),
                     Offset(end),
                     size,
-                    self._first_us(files, start),
+                    stored.first_us
+                    if is_sealed and start == stored.base
+                    else self._first_us(files, start),
                     stored.last_us if is_sealed else state.last_us,
                     is_sealed=is_sealed,
                     location=files.place.segment_path(stored),

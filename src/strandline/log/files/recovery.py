@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 from strandline.log.files.entries import entries_of
+from strandline.log.files.frame import Frame
 from strandline.log.files.manifest import Manifest
 from strandline.log.files.segment import FRAMES_AT, SegmentFile
 from strandline.log.files.tail import Durable
-from strandline.values import CorruptError, ValueKind
+from strandline.values import ValueKind
 
 
 class Found(NamedTuple):
@@ -21,15 +22,18 @@ class Found(NamedTuple):
     durable: int
     #: Bytes beyond the end that are no whole frame: a write that power loss has torn.
     torn_bytes: int
+    #: Where the first frame is that was durable and does not verify.
+    damaged_at: int | None
 
 
 def find_end(
-    segment: SegmentFile, manifest: Manifest, durable: Durable | None, kind: ValueKind, end: int
+    segment: SegmentFile, manifest: Manifest, durable: Durable | None, kind: ValueKind
 ) -> Found:
-    """Return where the frames of the last segment end; `end` is the file's length.
+    """Return where the frames of the last segment end.
 
     What does not verify is a torn write if it lies above every durable mark that is
-    recorded anywhere, and CorruptError if it lies below one.
+    recorded anywhere, and damage if it lies below one. Damage is passed over: the end
+    lies behind everything that was durable, and whoever reads the damaged part is told.
     """
     active = manifest.active
     if durable is not None and durable.segment == active.number:
@@ -42,14 +46,21 @@ def find_end(
         position, expected, crc = frame.end, frame.stop, frame.crc
         last_us = frame.timestamp_us
         mark = max(mark, frame.durable or 0)
-        size_bytes += sum(entry.size_bytes for entry in entries_of(frame, kind, segment.path))
-    later = max((frame.durable or 0 for frame in segment.search(position, end)), default=0)
-    if max(mark, later) > expected:
-        raise CorruptError(
-            "a frame that was durable is damaged, read on after it",
-            file=segment.path,
-            position=position,
-        )
-    return Found(
-        position, expected, crc, last_us, size_bytes, mark, segment.garbage_after(position, end)
-    )
+        size_bytes += _size(segment, frame, kind)
+    end, damaged_at = segment.length, None
+    later = list(segment.search(position, end))
+    mark = max(mark, *(frame.durable or 0 for frame in later)) if later else mark
+    if mark > expected:
+        damaged_at = position
+        for frame in later:
+            if frame.base >= expected:
+                position, expected, crc = frame.end, frame.stop, frame.crc
+                last_us = max(last_us, frame.timestamp_us)
+                size_bytes += _size(segment, frame, kind)
+        expected = max(expected, mark)
+    torn_bytes = segment.garbage_after(position, end)
+    return Found(position, expected, crc, last_us, size_bytes, mark, torn_bytes, damaged_at)
+
+
+def _size(segment: SegmentFile, frame: Frame, kind: ValueKind) -> int:
+    return sum(entry.size_bytes for entry in entries_of(frame, kind, segment.path))

@@ -30,6 +30,7 @@ FRAMES_AT = _HEADER.size
 _CHUNK_BYTES = 1 << 20
 #: A place is remembered each so many bytes.
 _INDEX_BYTES = 64 * 1024
+_ENDS_MAX = 256
 
 
 class SegmentIdentity:
@@ -56,21 +57,6 @@ class SegmentIdentity:
         crc: int = google_crc32c.value(body)
         return body + crc.to_bytes(4, "little")
 
-    def check(self, stored: bytes, base: int, file: str) -> None:
-        """Raise unless `stored` is the header of a file of frames from `base` on."""
-        if stored == self.header(base):
-            return
-        if stored[:8] == _MAGIC and len(stored) == FRAMES_AT:
-            version = int.from_bytes(stored[8:10], "little")
-            crc = int.from_bytes(stored[-4:], "little")
-            if version > FORMAT and crc == google_crc32c.value(stored[:-4]):
-                raise InvalidError(
-                    "this segment was written by a newer version of strandline, upgrade to read it",
-                    file=file,
-                    format=version,
-                )
-        raise CorruptError("this segment's header is damaged", file=file, position=0)
-
 
 class SegmentFile:
     """A segment open for reading, with the places of some of its frames. Any thread may use it.
@@ -85,10 +71,13 @@ class SegmentFile:
         self._io = io
         self._file = OpenFile(io, path, "read")
         self.fd = self._file.fd
-        identity.check(io.pread(self.fd, FRAMES_AT, 0), base, path)
+        # A damaged header costs nothing: whose the frames are, their checksums tell, too.
+        _check_version(io.pread(self.fd, FRAMES_AT, 0), path)
         self._lock = threading.Lock()
         # Invariant: offsets with the positions of their frames, both rising.
         self._places = [(base, FRAMES_AT)]
+        #: Where readers have come to, for when they come back.
+        self._ends: dict[int, int] = {}
 
     @property
     def length(self) -> int:
@@ -102,33 +91,38 @@ class SegmentFile:
                 if position - self._places[-1][1] >= _INDEX_BYTES:
                     self._places.append((offset, position))
 
+    def _note_end(self, offset: int, position: int) -> None:
+        if len(self._ends) >= _ENDS_MAX:
+            self._ends = {}
+        self._ends[offset] = position
+
     def frames(self, start: int, stop: int, end: int) -> Iterator[Frame]:
         """Yield the frames with the records of [start, stop), verified.
 
         `end` is where the last frame known ends. CorruptError where a frame does not
         verify; a later start may still be found.
         """
-        position = self._find(start, end)
-        expected: int | None = None
+        first = self._first(start, end)
+        yield first
+        position, expected = first.end, first.stop
+        if expected >= stop:
+            self._note_end(expected, position)
         data, data_at = b"", position
-        while position < end:
+        while expected < stop:
             at = position - data_at
             size = frame_bytes(data, at)
             if size is None or at + size > len(data):
-                wanted = max(_CHUNK_BYTES, size or 0, self._size_at(position))
+                wanted = max(_CHUNK_BYTES, self._size_at(position))
                 data_at, at = position, 0
-                data = self._io.pread(self.fd, min(wanted, end - position), position)
+                data = self._io.pread(self.fd, max(0, min(wanted, end - position)), position)
             frame = decode_frame(self.seed, data, at, position)
-            if frame is None or not (
-                frame.base <= start < frame.stop if expected is None else frame.base == expected
-            ):
+            if frame is None or frame.base != expected:
                 raise self._damaged(position)
             self.note(frame.base, position)
             yield frame
-            expected, position = frame.stop, frame.end
+            position, expected = frame.end, frame.stop
             if expected >= stop:
-                return
-        raise self._damaged(position)
+                self._note_end(expected, position)
 
     def walk(self, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield position, first offset, count and timestamp of each frame, unverified.
@@ -145,7 +139,6 @@ class SegmentFile:
             if size is None:
                 return
             _, _, _, _, _, _, base, stamp, count, _ = HEADER.unpack_from(data, at)
-            self.note(base, position)
             yield position, base, count, stamp
             position += size
 
@@ -153,28 +146,32 @@ class SegmentFile:
         """Return where a frame begins that is not after that of `offset`."""
         return self._places[bisect_right(self._places, offset, key=_offset) - 1][1]
 
-    def _find(self, offset: int, end: int) -> int:
-        """Return where the frame with `offset` begins."""
-        reached = self.place_before(offset)
-        for position, base, count, _ in self.walk(reached, end):
-            if base <= offset < base + count:
-                return position
-            if base > offset:
-                raise self._damaged(reached)
-            reached = position
-        return self._find_beyond(offset, reached, end)
+    def _first(self, offset: int, end: int) -> Frame:
+        """Return the frame with `offset`, wherever headers before it are damaged."""
+        position = self._ends.get(offset) or self.place_before(offset)
+        while True:
+            position = self._walk_to(offset, position, end)
+            frame = self._frame_at(position, end)
+            if frame is None:
+                frame = next(self.search(position + 1, end), None)
+            if frame is None or frame.base > offset:
+                raise self._damaged(position)
+            if offset < frame.stop:
+                return frame
+            position = frame.position if frame.position > position else frame.end
 
-    def _find_beyond(self, offset: int, position: int, end: int) -> int:
-        """Return where the frame with `offset` begins, beyond headers that are damaged."""
-        for frame in self.search(position + 1, end):
-            if frame.base <= offset < frame.stop:
-                return frame.position
-            if frame.base > offset:
+    def _walk_to(self, offset: int, position: int, end: int) -> int:
+        """Return where a frame begins that says it has `offset`, or the last before damage."""
+        expected: int | None = None
+        for place, base, count, _ in self.walk(position, end):
+            if expected not in (None, base) or base > offset:
                 break
-            for later, base, count, _ in self.walk(frame.position, end):
-                if base <= offset < base + count:
-                    return later
-        raise self._damaged(position)
+            if expected is not None:
+                self.note(base, place)
+            position, expected = place, base + count
+            if offset < expected:
+                break
+        return position
 
     def search(self, position: int, end: int) -> Iterator[Frame]:
         """Yield the frames that verify anywhere from `position` on, wherever they begin."""
@@ -193,11 +190,19 @@ class SegmentFile:
                 return
             position += step
 
+    def check(self, position: int, end: int) -> None:
+        """Raise CorruptError unless the frame that begins at `position` verifies."""
+        if self._frame_at(position, end) is None:
+            raise self._damaged(position)
+
     def _frame_at(self, position: int, end: int) -> Frame | None:
         size = self._size_at(position)
         if not size or position + size > end:
             return None
-        return decode_frame(self.seed, self._io.pread(self.fd, size, position), 0, position)
+        frame = decode_frame(self.seed, self._io.pread(self.fd, size, position), 0, position)
+        if frame is not None:
+            self.note(frame.base, position)
+        return frame
 
     def scan(self, position: int, expected: int, previous: int) -> Iterator[Frame]:
         """Yield the frames from `position` on that verify and follow on each other.
@@ -243,3 +248,25 @@ class SegmentFile:
 
 def _offset(place: tuple[int, int]) -> int:
     return place[0]
+
+
+def _check_version(header: bytes, file: str) -> None:
+    """Raise InvalidError if a newer version of strandline has written the header."""
+    if header[:8] == _MAGIC and len(header) == FRAMES_AT:
+        version = int.from_bytes(header[8:10], "little")
+        crc = int.from_bytes(header[-4:], "little")
+        if version > FORMAT and crc == google_crc32c.value(header[:-4]):
+            raise InvalidError(
+                "this segment was written by a newer version of strandline, upgrade to read it",
+                file=file,
+                format=version,
+            )
+
+
+def begins_with_frame(io: Io, path: str) -> bool:
+    """Whether a segment file has anything behind its header."""
+    file = OpenFile(io, path, "read")
+    try:
+        return any(io.pread(file.fd, HEADER_BYTES, FRAMES_AT))
+    finally:
+        file.close()

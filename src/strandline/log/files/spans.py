@@ -63,9 +63,15 @@ def offset_at(files: PartitionFiles, timestamp_us: int) -> Offset:
         if end <= marks.low or last_us < timestamp_us or end == stored.base:
             continue
         segment = files.segment(state.manifest, stored)
-        for _, base, count, frame_us in segment.walk(FRAMES_AT, position):
+        before: int | None = None
+        for place, base, count, frame_us in segment.walk(FRAMES_AT, position):
             if base + count > marks.low and frame_us >= timestamp_us:
+                if before is not None:
+                    # Headers are not verified on the way: was this one really too early?
+                    segment.check(before, position)
                 return _in_frame(files, state, max(base, marks.low), timestamp_us)
+            before = place
+        segment.check(FRAMES_AT if before is None else before, position)
     return marks.high
 
 

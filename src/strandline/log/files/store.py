@@ -11,6 +11,7 @@ import msgspec
 
 from strandline.log.files.appends import AppendDelta, Frozen, Head, RefusingDelta
 from strandline.log.files.columnar import Compression
+from strandline.log.files.entries import entries_of
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
 from strandline.log.files.open_file import OpenFile
@@ -81,6 +82,7 @@ class PartitionStore:
         self._syncing = Syncing(files, tell)
         self._tenure: Tenure | None = None
         self._end: End
+        self._seed = 0
         #: The tail as it is while nobody else writes: its first two slots.
         self._end_raw = b""
         self._durable_raw = b""
@@ -170,7 +172,7 @@ class PartitionStore:
 
     def _take_over(self, tenure: Tenure, raw: bytes) -> bool:
         """Go on where others have come to in the same segment; False if it takes more."""
-        end, durable, _ = unpack(raw)
+        end, durable, _ = unpack(self._seed, raw)
         if (
             end is None
             or durable is None
@@ -205,14 +207,16 @@ class PartitionStore:
             self._check_may_sync(may_wait=may_wait)
             adopted = begin_epoch(self.files, self._lock.inode, self._pid)
             self._check_not_dropped()
-            if adopted.torn_bytes:
-                _logger.warning(
-                    "cut a torn write of %d bytes after offset %d in %s",
-                    adopted.torn_bytes,
-                    adopted.end.next,
-                    self.place.directory,
-                )
+            self._report(adopted)
         self._hold(adopted)
+
+    def _report(self, tenure: Tenure) -> None:
+        directory, end = self.place.directory, tenure.end.next
+        if tenure.torn_bytes:
+            torn = tenure.torn_bytes
+            _logger.warning("cut %d bytes of a torn write at offset %d in %s", torn, end, directory)
+        if tenure.is_damaged:
+            _logger.error("records before offset %d in %s are damaged", end, directory)
 
     def _adopt(self) -> Tenure | None:
         """Return the present epoch's files, if its owner may simply be another now."""
@@ -223,7 +227,8 @@ class PartitionStore:
             tail = OpenFile(self._io, self.place.path(manifest.tail), "write")
         except FileNotFoundError:
             return None
-        told = unpack(self._io.pread(tail.fd, TAIL_BYTES, 0))
+        self._seed = self.place.tail_seed(manifest.epoch.number)
+        told = unpack(self._seed, self._io.pread(tail.fd, TAIL_BYTES, 0))
         self._check_fence(told)
         end, durable = told.end, told.durable
         if (
@@ -244,6 +249,16 @@ class PartitionStore:
             segment=active.number,
             low=max(end.low, manifest.low),
         )
+        # Somebody may have died between a frame and its tail, too.
+        for frame in self.files.segment(manifest, active).scan(end.position, end.next, end.crc):
+            entries = entries_of(frame, self.place.kind, tail.path)
+            end = end._replace(
+                position=frame.end,
+                next=frame.stop,
+                crc=frame.crc,
+                last_us=frame.timestamp_us,
+                size_bytes=end.size_bytes + sum(entry.size_bytes for entry in entries),
+            )
         segment = OpenFile(self._io, self.place.segment_path(active), "write")
         seed = self.place.identity(manifest, active).seed
         return Tenure(manifest, tail, segment, seed, end, durable)
@@ -263,8 +278,13 @@ class PartitionStore:
 
     def _hold(self, tenure: Tenure) -> None:
         self._head.seed = tenure.seed
+        self._seed = self.place.tail_seed(tenure.manifest.epoch.number)
         self._reserved = self._io.size(tenure.segment.fd)
         self._tenure = tenure
+        end = pack_end(self._seed, tenure.end)
+        if self._io.pread(tenure.tail.fd, END_BYTES, 0) != end:
+            # What somebody left behind who died before the tail was written.
+            self._io.pwrite(tenure.tail.fd, end, 0)
         self._set(tenure.end, tenure.durable, self._io.pread(tenure.tail.fd, TAIL_BYTES, 0))
 
     def _identities(self) -> Identities:
@@ -299,7 +319,7 @@ class PartitionStore:
             self._pid,
             frozen.size_bytes,
         )
-        self._end_raw = raw = pack_end(end)
+        self._end_raw = raw = pack_end(self._seed, end)
         io.pwrite(tenure.tail.fd, raw, 0)
         if io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
             self._tenure = None
@@ -378,7 +398,7 @@ class PartitionStore:
         store_manifest(self._io, path, manifest, str(self.place.clock.new_id()))
         self._tenure = tenure._replace(manifest=manifest, segment=segment or tenure.segment)
         self._end = (end or self._end)._replace(generation=manifest.generation, low=manifest.low)
-        self._end_raw = pack_end(self._end)
+        self._end_raw = pack_end(self._seed, self._end)
         self._io.pwrite(tenure.tail.fd, self._end_raw, 0)
         if self._io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
             self._tenure = None

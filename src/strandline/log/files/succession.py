@@ -64,6 +64,8 @@ class Tenure(NamedTuple):
     durable: Durable
     #: Bytes of a torn write that the epoch before it ended with.
     torn_bytes: int = 0
+    #: Whether that epoch lost records that had been durable.
+    is_damaged: bool = False
 
 
 class _Inherited(NamedTuple):
@@ -78,6 +80,7 @@ class _Inherited(NamedTuple):
     copied: tuple[Frame, ...] = ()
     copied_bytes: int = 0
     torn_bytes: int = 0
+    is_damaged: bool = False
 
 
 def begin_epoch(files: PartitionFiles, lock: tuple[int, int], pid: int) -> Tenure:
@@ -127,9 +130,17 @@ class _Succession:
             with self._old_tail(epoch) as tail:
                 if tail is None:
                     continue
-                known = read_tail(self._io, tail.fd).fence
-                fence = Fence(number) if known is None else known._replace(epoch=number)
-                self._io.pwrite(tail.fd, pack_fence(fence), FENCE_AT)
+                seed = self._place.tail_seed(epoch)
+                before = read_tail(self._io, tail.fd, seed).end
+                self._write_fence(tail, seed, number, before)
+                after = read_tail(self._io, tail.fd, seed).end
+                if after != before:
+                    # Written before the fence, and perhaps acknowledged.
+                    self._write_fence(tail, seed, number, after)
+
+    def _write_fence(self, tail: OpenFile, seed: int, number: int, end: End | None) -> None:
+        fence = Fence(number) if end is None else Fence(number, end.next, end.position)
+        self._io.pwrite(tail.fd, pack_fence(seed, fence), FENCE_AT)
 
     @contextlib.contextmanager
     def _old_tail(self, epoch: int) -> Iterator[OpenFile | None]:
@@ -145,7 +156,8 @@ class _Succession:
 
     def _inherit(self, old: Manifest, number: int) -> _Inherited:
         with self._old_tail(old.epoch.number) as file:
-            tail = Tail(None, None, None) if file is None else read_tail(self._io, file.fd)
+            seed = self._place.tail_seed(old.epoch.number)
+            tail = Tail(None, None, None) if file is None else read_tail(self._io, file.fd, seed)
             durable = tail.durable
             if durable is not None and durable.is_failed:
                 inherited = self._after_failed_sync(old, durable)
@@ -154,16 +166,17 @@ class _Succession:
             if file is not None:
                 sealed = inherited.sealed
                 fence = Fence(number, inherited.next, sealed.position or UNSEALED)
-                self._io.pwrite(file.fd, pack_fence(fence), FENCE_AT)
+                self._io.pwrite(file.fd, pack_fence(seed, fence), FENCE_AT)
         return inherited
 
     def _after_sync(self, old: Manifest, tail: Tail) -> _Inherited:
         """Return what there is up to the end, all of it durable."""
-        end, fence, torn_bytes = tail.end, tail.fence, 0
+        end, torn_bytes, is_damaged = tail.end, 0, False
         if end is None or end.boot != self._io.boot_id():
             found = self._files.find_end(old, tail)
             next_, position, last_us = found.next, found.position, found.last_us
             size_bytes, torn_bytes = found.size_bytes, found.torn_bytes
+            is_damaged = found.damaged_at is not None
         else:
             next_, position, last_us, size_bytes = (
                 end.next,
@@ -173,17 +186,9 @@ class _Succession:
             )
             if end.segment != old.active.number:
                 position, size_bytes = FRAMES_AT, 0
-            if fence is not None and fence.next < next_:
-                # A successor before us had sealed it there.
-                next_, position = fence.next, fence.position
-                size_bytes = self._files.size_between(old, old.active.base, next_, position)
-        file = OpenFile(self._io, self._place.segment_path(old.active), "write")
-        try:
-            self._io.sync(file.fd)
-        finally:
-            file.close()
+        self._io.sync(self._files.segment(old, old.active).fd)
         sealed = self._sealed(old, next_, position, last_us, size_bytes)
-        return _Inherited(old, sealed, next_, last_us, torn_bytes=torn_bytes)
+        return _Inherited(old, sealed, next_, last_us, torn_bytes=torn_bytes, is_damaged=is_damaged)
 
     def _after_failed_sync(self, old: Manifest, durable: Durable) -> _Inherited:
         """Return what was durable before a sync failed, and what can still be read after it."""
@@ -255,11 +260,16 @@ class _Succession:
             *(inherited.last_us, manifest.low, crc, self._pid, inherited.copied_bytes),
         )
         durable = Durable(False, 1, position, end.next, crc, end.last_us, end.size_bytes)
-        self._io.pwrite(tail.fd, pack_end(end), 0)
-        self._io.pwrite(tail.fd, pack_durable(durable), DURABLE_AT)
+        seed = place.tail_seed(number)
+        self._io.pwrite(tail.fd, pack_end(seed, end), 0)
+        self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
         path = place.path(manifest_name(number))
         store_manifest(self._io, path, manifest, str(place.clock.new_id()))
-        return Tenure(manifest, tail, segment, identity.seed, end, durable, inherited.torn_bytes)
+        return Tenure(
+            *(manifest, tail, segment, identity.seed, end, durable),
+            torn_bytes=inherited.torn_bytes,
+            is_damaged=inherited.is_damaged,
+        )
 
     def _make_segment(
         self, manifest: Manifest, identity: SegmentIdentity, copied: Sequence[Frame]

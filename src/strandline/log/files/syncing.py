@@ -98,7 +98,8 @@ class Syncing:
             # Another process writes its own mark; ours follows with the next sync.
             return
         try:
-            known = read_tail(self._io, tail.fd).durable
+            seed = self._files.place.tail_seed(manifest.epoch.number)
+            known = read_tail(self._io, tail.fd, seed).durable
             if known is not None and known.is_failed:
                 self.is_failed = True
                 raise ClosedError("a sync has failed here before, open the log anew")
@@ -114,9 +115,10 @@ class Syncing:
                         crc=0,
                         size_bytes=0,
                     )
-                self._io.pwrite(tail.fd, pack_durable(mark._replace(is_failed=True)), DURABLE_AT)
+                failed = pack_durable(seed, mark._replace(is_failed=True))
+                self._io.pwrite(tail.fd, failed, DURABLE_AT)
             elif known is None or known.next < durable.next:
-                self._io.pwrite(tail.fd, pack_durable(durable), DURABLE_AT)
+                self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
         finally:
             if is_locked:
                 self._io.unlock(tail.fd)

@@ -84,26 +84,32 @@ class Tail(NamedTuple):
     fence: Fence | None
 
 
-def pack_end(end: End) -> bytes:
+def tail_seed(identity: bytes, epoch: int) -> int:
+    """Return where the checksums of an epoch's tail begin; `identity` is the partition's."""
+    seed: int = google_crc32c.value(b"%s tail %d" % (identity, epoch))
+    return seed
+
+
+def pack_end(seed: int, end: End) -> bytes:
     """Return the slot at 0."""
-    return _sealed(_END.pack(_MAGIC, 1, *end))
+    return _sealed(seed, _END.pack(_MAGIC, 1, *end))
 
 
-def pack_durable(durable: Durable) -> bytes:
+def pack_durable(seed: int, durable: Durable) -> bytes:
     """Return the slot at DURABLE_AT."""
-    return _sealed(_DURABLE.pack(_MAGIC, *durable))
+    return _sealed(seed, _DURABLE.pack(_MAGIC, *durable))
 
 
-def pack_fence(fence: Fence) -> bytes:
+def pack_fence(seed: int, fence: Fence) -> bytes:
     """Return the slot at FENCE_AT."""
-    return _sealed(_FENCE.pack(_MAGIC, 1, *fence))
+    return _sealed(seed, _FENCE.pack(_MAGIC, 1, *fence))
 
 
-def unpack(stored: bytes) -> Tail:
+def unpack(seed: int, stored: bytes) -> Tail:
     """Return what is in a tail file."""
-    end = _opened(_END, stored, 0)
-    durable = _opened(_DURABLE, stored, DURABLE_AT)
-    fence = _opened(_FENCE, stored, FENCE_AT)
+    end = _opened(_END, seed, stored, 0)
+    durable = _opened(_DURABLE, seed, stored, DURABLE_AT)
+    fence = _opened(_FENCE, seed, stored, FENCE_AT)
     return Tail(
         None if end is None else End(*end[2:]),
         None if durable is None else Durable(bool(durable[1]), *durable[2:]),
@@ -111,25 +117,25 @@ def unpack(stored: bytes) -> Tail:
     )
 
 
-def read_tail(io: Io, fd: int) -> Tail:
+def read_tail(io: Io, fd: int, seed: int) -> Tail:
     """Return a tail file's content, read again if a writer was in the middle of it."""
-    tail = unpack(io.pread(fd, TAIL_BYTES, 0))
+    tail = unpack(seed, io.pread(fd, TAIL_BYTES, 0))
     for _ in range(_TRIES):
         if tail.end is not None and tail.durable is not None:
             break
-        tail = unpack(io.pread(fd, TAIL_BYTES, 0))
+        tail = unpack(seed, io.pread(fd, TAIL_BYTES, 0))
     return tail
 
 
-def _sealed(body: bytes) -> bytes:
-    return _CRC.pack(google_crc32c.value(body)) + body
+def _sealed(seed: int, body: bytes) -> bytes:
+    return _CRC.pack(google_crc32c.extend(seed, body)) + body
 
 
-def _opened(shape: Struct, stored: bytes, at: int) -> tuple[Any, ...] | None:
+def _opened(shape: Struct, seed: int, stored: bytes, at: int) -> tuple[Any, ...] | None:
     start = at + _CRC.size
     body = stored[start : start + shape.size]
     if len(body) < shape.size or body[:2] != _MAGIC:
         return None
-    if _CRC.unpack_from(stored, at)[0] != google_crc32c.value(body):
+    if _CRC.unpack_from(stored, at)[0] != google_crc32c.extend(seed, body):
         return None
     return shape.unpack(body)

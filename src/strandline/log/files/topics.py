@@ -9,9 +9,11 @@ from uuid import UUID
 
 import msgspec
 
+from strandline.io import Io
 from strandline.log.files import checked
 from strandline.log.files.partition import SEGMENTS, TOPIC, PartitionFiles, Place
 from strandline.log.files.root import Root
+from strandline.log.files.segment import begins_with_frame
 from strandline.log.protocol import TopicName
 from strandline.log.terms import check_partition
 from strandline.values import (
@@ -42,6 +44,8 @@ class _StoredTopic(msgspec.Struct, frozen=True):
     value_kind: ValueKind
     retention_age_s: int | None = None
     retention_bytes: int | None = None
+    #: Said before anything is removed: what has lost this file is damaged, not dropped.
+    is_dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +109,8 @@ class Topics:
             stored = self._load(entry.directory)
         except FileNotFoundError:
             raise self._unknown(entry.topic.name, entry.topic.tenant) from None
+        if stored.is_dropped:
+            raise self._unknown(entry.topic.name, entry.topic.tenant)
         return replace(entry, settings=_settings(stored))
 
     def all(self) -> list[TopicEntry]:
@@ -158,15 +164,22 @@ class Topics:
 
     def drop(self, entry: TopicEntry) -> None:
         """Say that there is no such topic any more."""
-        self._io.unlink(entry.path)
-        self._io.sync_directory(entry.directory)
+        self._store(entry, is_dropped=True)
         self._forget(entry)
 
     def remains(self) -> Sequence[str]:
         """Return the directories of topics that were dropped, or never quite created."""
         names = self._io.list(self._root.topics)
-        paths = [os.path.join(self._root.topics, name) for name in names]
-        return [path for path in paths if not self._io.exists(os.path.join(path, TOPIC))]
+        paths = (os.path.join(self._root.topics, name) for name in names)
+        return [path for path in paths if self._is_remains(path)]
+
+    def _is_remains(self, directory: str) -> bool:
+        try:
+            return self._load(directory).is_dropped
+        except FileNotFoundError:
+            return not has_records(self._io, directory)
+        except (CorruptError, NotADirectoryError):
+            return False
 
     # --- inside ---
 
@@ -181,9 +194,17 @@ class Topics:
         for name in sorted(found - known):
             directory = os.path.join(self._root.topics, name)
             try:
-                self._remember(self._entry(self._load(directory), directory))
-            except (FileNotFoundError, NotADirectoryError):
-                pass  # Dropped, or not created yet.
+                stored = self._load(directory)
+                if not stored.is_dropped:
+                    self._remember(self._entry(stored, directory))
+            except FileNotFoundError:
+                # Not created yet, or dropped, unless it has records.
+                if has_records(self._io, directory):
+                    self._damaged = CorruptError(
+                        "a topic has lost the file that names it", file=directory, position=0
+                    )
+            except NotADirectoryError:
+                pass  # Nothing of ours.
             except CorruptError as error:
                 self._damaged = error
 
@@ -252,12 +273,13 @@ class Topics:
         self._store(entry)
         return self._remember(entry)
 
-    def _store(self, entry: TopicEntry) -> None:
+    def _store(self, entry: TopicEntry, *, is_dropped: bool = False) -> None:
         topic, settings = entry.topic, entry.settings
         stored = _StoredTopic(
             *(topic.id, topic.name, topic.tenant, entry.created_at_us),
             *(settings.partitions, settings.value_kind),
             *(settings.retention_age_s, settings.retention_bytes),
+            is_dropped=is_dropped,
         )
         unique = str(self._root.clock.new_id())
         checked.store(self._io, entry.path, KIND, stored, unique=unique)
@@ -274,6 +296,20 @@ class Topics:
         return InvalidError(
             "there is no such topic, create it first or mend the name", topic=name, near=near
         )
+
+
+def has_records(io: Io, directory: str) -> bool:
+    """Whether a topic's directory holds any record, or what is left of one."""
+    try:
+        for name in io.list(directory):
+            segments = os.path.join(directory, name, SEGMENTS)
+            if io.exists(segments):
+                paths = (os.path.join(segments, each) for each in io.list(segments))
+                if any(begins_with_frame(io, path) for path in paths):
+                    return True
+    except FileNotFoundError:
+        pass  # Somebody removes it right now.
+    return False
 
 
 def _settings(stored: _StoredTopic) -> TopicSettings:

@@ -44,11 +44,12 @@ class FileWatches(Watches[WatchedPlace]):
 
 def _end(place: WatchedPlace) -> int | None:
     try:
-        if place.files.place.is_dropped():
-            return None
-        marks = place.files.marks()
+        state = place.files.look()
     except DroppedError:
         return None
+    if state is None:
+        return None if place.files.place.is_dropped() else 0
+    marks = state.marks
     return marks.durable if place.durable_only else marks.high
 
 
