@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from tests.log.files import crashes, damaged
 from tests.model import coordinator_schedules
 
 SECONDS_DEFAULT = 300.0
@@ -12,6 +13,8 @@ SECONDS_DEFAULT = 300.0
 #: Name of what is counted → runs one seed of it, and raises when a rule is broken.
 TORTURES: dict[str, Callable[[int], None]] = {
     "coordinator schedules": coordinator_schedules.run,
+    f"file log crashes, {crashes.IMAGES_PER_SEED} images each": crashes.run,
+    f"file log damage, {damaged.BITS_PER_SEED} bits each": damaged.run,
 }
 
 

@@ -49,6 +49,8 @@ BEFORE = (
 )
 
 IMAGES_PER_SEED = 100
+#: How many of the images are looked at more than once.
+THOROUGH = 0.2
 
 
 class TickingClock(FakeClock):
@@ -113,7 +115,7 @@ class SmallCrashes:
     def __init__(self, seed: int, *, fresh: bool = False) -> None:
         self.seed = seed
         self._before, self._seen, self._number = (Disk(), {}, 0) if fresh else store_before()
-        self.check = CrashCheck(open_log, self._seen, random.Random(seed), thorough=0.3)
+        self.check = CrashCheck(open_log, self._seen, random.Random(seed), thorough=THOROUGH)
 
     def run(self, names: Sequence[str], *, limit: int, whole: bool = False) -> list[Violation]:
         """Crash everywhere in the last operation, or in the `whole` workload."""
@@ -149,7 +151,7 @@ def crash(seed: int, *, images: int = IMAGES_PER_SEED) -> int:
             names.insert(0, "create_wide")
         work = FileWorkload(disk, open_log, LogHistory.of(seen), number=number)
         work.run(names)
-        check = CrashCheck(open_log, seen, chance, thorough=0.3)
+        check = CrashCheck(open_log, seen, chance, thorough=THOROUGH)
         share = images / 3 / 5 / max(1, len(disk.journal))
         violations = list(check.check(disk, limit=4, share=share, recoveries=0.02))
         count += check.images
