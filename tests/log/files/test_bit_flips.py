@@ -25,13 +25,20 @@ def whole() -> Reference:
 
 
 def small_files(whole: Reference) -> Iterator[str]:
-    """Yield one file of each kind that is not a segment: topic, manifest, tail, cursors, …"""
-    kinds = set()
-    for path, content in contents_of(whole.tree).items():
+    """Yield one file of each kind that is not a segment, of as small a topic as there is."""
+    kinds = {"segment"}
+    contents = contents_of(whole.tree)
+    for path in sorted(contents, key=lambda path: records_behind(whole, path)):
         kind = path.rpartition("/")[2].rpartition(".")[2]
-        if content and kind != "segment" and kind not in kinds:
+        if contents[path] and kind not in kinds:
             kinds.add(kind)
             yield path
+
+
+def records_behind(whole: Reference, path: str) -> int:
+    """Return how many records damage to a file could reach."""
+    nothing = damage.Damage("", path, 0, 0, whole.tree)
+    return sum(len(whole.records[place]) or 1000 for place in damaged.places_of(whole, nothing))
 
 
 def one_frame_of_each_kind(whole: Reference) -> Iterator[tuple[str, int, int]]:
