@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from tests.log.files import crashes, damaged
 from tests.model import coordinator_schedules
 from tests.processes import joins, kills
 from torture import processes
@@ -19,6 +20,8 @@ TORTURES: dict[str, Callable[[int], None]] = {
     "fights of writers": processes.fight,
     f"logs with {joins.JOINS_PER_LOG} joins": processes.join,
     "sweeps of faults and kills": processes.sweep,
+    f"file log crashes, {crashes.IMAGES_PER_SEED} images each": crashes.run,
+    f"file log damage, {damaged.BITS_PER_SEED} bits each": damaged.run,
 }
 
 

@@ -49,7 +49,8 @@ class _Opened:
 class CrashCheck:
     """Checks the crashes of one log, and remembers what it knows of an image already.
 
-    A share of the images, `thorough`, is opened twice more: to see the same, and to go on.
+    A share of the images, `thorough`, is opened again: to see the same, to go on, and to ask
+    for what users remember.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class CrashCheck:
         findings = list(opened.findings)
         if opened.seen is not None:
             findings += history.check(opened.seen)
-            if not findings:
+            if not findings and self._chance.random() < self._thorough:
                 findings += self._asked(image, history, opened.seen)
             if not findings and self._chance.random() < recoveries:
                 history.lose_power()

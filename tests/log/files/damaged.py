@@ -17,11 +17,14 @@ from strandline.log.files.frame import HEADER, frame_bytes
 from strandline.log.files.segment import FRAMES_AT
 from strandline.values import CorruptError, Event, InvalidError, Record, ValueKind
 from tests.log.files.crashes import PATH, TickingClock
-from tests.model.damage import Damage, contents_of
+from tests.model.damage import Damage, contents_of, flip
 from tests.model.disk import Disk, Tree
 
 TYPED = (CorruptError, InvalidError)
 SEGMENT_BYTES = 8 * 1024
+BITS_PER_SEED = 1000
+#: Mode, and whether the machine has been started anew since.
+WAYS = (("read", 0), ("write", 0), ("read", 1), ("write", 1))
 
 Place = tuple[str, int]
 
@@ -59,7 +62,6 @@ def reference(seed: int = 0) -> Reference:
             fill(log, opening)
             if opening == 1:
                 log.seal("raw")
-                log.seal("orders")
     with opened(disk, mode="read") as log:
         places = [
             (topic.name, partition)
@@ -108,6 +110,7 @@ def opened(
 def make_topics(log: FileLog) -> None:
     log.create_topic("orders", partitions=2)
     log.create_topic("raw", value_kind=ValueKind.BYTES)
+    log.create_topic("tiny", value_kind=ValueKind.BYTES)
     log.create_topic("batches", value_kind=ValueKind.BATCH)
     log.create_topic("trimmed")
     log.create_topic("empty")
@@ -118,7 +121,7 @@ def fill(log: FileLog, opening: int) -> None:
     for partition in range(2):
         for number in range(10):
             log.append("orders", event(number), partition=partition)
-        many = [event(number) for number in range(40)]
+        many = [event(number) for number in range(66)]
         log.append_many("orders", many, partition=partition, tenant="shop")
         for number in range(5):
             key = f"{opening}-{number}"
@@ -133,6 +136,8 @@ def fill(log: FileLog, opening: int) -> None:
         log.append("batches", batch)
         log.append("trimmed", event(number))
     log.append_many("raw", [b"x" * 50] * 30)
+    log.append_many("tiny", [b"x"] * 64)
+    log.append_many("tiny", [b"x"] * 64, tenant="shop")
     log.trim("trimmed", 0, 5 + 10 * opening)
     for partition in range(2):
         log.ack("orders", "billing", partition, 12 + partition)
@@ -143,7 +148,7 @@ def fill(log: FileLog, opening: int) -> None:
 
 
 def event(number: int) -> Event:
-    return Event("order", {"n": number, "text": "shore" * (number % 20 * 8)}, key=f"c{number}")
+    return Event("order", {"n": number, "text": "shore" * (number % 20 * 3)}, key=f"c{number}")
 
 
 def frames_in(content: bytes) -> Iterator[tuple[int, int, int, int]]:
@@ -265,13 +270,28 @@ def check_cursor(log: FileLog, whole: Reference, damage: Damage, place: Place) -
     return False
 
 
-def sampled_bits(whole: Reference, chance: random.Random, count: int) -> Iterator[tuple[str, int]]:
-    """Yield paths and bits, all bits that are in use alike."""
-    sizes = {
-        path: whole.used.get(path, len(content))
+def used_bits(whole: Reference) -> dict[str, int]:
+    """Return how many bits of each file are in use."""
+    return {
+        path: 8 * whole.used.get(path, len(content))
         for path, content in contents_of(whole.tree).items()
         if content
     }
-    paths, weights = list(sizes), list(sizes.values())
-    for path in chance.choices(paths, weights, k=count):
-        yield path, chance.randrange(8 * sizes[path])
+
+
+def sampled_bits(whole: Reference, chance: random.Random, count: int) -> Iterator[tuple[str, int]]:
+    """Yield paths and bits, all bits that are in use alike."""
+    bits = used_bits(whole)
+    for path in chance.choices(list(bits), list(bits.values()), k=count):
+        yield path, chance.randrange(bits[path])
+
+
+def run(seed: int) -> None:
+    """Flip the next BITS_PER_SEED bits: consecutive seeds come to every bit in use."""
+    whole = reference()
+    every = [(path, bit) for path, count in used_bits(whole).items() for bit in range(count)]
+    blocks = -(-len(every) // BITS_PER_SEED)
+    turn, block = divmod(seed, blocks)
+    for path, bit in every[block * BITS_PER_SEED : (block + 1) * BITS_PER_SEED]:
+        mode, boot = WAYS[(bit + turn) % len(WAYS)]
+        check(whole, flip(whole.tree, path, bit), mode=mode, boot=boot)

@@ -7,18 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from strandline.log.files.frame import HEADER_BYTES
+from strandline.log.files.frame import HEADER_BYTES, MAGIC, MAGIC_AT
 from strandline.log.files.segment import FRAMES_AT
 from tests.log.files import damaged
-from tests.log.files.damaged import Reference, check, reference
+from tests.log.files.damaged import WAYS, Reference, check, reference
 from tests.model import damage
 from tests.model.damage import contents_of, flip
 from tests.model.disk import Disk
 
 SAMPLED_BITS = 20_000
 KINDS = {"segment", "manifest", "tail", "cursors", "identities", "lock"}
-#: Mode, and whether the machine has been started anew since.
-WAYS = [("read", 0), ("write", 0), ("read", 1), ("write", 1)]
 
 
 @pytest.fixture(scope="module")
@@ -27,28 +25,34 @@ def whole() -> Reference:
 
 
 def small_files(whole: Reference) -> Iterator[str]:
-    """Yield one file of each kind that is not a segment: topic, manifest, tail, cursors, …"""
-    kinds = set()
-    for path, content in contents_of(whole.tree).items():
+    """Yield one file of each kind that is not a segment, of as small a topic as there is."""
+    kinds = {"segment"}
+    contents = contents_of(whole.tree)
+    for path in sorted(contents, key=lambda path: records_behind(whole, path)):
         kind = path.rpartition("/")[2].rpartition(".")[2]
-        if content and kind != "segment" and kind not in kinds:
+        if contents[path] and kind not in kinds:
             kinds.add(kind)
             yield path
 
 
+def records_behind(whole: Reference, path: str) -> int:
+    """Return how many records damage to a file could reach."""
+    nothing = damage.Damage("", path, 0, 0, whole.tree)
+    return sum(len(whole.records[place]) or 1000 for place in damaged.places_of(whole, nothing))
+
+
 def one_frame_of_each_kind(whole: Reference) -> Iterator[tuple[str, int, int]]:
-    """Yield the place of a segment's header, and of a frame of each kind with any flags."""
-    kinds = set()
+    """Yield the place of a segment's header, and of the smallest frame of each kind."""
+    smallest: dict[bytes, tuple[str, int, int]] = {}
     for path, frames in whole.frames.items():
         content = contents_of(whole.tree)[path]
-        if "header" not in kinds:
-            kinds.add("header")
-            yield path, 0, FRAMES_AT
         for start, end, _, _ in frames:
-            kind = content[start + 6 : start + 8].hex()
-            if kind not in kinds:
-                kinds.add(kind)
-                yield path, start, end
+            # Kind and flags.
+            kind = content[start + MAGIC_AT + len(MAGIC) :][:2]
+            if kind not in smallest or end - start < smallest[kind][2] - smallest[kind][1]:
+                smallest[kind] = path, start, end
+    yield next(iter(whole.frames)), 0, FRAMES_AT
+    yield from smallest.values()
 
 
 def test_the_store_has_something_of_everything(whole: Reference) -> None:
@@ -57,7 +61,7 @@ def test_the_store_has_something_of_everything(whole: Reference) -> None:
 
     assert sum(whole.used[path] for path in segments) > 64 * 1024
     assert len(segments) > 6
-    assert len(list(one_frame_of_each_kind(whole))) >= 4
+    assert len(list(one_frame_of_each_kind(whole))) >= 6
     assert len(list(small_files(whole))) >= 5
     assert whole.cursors
 
@@ -108,7 +112,8 @@ def test_a_flipped_bit_costs_one_frame(whole: Reference) -> None:
 
 
 def test_damage_costs_no_other_segment_after_a_new_start(whole: Reference) -> None:
-    path = [path for path in whole.frames if "/0/" in path][-1]
+    directory = next(path.rpartition("/")[0] for path in whole.frames)
+    *_, path = [path for path in whole.frames if path.startswith(directory)]
 
     check(whole, flip(whole.tree, path, 8 * 20), boot=1, spares=True)
 
