@@ -389,6 +389,7 @@ class PartitionStore:
 
     def close(self) -> None:
         """Let go of the lock and every file. The coordinator has stopped."""
-        self._lock.release()
-        self._lock.forget()
-        self._tenure = None
+        with self._mutex:
+            self._lock.release()
+            self._lock.forget()
+            self._tenure = None
