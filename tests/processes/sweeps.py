@@ -47,6 +47,8 @@ class Counts:
     trials: int = 0
     struck: int = 0
     sites: Counter[str] = field(default_factory=Counter)
+    #: Where errors of the operating system came through as they were.
+    untyped: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -151,6 +153,7 @@ class Sweep:
         """Count the call that was struck; return whether one was."""
         sites = [message[2] for message in messages if message[0] == "fault"]
         self.counts.struck += bool(sites)
+        self.counts.untyped.update(str(m[1]) for m in messages if m[0] == "untyped")
         self.counts.sites.update(site for site in sites if site is not None)
         is_durable = is_doubtful = False
         for kind, *fields in messages:
