@@ -69,7 +69,7 @@ def change_hands_at(
         writer.signal(signal.SIGCONT)
         is_stopped = _wait_for_stop(writer, ledger)
         if is_stopped:
-            _change_hands(server, ledger, url, change, where, bug)
+            _change_hands(server, ledger, url, change, where=where, bug=bug)
         # The other one was the last to write, and nothing but the lock tells it of a change.
         children = [other, writer] if change.by == "removing the lock" else [writer, other]
         for child in children:
@@ -83,7 +83,7 @@ def change_hands_at(
 
 
 def _change_hands(
-    server: ForkServer, ledger: Ledger, url: str, change: Change, where: str, bug: str | None
+    server: ForkServer, ledger: Ledger, url: str, change: Change, *, where: str, bug: str | None
 ) -> None:
     new: dict[str, Any] = {"bug": bug, "url": url, "producer": "new", "where": where}
     if change.by == "taking over":
