@@ -2,6 +2,7 @@
 
 import ast
 import sys
+import traceback
 from collections.abc import Collection
 from pathlib import Path
 from types import FrameType
@@ -23,6 +24,16 @@ def of_this_call() -> str | None:
             return f"{path.relative_to(_LOG.parent)}:{frame.f_lineno}"
         frame = frame.f_back
     return None
+
+
+def of_error(error: BaseException) -> str | None:
+    """Return the line in the library at which the error came out of an io."""
+    lines = [
+        f"{Path(frame.filename).relative_to(_LOG.parent)}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if _LOG in Path(frame.filename).parents
+    ]
+    return lines[-1] if lines else None
 
 
 class Site(NamedTuple):

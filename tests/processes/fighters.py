@@ -102,6 +102,7 @@ def stop_at(report: Report, *, url: str, producer: str, nth: int, level: str, be
     writer = Writer(report, log, producer, 0)
     for _ in range(before):
         assert writer.append(0)
+    _stop(report)
     planned = io.before(nth, _stopping(report))
     writer.append(0, 2, Durability.parse(level))
     io.heal()
@@ -111,13 +112,22 @@ def stop_at(report: Report, *, url: str, producer: str, nth: int, level: str, be
     log.close()
 
 
+def append_when_awake(report: Report, *, url: str, producer: str) -> None:
+    """Append once, stop, and append again: the same log object, which has seen it all."""
+    with open_store(url) as log:
+        writer = Writer(report, log, producer, 0)
+        assert writer.append(0)
+        _stop(report)
+        for _ in range(2):
+            assert writer.append(0), writer.error
+
+
 def own(report: Report, *, url: str, producer: str) -> None:
     """Append as the only one who may, stop, and append again."""
     log = open_store(url, exclusive=True)
     writer = Writer(report, log, producer, 0)
     assert writer.append(0)
-    report.say("stopping")
-    os.kill(os.getpid(), signal.SIGSTOP)
+    _stop(report)
     writer.append(0)
     log.close()
 
@@ -147,8 +157,9 @@ def resolve(report: Report, *, url: str, position: str) -> None:
 
 
 def _stopping(report: Report) -> Callable[[Operation], None]:
-    def stop(_: Operation) -> None:
-        report.say("stopping")
-        os.kill(os.getpid(), signal.SIGSTOP)
+    return lambda _: _stop(report)
 
-    return stop
+
+def _stop(report: Report) -> None:
+    report.say("stopping")
+    os.kill(os.getpid(), signal.SIGSTOP)

@@ -82,6 +82,14 @@ class Child:
         """Send a signal; without effect on one that has ended."""
         os.kill(self.pid, number)
 
+    def wait_until_stopped(self) -> None:
+        """Return once it surely sleeps: a SIGCONT before that would be lost."""
+        deadline = time.monotonic() + PATIENCE_S
+        while Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            if time.monotonic() > deadline:
+                raise HangError(f"it does not stop: pid={self.pid}")
+            time.sleep(0.000_1)
+
     def kill(self) -> list[Message]:
         """Kill it, and return what it had still reported."""
         self.signal(signal.SIGKILL)

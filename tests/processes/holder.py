@@ -62,6 +62,7 @@ def _stopped(server: ForkServer, url: str, bug: str | None) -> tuple[Child, list
     for message in holder.messages():
         messages.append(message)
         if message[0] == "stopping":
+            holder.wait_until_stopped()
             return holder, messages
     raise AssertionError(f"it never took the lock: {messages}")
 

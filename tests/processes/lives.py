@@ -266,6 +266,8 @@ def fail_at(
         work(report, url, io)
     except (EndedError, StrandlineError, Surprise) as ended:
         report.say("ended", type(ended).__name__, str(ended))
+    except OSError as escaped:
+        report.say("untyped", call_sites.of_error(escaped), str(escaped))
     report.say("over", planned.fired)
 
 

@@ -5,7 +5,6 @@ import random
 import shutil
 import signal
 import tempfile
-import time
 from pathlib import Path
 
 from tests.processes import report as reports
@@ -78,8 +77,7 @@ class Restore:
     def _stop(self, writers: list[Child]) -> None:
         for writer in writers:
             writer.signal(signal.SIGSTOP)
-            while Path(f"/proc/{writer.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-                time.sleep(0.000_1)
+            writer.wait_until_stopped()
             while messages := writer.ready():
                 for message in messages:
                     self._note(message)

@@ -1,5 +1,6 @@
 """Death, or a fault, at the first I/O call of a script, the second, and so on to its end."""
 
+import copy
 import errno
 import shutil
 import tempfile
@@ -47,6 +48,8 @@ class Counts:
     trials: int = 0
     struck: int = 0
     sites: Counter[str] = field(default_factory=Counter)
+    #: Where errors of the operating system came through as they were.
+    untyped: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -63,8 +66,8 @@ class Sweep:
 
     def kill_each_call(
         self, *, halfway: bool = False, first: int = 1, stride: int = 1
-    ) -> Iterator[str]:
-        """Yield the URL of each log that was left behind dead, checked as it is now.
+    ) -> Iterator[tuple[str, Ledger]]:
+        """Yield each log that was left behind dead, and what its writer had been told.
 
         `halfway` ends the process within a write instead of before a call. Death after
         a call leaves the same files as death before the next.
@@ -74,24 +77,20 @@ class Sweep:
             ledger = Ledger()
             child = self._start("die_at", url, nth=nth, halfway=halfway, opening_only=False)
             messages = self._finish(child, ledger)
-            left = copy_of(url, self.folder / "left")
+            left = copy_of(url, self.folder / "left"), copy.deepcopy(ledger)
             self._check(url, ledger, f"killed at call {nth}, halfway={halfway}")
             yield left
-            self._remove(left)
+            self._remove(left[0])
             self._remove(url)
             if any(message[0] == "survived" for message in messages):
                 return
         raise AssertionError("the script never came to its end")
 
-    def kill_each_call_of_opening(self, url: str, *, halfway: bool = False) -> None:
-        """The same while a log that a dead process left behind is opened.
-
-        What it holds is first found out by opening a copy of it unharmed.
-        """
-        expected = self._what_opening_finds(url)
+    def kill_each_call_of_opening(self, url: str, told: Ledger, *, halfway: bool = False) -> None:
+        """The same while a log that a dead process left behind is opened."""
         for nth in range(1, NTH_MAX):
             again = copy_of(url, self.folder / "again")
-            ledger = _ledger_of(expected)
+            ledger = copy.deepcopy(told)
             child = self._start("die_at", again, nth=nth, halfway=halfway, opening_only=True)
             messages = self._finish(child, ledger)
             self._check(again, ledger, f"killed at call {nth} of opening")
@@ -101,29 +100,30 @@ class Sweep:
 
     # --- faults ---
 
-    def fail_each_call(self, fault: Fault, *, first: int = 1, stride: int = 1) -> Iterator[str]:
-        """Yield the URL of each log as its writer left it, checked as it is now."""
+    def fail_each_call(
+        self, fault: Fault, *, first: int = 1, stride: int = 1
+    ) -> Iterator[tuple[str, Ledger]]:
+        """Yield each log as its writer left it, and what the writer had been told."""
         for nth in range(first, NTH_MAX, stride):
             url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()
             child = self._start("fail_at", url, nth=nth, opening_only=False, **fault._asdict())
             where = f"call {nth} failed, {fault}"
             fired = self._site_of(self._finish(child, ledger), where)
-            left = copy_of(url, self.folder / "left")
+            left = copy_of(url, self.folder / "left"), copy.deepcopy(ledger)
             self._check(url, ledger, where)
             yield left
-            self._remove(left)
+            self._remove(left[0])
             self._remove(url)
             if not fired:
                 return
         raise AssertionError("the script never came to its end")
 
-    def fail_each_call_of_opening(self, url: str, fault: Fault) -> None:
+    def fail_each_call_of_opening(self, url: str, told: Ledger, fault: Fault) -> None:
         """The same while a log is opened."""
-        expected = self._what_opening_finds(url)
         for nth in range(1, NTH_MAX):
             again = copy_of(url, self.folder / "again")
-            ledger = _ledger_of(expected)
+            ledger = copy.deepcopy(told)
             child = self._start("fail_at", again, nth=nth, opening_only=True, **fault._asdict())
             where = f"call {nth} of opening failed, {fault}"
             fired = self._site_of(self._finish(child, ledger), where)
@@ -151,6 +151,7 @@ class Sweep:
         """Count the call that was struck; return whether one was."""
         sites = [message[2] for message in messages if message[0] == "fault"]
         self.counts.struck += bool(sites)
+        self.counts.untyped.update(str(m[1]) for m in messages if m[0] == "untyped")
         self.counts.sites.update(site for site in sites if site is not None)
         is_durable = is_doubtful = False
         for kind, *fields in messages:
@@ -174,29 +175,8 @@ class Sweep:
             else:
                 reports.note(ledger, message)
 
-    def _what_opening_finds(self, url: str) -> Message:
-        healthy = copy_of(url, self.folder / "healthy")
-        messages = self.server.run("lives:read_back", url=healthy)
-        self._remove(healthy)
-        return next(message for message in messages if message[0] == "contents")
-
     def _remove(self, url: str) -> None:
         shutil.rmtree(Path(url.partition(":")[2]).parent)
-
-
-def _ledger_of(message: Message) -> Ledger:
-    """Return a ledger in which everything that was found counts as acknowledged."""
-    ledger = Ledger()
-    stored, topics = reports.contents(message)
-    for partition, found in stored.items():
-        ledger.lows[partition].promise(found.low)
-        ledger.cursors[partition].promise(found.cursor or 0)
-        for offset, value in found.records:
-            ledger.offer(*value)
-            ledger.acknowledge(*value, [(partition, offset)])
-    for topic in topics:
-        ledger.open_topic(topic, settled=True)
-    return ledger
 
 
 def kill_sweep(
@@ -217,9 +197,9 @@ def kill_sweep(
         sweep = Sweep(server, scheme, Path(folder), bug)
         for halfway in halfways:
             left = sweep.kill_each_call(halfway=halfway, first=first, stride=stride)
-            for number, url in enumerate(left):
+            for number, (url, told) in enumerate(left):
                 if number % openings == 0:
-                    sweep.kill_each_call_of_opening(url, halfway=halfway)
+                    sweep.kill_each_call_of_opening(url, told, halfway=halfway)
         return sweep.counts
 
 
@@ -236,7 +216,8 @@ def fault_sweep(
     """Fail every call of the script, and every call of some openings after that."""
     with tempfile.TemporaryDirectory() as folder:
         sweep = Sweep(server, scheme, Path(folder), bug)
-        for number, left in enumerate(sweep.fail_each_call(fault, first=first, stride=stride)):
+        left = sweep.fail_each_call(fault, first=first, stride=stride)
+        for number, (url, told) in enumerate(left):
             if number % openings == 0:
-                sweep.fail_each_call_of_opening(left, fault)
+                sweep.fail_each_call_of_opening(url, told, fault)
         return sweep.counts

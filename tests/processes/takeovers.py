@@ -27,7 +27,7 @@ FULL = 8
 
 CHANGES = tuple(
     Change(by, level, before)
-    for by in ("taking over", "removing the lock")
+    for by in ("taking over", "removing the lock", "removing the lock, and a newcomer")
     for level in ("written", "durable")
     for before in (1, FULL)
 )
@@ -63,28 +63,36 @@ def change_hands_at(
             level=change.level,
             before=change.before,
         )
+        _wait_for_stop(writer, ledger)
+        other = server.start("fighters:append_when_awake", bug=bug, url=url, producer="other")
+        _wait_for_stop(other, ledger)
+        writer.signal(signal.SIGCONT)
         is_stopped = _wait_for_stop(writer, ledger)
         if is_stopped:
             _change_hands(server, ledger, url, change, where=where, bug=bug)
-            writer.signal(signal.SIGCONT)
-        for message in writer.messages():
-            assert message[0] != "crash", f"{where}: {message[1]}"
-            reports.note(ledger, message)
-        writer.reap()
+        # The other one was the last to write, and nothing but the lock tells it of a change.
+        children = [other, writer] if change.by == "removing the lock" else [writer, other]
+        for child in children:
+            child.signal(signal.SIGCONT)
+            for message in child.messages():
+                assert message[0] != "crash", f"{where}: {message[1]}"
+                reports.note(ledger, message)
+            child.reap()
         _run(server, ledger, "lives:read_back", url=url, where=where)
         return is_stopped
 
 
 def _change_hands(
-    server: ForkServer, ledger: Ledger, url: str, change: Change, **told: str | None
+    server: ForkServer, ledger: Ledger, url: str, change: Change, *, where: str, bug: str | None
 ) -> None:
-    new: dict[str, Any] = {"url": url, "producer": "new", **told}
+    new: dict[str, Any] = {"bug": bug, "url": url, "producer": "new", "where": where}
     if change.by == "taking over":
         _run(server, ledger, "fighters:take_over", **new)
         return
     for path in lock_files(url):
         path.unlink()
-    _run(server, ledger, "fighters:append_some", following=0, count=2, timeout_s=5.0, **new)
+    if change.by == "removing the lock, and a newcomer":
+        _run(server, ledger, "fighters:append_some", following=0, count=2, timeout_s=5.0, **new)
 
 
 def own_and_lose(server: ForkServer, url: str) -> list[Message]:
@@ -128,6 +136,7 @@ def _wait_for_stop(child: Child, ledger: Ledger) -> bool:
         assert message[0] != "crash", message[1]
         reports.note(ledger, message)
         if message[0] == "stopping":
+            child.wait_until_stopped()
             return True
         if message[0] == "over":
             return False

@@ -9,6 +9,8 @@ from tests.processes.stores import SCHEMES
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("scheme", SCHEMES)]
 
 LOGS = 6
+#: A file log makes many more calls; all of them have their turn in torture.
+STRIDES = {"sqlite": 1, "file": 17}
 
 
 def test_a_kill_at_any_moment_loses_and_doubles_nothing(
@@ -20,11 +22,12 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(
 
 
 def test_a_kill_at_each_call_of_a_life_and_of_recovery_loses_nothing(
-    server: ForkServer, scheme: str
+    server: ForkServer, scheme: str, seed: int
 ) -> None:
-    counts = sweeps.kill_sweep(server, scheme, openings=40)
+    stride = STRIDES[scheme]
+    counts = sweeps.kill_sweep(server, scheme, first=1 + seed % stride, stride=stride, openings=40)
 
-    assert counts.trials > 200
+    assert counts.trials > 30
 
 
 def test_what_a_killed_consumer_had_not_acked_is_delivered_again(

@@ -166,6 +166,9 @@ class PartitionStore:
         raw = self._io.pread(tenure.tail.fd, TAIL_BYTES, 0)
         if raw[FENCE_AT : FENCE_AT + len(NO_FENCE)] != NO_FENCE or not self._lock.is_in_place():
             return False
+        if self._lock.inode != tenure.manifest.lock:
+            # The file was replaced: whoever holds the old one may still be writing.
+            return False
         if raw[:END_BYTES] == self._end_raw and raw[DURABLE_AT:FENCE_AT] == self._durable_raw:
             return True
         return self._take_over(tenure, raw)
@@ -406,6 +409,7 @@ class PartitionStore:
 
     def close(self) -> None:
         """Let go of the lock and every file. The coordinator has stopped."""
-        self._lock.release()
-        self._lock.forget()
-        self._tenure = None
+        with self._mutex:
+            self._lock.release()
+            self._lock.forget()
+            self._tenure = None
