@@ -150,6 +150,23 @@ def test_the_quarantine_is_kept_with_the_snapshot(open_again: OpenAgain, tmp_pat
         assert state_of(view) == {"ann": 6}
 
 
+def test_a_quarantine_goes_back_no_further_than_the_snapshot(log: Log, tmp_path: Path) -> None:
+    """What was trimmed meanwhile is in the snapshot alone, and must not be lost."""
+    snapshot = tmp_path / "accounts.snapshot"
+    log.append("accounts", moved("bob", 1), partition=0)
+    log.trim("accounts", 0, 1)
+    with running(log, 0, poison="quarantine", snapshot=snapshot) as view:
+        view.publish(opened("ann", 5), partition=0)
+        view.save()
+        log.trim("accounts", 0, 2)
+
+        log.append("accounts", poison(), partition=0)
+        view.publish(moved("ann", 1), partition=0)
+
+        assert state_of(view) == {"ann": 6}
+        assert view.committed(0) == 1
+
+
 def test_a_new_version_meets_what_was_quarantined_wb7(log: Log, tmp_path: Path) -> None:
     snapshot = tmp_path / "accounts.snapshot"
     with running(log, 0, poison="quarantine", snapshot=snapshot) as view:

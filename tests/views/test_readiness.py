@@ -304,6 +304,7 @@ def test_a_slow_apply_holds_up_no_reader_of_another_partition(log: Log) -> None:
         assert state_of(view, 0) == {"ann": 5}
         assert view.health().partitions[0].readiness is Readiness.READY
         leave.set()
+        view.wait_applied(1, 0, PATIENCE_S)
 
 
 def test_a_reader_waits_for_one_record_and_not_for_a_page(log: Log) -> None:

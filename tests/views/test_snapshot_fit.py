@@ -117,9 +117,11 @@ def test_a_log_restored_from_an_older_copy_is_replayed_wb8(tmp_path: Path, path:
     file.write_bytes(copy.read_bytes())
 
     with sl.open(f"sqlite:{file}") as log, running(log, 0, snapshot=path) as view:
-        assert view.committed(0) == 7
+        assert view.committed(0) == -1
         assert state_of(view) == folded(log, 0)
         assert view.applied(0) == 2
+        view.save()
+        assert view.committed(0) == 2
 
 
 class LosingLog(SteeredLog):

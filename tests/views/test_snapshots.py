@@ -22,6 +22,7 @@ from tests.views.accounts import (
     fill,
     folded,
     moved,
+    on_thread,
     opened,
     running,
     save_all,
@@ -369,6 +370,19 @@ def test_a_log_that_cannot_be_asked_yet_means_not_ready_and_heals(log: Log, path
         view.wait_ready(PATIENCE_S)
         assert state_of(view) == folded(log, 0)
         assert steered.starts == []
+
+
+def test_whoever_waits_is_told_what_the_snapshot_brings(log: Log, path: Path) -> None:
+    fill(log, 6)
+    save_all(log, path)
+    steered = SteeredLog(log)
+    steered.resolve_fails = steered.marks_fail = True
+    with sl.LiveView(steered.as_log(), "accounts", Accounts(), snapshot=path) as view:
+        view.reconcile([0])
+        waiting = on_thread(lambda: view.wait_applied(0, 5))
+        steered.resolve_fails = False
+
+        waiting.result(PATIENCE_S)
 
 
 def test_a_folder_that_is_not_there_is_refused(log: Log, tmp_path: Path) -> None:

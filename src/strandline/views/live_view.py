@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,6 +38,9 @@ from strandline.views.snapshot import Binding, Snapshots
 from strandline.views.view import StateT, View
 
 _HASH: Final = "murmur2"
+
+_NO_OFFSET: Final = sys.maxsize
+"""Becoming ready wakes everybody; a wake-up for each page would only slow the pump."""
 
 AnswerT = TypeVar("AnswerT")
 DefaultT = TypeVar("DefaultT")
@@ -262,7 +266,7 @@ class LiveView(Generic[StateT]):
         check_off_loop("became_ready")
         deadline = self._deadline(timeout_s)
         for fold in tuple(self._folds.values()):
-            if not fold.wait(lambda fold=fold: fold.is_ready, 0, deadline):  # type: ignore[misc]
+            if not fold.wait(lambda fold=fold: fold.is_ready, _NO_OFFSET, deadline):  # type: ignore[misc]
                 raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
 
     async def became_ready(self, timeout_s: float | None = None) -> None:
@@ -270,7 +274,7 @@ class LiveView(Generic[StateT]):
         deadline = self._deadline(timeout_s)
         for fold in tuple(self._folds.values()):
             left_s = None if deadline is None else max(0.0, deadline - self._clock.monotonic())
-            if not await fold.reached(lambda fold=fold: fold.is_ready, 0, left_s):  # type: ignore[misc]
+            if not await fold.reached(lambda fold=fold: fold.is_ready, _NO_OFFSET, left_s):  # type: ignore[misc]
                 raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
 
     # --- writing ---

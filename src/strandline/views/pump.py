@@ -42,8 +42,10 @@ class Request:
         """Do it; what it raises is for whoever asked."""
         try:
             self.action()
-        except Exception as error:  # noqa: BLE001 - The one who asked is told.
+        except BaseException as error:
             self.error = error
+            if not isinstance(error, Exception):
+                raise
         finally:
             self.done.set()
 

@@ -71,8 +71,9 @@ class Saving(Generic[StateT]):
             found = self._snapshots.section(fold.partition)
             if found is not None and self._resume(fold, *found):
                 return
+        self._disown([fold.partition])
         # Reading from 0 names the oldest record kept, if that is another.
-        oldest = fold.origin or 0
+        oldest, fold.origin = fold.origin or 0, None
         try:
             state = self._view.initial(fold.partition)
         except Exception as error:
@@ -143,13 +144,19 @@ class Saving(Generic[StateT]):
 
     def drop(self, partitions: Iterable[int]) -> None:
         """Take these partitions out of the snapshot; raises what keeps it from being written."""
+        if self._snapshots is not None and self._disown(partitions):
+            self._snapshots.write({})
+
+    def _disown(self, partitions: Iterable[int]) -> bool:
+        """Use no longer what is stored of these partitions; return whether there was any."""
         stored = [p for p in partitions if self.committed(p) >= 0]
         if self._snapshots is not None and stored:
-            self._snapshots.write({}, without=stored)
+            self._snapshots.disown(stored)
+        return bool(stored)
 
     def _has_advanced(self, fold: Fold[StateT]) -> bool:
         is_whole = fold.is_loaded and fold.ending is None and not fold.is_given_up
-        return is_whole and fold.mark.value - 1 != self.committed(fold.partition)
+        return is_whole and fold.mark.value - 1 > self.committed(fold.partition)
 
     def _part(self, fold: Fold[StateT]) -> tuple[Section, bytes]:
         if fold.position is not None:

@@ -120,12 +120,16 @@ class Snapshots:
         """Give back the memory that the file's content takes, until it is needed again."""
         self._held = None
 
-    def write(self, fresh: Stored, *, without: Collection[int] = ()) -> None:
-        """Replace the file: `fresh` as it is, other partitions as they were, `without` dropped.
+    def disown(self, partitions: Collection[int]) -> None:
+        """Forget what is stored of these partitions; the next write leaves it out."""
+        self.committed = {p: end for p, end in self.committed.items() if p not in partitions}
+
+    def write(self, fresh: Stored) -> None:
+        """Replace the file: `fresh` as it is, other partitions as they were, if not disowned.
 
         Raises OSError, and leaves the old file or the new one, whole.
         """
-        kept = self.committed.keys() - fresh.keys() - set(without)
+        kept = self.committed.keys() - fresh.keys()
         old = self._load() if kept else {}
         stored = {**{p: old[p] for p in kept if p in old}, **fresh}
         self._held = None
