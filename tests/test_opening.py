@@ -186,9 +186,9 @@ def test_the_first_use_installs_what_the_environment_names(
 # --- what an opened log adds to its backend ---
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "file", "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return "memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'events.db'}"
+    return "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
 
 
 def test_an_opened_log_subscribes_and_consumes(url: str) -> None:

@@ -33,9 +33,9 @@ class GatedLog(MemoryLog):
         return super().append(topic, value, **terms)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "file", "sqlite"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sl.Log]:
-    url = "memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'events.db'}"
+    url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
     with sl.open(url) as opened:
         opened.create_topic("orders")
         fill(opened, "orders", 0, EVENTS)

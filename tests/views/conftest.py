@@ -11,7 +11,7 @@ from strandline.log import Log
 OpenAgain = Callable[[], Log]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "file", "sqlite"])
 def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAgain]:
     """Return what gives the same log each time, as another process would open it."""
     opened: list[Log] = []
@@ -19,7 +19,7 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenA
     def open_log() -> Log:
         if request.param == "memory" and opened:
             return opened[0]
-        url = "memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'events.db'}"
+        url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
         opened.append(sl.open(url))
         return opened[-1]
 
