@@ -51,6 +51,11 @@ class Terms:
             if self.producer is not None:
                 raise InvalidError("pass a producer and sequence, or an idempotency key, not both")
 
+    @property
+    def has_identity(self) -> bool:
+        """Whether a repeat of the append would be recognised."""
+        return self.producer is not None or self.idempotency_key is not None
+
     def check_count(self, count: int) -> None:
         """Raise InvalidError if a repeat of so many values could not be recognised."""
         if self.producer is not None and count > PRODUCER_SEQUENCES_KEPT:

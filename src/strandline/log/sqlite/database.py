@@ -154,15 +154,16 @@ class Database:
             self._writer = self._keep(connect(self.path, "rw", busy_s=0))
         return self._writer
 
-    def begin(self, timeout_s: float) -> None:
+    def begin(self, deadline: float) -> None:
         """Begin to write. The caller holds `lock`, but a stranger may be writing, too."""
-        deadline = self.clock.monotonic() + timeout_s
         while True:
             try:
                 self.writer.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
                 if not is_busy(error):
                     raise
+                # Whoever it is, it may be changing anything.
+                self.changes += 1
                 if self.clock.monotonic() >= deadline:
                     raise UnavailableError(
                         "somebody else is writing to the database, try again", path=self.path
@@ -187,7 +188,7 @@ class Database:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Lend the writer to the holder of `lock`; committed unless the block raises."""
-        self.begin(self.lock_timeout_s)
+        self.begin(self.clock.monotonic() + self.lock_timeout_s)
         try:
             yield self.writer
             self.writer.execute("COMMIT")

@@ -6,8 +6,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from strandline.log.sqlite.database import Database
-from strandline.log.sqlite.partition_row import PartitionRow, load_partition, store_partitions
-from strandline.values import ClosedError, UnavailableError
+from strandline.log.sqlite.partition_row import (
+    PartitionRow,
+    load_partition,
+    note_tails,
+    store_partitions,
+)
+from strandline.values import ClosedError, StrandlineError, UnavailableError
 from strandline.writes.standby import Standby
 
 
@@ -31,7 +36,13 @@ class DurableMarks:
 
     def wrote(self, heads: Mapping[int, PartitionRow]) -> None:
         """These ends are written now."""
-        self.expect((slot, head.high) for slot, head in heads.items())
+        with self._mutex:
+            for slot, head in heads.items():
+                self._written[slot] = max(head.high, self._written.get(slot, 0))
+
+    def is_unnoted(self, slot: int) -> bool:
+        """Whether a mark is known that no row tells of."""
+        return slot in self._unnoted
 
     def expect(self, ends: Iterable[tuple[int, int]]) -> None:
         """The next sync covers these ends, whoever wrote them."""
@@ -39,12 +50,12 @@ class DurableMarks:
             for slot, end in ends:
                 self._written[slot] = max(end, self._written.get(slot, 0))
 
-    def carry(self, heads: Mapping[int, PartitionRow]) -> None:
+    def carry(self, heads: Iterable[PartitionRow]) -> None:
         """Note in rows that are about to be stored what is known of them."""
         with self._mutex:
-            for slot, head in heads.items():
-                head.durable = max(head.durable, self._known.get(slot, 0))
-                self._unnoted.pop(slot, None)
+            for head in heads:
+                head.durable = max(head.durable, self._known.get(head.slot, 0))
+                self._unnoted.pop(head.slot, None)
 
     def sync(self) -> None:
         """Sync, then note how far."""
@@ -84,11 +95,7 @@ class DurableMarks:
 
         The caller holds the lock.
         """
-        ends = dict(
-            self._database.writer.execute(
-                "SELECT slot, high FROM strandline_partitions WHERE durable < high"
-            ).fetchall()
-        )
+        ends = self.note_ends()
         if not self._database.checkpoint("PASSIVE"):
             return
         self._learn(ends)
@@ -96,6 +103,30 @@ class DurableMarks:
         # append has to wait for it.
         with self._database.transaction() as connection:
             self._store(connection, ends)
+
+    def settle(self) -> None:
+        """Leave nothing to be noted behind, neither marks nor ends, where that is possible."""
+        troubles = StrandlineError, sqlite3.Error, OSError
+        with contextlib.suppress(*troubles), self._database.locked():
+            self.note_ends()
+            with self._mutex:
+                unnoted, self._unnoted = self._unnoted, {}
+            if unnoted:
+                with self._database.transaction() as connection:
+                    self._store(connection, unnoted)
+
+    def note_ends(self) -> dict[int, int]:
+        """Bring every partition's row up to its records; return the ends not known as durable.
+
+        The caller holds the lock.
+        """
+        with self._database.transaction() as connection:
+            note_tails(connection, self._database.path)
+            return dict(
+                connection.execute(
+                    "SELECT slot, high FROM strandline_partitions WHERE durable < high"
+                ).fetchall()
+            )
 
     def _learn(self, ends: Mapping[int, int]) -> None:
         with self._mutex:

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from strandline.log.numbers import check_timeout
-from strandline.log.sqlite.appends import Append, Placed, Placement
+from strandline.log.sqlite.appends import Append, Placed, Placement, Single
 from strandline.log.terms import check_level
 from strandline.values import Durability, Offset, Partition, UnavailableError
 from strandline.writes import Receipt as WriteReceipt
@@ -151,7 +151,7 @@ class SqliteReceipt:
 
 def handed_back(error: UnavailableError, offered: object) -> UnavailableError:
     """Return the error with what the caller offered in place of what we made of it."""
-    if isinstance(error.write, Append):
+    if isinstance(error.write, Append | Single):
         error.write = offered
     return error.with_traceback(None)
 
