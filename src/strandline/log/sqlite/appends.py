@@ -35,8 +35,9 @@ from strandline.writes.standby import Standby
 
 _NO_HEADERS = b"{}"
 _ROW_BYTES = 64
-#: About what the smallest transaction adds to the write-ahead log.
-_COMMIT_BYTES = 12 * 1024
+#: About what the smallest transaction adds to the write-ahead log, and each row besides.
+_COMMIT_BYTES = 5 * 1024
+_PAGE_BYTES = 4 * 1024
 #: How many records a partition's row may lag behind.
 _TAIL_MAX = 64
 _INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -92,7 +93,8 @@ class Placement(NamedTuple):
 class Heads:
     """The partitions as they are, for as long as nobody else writes. The lock holder's."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database) -> None:
+        self.database = database
         self.rows: dict[int, PartitionRow] = {}
         self.version: tuple[int, int] | None = None
 
@@ -111,9 +113,9 @@ class AppendDelta:
 
     __slots__ = ("_changed", "_database", "_heads", "_identities", "_records", "_size")
 
-    def __init__(self, heads: Heads, database: Database) -> None:
+    def __init__(self, heads: Heads) -> None:
         self._heads = heads
-        self._database = database
+        self._database = heads.database
         self._size = 0
         self._records: list[Row] = []
         self._changed: dict[int, PartitionRow] = {}
@@ -265,7 +267,7 @@ class AppendBracket:
         self._database = database
         self._marks = marks
         self._lineage = Lineage(database)
-        self._heads = Heads()
+        self._heads = Heads(database)
         self._standby = Standby("strandline-checkpoint", self._tidy_later)
 
     def enter(self, timeout_s: float) -> Heads:
@@ -340,7 +342,7 @@ class AppendFlusher:
             identities.store()
         connection.execute("COMMIT")
         self._marks.wrote(heads)
-        self._database.logged_bytes += _COMMIT_BYTES + size_bytes
+        self._database.logged_bytes += _COMMIT_BYTES + _PAGE_BYTES * len(due) + size_bytes
         self._on_written(heads)
 
     def _is_due(self, head: PartitionRow) -> bool:

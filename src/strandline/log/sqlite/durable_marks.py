@@ -12,8 +12,12 @@ from strandline.log.sqlite.partition_row import (
     note_tails,
     store_partitions,
 )
-from strandline.values import ClosedError, StrandlineError, UnavailableError
+from strandline.log.sqlite.schema import translated
+from strandline.values import StrandlineError, UnavailableError
 from strandline.writes.standby import Standby
+
+#: How long a mark waits for an append that takes it along, before it is noted by itself.
+_NOTE_DELAY_S = 0.005
 
 
 class DurableMarks:
@@ -28,6 +32,7 @@ class DurableMarks:
         self._written: dict[int, int] = {}
         self._unnoted: dict[int, int] = {}
         self._known: dict[int, int] = {}
+        self._ended = threading.Event()
         self._standby = Standby("strandline-note", self._note_later)
 
     def known(self, slot: int) -> int:
@@ -58,19 +63,20 @@ class DurableMarks:
                 self._unnoted.pop(head.slot, None)
 
     def sync(self) -> None:
-        """Sync, then note how far."""
+        """Sync; how far is known at once, and noted a little later."""
         with self._mutex:
             covered, self._written = self._written, {}
         self._database.sync()
-        with self._mutex:
-            for slot, end in covered.items():
-                self._unnoted[slot] = max(end, self._unnoted.get(slot, 0))
-        self._learn(covered)
-        if not self.note(0.0):
+        # Together: a row that is stored in between would take along the one without the other.
+        self._learn(covered, self._known, self._unnoted)
+        if covered:
             self._standby.wake()
 
     def _note_later(self) -> None:
-        with contextlib.suppress(ClosedError):
+        if self._database.clock.wait(self._ended, _NOTE_DELAY_S):
+            return
+        # Whatever stood in the way, a mark that lags costs a sync at most.
+        with contextlib.suppress(StrandlineError):
             self.note(self._database.lock_timeout_s)
 
     def note(self, timeout_s: float) -> bool:
@@ -80,7 +86,11 @@ class DurableMarks:
         if not unnoted:
             return True
         try:
-            with self._database.locked(timeout_s), self._database.transaction() as connection:
+            with (
+                translated(self._database.path),
+                self._database.locked(timeout_s),
+                self._database.transaction() as connection,
+            ):
                 self._store(connection, unnoted)
         except UnavailableError:
             return False
@@ -98,7 +108,7 @@ class DurableMarks:
         ends = self.note_ends()
         if not self._database.checkpoint("PASSIVE"):
             return
-        self._learn(ends)
+        self._learn(ends, self._known)
         # It also begins the write-ahead log anew, with the sync that this takes: no
         # append has to wait for it.
         with self._database.transaction() as connection:
@@ -106,8 +116,12 @@ class DurableMarks:
 
     def settle(self) -> None:
         """Leave nothing to be noted behind, neither marks nor ends, where that is possible."""
-        troubles = StrandlineError, sqlite3.Error, OSError
-        with contextlib.suppress(*troubles), self._database.locked():
+        self._ended.set()
+        with (
+            contextlib.suppress(StrandlineError),
+            translated(self._database.path),
+            self._database.locked(),
+        ):
             self.note_ends()
             with self._mutex:
                 unnoted, self._unnoted = self._unnoted, {}
@@ -128,10 +142,11 @@ class DurableMarks:
                 ).fetchall()
             )
 
-    def _learn(self, ends: Mapping[int, int]) -> None:
+    def _learn(self, ends: Mapping[int, int], *marks: dict[int, int]) -> None:
         with self._mutex:
-            for slot, end in ends.items():
-                self._known[slot] = max(end, self._known.get(slot, 0))
+            for each in marks:
+                for slot, end in ends.items():
+                    each[slot] = max(end, each.get(slot, 0))
         for slot, end in ends.items():
             self.on_durable(slot, end)
 

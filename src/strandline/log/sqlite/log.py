@@ -391,6 +391,7 @@ class SqliteLog(SqliteReader):
     def sync(self, topic: TopicName, partition: int) -> Marks:
         self._check_mode(Mode.CONSUME)
         self._make_durable(topic, partition)
+        self._marks.note(self._database.lock_timeout_s)
         return self.marks(topic, partition)
 
     def flush(self) -> None:

@@ -16,6 +16,8 @@ _DURABLE = Durability.DURABLE
 class SqliteReceipts(Sequence["SqliteReceipt"]):
     """Implements Receipts."""
 
+    __slots__ = ("_count", "_level", "_offered", "_outcome")
+
     def __init__(
         self,
         count: int,

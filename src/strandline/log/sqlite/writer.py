@@ -54,13 +54,12 @@ class Writer:
         self._marks = marks
         self._record_bytes_max = record_bytes_max
         self._turns: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
-        heads = Heads()
         self._coordinator: Coordinator[Write, Placement, Changes, None, None, Heads] = Coordinator(
             Settings(bracket_timeout_s=database.lock_timeout_s),
             [_CHANNEL],
-            context=heads,
+            context=Heads(database),
             snapshot=None,
-            delta=lambda context: AppendDelta(context, database),
+            delta=AppendDelta,
             flusher=AppendFlusher(database, marks, on_written),
             bracket=AppendBracket(database, marks),
             clock=database.clock,
