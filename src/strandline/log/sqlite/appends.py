@@ -272,20 +272,44 @@ class AppendBracket:
 
     def enter(self, timeout_s: float) -> Heads:
         database, heads = self._database, self._heads
-        deadline = database.clock.monotonic() + timeout_s
-        database.lock.acquire(timeout_s)
+        if not self._begin_at_once():
+            self._begin(timeout_s)
+        version = database.lock.breaks, database.changes
+        if version != heads.version:
+            heads.rows.clear()
+            heads.version = version
+        return heads
+
+    def _begin_at_once(self) -> bool:
+        """Begin where nobody is in the way and nobody else was here since our last time.
+
+        That is asked inside SQLite's own lock, and so stays true.
+        """
+        database = self._database
+        lock = database.lock
+        if not self._lineage.is_checked or not lock.try_acquire():
+            return False
         try:
-            database.begin(deadline)
-            if not self._lineage.is_checked:
-                self._lineage.check(database.writer)
-            version = database.lock.breaks, database.changes
-            if version != heads.version:
-                heads.rows.clear()
-                heads.version = version
+            if database.try_begin() and lock.is_unbroken():
+                return True
         except BaseException:
             self.leave()
             raise
-        return heads
+        self.leave()
+        return False
+
+    def _begin(self, timeout_s: float) -> None:
+        database = self._database
+        deadline = database.clock.monotonic() + timeout_s
+        database.lock.acquire(timeout_s)
+        try:
+            database.begin(max(0.0, deadline - database.clock.monotonic()))
+            self._lineage.check(database.writer)
+            # Even the lock's file may have been another's until we began.
+            self._heads.version = None
+        except BaseException:
+            self.leave()
+            raise
 
     def leave(self) -> None:
         database = self._database

@@ -154,23 +154,25 @@ class Database:
             self._writer = self._keep(connect(self.path, "rw", busy_s=0))
         return self._writer
 
-    def begin(self, deadline: float) -> None:
+    def begin(self, timeout_s: float) -> None:
         """Begin to write. The caller holds `lock`, but a stranger may be writing, too."""
-        while True:
-            try:
-                self.writer.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                if not is_busy(error):
-                    raise
-                # Whoever it is, it may be changing anything.
-                self.changes += 1
-                if self.clock.monotonic() >= deadline:
-                    raise UnavailableError(
-                        "somebody else is writing to the database, try again", path=self.path
-                    ) from error
-                self.clock.wait(threading.Event(), _RETRY_S)
-            else:
-                return
+        deadline = self.clock.monotonic() + timeout_s
+        while not self.try_begin():
+            if self.clock.monotonic() >= deadline:
+                raise UnavailableError(
+                    "somebody else is writing to the database, try again", path=self.path
+                )
+            self.clock.wait(threading.Event(), _RETRY_S)
+
+    def try_begin(self) -> bool:
+        """Begin to write, unless a stranger does. The caller holds `lock`."""
+        try:
+            self.writer.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            return False
+        return True
 
     @property
     def is_in_transaction(self) -> bool:
@@ -188,7 +190,7 @@ class Database:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Lend the writer to the holder of `lock`; committed unless the block raises."""
-        self.begin(self.clock.monotonic() + self.lock_timeout_s)
+        self.begin(self.lock_timeout_s)
         try:
             yield self.writer
             self.writer.execute("COMMIT")

@@ -40,30 +40,25 @@ class StoreLock:
         #: How often somebody else has held the lock since we did. The holder's.
         self.breaks = 0
 
-    def acquire(self, timeout_s: float) -> None:
-        """Take the lock, or raise UnavailableError with its holder after `timeout_s`."""
-        if not self._acquire_at_once():
-            self._acquire_slowly(timeout_s)
-
-    def _acquire_at_once(self) -> bool:
-        """Take the lock where that needs no waiting and no repair, at the least cost."""
-        fd, io = self._fd, self._io
-        if fd is None or not self._thread.acquire(False):
+    def try_acquire(self) -> bool:
+        """Take the lock if that needs no waiting; the holder then asks `is_unbroken`."""
+        if not self._thread.acquire(False):
             return False
         try:
-            if fd == self._fd and io.try_lock(fd):
-                if self._is_current() and self._is_signed(fd):
-                    return True
-                io.unlock(fd)
+            if self._fd is not None and self._io.try_lock(self._fd):
+                return True
         except BaseException:
-            # Closing lets go of what was locked.
-            self._close_file()
             self._thread.release()
             raise
         self._thread.release()
         return False
 
-    def _acquire_slowly(self, timeout_s: float) -> None:
+    def is_unbroken(self) -> bool:
+        """Whether the lock excludes everybody, and we were the last to hold it. The holder's."""
+        return self._fd is not None and self._is_current() and self._is_signed(self._fd)
+
+    def acquire(self, timeout_s: float) -> None:
+        """Take the lock, or raise UnavailableError with its holder after `timeout_s`."""
         deadline = self._clock.monotonic() + timeout_s
         if not self._thread.acquire(timeout=max(0.0, timeout_s)):
             raise UnavailableError(
