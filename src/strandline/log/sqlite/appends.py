@@ -1,6 +1,7 @@
 """The write path: appends decided in memory, stored in one transaction per drain."""
 
 import contextlib
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ from strandline.values import (
 from strandline.writes.standby import Standby
 
 _NO_HEADERS = b"{}"
+_ALONE = range(1)
 _ROW_BYTES = 64
 #: About what the smallest transaction adds to the write-ahead log, and each row besides.
 _COMMIT_BYTES = 5 * 1024
@@ -83,11 +85,29 @@ class Placed(NamedTuple):
     is_repeat: bool
 
 
-class Placement(NamedTuple):
-    """Where the values went, by index, and what kept the others from being stored."""
+class Run(NamedTuple):
+    """Values of one append, by their indices, at adjacent offsets and with one timestamp."""
 
-    places: dict[int, Placed]
+    partition: Partition
+    indices: Sequence[int]
+    start: int
+    timestamp_us: int
+    is_repeat: bool
+
+
+class Placement(NamedTuple):
+    """Where the values went, and what kept the others from being stored."""
+
+    runs: Sequence[Run]
     error: StrandlineError | None
+
+    def find(self, index: int) -> Placed | None:
+        """Return where a value went; None if it was not stored."""
+        for partition, indices, start, timestamp_us, is_repeat in self.runs:
+            at = bisect_left(indices, index)
+            if at < len(indices) and indices[at] == index:
+                return Placed(partition, Offset(start + at), timestamp_us, is_repeat)
+        return None
 
 
 class Heads:
@@ -124,16 +144,15 @@ class AppendDelta:
     def apply(self, write: Append | Single) -> Placement:
         if isinstance(write, Single):
             return self._apply_single(write)
-        places: dict[int, Placed] = {}
+        runs: list[Run] = []
         for number, part in enumerate(write.parts):
             try:
-                placed = self._apply_part(write, part)
+                runs += self._apply_part(write, part)
             except StrandlineError as error:
                 if number == 0:
                     raise
-                return Placement(places, error)
-            places.update(zip(part.indices, placed, strict=True))
-        return Placement(places, None)
+                return Placement(runs, error)
+        return Placement(runs, None)
 
     def size(self) -> int:
         return self._size
@@ -165,24 +184,21 @@ class AppendDelta:
         head.high = offset + 1
         head.last_us = now_us
         self._changed[slot] = head
-        return Placement({0: Placed(partition, Offset(offset), now_us, is_repeat=False)}, None)
+        return Placement((Run(partition, _ALONE, offset, now_us, is_repeat=False),), None)
 
-    def _apply_part(self, write: Append, part: Part) -> list[Placed]:
+    def _apply_part(self, write: Append, part: Part) -> list[Run]:
         slot = write.entry.first_slot + part.partition
         head = self._heads.rows.get(slot) or self._load_head(slot)
         now_us = max(self._database.clock.now_us(), head.last_us)
         originals = self._find_repeats(write, part, head, now_us)
-        placed = [
-            Placed(part.partition, one.offset, one.timestamp_us, is_repeat=True)
-            for one in originals
-        ]
         expected = write.terms.expected_offset
-        if not placed and expected is not None and expected != head.high:
+        if not originals and expected is not None and expected != head.high:
             raise _conflict(expected, head.high)
-        fresh = part.drafts[len(placed) :]
+        runs = _repeats(part, originals)
+        fresh = part.drafts[len(originals) :]
         if fresh:
-            placed += self._add(write, part, head, fresh, now_us)
-        return placed
+            runs.append(self._add(write, part, head, fresh, now_us))
+        return runs
 
     def _load_head(self, slot: int) -> PartitionRow:
         with translated(self._database.path):
@@ -217,7 +233,7 @@ class AppendDelta:
 
     def _add(
         self, write: Append, part: Part, head: PartitionRow, fresh: Sequence[Draft], now_us: int
-    ) -> list[Placed]:
+    ) -> Run:
         start, slot, tenant = head.high, head.slot, write.tenant
         _check_room(start, len(fresh))
         topic_id, partition = write.entry.id_bytes, part.partition
@@ -237,11 +253,9 @@ class AppendDelta:
         head.high = start + len(fresh)
         head.last_us = now_us
         self._changed[slot] = head
-        self._remember(write, part.indices[-len(fresh) :], head, start)
-        return [
-            Placed(partition, Offset(offset), now_us, is_repeat=False)
-            for offset in range(start, head.high)
-        ]
+        indices = part.indices[-len(fresh) :]
+        self._remember(write, indices, head, start)
+        return Run(partition, indices, start, now_us, is_repeat=False)
 
     def _remember(
         self, write: Append, indices: Sequence[int], head: PartitionRow, start: int
@@ -396,6 +410,21 @@ def _conflict(expected: int, end: int) -> ConflictError:
 def _check_room(start: int, count: int) -> None:
     if start + count >= 1 << OFFSET_BITS:
         raise InvalidError("this partition has as many records as it can number", end=start)
+
+
+def _repeats(part: Part, originals: Sequence[Original]) -> list[Run]:
+    runs: list[Run] = []
+    for index, (offset, timestamp_us, _) in zip(part.indices, originals, strict=False):
+        last = runs[-1] if runs else None
+        if (
+            last is not None
+            and offset == last.start + len(last.indices)
+            and timestamp_us == last.timestamp_us
+        ):
+            runs[-1] = last._replace(indices=(*last.indices, index))
+        else:
+            runs.append(Run(part.partition, (index,), offset, timestamp_us, is_repeat=True))
+    return runs
 
 
 def _spread(original: Original) -> list[Original]:

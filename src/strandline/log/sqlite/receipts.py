@@ -91,9 +91,11 @@ class SqliteReceipts(Sequence["SqliteReceipt"]):
         if not self._outcome.is_settled:
             raise UnavailableError("the outcome is still open, wait for the receipt")
         placement = self._outcome.wait()
-        if index not in placement.places and placement.error is not None:
+        placed = placement.find(index)
+        if placed is None:
+            assert placement.error is not None
             raise placement.error.with_traceback(None)
-        return placement.places[index]
+        return placed
 
     def _wanted(self, level: Durability | None, timeout_s: float | None) -> Durability:
         check_timeout(timeout_s)
@@ -164,4 +166,4 @@ def _checked(placement: Placement) -> Placement:
     return placement
 
 
-_NOTHING = Placement({}, None)
+_NOTHING = Placement((), None)
