@@ -1,13 +1,24 @@
 """Heads that lag behind their records: nobody notices, and damage is still found."""
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog
-from strandline.values import CorruptError, Durability, Event, InvalidError, Marks, Offset
+from strandline.io import SystemIo
+from strandline.log.sqlite import SqliteLog, describe_sqlite
+from strandline.testing import FaultyIo
+from strandline.values import (
+    CorruptError,
+    Durability,
+    Event,
+    FailedError,
+    InvalidError,
+    Marks,
+    Offset,
+)
 
 DURABLE = Durability.DURABLE
 
@@ -28,19 +39,65 @@ def numbers(log: SqliteLog) -> list[int]:
     return [record.payload["n"] for record in log.read("orders", 0, 0)]
 
 
+def remove_the_third(path: str) -> None:
+    with sqlite3.connect(path) as connection:
+        removed = connection.execute("DELETE FROM strandline_records WHERE place & 2")
+        assert removed.rowcount == 1
+    connection.close()
+
+
 def test_the_newest_of_single_appends_is_missed_when_it_is_gone(path: str, log: SqliteLog) -> None:
     """A head may lag behind its records while the log is open, and not in a closed one."""
     for n in range(3):
         log.append("orders", Event("order", {"n": n}))
     log.close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("DELETE FROM strandline_records WHERE place & 2")
-    connection.close()
+    remove_the_third(path)
 
     with SqliteLog(path) as again:
         assert again.marks("orders", 0).high == 3
         with pytest.raises(CorruptError):
             list(again.read("orders", 0, 0))
+
+
+def test_the_newest_is_missed_also_when_the_log_had_failed_before_it_was_closed(
+    path: str,
+) -> None:
+    io = FaultyIo(SystemIo())
+    with SqliteLog(path, io=io) as log:
+        log.create_topic("orders")
+        log.append("orders", Event("order", {"n": 0}))
+        log.append("orders", Event("order", {"n": 1}))
+        io.fail(1, errno.EIO, kinds=("sync",))
+        with pytest.raises(FailedError):
+            log.append("orders", Event("order", {"n": 2}), durability=DURABLE)
+    remove_the_third(path)
+
+    with SqliteLog(path) as again:
+        assert again.marks("orders", 0).high == 3
+        with pytest.raises(CorruptError):
+            list(again.read("orders", 0, 0))
+
+
+def test_the_newest_is_missed_also_after_the_repair_of_a_failed_sync(
+    path: str, log: SqliteLog
+) -> None:
+    """The repair moves the records of all who have the log open, or have died with it open."""
+    io = FaultyIo(SystemIo())
+    log.create_topic("others")
+    with SqliteLog(path, io=io) as failed, SqliteLog(path) as mending:
+        for n in range(3):
+            log.append("orders", Event("order", {"n": n}))
+        io.fail(1, errno.EIO, kinds=("sync",))
+        with pytest.raises(FailedError):
+            failed.append("others", Event("order"), durability=DURABLE)
+
+        mending.append("others", Event("order"), durability=DURABLE)
+
+        assert Path(f"{path}-wal").stat().st_size == 0
+        remove_the_third(path)
+        assert mending.marks("orders", 0).high == 3
+        with pytest.raises(CorruptError):
+            list(mending.read("orders", 0, 0))
 
 
 def test_a_gap_in_what_a_head_does_not_tell_of_yet_is_detected(path: str, log: SqliteLog) -> None:
@@ -61,6 +118,7 @@ def test_single_appends_are_seen_by_others_at_once(path: str, log: SqliteLog) ->
 
             assert reader.marks("orders", 0).high == n + 1
             assert reader.describe().records == n + 1
+            assert describe_sqlite(path).records == n + 1
             description = reader.describe_topic("orders")
             assert description.size_bytes == log.describe_topic("orders").size_bytes > 5 * n
         assert numbers(reader) == list(range(150))
@@ -72,6 +130,18 @@ def test_logs_that_take_turns_find_each_others_single_appends(path: str, log: Sq
         offsets = [each.append("orders", Event("order")).offset for each in (log, other) * 70]
 
     assert offsets == list(range(140))
+
+
+def test_what_others_append_is_found_also_where_the_lock_was_ours_since(
+    path: str, log: SqliteLog
+) -> None:
+    with SqliteLog(path) as other:
+        for _ in range(3):
+            log.append("orders", Event("order"))
+            other.append("orders", Event("order"))
+            log.flush()
+
+    assert log.append("orders", Event("order")).offset == 6
 
 
 def test_a_trim_of_all_single_appends_leaves_their_end(path: str, log: SqliteLog) -> None:

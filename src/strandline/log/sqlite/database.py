@@ -13,6 +13,7 @@ from uuid import UUID
 from strandline.clock import Clock
 from strandline.io import Io
 from strandline.log.sqlite.checksum import check_row, row_crc
+from strandline.log.sqlite.partition_row import note_tails
 from strandline.log.sqlite.schema import (
     BUSY_S,
     FORMAT_VERSION,
@@ -228,11 +229,11 @@ class Database:
     def _open_wal(self) -> int | None:
         """Return a descriptor of the present write-ahead log; None if there is none."""
         try:
-            status = self.io.stat(self.wal_path)
+            present = self.io.identity(self.wal_path)
         except FileNotFoundError:
             return None
         fd = self._wal_fd
-        if fd is not None and self.io.stat(fd).inode == status.inode:
+        if fd is not None and self.io.identity(fd) == present:
             return fd
         self._wal_fd = self.io.open(self.wal_path, "read")
         if fd is not None:
@@ -256,8 +257,11 @@ class Database:
     def checkpoint(self, kind: str) -> bool:
         """Move what was written into the database; False if readers were in the way.
 
-        The caller holds `lock`. What was moved is durable.
+        The caller holds `lock`. What was moved is durable, and the partitions' rows tell
+        of all of it: in the database itself nothing else shows that a record is missing.
         """
+        with self.transaction() as connection:
+            note_tails(connection, self.path)
         self.logged_bytes = 0
         deadline = self.clock.monotonic() + BUSY_S
         while True:

@@ -34,7 +34,7 @@ class StoreLock:
         self._path = path
         self._thread = threading.Lock()
         self._fd: int | None = None
-        self._inode = 0
+        self._inode = 0, 0
         self._pid = b"%-12d" % os.getpid()
         self._signature = clock.random_bytes(12) + (next(_made) & 0xFFFFFFFF).to_bytes(4, "big")
         #: How often somebody else has held the lock since we did. The holder's.
@@ -154,12 +154,12 @@ class StoreLock:
     def _open(self) -> int:
         if self._fd is None:
             self._fd = self._io.open(self._path, "create")
-            self._inode = self._io.stat(self._fd).inode
+            self._inode = self._io.identity(self._fd)
         return self._fd
 
     def _is_current(self) -> bool:
         try:
-            return self._io.stat(self._path).inode == self._inode
+            return self._io.identity(self._path) == self._inode
         except FileNotFoundError:
             return False
 

@@ -133,7 +133,7 @@ class Writer:
         # Whoever had a part in a failure was told.
         with contextlib.suppress(FailedError):
             self._coordinator.stop(durable=False)
-            self._marks.settle()
+        self._marks.settle()
 
     # --- inside ---
 
