@@ -191,9 +191,11 @@ def test_a_lock_holds_against_every_other_open_until_it_is_released(
 def test_a_replaced_file_is_told_from_the_one_that_is_open(io: Io, fd: int, tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     assert io.stat(path) == io.stat(fd)
+    assert io.identity(path) == io.identity(fd) == (io.stat(fd).device, io.stat(fd).inode)
 
     replace_file(io, path, b"new", unique="1")
 
+    assert io.identity(path) != io.identity(fd)
     assert (io.stat(path).device, io.stat(path).inode) != (io.stat(fd).device, io.stat(fd).inode)
 
 
@@ -209,6 +211,7 @@ def test_the_status_of_a_link_is_its_own(io: Io, fd: int, tmp_path: Path) -> Non
     (tmp_path / "link").symlink_to(tmp_path / "file")
 
     assert io.stat(str(tmp_path / "link")).inode != io.stat(fd).inode
+    assert io.identity(str(tmp_path / "link")) != io.identity(fd)
 
 
 def test_names_are_listed_in_order_and_a_link_to_nowhere_exists(io: Io, tmp_path: Path) -> None:

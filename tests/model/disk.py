@@ -282,6 +282,11 @@ class Disk:
             size = len(self._files.get(inode, b""))
             return FileStatus(_DEVICE, inode, size, inode in self._directories, is_link=False)
 
+    def identity(self, target: str | int, /) -> tuple[int, int]:
+        """See Io."""
+        status = self.stat(target)
+        return status.device, status.inode
+
     def try_lock(self, fd: int, /) -> bool:
         """See Io."""
         with self._lock:

@@ -35,15 +35,16 @@ PROCESS_BUGS: list[Planted] = [
         "an append is stored in two transactions",
         AppendFlusher,
         "flush",
-        "self._marks.carry(frozen.heads)",
+        "connection.executemany(_INSERT, records)",
+        "connection.executemany(_INSERT, records[:1]); "
         'connection.execute("COMMIT"); connection.execute("BEGIN IMMEDIATE"); '
-        "__import__('time').sleep(0.001); self._marks.carry(frozen.heads)",
+        "__import__('time').sleep(0.001); connection.executemany(_INSERT, records[1:])",
     ),
     Planted(
         "identities are not stored",
         AppendFlusher,
         "flush",
-        "frozen.identities.store()",
+        "identities.store()",
         "pass",
     ),
     Planted(
@@ -70,9 +71,9 @@ PROCESS_BUGS: list[Planted] = [
     Planted(
         "another process's appends go unnoticed",
         AppendBracket,
-        "_catch_up",
-        "if version != self._heads.version:",
-        "if self._heads.version is None:",
+        "_begin_at_once",
+        "if database.try_begin() and lock.is_unbroken():",
+        "if database.try_begin():",
         caught_by="fights",
     ),
     Planted(

@@ -43,10 +43,11 @@ def test_every_operation_is_passed_on_and_remembered(io: FaultyIo, tmp_path: Pat
     through.truncate(fd, 5)
     through.sync(fd)
     read, size, status = through.pread(fd, 3, 2), through.size(fd), through.stat(fd)
+    identity = through.identity(fd)
     through.unlock(fd)
     through.close(fd)
     through.replace(old, new)
-    same = through.stat(new) == status
+    same = (through.stat(new), through.identity(new)) == (status, identity)
     names, there = through.list(folder), through.exists(old)
     through.unlink(new)
     through.sync_directory(folder)
@@ -63,10 +64,12 @@ def test_every_operation_is_passed_on_and_remembered(io: FaultyIo, tmp_path: Pat
         Operation("pread", old, offset=2, length=3),
         Operation("size", old),
         Operation("stat", old),
+        Operation("identity", old),
         Operation("unlock", old),
         Operation("close", old),
         Operation("replace", old, target=new),
         Operation("stat", new),
+        Operation("identity", new),
         Operation("list", folder),
         Operation("exists", old),
         Operation("unlink", new),

@@ -51,6 +51,11 @@ class Terms:
             if self.producer is not None:
                 raise InvalidError("pass a producer and sequence, or an idempotency key, not both")
 
+    @property
+    def has_identity(self) -> bool:
+        """Whether a repeat of the append would be recognised."""
+        return self.producer is not None or self.idempotency_key is not None
+
     def check_count(self, count: int) -> None:
         """Raise InvalidError if a repeat of so many values could not be recognised."""
         if self.producer is not None and count > PRODUCER_SEQUENCES_KEPT:
@@ -113,17 +118,23 @@ class Terms:
         return Partition(turn() % partitions)
 
 
-PLAIN = Terms(
-    partition=None,
-    tenant=None,
-    durability=None,
-    producer=None,
-    sequence=None,
-    idempotency_key=None,
-    expected_offset=None,
-    timeout_s=None,
-)
+def _with_level(level: Durability | None) -> Terms:
+    return Terms(
+        partition=None,
+        tenant=None,
+        durability=level,
+        producer=None,
+        sequence=None,
+        idempotency_key=None,
+        expected_offset=None,
+        timeout_s=None,
+    )
+
+
+PLAIN = _with_level(None)
 """The terms of those who ask for nothing in particular."""
+
+_LEVELS = {level: _with_level(level) for level in Durability}
 
 
 def terms_of(
@@ -137,18 +148,20 @@ def terms_of(
     expected_offset: int | None,
     timeout_s: float | None,
 ) -> Terms:
-    """Return the terms that a call gives: PLAIN, at little cost, where it gives none."""
+    """Return the terms that a call gives; at little cost where it gives a level at most."""
     if (
         partition is None
         and tenant is None
-        and durability is None
         and producer is None
         and sequence is None
         and idempotency_key is None
         and expected_offset is None
         and timeout_s is None
     ):
-        return PLAIN
+        if durability is None:
+            return PLAIN
+        if isinstance(durability, Durability):
+            return _LEVELS[durability]
     return Terms(
         partition=partition,
         tenant=tenant,

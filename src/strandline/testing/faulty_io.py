@@ -28,6 +28,7 @@ OperationKind = Literal[
     "list",
     "exists",
     "stat",
+    "identity",
     "try_lock",
     "unlock",
     "lookout",
@@ -236,6 +237,15 @@ class FaultyIo:
             Operation("stat", target) if isinstance(target, str) else self._on(target, "stat")
         )
         return self._run(operation, lambda: self._inner.stat(target))
+
+    def identity(self, target: str | int, /) -> tuple[int, int]:
+        """See Io."""
+        operation = (
+            Operation("identity", target)
+            if isinstance(target, str)
+            else self._on(target, "identity")
+        )
+        return self._run(operation, lambda: self._inner.identity(target))
 
     def try_lock(self, fd: int, /) -> bool:
         """See Io."""

@@ -20,16 +20,14 @@ class OpenFile:
         self._close = weakref.finalize(self, _close, io, self.fd)
         # The process's end closes it, too.
         self._close.atexit = False
-        status = io.stat(self.fd)
-        self.inode = status.device, status.inode
+        self.inode = io.identity(self.fd)
 
     def is_in_place(self) -> bool:
         """Whether the path still leads to this very file."""
         try:
-            found = self._io.stat(self.path)
+            return self._io.identity(self.path) == self.inode
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return (found.device, found.inode) == self.inode
 
     def close(self) -> None:
         """Close it now. For files that one thread uses."""

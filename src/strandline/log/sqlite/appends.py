@@ -1,11 +1,10 @@
 """The write path: appends decided in memory, stored in one transaction per drain."""
 
 import contextlib
-import sqlite3
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from strandline.clock import Clock
 from strandline.log.draft import Draft, EventBody
 from strandline.log.loops import is_on_loop
 from strandline.log.sqlite.checksum import Content, record_crc
@@ -19,6 +18,7 @@ from strandline.log.sqlite.partition_row import (
     place,
     store_partitions,
 )
+from strandline.log.sqlite.records import Row
 from strandline.log.sqlite.schema import OFFSET_BITS, translated
 from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.terms import Terms
@@ -35,9 +35,13 @@ from strandline.values import (
 from strandline.writes.standby import Standby
 
 _NO_HEADERS = b"{}"
+_ALONE = range(1)
 _ROW_BYTES = 64
-#: About what the smallest transaction adds to the write-ahead log.
-_COMMIT_BYTES = 12 * 1024
+#: About what the smallest transaction adds to the write-ahead log, and each row besides.
+_COMMIT_BYTES = 5 * 1024
+_PAGE_BYTES = 4 * 1024
+#: How many records a partition's row may lag behind.
+_TAIL_MAX = 64
 _INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -62,6 +66,16 @@ class Append(NamedTuple):
     terms: Terms
 
 
+class Single(NamedTuple):
+    """An append of one value that brings no identity, which most are."""
+
+    entry: TopicEntry
+    partition: Partition
+    draft: Draft
+    tenant: Tenant | None
+    expected_offset: int | None
+
+
 class Placed(NamedTuple):
     """Where one value of an append went."""
 
@@ -71,17 +85,36 @@ class Placed(NamedTuple):
     is_repeat: bool
 
 
-class Placement(NamedTuple):
-    """Where the values went, by index, and what kept the others from being stored."""
+class Run(NamedTuple):
+    """Values of one append, by their indices, at adjacent offsets and with one timestamp."""
 
-    places: dict[int, Placed]
+    partition: Partition
+    indices: Sequence[int]
+    start: int
+    timestamp_us: int
+    is_repeat: bool
+
+
+class Placement(NamedTuple):
+    """Where the values went, and what kept the others from being stored."""
+
+    runs: Sequence[Run]
     error: StrandlineError | None
+
+    def find(self, index: int) -> Placed | None:
+        """Return where a value went; None if it was not stored."""
+        for partition, indices, start, timestamp_us, is_repeat in self.runs:
+            at = bisect_left(indices, index)
+            if at < len(indices) and indices[at] == index:
+                return Placed(partition, Offset(start + at), timestamp_us, is_repeat)
+        return None
 
 
 class Heads:
     """The partitions as they are, for as long as nobody else writes. The lock holder's."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database) -> None:
+        self.database = database
         self.rows: dict[int, PartitionRow] = {}
         self.version: tuple[int, int] | None = None
 
@@ -89,120 +122,148 @@ class Heads:
 class Changes(NamedTuple):
     """What one transaction stores."""
 
-    records: list[tuple[object, ...]]
+    records: list[Row]
     heads: dict[int, PartitionRow]
-    identities: Identities
+    identities: Identities | None
     size_bytes: int
 
 
 class AppendDelta:
     """Implements Delta: decides offsets, timestamps, conflicts and repeats."""
 
-    def __init__(self, heads: Heads, database: Database) -> None:
-        self._heads = heads
-        self._database = database
-        self._clock: Clock = database.clock
-        self._size = 0
-        self._changes = Changes([], {}, Identities(database), 0)
+    __slots__ = ("_changed", "_database", "_heads", "_identities", "_records", "_size")
 
-    def apply(self, write: Append) -> Placement:
-        places: dict[int, Placed] = {}
+    def __init__(self, heads: Heads) -> None:
+        self._heads = heads
+        self._database = heads.database
+        self._size = 0
+        self._records: list[Row] = []
+        self._changed: dict[int, PartitionRow] = {}
+        self._identities: Identities | None = None
+
+    def apply(self, write: Append | Single) -> Placement:
+        if isinstance(write, Single):
+            return self._apply_single(write)
+        runs: list[Run] = []
         for number, part in enumerate(write.parts):
             try:
-                placed = self._apply_part(write, part)
+                runs += self._apply_part(write, part)
             except StrandlineError as error:
                 if number == 0:
                     raise
-                return Placement(places, error)
-            places.update(zip(part.indices, placed, strict=True))
-        return Placement(places, None)
+                return Placement(runs, error)
+        return Placement(runs, None)
 
     def size(self) -> int:
         return self._size
 
     def freeze(self) -> tuple[Changes, Heads]:
-        return self._changes._replace(size_bytes=self._size), self._heads
+        changes = Changes(self._records, self._changed, self._identities, self._size)
+        return changes, self._heads
 
     def reader(self) -> None:
         return None
 
     # --- inside ---
 
-    def _apply_part(self, write: Append, part: Part) -> list[Placed]:
-        head = self._head(write.entry.first_slot + part.partition)
-        now_us = max(self._clock.now_us(), head.last_us)
-        originals = self._find_repeats(write, part, head, now_us)
-        placed = [
-            Placed(part.partition, one.offset, one.timestamp_us, is_repeat=True)
-            for one in originals
-        ]
-        if not placed:
-            _check_expected(head, write.terms.expected_offset)
-        fresh = part.drafts[len(placed) :]
-        if fresh:
-            placed += self._add(write, part, head, fresh, now_us)
-        return placed
+    def _apply_single(self, write: Single) -> Placement:
+        entry, partition, draft, tenant, expected = write
+        slot = entry.first_slot + partition
+        head = self._heads.rows.get(slot) or self._load_head(slot)
+        offset = head.high
+        if expected is not None and expected != offset:
+            raise _conflict(expected, offset)
+        _check_room(offset, 1)
+        now_us = self._database.clock.now_us()
+        now_us = max(head.last_us, now_us)
+        content = _content(draft, tenant)
+        crc = record_crc(entry.id_bytes, partition, offset, now_us, content)
+        self._records.append((slot << OFFSET_BITS | offset, now_us, *content, crc))
+        self._size += draft.size_bytes + _ROW_BYTES
+        head.size_bytes += draft.size_bytes
+        head.high = offset + 1
+        head.last_us = now_us
+        self._changed[slot] = head
+        return Placement((Run(partition, _ALONE, offset, now_us, is_repeat=False),), None)
 
-    def _head(self, slot: int) -> PartitionRow:
-        head = self._heads.rows.get(slot)
+    def _apply_part(self, write: Append, part: Part) -> list[Run]:
+        slot = write.entry.first_slot + part.partition
+        head = self._heads.rows.get(slot) or self._load_head(slot)
+        now_us = max(self._database.clock.now_us(), head.last_us)
+        originals = self._find_repeats(write, part, head, now_us)
+        expected = write.terms.expected_offset
+        if not originals and expected is not None and expected != head.high:
+            raise _conflict(expected, head.high)
+        runs = _repeats(part, originals)
+        fresh = part.drafts[len(originals) :]
+        if fresh:
+            runs.append(self._add(write, part, head, fresh, now_us))
+        return runs
+
+    def _load_head(self, slot: int) -> PartitionRow:
+        with translated(self._database.path):
+            head = load_partition(self._database.writer, self._database.path, slot)
         if head is None:
-            with translated(self._database.path):
-                head = load_partition(self._database.writer, self._database.path, slot)
-            if head is None:
-                raise DroppedError("this topic was dropped", near=[])
-            self._heads.rows[slot] = head
+            raise DroppedError("this topic was dropped", near=[])
+        self._heads.rows[slot] = head
         return head
 
     def _find_repeats(
         self, write: Append, part: Part, head: PartitionRow, now_us: int
     ) -> list[Original]:
         terms, tenant = write.terms, write.tenant or ""
+        if terms.producer is None and terms.idempotency_key is None:
+            return []
+        if self._identities is None:
+            self._identities = Identities(self._database)
+        identities = self._identities
         if terms.idempotency_key is not None:
-            original = self._changes.identities.find_key(
+            original = identities.find_key(
                 head, tenant, terms.idempotency_key, len(part.drafts), now_us
             )
             return [] if original is None else _spread(original)
-        if terms.producer is None:
-            return []
+        assert terms.producer is not None
         name = head.slot, tenant, terms.producer
         # Sequences rise, and so whatever is repeated comes first.
         each = [
-            self._changes.identities.find_sequence(name, (terms.sequence or 0) + index, now_us)
+            identities.find_sequence(name, (terms.sequence or 0) + index, now_us)
             for index in part.indices
         ]
         return [original for original in each if original is not None]
 
     def _add(
         self, write: Append, part: Part, head: PartitionRow, fresh: Sequence[Draft], now_us: int
-    ) -> list[Placed]:
-        start = head.high
-        if start + len(fresh) >= 1 << OFFSET_BITS:
-            raise InvalidError("this partition has as many records as it can number", end=start)
-        topic_id, slot = write.entry.topic.id, head.slot
-        records: list[tuple[object, ...]] = []
-        added_bytes = 0
-        for offset, draft in enumerate(fresh, start):
-            content = _content(draft, write.tenant)
-            crc = record_crc(topic_id, part.partition, offset, now_us, content)
-            records.append((place(slot, offset), now_us, *content, crc))
-            added_bytes += draft.size_bytes
-        self._changes.records.extend(records)
-        self._size += added_bytes + _ROW_BYTES * len(records)
+    ) -> Run:
+        start, slot, tenant = head.high, head.slot, write.tenant
+        _check_room(start, len(fresh))
+        topic_id, partition = write.entry.id_bytes, part.partition
+        contents = [_content(draft, tenant) for draft in fresh]
+        self._records += [
+            (
+                place(slot, offset),
+                now_us,
+                *content,
+                record_crc(topic_id, partition, offset, now_us, content),
+            )
+            for offset, content in enumerate(contents, start)
+        ]
+        added_bytes = sum([draft.size_bytes for draft in fresh])
+        self._size += added_bytes + _ROW_BYTES * len(fresh)
         head.size_bytes += added_bytes
         head.high = start + len(fresh)
         head.last_us = now_us
-        self._changes.heads[slot] = head
-        self._remember(write, part.indices[-len(fresh) :], head, start)
-        return [
-            Placed(part.partition, Offset(offset), now_us, is_repeat=False)
-            for offset in range(start, head.high)
-        ]
+        self._changed[slot] = head
+        indices = part.indices[-len(fresh) :]
+        self._remember(write, indices, head, start)
+        return Run(partition, indices, start, now_us, is_repeat=False)
 
     def _remember(
         self, write: Append, indices: Sequence[int], head: PartitionRow, start: int
     ) -> None:
         terms, tenant = write.terms, write.tenant or ""
-        identities = self._changes.identities
+        identities = self._identities
+        if identities is None:
+            return
         if terms.idempotency_key is not None:
             original = Original(Offset(start), head.last_us, len(indices))
             identities.add_key(head, tenant, terms.idempotency_key, original)
@@ -220,20 +281,49 @@ class AppendBracket:
         self._database = database
         self._marks = marks
         self._lineage = Lineage(database)
-        self._heads = Heads()
+        self._heads = Heads(database)
         self._standby = Standby("strandline-checkpoint", self._tidy_later)
 
     def enter(self, timeout_s: float) -> Heads:
+        database, heads = self._database, self._heads
+        if not self._begin_at_once():
+            self._begin(timeout_s)
+        version = database.lock.breaks, database.changes
+        if version != heads.version:
+            heads.rows.clear()
+            heads.version = version
+        return heads
+
+    def _begin_at_once(self) -> bool:
+        """Begin where nobody is in the way and nobody else was here since our last time.
+
+        That is asked inside SQLite's own lock, and so stays true.
+        """
+        database = self._database
+        lock = database.lock
+        if not self._lineage.is_checked or not lock.try_acquire():
+            return False
+        try:
+            if database.try_begin() and lock.is_unbroken():
+                return True
+        except BaseException:
+            self.leave()
+            raise
+        self.leave()
+        return False
+
+    def _begin(self, timeout_s: float) -> None:
         database = self._database
         deadline = database.clock.monotonic() + timeout_s
         database.lock.acquire(timeout_s)
         try:
             database.begin(max(0.0, deadline - database.clock.monotonic()))
-            self._catch_up(database.writer)
+            self._lineage.check(database.writer)
+            # Even the lock's file may have been another's until we began.
+            self._heads.version = None
         except BaseException:
             self.leave()
             raise
-        return self._heads
 
     def leave(self) -> None:
         database = self._database
@@ -243,13 +333,12 @@ class AppendBracket:
                 # Nothing was stored, whatever was decided.
                 self._heads.version = None
                 database.writer.rollback()
-            self._tidy()
+            if database.logged_bytes >= CHECKPOINT_BYTES:
+                self._tidy()
         finally:
             database.lock.release()
 
     def _tidy(self) -> None:
-        if self._database.logged_bytes < CHECKPOINT_BYTES:
-            return
         if is_on_loop():
             self._standby.wake()
         else:
@@ -260,14 +349,6 @@ class AppendBracket:
         with contextlib.suppress(UnavailableError, ClosedError), self._database.locked():
             self._marks.checkpoint()
 
-    def _catch_up(self, connection: sqlite3.Connection) -> None:
-        self._lineage.check(connection)
-        strangers = connection.execute("PRAGMA data_version").fetchone()[0]
-        version = strangers, self._database.changes
-        if version != self._heads.version:
-            self._heads.rows.clear()
-            self._heads.version = version
-
 
 class AppendFlusher:
     """Implements Flusher: one transaction for each drain, one sync for all who wait."""
@@ -276,7 +357,7 @@ class AppendFlusher:
         self,
         database: Database,
         marks: DurableMarks,
-        on_written: Callable[[Changes], None],
+        on_written: Callable[[Mapping[int, PartitionRow]], None],
     ) -> None:
         self._database = database
         self._marks = marks
@@ -284,14 +365,26 @@ class AppendFlusher:
 
     def flush(self, frozen: Changes, epochs: range) -> None:  # noqa: ARG002 - Offsets tell more.
         connection = self._database.writer
-        connection.executemany(_INSERT, frozen.records)
-        self._marks.carry(frozen.heads)
-        store_partitions(connection, frozen.heads.values())
-        frozen.identities.store()
+        records, heads, identities, size_bytes = frozen
+        if len(records) == 1:
+            connection.execute(_INSERT, records[0])
+        else:
+            connection.executemany(_INSERT, records)
+        due: Collection[PartitionRow] = heads.values()
+        if identities is None:
+            due = [head for head in due if self._is_due(head)]
+        if due:
+            self._marks.carry(due)
+            store_partitions(connection, due)
+        if identities is not None:
+            identities.store()
         connection.execute("COMMIT")
-        self._marks.wrote(frozen.heads)
-        self._database.logged_bytes += _COMMIT_BYTES + frozen.size_bytes
-        self._on_written(frozen)
+        self._marks.wrote(heads)
+        self._database.logged_bytes += _COMMIT_BYTES + _PAGE_BYTES * len(due) + size_bytes
+        self._on_written(heads)
+
+    def _is_due(self, head: PartitionRow) -> bool:
+        return head.high - head.noted >= _TAIL_MAX or self._marks.is_unnoted(head.slot)
 
     def sync(self) -> None:
         self._marks.sync()
@@ -306,13 +399,32 @@ def _content(draft: Draft, tenant: Tenant | None) -> Content:
     return draft.key, tenant, kind, value, stored, occurred_at_us, draft.size_bytes
 
 
-def _check_expected(head: PartitionRow, expected: int | None) -> None:
-    if expected is not None and expected != head.high:
-        raise ConflictError(
-            "the partition does not end at the expected offset, read on and try again",
-            expected_offset=expected,
-            end=head.high,
-        )
+def _conflict(expected: int, end: int) -> ConflictError:
+    return ConflictError(
+        "the partition does not end at the expected offset, read on and try again",
+        expected_offset=expected,
+        end=end,
+    )
+
+
+def _check_room(start: int, count: int) -> None:
+    if start + count >= 1 << OFFSET_BITS:
+        raise InvalidError("this partition has as many records as it can number", end=start)
+
+
+def _repeats(part: Part, originals: Sequence[Original]) -> list[Run]:
+    runs: list[Run] = []
+    for index, (offset, timestamp_us, _) in zip(part.indices, originals, strict=False):
+        last = runs[-1] if runs else None
+        if (
+            last is not None
+            and offset == last.start + len(last.indices)
+            and timestamp_us == last.timestamp_us
+        ):
+            runs[-1] = last._replace(indices=(*last.indices, index))
+        else:
+            runs.append(Run(part.partition, (index,), offset, timestamp_us, is_repeat=True))
+    return runs
 
 
 def _spread(original: Original) -> list[Original]:

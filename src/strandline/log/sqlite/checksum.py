@@ -2,7 +2,6 @@
 
 import struct
 from typing import TypeAlias
-from uuid import UUID
 
 import google_crc32c
 import msgspec
@@ -39,7 +38,7 @@ def check_row(path: str, table: str, place: int, fields: tuple[object, ...], crc
 
 
 def record_crc(
-    topic_id: UUID, partition: int, offset: int, timestamp_us: int, content: Content
+    topic_id: bytes, partition: int, offset: int, timestamp_us: int, content: Content
 ) -> int:
     """Return the checksum of a record: of all that it is, and where."""
     key, tenant, kind, value, headers, occurred_at_us, size_bytes = content
@@ -47,7 +46,7 @@ def record_crc(
     tenant_bytes = b"" if tenant is None else tenant.encode()
     kind_bytes = b"" if kind is None else kind.encode()
     head = _pack(
-        topic_id.bytes,
+        topic_id,
         partition,
         offset,
         timestamp_us,
@@ -59,4 +58,5 @@ def record_crc(
         len(value) if occurred_at_us is None else ~len(value),
         size_bytes,
     )
-    return int(_crc(b"".join((head, key_bytes, tenant_bytes, kind_bytes, headers or b"", value))))
+    crc: int = _crc(b"".join((head, key_bytes, tenant_bytes, kind_bytes, headers or b"", value)))
+    return crc

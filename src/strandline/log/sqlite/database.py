@@ -13,6 +13,7 @@ from uuid import UUID
 from strandline.clock import Clock
 from strandline.io import Io
 from strandline.log.sqlite.checksum import check_row, row_crc
+from strandline.log.sqlite.partition_row import note_tails
 from strandline.log.sqlite.schema import (
     BUSY_S,
     FORMAT_VERSION,
@@ -157,19 +158,22 @@ class Database:
     def begin(self, timeout_s: float) -> None:
         """Begin to write. The caller holds `lock`, but a stranger may be writing, too."""
         deadline = self.clock.monotonic() + timeout_s
-        while True:
-            try:
-                self.writer.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                if not is_busy(error):
-                    raise
-                if self.clock.monotonic() >= deadline:
-                    raise UnavailableError(
-                        "somebody else is writing to the database, try again", path=self.path
-                    ) from error
-                self.clock.wait(threading.Event(), _RETRY_S)
-            else:
-                return
+        while not self.try_begin():
+            if self.clock.monotonic() >= deadline:
+                raise UnavailableError(
+                    "somebody else is writing to the database, try again", path=self.path
+                )
+            self.clock.wait(threading.Event(), _RETRY_S)
+
+    def try_begin(self) -> bool:
+        """Begin to write, unless a stranger does. The caller holds `lock`."""
+        try:
+            self.writer.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            return False
+        return True
 
     @property
     def is_in_transaction(self) -> bool:
@@ -225,11 +229,11 @@ class Database:
     def _open_wal(self) -> int | None:
         """Return a descriptor of the present write-ahead log; None if there is none."""
         try:
-            status = self.io.stat(self.wal_path)
+            present = self.io.identity(self.wal_path)
         except FileNotFoundError:
             return None
         fd = self._wal_fd
-        if fd is not None and self.io.stat(fd).inode == status.inode:
+        if fd is not None and self.io.identity(fd) == present:
             return fd
         self._wal_fd = self.io.open(self.wal_path, "read")
         if fd is not None:
@@ -253,8 +257,11 @@ class Database:
     def checkpoint(self, kind: str) -> bool:
         """Move what was written into the database; False if readers were in the way.
 
-        The caller holds `lock`. What was moved is durable.
+        The caller holds `lock`. What was moved is durable, and the partitions' rows tell
+        of all of it: in the database itself nothing else shows that a record is missing.
         """
+        with self.transaction() as connection:
+            note_tails(connection, self.path)
         self.logged_bytes = 0
         deadline = self.clock.monotonic() + BUSY_S
         while True:

@@ -13,11 +13,11 @@ class Lineage:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._is_checked = False
+        self.is_checked = False
 
     def check(self, connection: sqlite3.Connection) -> None:
         """Compare once, in a transaction that writes."""
-        if self._is_checked:
+        if self.is_checked:
             return
         version, log_id, inode, next_slot = load_log(connection, self._database.path)
         present = self._database.inode()
@@ -27,7 +27,7 @@ class Lineage:
             # Committed apart: what follows may come to nothing.
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
-        self._is_checked = True
+        self.is_checked = True
 
     def _begin_epochs(self, connection: sqlite3.Connection) -> None:
         path = self._database.path

@@ -12,6 +12,7 @@ from strandline.log.local_watch import LocalWatch
 from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
+from strandline.log.sqlite.appends import DroppedError
 from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, load_epochs
@@ -81,7 +82,7 @@ class SqliteLog(SqliteReader):
         self._trimming = Trimming(self._database, self._consumers)
         self._watches = SqliteWatches(self._database, self._marks, self._find)
         #: Where appends of this process went last; an append finds out if it is gone.
-        self._recent: dict[str, TopicEntry] = {}
+        self._recent: dict[TopicName, TopicEntry] = {}
         self._writer = (
             None
             if self.mode is Mode.READ
@@ -162,6 +163,14 @@ class SqliteLog(SqliteReader):
             expected_offset=expected_offset,
             timeout_s=timeout_s,
         )
+        entry = self._recently(topic)
+        if entry is not None and not terms.has_identity and not is_on_loop():
+            self._database.check_open()
+            assert self._writer is not None
+            try:
+                return self._writer.append_one(entry, value, key, terms)
+            except DroppedError:
+                self._recent.pop(topic, None)
         return self._append(topic, [value], [key], terms, value)[0]
 
     def append_many(
@@ -215,10 +224,13 @@ class SqliteLog(SqliteReader):
             raise self._not_allowed()
         return self._writer
 
+    def _recently(self, topic: object) -> TopicEntry | None:
+        return self._recent.get(topic) if isinstance(topic, (str, Topic)) else None
+
     def _topic_to_append(
         self, topic: TopicName, values: Sequence[Value], *, is_certain: bool
     ) -> TopicEntry:
-        known = self._recent.get(topic) if isinstance(topic, str) and not is_certain else None
+        known = self._recently(topic) if not is_certain else None
         if known is not None:
             return known
         try:
@@ -235,8 +247,7 @@ class SqliteLog(SqliteReader):
                 ) from None
             self.create_topic(topic, value_kind=kind_of(values[0]))
             return self._topic_to_append(topic, values, is_certain=True)
-        if isinstance(topic, str):
-            self._recent[topic] = entry
+        self._recent[topic] = entry
         return entry
 
     def trim(
@@ -380,15 +391,14 @@ class SqliteLog(SqliteReader):
     def sync(self, topic: TopicName, partition: int) -> Marks:
         self._check_mode(Mode.CONSUME)
         self._make_durable(topic, partition)
+        self._marks.note(self._database.lock_timeout_s)
         return self.marks(topic, partition)
 
     def flush(self) -> None:
         writer = self._check_mode(Mode.CONSUME)
-        with self._database.reading() as connection:
-            ends = connection.execute(
-                "SELECT slot, high FROM strandline_partitions WHERE durable < high"
-            ).fetchall()
-        self._marks.expect(ends)
+        with translated(self._database.path), self._database.locked():
+            ends = self._marks.note_ends()
+        self._marks.expect(ends.items())
         writer.sync()
         self._marks.note(self._database.lock_timeout_s)
         with translated(self._database.path), self._database.locked():

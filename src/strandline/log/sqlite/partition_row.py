@@ -9,12 +9,28 @@ from strandline.log.sqlite.checksum import check_row, row_crc
 from strandline.log.sqlite.schema import OFFSET_BITS
 from strandline.values import CorruptError, Epoch, InvalidError, Marks, Offset, TrimmedError
 
-_SELECT = "SELECT low, high, durable, last_us, size_bytes, keys_seen, crc"
+_OFFSET_MASK = (1 << OFFSET_BITS) - 1
+#: The records that a partition's row does not know of yet.
+_TAIL = (
+    f"place >= (slot << {OFFSET_BITS} | high) AND place <= (slot << {OFFSET_BITS} | {_OFFSET_MASK})"
+)
+#: How many they are, for a query of the partitions.
+TAIL_RECORDS = f"(SELECT count(*) FROM strandline_records WHERE {_TAIL})"  # noqa: S608 - Ours.
+_SELECT = f"""SELECT low, high, durable, last_us, p.size_bytes, keys_seen, p.crc,
+        count(place), max(place), max(timestamp_us), sum(r.size_bytes)
+    FROM strandline_partitions p LEFT JOIN strandline_records r ON {_TAIL}
+    WHERE slot = ? GROUP BY slot"""  # noqa: S608 - Ours.
+_WITH_TAIL = f"""SELECT slot FROM strandline_partitions
+    WHERE EXISTS (SELECT 1 FROM strandline_records WHERE {_TAIL})"""  # noqa: S608 - Ours.
 
 
 @dataclass(slots=True)
 class PartitionRow:
-    """The ends, the last timestamp and the size of one partition."""
+    """The ends, the last timestamp and the size of one partition.
+
+    The stored row may lag behind the records, by a few at the end: `noted` is how far
+    it knows of them.
+    """
 
     slot: int
     low: int = 0
@@ -23,6 +39,7 @@ class PartitionRow:
     last_us: int = 0
     size_bytes: int = 0
     keys_seen: int = 0
+    noted: int = 0
 
     def marks(self, durable: int = 0) -> Marks:
         """Return the ends; `durable` is a mark that this process knows of."""
@@ -68,22 +85,39 @@ def place(slot: int, offset: int) -> int:
 
 def load_partition(connection: sqlite3.Connection, path: str, slot: int) -> PartitionRow | None:
     """Return the partition of this slot; None if its topic was dropped."""
-    row = connection.execute(
-        f"{_SELECT} FROM strandline_partitions WHERE slot = ?", (slot,)
-    ).fetchone()
-    if row is None:
+    found = connection.execute(_SELECT, (slot,)).fetchone()
+    if found is None:
         return None
-    check_row(path, "partitions", slot, (slot, *row[:6]), row[6])
-    return PartitionRow(slot, *row[:6])
+    check_row(path, "partitions", slot, (slot, *found[:6]), found[6])
+    row = PartitionRow(slot, *found[:6])
+    row.noted = row.high
+    tail, last, last_us, size_bytes = found[7:]
+    if tail:
+        row.high += tail
+        row.last_us = max(row.last_us, last_us)
+        row.size_bytes += size_bytes
+        if last != place(slot, row.high - 1):
+            raise lost(path, "records", last)
+    return row
 
 
 def store_partitions(connection: sqlite3.Connection, rows: Iterable[PartitionRow]) -> None:
     """Put these in place of what was known."""
-    fields = [row.fields() for row in rows]
+    fields = []
+    for row in rows:
+        row.noted = row.high
+        fields.append(row.fields())
     connection.executemany(
         "INSERT OR REPLACE INTO strandline_partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [(*each, row_crc("partitions", *each)) for each in fields],
     )
+
+
+def note_tails(connection: sqlite3.Connection, path: str) -> None:
+    """Bring every partition's row up to its records, within the caller's transaction."""
+    slots = connection.execute(_WITH_TAIL).fetchall()
+    rows = [load_partition(connection, path, slot) for (slot,) in slots]
+    store_partitions(connection, [row for row in rows if row is not None])
 
 
 def load_epochs(connection: sqlite3.Connection, path: str, slot: int) -> list[Epoch]:

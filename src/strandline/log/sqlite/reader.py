@@ -10,6 +10,7 @@ from strandline.log.protocol import TopicName
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.durable_marks import DurableMarks
 from strandline.log.sqlite.partition_row import (
+    TAIL_RECORDS,
     PartitionRow,
     load_epochs,
     load_partition,
@@ -91,7 +92,8 @@ class SqliteReader:
             connection.execute("BEGIN")
             topics = connection.execute("SELECT count(*) FROM strandline_topics").fetchone()[0]
             partitions, records = connection.execute(
-                "SELECT count(*), coalesce(sum(high - low), 0) FROM strandline_partitions"
+                f"SELECT count(*), coalesce(sum(high + {TAIL_RECORDS} - low), 0)"  # noqa: S608
+                " FROM strandline_partitions"
             ).fetchone()
             size_bytes = self._database.size_bytes()
         return LogDescription(

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from strandline.log.numbers import check_timeout
-from strandline.log.sqlite.appends import Append, Placed, Placement
+from strandline.log.sqlite.appends import Append, Placed, Placement, Single
 from strandline.log.terms import check_level
 from strandline.values import Durability, Offset, Partition, UnavailableError
 from strandline.writes import Receipt as WriteReceipt
@@ -15,6 +15,8 @@ _DURABLE = Durability.DURABLE
 
 class SqliteReceipts(Sequence["SqliteReceipt"]):
     """Implements Receipts."""
+
+    __slots__ = ("_count", "_level", "_offered", "_outcome")
 
     def __init__(
         self,
@@ -89,9 +91,11 @@ class SqliteReceipts(Sequence["SqliteReceipt"]):
         if not self._outcome.is_settled:
             raise UnavailableError("the outcome is still open, wait for the receipt")
         placement = self._outcome.wait()
-        if index not in placement.places and placement.error is not None:
+        placed = placement.find(index)
+        if placed is None:
+            assert placement.error is not None
             raise placement.error.with_traceback(None)
-        return placement.places[index]
+        return placed
 
     def _wanted(self, level: Durability | None, timeout_s: float | None) -> Durability:
         check_timeout(timeout_s)
@@ -151,7 +155,7 @@ class SqliteReceipt:
 
 def handed_back(error: UnavailableError, offered: object) -> UnavailableError:
     """Return the error with what the caller offered in place of what we made of it."""
-    if isinstance(error.write, Append):
+    if isinstance(error.write, Append | Single):
         error.write = offered
     return error.with_traceback(None)
 
@@ -162,4 +166,4 @@ def _checked(placement: Placement) -> Placement:
     return placement
 
 
-_NOTHING = Placement({}, None)
+_NOTHING = Placement((), None)

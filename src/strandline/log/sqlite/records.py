@@ -60,6 +60,7 @@ class Records:
     def __init__(self, database: Database, entry: TopicEntry, partition: Partition) -> None:
         self._database = database
         self._topic = entry.topic
+        self._topic_id = entry.topic.id.bytes
         self._kind = entry.settings.value_kind
         self.partition = partition
         self.slot = entry.slot(partition)
@@ -192,7 +193,7 @@ class Records:
         number, timestamp_us, crc = row[0], row[1], row[9]
         offset = number & _OFFSET_MASK
         try:
-            found = record_crc(self._topic.id, self.partition, offset, timestamp_us, row[2:9])
+            found = record_crc(self._topic_id, self.partition, offset, timestamp_us, row[2:9])
         except (TypeError, AttributeError, struct.error):
             found = -1  # Damage has made a column something of another type.
         if found != crc:

@@ -1,6 +1,7 @@
 """The one lock under which every process writes, checkpoints and closes."""
 
 import contextlib
+import itertools
 import os
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,11 @@ from strandline.io import Io
 from strandline.values import UnavailableError
 
 _PID_BYTES = 12
+#: Where the last holder signs: with bytes that no other lock has, not even one of a
+#: process that has the same number elsewhere.
+_SIGNED_AT = 32
+_SIGNATURE_BYTES = 16
+_made = itertools.count()
 _SUSPECT_AT = 16
 _DELAY_MIN_S = 0.000_05
 _DELAY_MAX_S = 0.002
@@ -18,8 +24,8 @@ _DELAY_MAX_S = 0.002
 class StoreLock:
     """An OS lock on a file beside the database; excludes threads and processes alike.
 
-    The file tells who holds the lock, and whether a sync has failed since the last
-    whole checkpoint.
+    The file tells who holds the lock or held it last, and whether a sync has failed
+    since the last whole checkpoint.
     """
 
     def __init__(self, io: Io, clock: Clock, path: str) -> None:
@@ -28,8 +34,28 @@ class StoreLock:
         self._path = path
         self._thread = threading.Lock()
         self._fd: int | None = None
-        self._inode = 0
+        self._inode = 0, 0
         self._pid = b"%-12d" % os.getpid()
+        self._signature = clock.random_bytes(12) + (next(_made) & 0xFFFFFFFF).to_bytes(4, "big")
+        #: How often somebody else has held the lock since we did. The holder's.
+        self.breaks = 0
+
+    def try_acquire(self) -> bool:
+        """Take the lock if that needs no waiting; the holder then asks `is_unbroken`."""
+        if not self._thread.acquire(False):
+            return False
+        try:
+            if self._fd is not None and self._io.try_lock(self._fd):
+                return True
+        except BaseException:
+            self._thread.release()
+            raise
+        self._thread.release()
+        return False
+
+    def is_unbroken(self) -> bool:
+        """Whether the lock excludes everybody, and we were the last to hold it. The holder's."""
+        return self._fd is not None and self._is_current() and self._is_signed(self._fd)
 
     def acquire(self, timeout_s: float) -> None:
         """Take the lock, or raise UnavailableError with its holder after `timeout_s`."""
@@ -128,18 +154,23 @@ class StoreLock:
     def _open(self) -> int:
         if self._fd is None:
             self._fd = self._io.open(self._path, "create")
-            self._inode = self._io.stat(self._fd).inode
+            self._inode = self._io.identity(self._fd)
         return self._fd
 
     def _is_current(self) -> bool:
         try:
-            return self._io.stat(self._path).inode == self._inode
+            return self._io.identity(self._path) == self._inode
         except FileNotFoundError:
             return False
 
     def _sign(self, fd: int) -> None:
-        if self._io.pread(fd, _PID_BYTES, 0) != self._pid:
+        if not self._is_signed(fd):
+            self.breaks += 1
             self._io.pwrite(fd, self._pid, 0)
+            self._io.pwrite(fd, self._signature, _SIGNED_AT)
+
+    def _is_signed(self, fd: int) -> bool:
+        return self._io.pread(fd, _SIGNATURE_BYTES, _SIGNED_AT) == self._signature
 
     def _holder(self, fd: int) -> int | None:
         text = self._io.pread(fd, _PID_BYTES, 0).strip()

@@ -3,7 +3,7 @@
 import difflib
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from strandline.clock import Clock
@@ -39,6 +39,11 @@ class TopicEntry:
     settings: TopicSettings
     first_slot: int
     created_at_us: int
+    #: The topic's id, as the checksums of its records have it.
+    id_bytes: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id_bytes", self.topic.id.bytes)
 
     def slot(self, partition: int) -> int:
         """Return the slot of a partition; InvalidError if there is none."""

@@ -2,12 +2,13 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from strandline.log.protocol import TopicName
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.durable_marks import DurableMarks
+from strandline.log.sqlite.partition_row import TAIL_RECORDS, PartitionRow
 from strandline.log.sqlite.schema import translated
 from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.watches import Spot, Watches
@@ -17,6 +18,8 @@ from strandline.values import Partition, StrandlineError
 #: look that finds nothing, and never more than the second.
 POLL_MIN_S = 0.001
 POLL_MAX_S = 0.05
+_ENDS = f"""SELECT high + {TAIL_RECORDS}, durable FROM strandline_partitions
+    WHERE slot = ?"""  # noqa: S608 - Ours.
 
 
 class WatchedPlace(NamedTuple):
@@ -41,9 +44,12 @@ class SqliteWatches(Watches[WatchedPlace]):
         self._find_slot = find
         marks.on_durable = self.tell_durable
 
-    def tell_written(self, slot: int, end: int) -> None:
-        """Pass on that this process has written up to `end`."""
-        self.tell(WatchedPlace(slot, durable_only=False), end)
+    def tell_written(self, heads: Mapping[int, PartitionRow]) -> None:
+        """Pass on how far this process has written."""
+        if not self._partitions:
+            return
+        for slot, head in heads.items():
+            self.tell(WatchedPlace(slot, durable_only=False), head.high)
 
     def tell_durable(self, slot: int, end: int) -> None:
         """Pass on that a sync has covered everything up to `end`."""
@@ -60,9 +66,7 @@ class SqliteWatches(Watches[WatchedPlace]):
 
     def _end_of(self, place: WatchedPlace) -> int | None:
         with self._database.reading() as connection:
-            row = connection.execute(
-                "SELECT high, durable FROM strandline_partitions WHERE slot = ?", (place.slot,)
-            ).fetchone()
+            row = connection.execute(_ENDS, (place.slot,)).fetchone()
         if row is None:
             return None
         high, durable = row

@@ -2,7 +2,9 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from strandline.log.draft import Draft, draft, key_of
 from strandline.log.loops import is_on_loop
@@ -17,10 +19,12 @@ from strandline.log.sqlite.appends import (
     Heads,
     Part,
     Placement,
+    Single,
 )
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.durable_marks import DurableMarks
-from strandline.log.sqlite.receipts import SqliteReceipts, handed_back
+from strandline.log.sqlite.partition_row import PartitionRow
+from strandline.log.sqlite.receipts import SqliteReceipt, SqliteReceipts, handed_back
 from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.terms import Terms, owner
 from strandline.values import Durability, FailedError, UnavailableError
@@ -29,6 +33,8 @@ from strandline.writes import Coordinator, Receipt, Settings
 _CHANNEL = "appends"
 _WRITTEN = Durability.WRITTEN
 _DURABLE = Durability.DURABLE
+
+Write: TypeAlias = "Append | Single"
 
 Finding = Callable[[bool], TopicEntry]
 """Returns the topic; True asks for one that is certainly still there."""
@@ -42,25 +48,50 @@ class Writer:
         database: Database,
         marks: DurableMarks,
         record_bytes_max: int,
-        on_written: Callable[[int, int], None],
+        on_written: Callable[[Mapping[int, PartitionRow]], None],
     ) -> None:
         self._database = database
+        self._marks = marks
         self._record_bytes_max = record_bytes_max
-        self._on_written = on_written
-        self._turns: dict[int, itertools.count[int]] = {}
-        heads = Heads()
-        self._coordinator: Coordinator[Append, Placement, Changes, None, None, Heads] = Coordinator(
+        self._turns: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
+        self._coordinator: Coordinator[Write, Placement, Changes, None, None, Heads] = Coordinator(
             Settings(bracket_timeout_s=database.lock_timeout_s),
             [_CHANNEL],
-            context=heads,
+            context=Heads(database),
             snapshot=None,
-            delta=lambda context: AppendDelta(context, database),
-            flusher=AppendFlusher(database, marks, self._tell),
+            delta=AppendDelta,
+            flusher=AppendFlusher(database, marks, on_written),
             bracket=AppendBracket(database, marks),
             clock=database.clock,
         )
         self._coordinator.start()
         self._channel = self._coordinator.channel(_CHANNEL)
+
+    def append_one(
+        self, entry: TopicEntry, value: Value, key: str | None, terms: Terms
+    ) -> SqliteReceipt:
+        """Append one value that brings no identity, from a thread that may wait.
+
+        Raises DroppedError if the topic is no longer there.
+        """
+        level = terms.level(_DURABLE)
+        settings = entry.settings
+        drafted = draft(value, key_of(value, key), settings.value_kind, self._record_bytes_max)
+        turn = self._turns[entry.first_slot].__next__
+        write = Single(
+            entry,
+            terms.route_one(drafted.key, settings.partitions, turn),
+            drafted,
+            owner(entry.topic, terms.tenant),
+            terms.expected_offset,
+        )
+        try:
+            outcome = self._channel.write(
+                write, _DURABLE if level is _DURABLE else _WRITTEN, terms.timeout_s
+            )
+        except UnavailableError as error:
+            raise handed_back(error, value) from error.__cause__
+        return SqliteReceipt(SqliteReceipts(1, outcome, level, value), 0)
 
     def append(
         self,
@@ -102,6 +133,7 @@ class Writer:
         # Whoever had a part in a failure was told.
         with contextlib.suppress(FailedError):
             self._coordinator.stop(durable=False)
+        self._marks.settle()
 
     # --- inside ---
 
@@ -124,15 +156,9 @@ class Writer:
         return Append(entry, self._route(entry, drafts, terms), tenant, terms)
 
     def _route(self, entry: TopicEntry, drafts: list[Draft], terms: Terms) -> list[Part]:
-        turns = self._turns.setdefault(entry.first_slot, itertools.count())
-        routed = terms.route(
-            [each.key for each in drafts], entry.settings.partitions, lambda: next(turns)
-        )
+        turn = self._turns[entry.first_slot].__next__
+        routed = terms.route([each.key for each in drafts], entry.settings.partitions, turn)
         return [
             Part(partition, indices, [drafts[index] for index in indices])
             for partition, indices in routed.items()
         ]
-
-    def _tell(self, changes: Changes) -> None:
-        for slot, head in changes.heads.items():
-            self._on_written(slot, head.high)

@@ -1,0 +1,192 @@
+"""Heads that lag behind their records: nobody notices, and damage is still found."""
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from strandline.io import SystemIo
+from strandline.log.sqlite import SqliteLog, describe_sqlite
+from strandline.testing import FaultyIo
+from strandline.values import (
+    CorruptError,
+    Durability,
+    Event,
+    FailedError,
+    InvalidError,
+    Marks,
+    Offset,
+)
+
+DURABLE = Durability.DURABLE
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "events.sqlite")
+
+
+@pytest.fixture
+def log(path: str) -> Iterator[SqliteLog]:
+    with SqliteLog(path) as log:
+        log.create_topic("orders")
+        yield log
+
+
+def numbers(log: SqliteLog) -> list[int]:
+    return [record.payload["n"] for record in log.read("orders", 0, 0)]
+
+
+def remove_the_third(path: str) -> None:
+    with sqlite3.connect(path) as connection:
+        removed = connection.execute("DELETE FROM strandline_records WHERE place & 2")
+        assert removed.rowcount == 1
+    connection.close()
+
+
+def test_the_newest_of_single_appends_is_missed_when_it_is_gone(path: str, log: SqliteLog) -> None:
+    """A head may lag behind its records while the log is open, and not in a closed one."""
+    for n in range(3):
+        log.append("orders", Event("order", {"n": n}))
+    log.close()
+    remove_the_third(path)
+
+    with SqliteLog(path) as again:
+        assert again.marks("orders", 0).high == 3
+        with pytest.raises(CorruptError):
+            list(again.read("orders", 0, 0))
+
+
+def test_the_newest_is_missed_also_when_the_log_had_failed_before_it_was_closed(
+    path: str,
+) -> None:
+    io = FaultyIo(SystemIo())
+    with SqliteLog(path, io=io) as log:
+        log.create_topic("orders")
+        log.append("orders", Event("order", {"n": 0}))
+        log.append("orders", Event("order", {"n": 1}))
+        io.fail(1, errno.EIO, kinds=("sync",))
+        with pytest.raises(FailedError):
+            log.append("orders", Event("order", {"n": 2}), durability=DURABLE)
+    remove_the_third(path)
+
+    with SqliteLog(path) as again:
+        assert again.marks("orders", 0).high == 3
+        with pytest.raises(CorruptError):
+            list(again.read("orders", 0, 0))
+
+
+def test_the_newest_is_missed_also_after_the_repair_of_a_failed_sync(
+    path: str, log: SqliteLog
+) -> None:
+    """The repair moves the records of all who have the log open, or have died with it open."""
+    io = FaultyIo(SystemIo())
+    log.create_topic("others")
+    with SqliteLog(path, io=io) as failed, SqliteLog(path) as mending:
+        for n in range(3):
+            log.append("orders", Event("order", {"n": n}))
+        io.fail(1, errno.EIO, kinds=("sync",))
+        with pytest.raises(FailedError):
+            failed.append("others", Event("order"), durability=DURABLE)
+
+        mending.append("others", Event("order"), durability=DURABLE)
+
+        assert Path(f"{path}-wal").stat().st_size == 0
+        remove_the_third(path)
+        assert mending.marks("orders", 0).high == 3
+        with pytest.raises(CorruptError):
+            list(mending.read("orders", 0, 0))
+
+
+def test_a_gap_in_what_a_head_does_not_tell_of_yet_is_detected(path: str, log: SqliteLog) -> None:
+    for n in range(3):
+        log.append("orders", Event("order", {"n": n}))
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM strandline_records WHERE place & 1")
+    connection.close()
+
+    with SqliteLog(path, mode="read") as reader, pytest.raises(CorruptError):
+        reader.marks("orders", 0)
+
+
+def test_single_appends_are_seen_by_others_at_once(path: str, log: SqliteLog) -> None:
+    with SqliteLog(path, mode="read") as reader:
+        for n in range(150):
+            log.append("orders", Event("order", {"n": n}))
+
+            assert reader.marks("orders", 0).high == n + 1
+            assert reader.describe().records == n + 1
+            assert describe_sqlite(path).records == n + 1
+            description = reader.describe_topic("orders")
+            assert description.size_bytes == log.describe_topic("orders").size_bytes > 5 * n
+        assert numbers(reader) == list(range(150))
+
+
+def test_logs_that_take_turns_find_each_others_single_appends(path: str, log: SqliteLog) -> None:
+    """Also within one process, where the holders of the lock have one number."""
+    with SqliteLog(path) as other:
+        offsets = [each.append("orders", Event("order")).offset for each in (log, other) * 70]
+
+    assert offsets == list(range(140))
+
+
+def test_what_others_append_is_found_also_where_the_lock_was_ours_since(
+    path: str, log: SqliteLog
+) -> None:
+    with SqliteLog(path) as other:
+        for _ in range(3):
+            log.append("orders", Event("order"))
+            other.append("orders", Event("order"))
+            log.flush()
+
+    assert log.append("orders", Event("order")).offset == 6
+
+
+def test_a_trim_of_all_single_appends_leaves_their_end(path: str, log: SqliteLog) -> None:
+    for n in range(5):
+        log.append("orders", Event("order", {"n": n}))
+
+    log.trim("orders", 0, 5)
+
+    assert log.marks("orders", 0) == Marks(Offset(5), Offset(5), Offset(5))
+    assert log.append("orders", Event("order")).offset == 5
+    assert log.describe_topic("orders").size_bytes > 0
+
+
+def test_a_sync_and_a_close_leave_the_durable_mark_to_others(path: str, log: SqliteLog) -> None:
+    with SqliteLog(path, mode="read") as reader:
+        log.append("orders", Event("order"))
+        log.sync("orders", 0)
+        assert reader.marks("orders", 0).durable == 1
+
+        log.append("orders", Event("order"), durability=DURABLE)
+        log.close()
+        assert reader.marks("orders", 0).durable == 2
+
+
+def test_a_topic_dropped_elsewhere_is_missed_by_the_next_single_append(
+    path: str, log: SqliteLog
+) -> None:
+    topic = log.topic("orders")
+    log.append(topic, Event("order"))
+    with SqliteLog(path) as other:
+        other.drop_topic("orders")
+
+    with pytest.raises(InvalidError):
+        log.append(topic, Event("order"))
+    with pytest.raises(InvalidError):
+        log.append("orders", Event("order"))
+
+
+def test_an_append_that_meets_a_new_lock_file_goes_on_after_the_others(
+    path: str, log: SqliteLog
+) -> None:
+    with SqliteLog(path) as other:
+        for n in range(0, 20, 2):
+            log.append("orders", Event("order", {"n": n}))
+            Path(f"{path}-strandline.lock").unlink()
+            other.append("orders", Event("order", {"n": n + 1}))
+
+        assert numbers(log) == list(range(20))

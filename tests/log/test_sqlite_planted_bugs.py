@@ -1,0 +1,143 @@
+"""Each bug that is planted where heads lag behind is noticed by the tests of them."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from strandline.log.sqlite import SqliteLog, partition_row
+from strandline.log.sqlite.appends import AppendBracket
+from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.durable_marks import DurableMarks
+from strandline.log.sqlite.reader import SqliteReader
+from strandline.log.sqlite.store_lock import StoreLock
+from strandline.values import StrandlineError
+from tests.log import test_sqlite_heads as heads
+from tests.log.files.planted_bugs import FunctionBug
+from tests.model.planted_bugs import Bug
+
+
+class Planted(NamedTuple):
+    """A bug, and the test that has to notice."""
+
+    bug: Bug | FunctionBug
+    caught_by: Callable[[str, SqliteLog], None]
+
+
+BUGS = [
+    Planted(
+        Bug(
+            "two locks of one process sign alike",
+            StoreLock,
+            "__init__",
+            "clock.random_bytes(12) + (next(_made) & 0xFFFFFFFF).to_bytes(4, \"big\")",
+            "os.getpid().to_bytes(16, \"big\")",
+        ),
+        heads.test_logs_that_take_turns_find_each_others_single_appends,
+    ),
+    Planted(
+        Bug(
+            "who signs anew does not say that others were there",
+            StoreLock,
+            "_sign",
+            "self.breaks += 1",
+            "pass",
+        ),
+        heads.test_what_others_append_is_found_also_where_the_lock_was_ours_since,
+    ),
+    Planted(
+        Bug(
+            "nobody asks who held the lock last",
+            AppendBracket,
+            "_begin_at_once",
+            "if database.try_begin() and lock.is_unbroken():",
+            "if database.try_begin():",
+        ),
+        heads.test_logs_that_take_turns_find_each_others_single_appends,
+    ),
+    Planted(
+        Bug(
+            "a removed lock file goes unnoticed",
+            StoreLock,
+            "is_unbroken",
+            "self._is_current()",
+            "True",
+        ),
+        heads.test_an_append_that_meets_a_new_lock_file_goes_on_after_the_others,
+    ),
+    Planted(
+        Bug("heads are left behind at a close", DurableMarks, "settle", "self.note_ends()", "pass"),
+        heads.test_the_newest_of_single_appends_is_missed_when_it_is_gone,
+    ),
+    Planted(
+        Bug(
+            "a repair leaves heads behind",
+            Database,
+            "checkpoint",
+            "note_tails(connection, self.path)",
+            "pass",
+        ),
+        heads.test_the_newest_is_missed_also_after_the_repair_of_a_failed_sync,
+    ),
+    Planted(
+        FunctionBug(
+            "a gap after a head is overlooked",
+            partition_row,
+            "load_partition",
+            "if last != place(slot, row.high - 1):",
+            "if False:",
+        ),
+        heads.test_a_gap_in_what_a_head_does_not_tell_of_yet_is_detected,
+    ),
+    Planted(
+        FunctionBug(
+            "records after a head have no size",
+            partition_row,
+            "load_partition",
+            "row.size_bytes += size_bytes",
+            "pass",
+        ),
+        heads.test_single_appends_are_seen_by_others_at_once,
+    ),
+    Planted(
+        Bug(
+            "a description counts what heads tell of",
+            SqliteReader,
+            "describe",
+            "high + {TAIL_RECORDS} - low",
+            "high - low",
+        ),
+        heads.test_single_appends_are_seen_by_others_at_once,
+    ),
+    Planted(
+        Bug(
+            "a sync leaves its mark to others for later",
+            SqliteLog,
+            "sync",
+            "self._marks.note(self._database.lock_timeout_s)",
+            "self._marks._ended.set()",
+        ),
+        heads.test_a_sync_and_a_close_leave_the_durable_mark_to_others,
+    ),
+]
+
+
+@pytest.mark.parametrize("planted", BUGS, ids=lambda planted: planted.bug.title)
+def test_a_planted_bug_is_noticed(planted: Planted, tmp_path: Path) -> None:
+    _check(planted, tmp_path / "healthy.sqlite")
+
+    with planted.bug.planted(), pytest.raises((AssertionError, Noticed, *TROUBLES)):
+        _check(planted, tmp_path / "planted.sqlite")
+
+
+#: What a test that expects an error and gets none ends with.
+Noticed = pytest.fail.Exception
+TROUBLES = StrandlineError, sqlite3.Error
+
+
+def _check(planted: Planted, path: Path) -> None:
+    with SqliteLog(str(path)) as log:
+        log.create_topic("orders")
+        planted.caught_by(str(path), log)
