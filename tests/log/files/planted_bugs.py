@@ -54,7 +54,7 @@ class FunctionBug:
 
 
 CRASH_BUGS: list[Bug | FunctionBug] = [
-    Bug("durable without a sync", Syncing, "_sync", "self._io.sync(fd)", "pass"),
+    Bug("durable without a sync", Syncing, "_sync", "self._io.sync(segment.fd)", "pass"),
     Bug(
         "a full segment is not synced before the next one begins",
         PartitionStore,
@@ -108,7 +108,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
         "a dropped topic comes back",
         Topics,
         "drop",
-        "self._io.sync_directory(entry.directory)",
+        "self._store(entry, is_dropped=True)",
         "pass",
     ),
     Bug(
@@ -150,7 +150,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
         "a torn write is taken for damage",
         recovery,
         "find_end",
-        "if max(mark, later) > expected:",
+        "if mark > expected:",
         "if segment.garbage_after(position, end):",
     ),
     Bug(
@@ -193,7 +193,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
         trimming,
         "_move",
         "store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes)\n",
-        "[files.place.io.unlink(files.place.path(each.name)) for each in gone]\n"
+        "[files.place.io.unlink(files.place.segment_path(each)) for each in gone]\n"
         "    store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes)\n",
     ),
     Bug(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from strandline.clock import Clock
 from strandline.log.draft import Draft
@@ -29,6 +29,8 @@ from strandline.values import (
     ValueKind,
 )
 
+# What makes a named tuple by name is slow, and some are made for each append.
+_new: Any = tuple.__new__
 #: From so many records on, a frame holds columns.
 _COLUMNS_MIN = 64
 
@@ -131,25 +133,20 @@ class AppendDelta:
         drafts, tenant, terms, _ = write
         now_us = head.clock.now_us()
         now_us = max(now_us, head.last_us)
-        if terms is PLAIN or (
-            terms.producer is None
-            and terms.idempotency_key is None
-            and terms.expected_offset is None
-        ):
-            offset = head.next
-            self._add(drafts, now_us, None if tenant is None else FrameTerms(tenant))
-            return Placed(offset, now_us)
-        return self._apply_on_terms(write, now_us)
+        if terms is not PLAIN and (terms.has_identity or terms.expected_offset is not None):
+            return self._apply_on_terms(write, now_us)
+        offset = head.next
+        self._add(drafts, now_us, None if tenant is None else FrameTerms(tenant))
+        placed: Placed = _new(Placed, (offset, now_us, ()))
+        return placed
 
     def size(self) -> int:
         return self._head.position - self._start
 
     def freeze(self) -> tuple[Frozen, Head]:
         head = self._head
-        return (
-            Frozen(self._chunks, head.next, head.position, head.last_us, head.crc, head.size_bytes),
-            head,
-        )
+        about = (head.next, head.position, head.last_us, head.crc, head.size_bytes)
+        return _new(Frozen, (self._chunks, *about)), head
 
     def reader(self) -> None:
         return None

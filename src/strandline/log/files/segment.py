@@ -264,9 +264,14 @@ def _check_version(header: bytes, file: str) -> None:
 
 
 def begins_with_frame(io: Io, path: str) -> bool:
-    """Whether a segment file has anything behind its header."""
+    """Whether a segment file holds at least one frame that verifies."""
     file = OpenFile(io, path, "read")
     try:
-        return any(io.pread(file.fd, HEADER_BYTES, FRAMES_AT))
+        header = io.pread(file.fd, FRAMES_AT, 0)
+        size = frame_bytes(io.pread(file.fd, HEADER_BYTES, FRAMES_AT), 0)
+        if len(header) < FRAMES_AT or size is None:
+            return False
+        seed = google_crc32c.value(header[: _IDENTITY.size])
+        return decode_frame(seed, io.pread(file.fd, size, FRAMES_AT), 0, FRAMES_AT) is not None
     finally:
         file.close()

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -48,7 +49,12 @@ from strandline.values import (
     UnavailableError,
 )
 
+#: How long an owner goes on without a look at whether its files are still in their place.
+_OWN_CHECK_S = 0.01
+
 _logger = logging.getLogger("strandline")
+# What makes a named tuple by name is slow, and one is made for each append.
+_new: Any = tuple.__new__
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,13 @@ class PartitionStore:
         self._io = files.place.io
         self._boot = self._io.boot_id()
         self._settings = settings
+        self._segment_bytes = settings.segment_bytes
+        self._reserve_bytes = min(
+            RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, self._segment_bytes // 64)
+        )
+        self._monotonic = files.place.clock.monotonic
+        #: Until when the owner of a partition need not look; a shared one is never owned.
+        self._check_at = 0.0
         self._tell = tell
         self._lock = PartitionLock(files.place)
         #: Held together with the partition's lock, which keeps no thread of ours out.
@@ -101,17 +114,14 @@ class PartitionStore:
 
     def enter(self, timeout_s: float) -> Head:
         head = self._head
-        if not self._mutex.acquire(timeout=timeout_s):
+        if not self._mutex.acquire(False) and not self._mutex.acquire(timeout=timeout_s):
             raise UnavailableError("another thread changes the partition, try again")
+        if self._check_at > self._monotonic() and head.position < self._segment_bytes:
+            # Ours alone, and looked at a moment ago. Whoever takes it over is met by `flush`.
+            return head
         head.refusal = None
         try:
-            if not self._lock.is_held:
-                self._acquire(timeout_s)
-            if not self._is_current():
-                self._catch_up(may_wait=timeout_s > 0 or not is_on_loop())
-            if head.position >= self._settings.segment_bytes:
-                self._check_may_sync(may_wait=timeout_s > 0 or not is_on_loop())
-                self.roll()
+            self._prepare(timeout_s)
         except (InvalidError, CorruptError) as error:
             head.refusal = error
         except OSError as error:
@@ -126,9 +136,26 @@ class PartitionStore:
             raise
         return head
 
+    def _prepare(self, timeout_s: float) -> None:
+        """Hold the lock, know the end, and have room for what comes."""
+        is_owner = self._lock.is_held
+        if not is_owner:
+            self._acquire(timeout_s)
+        may_wait = timeout_s > 0 or not is_on_loop()
+        if not self._is_current(is_owner=is_owner):
+            if is_owner and self._tenure is not None:
+                raise ClosedError("another process has taken the partition over, open the log anew")
+            self._catch_up(may_wait=may_wait)
+        if self._head.position >= self._segment_bytes:
+            self._check_may_sync(may_wait=may_wait)
+            self.roll()
+        if self._settings.is_exclusive:
+            self._check_at = self._monotonic() + _OWN_CHECK_S
+
     def leave(self) -> None:
         try:
-            if not self._settings.is_exclusive or self._tenure is None:
+            if self._tenure is None or not self._settings.is_exclusive:
+                self._check_at = 0.0
                 self._lock.release()
         finally:
             self._mutex.release()
@@ -158,13 +185,16 @@ class PartitionStore:
                 raise
             self._lock.replace(str(self.place.clock.new_id()))
 
-    def _is_current(self) -> bool:
-        """Whether nobody else has written since we did."""
+    def _is_current(self, *, is_owner: bool) -> bool:
+        """Whether nobody else has written since we did, or no more than frames."""
         tenure = self._tenure
         if tenure is None:
             return False
         raw = self._io.pread(tenure.tail.fd, TAIL_BYTES, 0)
-        if raw[FENCE_AT : FENCE_AT + len(NO_FENCE)] != NO_FENCE or not self._lock.is_in_place():
+        if raw[FENCE_AT : FENCE_AT + len(NO_FENCE)] != NO_FENCE:
+            return False
+        # Whoever has just taken the lock has looked.
+        if is_owner and not self._lock.is_in_place():
             return False
         if self._lock.inode != tenure.manifest.lock:
             # The file was replaced: whoever holds the old one may still be writing.
@@ -199,10 +229,6 @@ class PartitionStore:
     # --- catching up with others ---
 
     def _catch_up(self, *, may_wait: bool) -> None:
-        if not self._lock.is_in_place():
-            self._tenure = None
-            self._lock.forget()
-            self._acquire(self._settings.lock_timeout_s if may_wait else 0.0)
         self._tenure = None
         self._lock.name_holder()
         adopted = self._adopt()
@@ -309,18 +335,10 @@ class PartitionStore:
             self._reserve(tenure.segment.fd, frozen.position)
         io.pwrite(tenure.segment.fd, content, start)
         _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
-        self._end = end = End(
-            tenure.manifest.generation,
-            boot,
-            epoch,
-            segment,
-            frozen.position,
-            frozen.next,
-            frozen.last_us,
-            low,
-            frozen.crc,
-            self._pid,
-            frozen.size_bytes,
+        about = (frozen.position, frozen.next, frozen.last_us, low, frozen.crc, self._pid)
+        self._end = end = _new(
+            End,
+            (tenure.manifest.generation, boot, epoch, segment, *about, frozen.size_bytes),
         )
         self._end_raw = raw = pack_end(self._seed, end)
         io.pwrite(tenure.tail.fd, raw, 0)
@@ -334,9 +352,11 @@ class PartitionStore:
         self._syncing.sync()
 
     def _reserve(self, fd: int, position: int) -> None:
-        ahead = min(RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, position))
-        self._reserved = position + ahead
-        self._io.preallocate(fd, self._reserved)
+        """Have zeros on the disk ahead: a sync of what replaces them changes no file's map."""
+        start, ahead = max(self._reserved, position), self._reserve_bytes
+        self._io.preallocate(fd, start + ahead)
+        self._io.pwrite(fd, bytes(ahead), start)
+        self._reserved = start + ahead
 
     # --- rare changes, under the lock ---
 
@@ -384,7 +404,7 @@ class PartitionStore:
         """Sync what is written, by whomever."""
         tenure = self._tenure
         assert tenure is not None
-        self._syncing.sync_file(tenure.segment.fd, tenure.manifest, self._end)
+        self._syncing.sync_to(tenure.manifest, self._end)
 
     def keep_identities(self) -> None:
         """Keep a snapshot of what can be recognised, so that older frames may go."""

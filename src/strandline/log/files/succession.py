@@ -49,8 +49,8 @@ from strandline.log.files.tail import (
 from strandline.values import UnavailableError
 
 #: How much space is reserved ahead at least and at most.
-RESERVE_MIN_BYTES = 256 * 1024
-RESERVE_MAX_BYTES = 16 * 1024 * 1024
+RESERVE_MIN_BYTES = 16 * 1024
+RESERVE_MAX_BYTES = 1024 * 1024
 
 
 class Tenure(NamedTuple):

@@ -16,6 +16,8 @@ _END = Struct("<2sHQ8sIIQQqQIIQ")
 _DURABLE = Struct("<2sHIQQIqQ")
 _FENCE = Struct("<2sHIQQ")
 _CRC = Struct("<I")
+_pack_end, _pack_crc = _END.pack, _CRC.pack
+_crc = google_crc32c.extend
 _MAGIC = b"\xf5T"
 
 DURABLE_AT = 128
@@ -92,7 +94,8 @@ def tail_seed(identity: bytes, epoch: int) -> int:
 
 def pack_end(seed: int, end: End) -> bytes:
     """Return the slot at 0."""
-    return _sealed(seed, _END.pack(_MAGIC, 1, *end))
+    body = _pack_end(_MAGIC, 1, *end)
+    return _pack_crc(_crc(seed, body)) + body
 
 
 def pack_durable(seed: int, durable: Durable) -> bytes:

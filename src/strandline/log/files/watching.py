@@ -28,6 +28,8 @@ class FileWatches(Watches[WatchedPlace]):
 
     def tell_end(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
         """Pass on how far a partition is written, or durable."""
+        if not self._partitions:
+            return
         self.tell(WatchedPlace(files, durable_only), end)
 
     def tell_topic_dropped(self, entry: TopicEntry) -> None:

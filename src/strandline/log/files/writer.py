@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 from strandline.log.draft import Draft, draft, key_of
 from strandline.log.files.appends import Append, Frozen, Head, Placed
@@ -20,6 +21,8 @@ from strandline.values import Durability, FailedError, UnavailableError
 from strandline.writes import Channel, Coordinator, Receipt, Settings
 
 _CHANNEL = "appends"
+# What makes a named tuple by name is slow, and one is made for each append.
+_new: Any = tuple.__new__
 _, _WRITTEN, _DURABLE = Durability
 
 
@@ -77,7 +80,7 @@ class TopicWriter:
         sequences = () if terms.sequence is None else (terms.sequence,)
         level = terms.level(_DURABLE)
         lane = self._lanes.get(number) or self.lane(number)
-        write = Append((drafted,), tenant, terms, sequences)
+        write = _new(Append, ((drafted,), tenant, terms, sequences))
         outcome = self._write(lane, write, level, terms.timeout_s, value)
         return FileReceipt(outcome, number, level, value)
 
