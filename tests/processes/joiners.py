@@ -129,6 +129,8 @@ def _is_over(given: list[Given]) -> bool:
 def consume(report: Report, url: str) -> None:
     """Say what is delivered, then that it will be acked, then that it was; for ever."""
     with open_store(url) as log, sl.Consumer(log, TOPIC, CONSUMER) as consumer:
+        for partition in range(PARTITIONS):
+            report.say("cursor", partition, log.cursor(TOPIC, CONSUMER, partition) or 0)
         while True:
             delivery = consumer.next(PATIENCE_S)
             assert delivery is not None

@@ -120,6 +120,11 @@ def kill_consumers(server: ForkServer, scheme: str, seed: int, *, bug: str | Non
 def _note(ledger: Ledger, message: Message, following: dict[int, int], where: str) -> None:
     if message[0] == "crash":
         raise AssertionError(f"{where}: {message[1]}")
+    if message[0] == "cursor":
+        findings = list(ledger.cursors[message[1]].check(message[2], where))
+        assert not findings, findings
+        ledger.cursors[message[1]].promise(message[2])
+        return
     if message[0] != "delivered":
         reports.note(ledger, message)
         return
