@@ -1,5 +1,6 @@
 """Describing a database leaves no trace, whatever state it is in."""
 
+import errno
 import hashlib
 import os
 import shutil
@@ -11,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
+from strandline.io import SystemIo
+from strandline.log.sqlite import describe_sqlite
+from strandline.testing import FaultyIo
 
 RECORDS = 7
 
@@ -48,6 +52,23 @@ def test_a_log_that_is_being_written(path: Path) -> None:
 
         assert state(path) == before
         assert sl.describe(f"sqlite:{path}").log_id == log.id
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_log_whose_files_cannot_be_looked_at_is_not_taken_for_one_at_rest(
+    path: Path, call: int
+) -> None:
+    io = FaultyIo(SystemIo())
+    with sl.open(f"sqlite:{path}") as log:
+        log.append("orders", sl.Event("a", RECORDS))
+
+        once = io.fail(call, errno.EIO)
+        assert describe_sqlite(str(path), io=io).records == RECORDS + 1
+        assert once.fired == 1
+
+        io.fail(call, errno.EIO, forever=True)
+        with pytest.raises(sl.FailedError):
+            describe_sqlite(str(path), io=io)
 
 
 def test_a_log_whose_writer_died(path: Path) -> None:

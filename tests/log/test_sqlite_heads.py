@@ -67,7 +67,7 @@ def test_the_newest_is_missed_also_when_the_log_had_failed_before_it_was_closed(
         log.create_topic("orders")
         log.append("orders", Event("order", {"n": 0}))
         log.append("orders", Event("order", {"n": 1}))
-        io.fail(1, errno.EIO, kinds=("sync",))
+        io.fail(1, errno.EIO, kinds=["sync"])
         with pytest.raises(FailedError):
             log.append("orders", Event("order", {"n": 2}), durability=DURABLE)
     remove_the_third(path)
@@ -87,7 +87,7 @@ def test_the_newest_is_missed_also_after_the_repair_of_a_failed_sync(
     with SqliteLog(path, io=io) as failed, SqliteLog(path) as mending:
         for n in range(3):
             log.append("orders", Event("order", {"n": n}))
-        io.fail(1, errno.EIO, kinds=("sync",))
+        io.fail(1, errno.EIO, kinds=["sync"])
         with pytest.raises(FailedError):
             failed.append("others", Event("order"), durability=DURABLE)
 

@@ -51,8 +51,8 @@ PROCESS_BUGS: list[Planted] = [
         "a trim takes one more than asked",
         Trimming,
         "trim",
-        "low = max(row.low, before if held_at is None else held_at)",
-        "low = min(row.high, max(row.low, before + 1))",
+        "row.low = low",
+        "row.low = min(row.high, low + 1)",
     ),
     Planted(
         "a drop is acknowledged and forgotten",
@@ -120,7 +120,7 @@ PROCESS_BUGS: list[Planted] = [
     Planted(
         "a cancelled reader loses its record",
         Subscription,
-        "__anext__",
+        "arrived",
         "await _let_others_run()",
         "self._take(); await _let_others_run()",
         caught_by="joins",

@@ -12,8 +12,9 @@ pytestmark = pytest.mark.slow
 #: Of the calls, each fault is tried at every so many here, and at all of them in torture.
 STRIDES = {"sqlite": 7, "file": 41}
 
-#: Functions whose calls take a second process to reach, which fights have, or two faults.
-ELSEWHERE = {"_holder", "suspect"}
+#: Functions whose calls take a second process to reach, which fights have, or two faults;
+#: or that describe a log, whose tests have faults of their own.
+ELSEWHERE = {"_holder", "_is_in_use", "suspect"}
 
 
 def test_an_error_at_each_call_loses_nothing_acknowledged(server: ForkServer) -> None:

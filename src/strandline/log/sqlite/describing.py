@@ -12,6 +12,7 @@ from strandline.clock import SystemClock
 from strandline.io import Io, SystemIo
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.reader import SqliteReader
+from strandline.log.sqlite.schema import translated
 from strandline.values import (
     InvalidError,
     LogDescription,
@@ -55,15 +56,17 @@ def describe_sqlite(path: str, *, io: Io | None = None) -> LogDescription:
 
 def _is_in_use(io: Io, path: str) -> bool:
     """Whether somebody has it open, or has died with it open."""
-    try:
-        if io.stat(f"{path}-wal").size == 0:
+    with translated(path):
+        try:
+            if io.stat(f"{path}-wal").size == 0:
+                return False
+        except (FileNotFoundError, NotADirectoryError):
             return False
-    except OSError:
-        return False
-    if not io.exists(f"{path}-shm"):
-        raise InvalidError(
-            "this database was copied while it was open, open the log once to mend it", path=path
-        )
+        if not io.exists(f"{path}-shm"):
+            raise InvalidError(
+                "this database was copied while it was open, open the log once to mend it",
+                path=path,
+            )
     return True
 
 
