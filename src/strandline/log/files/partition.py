@@ -196,7 +196,7 @@ class PartitionFiles:
         self._seen: tuple[bytes, State] | None = None
         self._segments: OrderedDict[str, SegmentFile] = OrderedDict()
         #: What this process knows to be durable, though the tail may not say so yet.
-        self._known_durable = 0
+        self.known_durable = 0
 
     # --- where it begins and ends ---
 
@@ -224,8 +224,8 @@ class PartitionFiles:
 
     def note_durable(self, end: int) -> None:
         """Remember that everything before `end` is durable."""
-        if end > self._known_durable:
-            self._known_durable = end
+        if end > self.known_durable:
+            self.known_durable = end
             self._seen = None
 
     def forget(self) -> None:
@@ -280,7 +280,7 @@ class PartitionFiles:
             )
         durable = manifest.active.base if tail.durable is None else tail.durable.next
         low = max(end.low, manifest.low)
-        durable = max(low, manifest.active.base, min(max(durable, self._known_durable), end.next))
+        durable = max(low, manifest.active.base, min(max(durable, self.known_durable), end.next))
         marks = Marks(Offset(low), Offset(end.next), Offset(durable))
         return State(manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
 

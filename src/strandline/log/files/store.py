@@ -37,8 +37,11 @@ from strandline.log.files.tail import (
     Durable,
     End,
     Tail,
+    is_fenced,
     pack_end,
     unpack,
+    unpack_durable,
+    unpack_end,
 )
 from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
@@ -191,7 +194,7 @@ class PartitionStore:
         if tenure is None:
             return False
         raw = self._io.pread(tenure.tail.fd, TAIL_BYTES, 0)
-        if raw[FENCE_AT : FENCE_AT + len(NO_FENCE)] != NO_FENCE:
+        if is_fenced(raw):
             return False
         # Whoever has just taken the lock has looked.
         if is_owner and not self._lock.is_in_place():
@@ -199,13 +202,22 @@ class PartitionStore:
         if self._lock.inode != tenure.manifest.lock:
             # The file was replaced: whoever holds the old one may still be writing.
             return False
-        if raw[:END_BYTES] == self._end_raw and raw[DURABLE_AT:FENCE_AT] == self._durable_raw:
-            return True
-        return self._take_over(tenure, raw)
+        if raw[:END_BYTES] != self._end_raw:
+            return self._take_over(tenure, raw)
+        return raw[DURABLE_AT:FENCE_AT] == self._durable_raw or self._take_durable(raw)
+
+    def _take_durable(self, raw: bytes) -> bool:
+        """Take over how far it is durable; False if a sync has failed."""
+        durable = unpack_durable(self._seed, raw)
+        if durable is None or durable.is_failed:
+            return False
+        self._durable_raw = raw[DURABLE_AT:FENCE_AT]
+        self._head.durable = durable.next
+        return True
 
     def _take_over(self, tenure: Tenure, raw: bytes) -> bool:
         """Go on where others have come to in the same segment; False if it takes more."""
-        end, durable, _ = unpack(self._seed, raw)
+        end, durable = unpack_end(self._seed, raw), unpack_durable(self._seed, raw)
         if (
             end is None
             or durable is None

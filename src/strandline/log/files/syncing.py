@@ -11,9 +11,10 @@ from strandline.log.files.tail import (
     TAIL_BYTES,
     Durable,
     End,
+    is_fenced,
     pack_durable,
-    read_tail,
-    unpack,
+    unpack_durable,
+    unpack_end,
 )
 from strandline.values import ClosedError
 
@@ -66,12 +67,13 @@ class Syncing:
         if manifest is None or segment is None or tail is None or not tail.is_in_place():
             return False
         seed = self._files.place.tail_seed(manifest.epoch.number)
-        end, known, fence = unpack(seed, self._io.pread(tail.fd, TAIL_BYTES, 0))
-        if end is None or fence is not None or end.generation != manifest.generation:
+        raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
+        end = unpack_end(seed, raw)
+        if end is None or is_fenced(raw) or end.generation != manifest.generation:
             return False
-        if known is None or end.boot != self._io.boot_id():
+        if end.boot != self._io.boot_id():
             return False
-        if known.next >= end.next and not known.is_failed:
+        if self._files.known_durable >= end.next:
             return True
         if not self._sync(segment, manifest, durable_at(end)):
             return False
@@ -113,8 +115,8 @@ class Syncing:
         is_locked = self._tell is not None and self._io.try_lock(tail.fd)
         try:
             seed = self._files.place.tail_seed(manifest.epoch.number)
-            told = read_tail(self._io, tail.fd, seed)
-            known = told.durable
+            raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
+            known = unpack_durable(seed, raw)
             if known is not None and known.is_failed:
                 self.is_failed = True
                 raise ClosedError("a sync has failed here before, open the log anew")
@@ -123,7 +125,7 @@ class Syncing:
                 self._io.pwrite(tail.fd, pack_durable(seed, mark), DURABLE_AT)
             elif is_locked and (known is None or known.next < durable.next):
                 self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
-            return told.fence is None
+            return not is_fenced(raw)
         finally:
             if is_locked:
                 self._io.unlock(tail.fd)

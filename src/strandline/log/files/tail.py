@@ -110,14 +110,29 @@ def pack_fence(seed: int, fence: Fence) -> bytes:
 
 def unpack(seed: int, stored: bytes) -> Tail:
     """Return what is in a tail file."""
-    end = _opened(_END, seed, stored, 0)
-    durable = _opened(_DURABLE, seed, stored, DURABLE_AT)
     fence = _opened(_FENCE, seed, stored, FENCE_AT)
     return Tail(
-        None if end is None else End(*end[2:]),
-        None if durable is None else Durable(bool(durable[1]), *durable[2:]),
+        unpack_end(seed, stored),
+        unpack_durable(seed, stored),
         None if fence is None else Fence(*fence[2:]),
     )
+
+
+def unpack_end(seed: int, stored: bytes) -> End | None:
+    """Return what is in the first slot of a tail file."""
+    end = _opened(_END, seed, stored, 0)
+    return None if end is None else End(*end[2:])
+
+
+def unpack_durable(seed: int, stored: bytes) -> Durable | None:
+    """Return what is in the second slot of a tail file."""
+    durable = _opened(_DURABLE, seed, stored, DURABLE_AT)
+    return None if durable is None else Durable(bool(durable[1]), *durable[2:])
+
+
+def is_fenced(stored: bytes) -> bool:
+    """Whether there is anything in the third slot of a tail file."""
+    return stored[FENCE_AT : FENCE_AT + len(NO_FENCE)] != NO_FENCE
 
 
 def read_tail(io: Io, fd: int, seed: int) -> Tail:
