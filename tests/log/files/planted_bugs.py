@@ -63,13 +63,6 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
         "pass",
     ),
     FunctionBug(
-        "a new segment's header is not synced",
-        succession,
-        "make_segment",
-        "io.sync(file.fd)",
-        "pass",
-    ),
-    FunctionBug(
         "a new segment's name is not synced",
         succession,
         "make_segment",

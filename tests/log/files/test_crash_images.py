@@ -10,7 +10,7 @@ from tests.model.planted_bugs import Bug
 
 RANDOM_IMAGES = 20_000
 #: More than any of the planted bugs needs.
-SEEDS_TO_CATCH = 40
+SEEDS_TO_CATCH = 150
 
 
 @pytest.mark.parametrize("start", ["on nothing", "on a store with a past"])

@@ -15,6 +15,7 @@ from strandline.log.files.frame import (
     ROWS,
     FrameTerms,
     encode_frame,
+    encode_row,
     encode_rows,
     encode_terms,
 )
@@ -121,12 +122,12 @@ class Frozen(NamedTuple):
 
 
 class AppendDelta:
-    """Implements Delta. Made anew for each drain."""
+    """Implements Delta. One serves all drains: to freeze it leaves it empty."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
         self._chunks: list[bytes] = []
-        self._start = head.position
+        self._size_bytes = 0
 
     def apply(self, write: Append) -> Placed:
         head = self._head
@@ -141,12 +142,14 @@ class AppendDelta:
         return placed
 
     def size(self) -> int:
-        return self._head.position - self._start
+        return self._size_bytes
 
     def freeze(self) -> tuple[Frozen, Head]:
-        head = self._head
+        head, chunks = self._head, self._chunks
+        self._chunks = []
+        self._size_bytes = 0
         about = (head.next, head.position, head.last_us, head.crc, head.size_bytes)
-        return _new(Frozen, (self._chunks, *about)), head
+        return _new(Frozen, (chunks, *about)), head
 
     def reader(self) -> None:
         return None
@@ -201,7 +204,9 @@ class AppendDelta:
     def _add(self, drafts: Sequence[Draft], now_us: int, terms: FrameTerms | None) -> None:
         head = self._head
         count = len(drafts)
-        if count < _COLUMNS_MIN or head.kind is ValueKind.BATCH:
+        if count == 1:
+            kind, flags, body = ROWS, 0, encode_row(drafts[0])
+        elif count < _COLUMNS_MIN or head.kind is ValueKind.BATCH:
             kind, flags, body = ROWS, 0, encode_rows(drafts)
         else:
             kind = COLUMNS
@@ -220,6 +225,7 @@ class AppendDelta:
         about = (kind, flags, head.next, count, now_us, lag)
         frame, crc = encode_frame(head.seed, head.crc, about, body)
         self._chunks.append(frame)
+        self._size_bytes += len(frame)
         head.crc = crc
         head.next += count
         head.position += len(frame)

@@ -101,18 +101,30 @@ NO_HEADERS = b"{}"
 """How no headers are stored in an event; a frame leaves them out."""
 
 
+def encode_row(drafted: Draft) -> bytes:
+    """Return the body of a frame of one row."""
+    key, body, _ = drafted
+    if type(body) is EventBody:
+        kind, payload, headers, occurred = body
+        return _encode(
+            ((key, kind, payload, None if headers == NO_HEADERS else headers, occurred),)
+        )
+    return encode_rows((drafted,))
+
+
 def encode_rows(drafts: Sequence[Draft]) -> bytes:
     """Return the body of a frame of rows."""
-    return _encode(
-        [
-            (key, body[0], body[1], None if body[2] == NO_HEADERS else body[2], body[3])
-            if type(body) is EventBody
-            else (key, body)
-            if len(body) == size - (0 if key is None else len(key.encode()))
-            else (key, body, size)
-            for key, body, size in drafts
-        ]
-    )
+    return _encode([_row(drafted) for drafted in drafts])
+
+
+def _row(drafted: Draft) -> tuple[object, ...]:
+    key, body, size_bytes = drafted
+    if type(body) is EventBody:
+        kind, payload, headers, occurred = body
+        return key, kind, payload, None if headers == NO_HEADERS else headers, occurred
+    if size_bytes == len(body) + (0 if key is None else len(key.encode())):
+        return key, body
+    return key, body, size_bytes
 
 
 def encode_terms(terms: FrameTerms) -> bytes:

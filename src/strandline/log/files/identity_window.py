@@ -30,12 +30,15 @@ class IdentityWindow:
 
     def __init__(self, files: PartitionFiles) -> None:
         self._files = files
+        #: Whether anybody has asked for it yet.
+        self.is_used = False
         self._identities: Identities | None = None
         self._offset = 0
         self._epoch: UUID | None = None
 
     def up_to_date(self) -> Identities:
         """Return the identities of every record before the drain that runs."""
+        self.is_used = True
         state = self._files.look()
         assert state is not None
         return self._read(state, state.marks.high)

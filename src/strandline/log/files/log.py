@@ -283,9 +283,7 @@ class FileLog(FileReader):
             self._root.check_open()
             writer = self._writers.get(entry)
             if writer is None:
-                writer = TopicWriter(
-                    entry, self._settings, self._record_bytes_max, self._watches.tell_end
-                )
+                writer = TopicWriter(entry, self._settings, self._record_bytes_max, self._watches)
                 self._writers[entry] = writer
             return writer
 

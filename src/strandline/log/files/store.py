@@ -107,11 +107,12 @@ class PartitionStore:
         self._head = Head(
             files.place.clock, files.place.kind, settings.compression, self._identities
         )
+        self._delta = AppendDelta(self._head)
         self._pid = os.getpid()
 
     def new_delta(self, head: Head) -> AppendDelta | RefusingDelta:
         """Return the delta of a drain."""
-        return AppendDelta(head) if head.refusal is None else RefusingDelta(head, head.refusal)
+        return self._delta if head.refusal is None else RefusingDelta(head, head.refusal)
 
     # --- the bracket ---
 
@@ -357,8 +358,10 @@ class PartitionStore:
         if io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
             self._tenure = None
             raise ClosedError("another process has taken the partition over, open the log anew")
-        self._window.wrote(first, frozen.next)
-        self._tell(self.files, frozen.next, durable_only=False)
+        if self._window.is_used:
+            self._window.wrote(first, frozen.next)
+        if self._tell.partitions:
+            self._tell(self.files, frozen.next, durable_only=False)
 
     def sync(self) -> None:
         self._syncing.sync()

@@ -1,5 +1,6 @@
 """Making a partition durable, from any process, and remembering how far it is."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from strandline.log.files.manifest import Manifest
@@ -23,6 +24,9 @@ _TRIES = 20
 
 class Telling(Protocol):
     """Passes on how far a partition is written, or durable."""
+
+    #: Empty while nobody wants to know.
+    partitions: Collection[object]
 
     def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None: ...
 

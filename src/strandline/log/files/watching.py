@@ -1,6 +1,6 @@
 """Hints of what any process appends: a change of the partition's directory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from strandline.log.file_news import FileNews
@@ -20,16 +20,18 @@ class WatchedPlace(NamedTuple):
 
 
 class FileWatches(Watches[WatchedPlace]):
-    """The watches of a log. Segments lie elsewhere: the tail's change is what is noticed."""
+    """The watches of a log; implements Telling.
+
+    Segments lie elsewhere: the tail's change is what is noticed.
+    """
 
     def __init__(self, root: Root, find: Callable[[TopicName], TopicEntry]) -> None:
         super().__init__(root.clock, self._spot, _end, lambda: FileNews(root.io.lookout(), _path))
         self._find_topic = find
+        self.partitions: Collection[object] = self._partitions
 
-    def tell_end(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
+    def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
         """Pass on how far a partition is written, or durable."""
-        if not self._partitions:
-            return
         self.tell(WatchedPlace(files, durable_only), end)
 
     def tell_topic_dropped(self, entry: TopicEntry) -> None:

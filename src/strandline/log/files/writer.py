@@ -16,11 +16,13 @@ from strandline.log.files.topics import TopicEntry
 from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
 from strandline.log.protocol import Value
-from strandline.log.terms import Terms, owner
-from strandline.values import Durability, FailedError, UnavailableError
+from strandline.log.terms import PLAIN, Terms, owner
+from strandline.values import Durability, FailedError, Partition, UnavailableError
 from strandline.writes import Channel, Coordinator, Receipt, Settings
 
 _CHANNEL = "appends"
+_FIRST = Partition(0)
+_NONE: tuple[int, ...] = ()
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
 _, _WRITTEN, _DURABLE = Durability
@@ -66,6 +68,7 @@ class TopicWriter:
         self._settings = settings
         self._record_bytes_max = record_bytes_max
         self._tell = tell
+        self._tenant = entry.topic.tenant
         self._kind = entry.settings.value_kind
         self._partitions = entry.settings.partitions
         self._turns = itertools.count()
@@ -75,10 +78,13 @@ class TopicWriter:
     def append(self, value: Value, key: str | None, terms: Terms) -> FileReceipt:
         """Append one value."""
         drafted = draft(value, key_of(value, key), self._kind, self._record_bytes_max)
-        number = terms.route_one(drafted.key, self._partitions, self._turn)
-        tenant = owner(self.entry.topic, terms.tenant)
-        sequences = () if terms.sequence is None else (terms.sequence,)
-        level = terms.level(_DURABLE)
+        if terms is PLAIN and self._partitions == 1:
+            number, tenant, level, sequences = _FIRST, self._tenant, _WRITTEN, _NONE
+        else:
+            number = terms.route_one(drafted.key, self._partitions, self._turn)
+            tenant = owner(self.entry.topic, terms.tenant)
+            level = terms.level(_DURABLE)
+            sequences = _NONE if terms.sequence is None else (terms.sequence,)
         lane = self._lanes.get(number) or self.lane(number)
         write = _new(Append, ((drafted,), tenant, terms, sequences))
         outcome = self._write(lane, write, level, terms.timeout_s, value)
