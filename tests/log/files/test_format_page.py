@@ -351,9 +351,14 @@ def test_slots_are_those_of_the_page() -> None:
     partition = b"l" * 16 + b"t" * 16 + (3).to_bytes(4, "little")
     seed = tail_seed(partition, 7)
     assert seed == google_crc32c.value(partition + b" tail 7")
-    end = End(1, b"bootboot", 2, 3, 4, 5, -6, 7, 8, 9, 10)
-    durable = Durable(True, 1, 2, 3, 4, -5, 6)
-    fence = Fence(1, 2, 3)
+    # All different, and so large or small that a sign or a width counts.
+    u32, u64 = range(2**32 - 9, 2**32), range(2**64 - 9, 2**64)
+    end = End(
+        *(u64[1], b"bootboot", u32[1], u32[2], u64[2], u64[3], -6, u64[4]),
+        *(u32[3], u32[4], u64[5]),
+    )
+    durable = Durable(True, u32[1], u64[1], u64[2], u32[2], -5, u64[3])
+    fence = Fence(u32[1], u64[1], u64[2])
 
     for heading, at, slot, fields in (
         ("### The end", 0, pack_end(seed, end), (1, *end)),
