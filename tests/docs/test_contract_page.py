@@ -11,7 +11,8 @@ PAGE = ROOT / "docs" / "reference" / "contract.md"
 
 
 def test_every_rule_is_named_on_the_page_and_no_other() -> None:
-    rules = {conformance.name_of(rule) for rule in (*conformance.RULES, *conformance.TIMED_RULES)}
+    rules = {conformance.name_of(rule) for rule in conformance.RULES}
+    rules |= {conformance.name_of(rule) for rule in conformance.TIMED_RULES}
 
     assert set(named()) - rules == set(), "these rules do not exist"
     assert rules - set(named()) == set(), "these rules hold no promise of the page"

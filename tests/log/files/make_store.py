@@ -95,9 +95,9 @@ def entries_of(tree: Tree) -> Iterator[tuple[str, bytes | None]]:
     waiting = [(name, tree.directories[inode][name]) for name in sorted(tree.directories[inode])]
     while waiting:
         path, inode = waiting.pop(0)
-        names = tree.directories.get(inode)
-        yield path, None if names is not None else tree.files[inode]
-        waiting += [(f"{path}/{name}", names[name]) for name in sorted(names or ())]
+        yield path, tree.files.get(inode)
+        names = tree.directories.get(inode, {})
+        waiting += [(f"{path}/{name}", names[name]) for name in sorted(names)]
 
 
 def _opened(

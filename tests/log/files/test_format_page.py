@@ -152,9 +152,9 @@ def test_defaults_of_the_page_may_be_left_out(files: Files, tmp_path: Path) -> N
         target = tmp_path / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(without_defaults(path, content))
-    for path in list(tmp_path.rglob("topic")):
-        for folder in ("cursors", *map(str, range(body_of(path.read_bytes())["partitions"]))):
-            (path.parent / folder / "segments").mkdir(parents=True, exist_ok=True)
+    for topic in list(tmp_path.rglob("topic")):
+        for number in range(body_of(topic.read_bytes())["partitions"]):
+            (topic.parent / str(number) / "segments").mkdir(parents=True, exist_ok=True)
 
     with FileLog(str(tmp_path), mode="read") as log:
         assert log.topics()
@@ -264,7 +264,7 @@ def test_few_values_are_rows_and_more_are_columns(tmp_path: Path) -> None:
     assert [content[start + 6] for start, _, _, _ in frames_in(content)] == [ROWS, COLUMNS]
 
 
-TYPES = {
+TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
     "string or nil": (str, type(None)),
     "integer": int,
