@@ -48,7 +48,8 @@ from strandline.values import Event, ValueKind
 from tests.log.files import format_page
 from tests.log.files.damaged import frames_in
 from tests.log.files.format_page import layout, magic, numbers, table, tables
-from tests.log.files.make_store import entries_of, made_store
+from tests.log.files.make_store import TENANTS, entries_of, made_store
+from tests.log.files.stored_content import content_of
 
 Files = dict[str, bytes]
 
@@ -148,32 +149,54 @@ def fields_of(heading: str) -> list[str]:
 
 
 def test_defaults_of_the_page_may_be_left_out(files: Files, tmp_path: Path) -> None:
+    whole, bare = tmp_path / "whole", tmp_path / "bare"
     for path, content in files.items():
-        target = tmp_path / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(without_defaults(path, content))
-    for topic in list(tmp_path.rglob("topic")):
-        for number in range(body_of(topic.read_bytes())["partitions"]):
-            (topic.parent / str(number) / "segments").mkdir(parents=True, exist_ok=True)
+        kind = next((each for each in ("topic", "manifest") if path.endswith(each)), None)
+        put(whole / path, content)
+        put(bare / path, content if kind is None else without_defaults(kind, content))
+    left_out = sum(len(files[path]) - len((bare / path).read_bytes()) for path in files)
 
-    with FileLog(str(tmp_path), mode="read") as log:
-        assert log.topics()
-        assert log.describe_topic("raw").settings.retention_bytes is None
+    with FileLog(str(whole), mode="read") as log:
+        expected = content_of(log, TENANTS)
+    with FileLog(str(bare), mode="read") as log:
+        found = content_of(log, TENANTS)
+
+    assert found == expected
+    assert left_out > 1000
 
 
-def without_defaults(path: str, content: bytes) -> bytes:
-    """Return a topic's file without the fields that have a default and hold it."""
-    if not path.endswith("/topic"):
-        return content
-    defaults = {name: what for name, _, what in table("### topic") if "default" in what}
-    body = {
-        name: value
-        for name, value in body_of(content).items()
-        if name not in defaults or value not in (None, False)
-    }
-    encoded = json.dumps(body).encode()
-    head = b"strandline topic %d" % FORMAT
+def put(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    if path.name == "topic":
+        for number in range(body_of(content)["partitions"]):
+            (path.parent / str(number) / "segments").mkdir(parents=True, exist_ok=True)
+        (path.parent / "cursors").mkdir(exist_ok=True)
+
+
+def without_defaults(kind: str, content: bytes) -> bytes:
+    """Return a checked file without the fields that hold their defaults."""
+    body = bare_of(f"### {kind}", body_of(content))
+    if kind == "manifest":
+        heading = "### manifest: a segment"
+        body["segments"] = [bare_of(heading, each) for each in body["segments"]]
+    encoded = json.dumps(body, separators=(",", ":")).encode()
+    head = b"strandline %s %d" % (kind.encode(), FORMAT)
     return b"%s %08x\n%s" % (head, google_crc32c.value(head + encoded), encoded)
+
+
+def bare_of(heading: str, body: dict[str, Any]) -> dict[str, Any]:
+    defaults = {
+        name: json.loads(default[1])
+        for name, _, meaning in table(heading)
+        if (default := re.search(r"default (\w+)", meaning))
+    }
+    assert defaults
+    return {
+        name: value
+        for name, value in body.items()
+        if name not in defaults or value != defaults[name]
+    }
 
 
 def test_the_first_epochs_id_and_a_consumers_file_follow_from_the_page(files: Files) -> None:

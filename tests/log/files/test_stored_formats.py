@@ -154,9 +154,14 @@ def test_the_store_of_this_version_is_what_is_written_now() -> None:
 
     assert list(now) == list(stored), AGAIN
     if about["pyarrow"] == pa.__version__:
-        changed = [name for name in now if now[name] != stored[name]]
+        changed = [name for name in now if used(name, now[name]) != used(name, stored[name])]
         assert not changed, AGAIN
     assert len(packed(made.tree)) < 100 * 1024
+
+
+def used(name: str, content: bytes | None) -> bytes | None:
+    """Return what a file holds but for space reserved, which is no part of the format."""
+    return content.rstrip(b"\0") if content and name.endswith(".segment") else content
 
 
 def test_the_store_has_every_kind_of_frame() -> None:
