@@ -16,6 +16,7 @@ from strandline.log.memory_topics import MemoryTopic, MemoryTopics
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.verifying import check_history, checked_partitions, select_heads
 from strandline.values import (
     RECORD_BYTES_MAX,
     ClosedError,
@@ -28,6 +29,8 @@ from strandline.values import (
     Mode,
     Offset,
     Position,
+    ProofHead,
+    ProofReport,
     Record,
     Segment,
     Topic,
@@ -60,7 +63,7 @@ class MemoryLog:
         self._auto_create = auto_create
         self._record_bytes_max = check_whole("record_bytes_max", record_bytes_max)
         self._id = self._clock.new_id()
-        self._topics = MemoryTopics(self._clock)
+        self._topics = MemoryTopics(self._clock, self._id)
         self._watches: set[LocalWatch] = set()
         self._pid = os.getpid()
         self._is_closed = False
@@ -89,6 +92,7 @@ class MemoryLog:
         retention_bytes: int | None = None,
         tenant: str | None = None,
         internal: bool = False,
+        proof: bool = False,
     ) -> Topic:
         self._check_open()
         settings = TopicSettings(
@@ -96,6 +100,7 @@ class MemoryLog:
             value_kind=value_kind,
             retention_age_s=retention_age_s,
             retention_bytes=retention_bytes,
+            proof=proof,
         )
         return self._topics.create(name, parse_tenant(tenant), settings, internal=internal).topic
 
@@ -293,6 +298,23 @@ class MemoryLog:
                 found = known.partition(position.partition)
                 return check_position(position, [found.epoch], found.marks())
         raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
+
+    def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
+        return self._partition(topic, partition).proof_head()
+
+    def verify(
+        self,
+        topic: TopicName,
+        partition: int | None = None,
+        *,
+        expected: Iterable[ProofHead] = (),
+    ) -> Sequence[ProofReport]:
+        known = self._topic(topic)
+        numbers = checked_partitions(partition, len(known.partitions))
+        heads = select_heads(expected, numbers)
+        return [
+            check_history(*known.partitions[number].history(), heads[number]) for number in numbers
+        ]
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._check_open()

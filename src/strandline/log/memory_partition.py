@@ -7,11 +7,13 @@ from copy import copy
 from typing import NamedTuple
 
 from strandline.clock import Clock
+from strandline.log.chain import Chain
 from strandline.log.draft import Body, Draft
 from strandline.log.identities import Identities, Original
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint
 from strandline.log.terms import Terms
+from strandline.log.verifying import History, Piece, unproved
 from strandline.values import (
     CONSUMER_SILENCE_S,
     ConflictError,
@@ -21,6 +23,7 @@ from strandline.values import (
     Marks,
     Offset,
     Partition,
+    ProofHead,
     Segment,
     StrandlineError,
     Tenant,
@@ -60,13 +63,20 @@ class _Cursor(NamedTuple):
 class MemoryPartition:
     """The records, identities and cursors of one partition. Thread-safe."""
 
-    def __init__(self, topic: Topic, number: Partition, clock: Clock) -> None:
+    def __init__(
+        self, topic: Topic, number: Partition, clock: Clock, chain: Chain, *, is_proved: bool
+    ) -> None:
         self._topic = topic
         self.number = number
         self._clock = clock
+        self._chain = chain
+        self._is_proved = is_proved
         self._lock = threading.Lock()
         # Invariant: the entry at index i has the offset _low + i.
         self._entries: list[Entry] = []
+        # Invariant, in a topic with a proof: the chain's value after each entry, and before all.
+        self._values: list[bytes] = []
+        self._anchor = chain.origin
         self._low = 0
         self._kept_bytes = 0
         self._timestamp_us = 0
@@ -134,10 +144,16 @@ class MemoryPartition:
 
     def _add(self, drafts: Sequence[Draft], now_us: int, tenant: Tenant | None) -> None:
         start = self._high
-        self._entries += [
+        added = [
             Entry(Offset(start + index), now_us, draft.key, tenant, draft.body, draft.size_bytes)
             for index, draft in enumerate(drafts)
         ]
+        if self._is_proved:
+            value = self._value_before(start)
+            for entry in added:
+                value = self._chain.link_kept(value, entry)
+                self._values.append(value)
+        self._entries += added
         self._kept_bytes += sum(draft.size_bytes for draft in drafts)
         self._timestamp_us = now_us
 
@@ -236,6 +252,31 @@ class MemoryPartition:
             self._check_usable()
             return self._kept_bytes
 
+    # --- the proof ---
+
+    def proof_head(self) -> ProofHead:
+        """Return the chain's last value; InvalidError if there is no chain."""
+        with self._lock:
+            self._check_usable()
+            if not self._is_proved:
+                raise unproved(self._topic)
+            return self._chain.head(self._high, self._value_before(self._high))
+
+    def history(self) -> tuple[History, list[Piece]]:
+        """Return all that is kept, to be checked."""
+        with self._lock:
+            self._check_usable()
+            values: Sequence[bytes | None] = self._values or [None] * len(self._entries)
+            history = History(
+                *(self.number, self._low, self._high, self._chain),
+                *(self._anchor, self._is_proved),
+            )
+            kept = zip(self._entries, values, strict=True)
+            return history, [Piece([entry], value) for entry, value in kept]
+
+    def _value_before(self, offset: int) -> bytes:
+        return self._values[offset - self._low - 1] if offset > self._low else self._anchor
+
     # --- trimming ---
 
     def trim(self, before: int, *, force: bool) -> TrimReport:
@@ -280,6 +321,9 @@ class MemoryPartition:
         low = max(self._low, before if held_at is None else held_at)
         removed = low - self._low
         self._kept_bytes -= sum(entry.size_bytes for entry in self._entries[:removed])
+        if self._is_proved:
+            self._anchor = self._value_before(low)
+            del self._values[:removed]
         del self._entries[:removed]
         self._low = low
         return TrimReport(self.number, removed, len(self._entries), Offset(low), held_at)

@@ -5,8 +5,10 @@ import itertools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from strandline.clock import Clock
+from strandline.log.chain import Chain
 from strandline.log.memory_partition import MemoryPartition
 from strandline.log.protocol import TopicName
 from strandline.log.terms import check_partition
@@ -54,8 +56,9 @@ class MemoryTopic:
 class MemoryTopics:
     """Finds topics by tenant and name. Thread-safe."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, log_id: UUID) -> None:
         self._clock = clock
+        self._log_id = log_id
         self._lock = threading.Lock()
         self._by_name: dict[tuple[Tenant | None, str], MemoryTopic] = {}
 
@@ -80,7 +83,13 @@ class MemoryTopics:
     def _make(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> MemoryTopic:
         topic = Topic(name, self._clock.new_id(), tenant)
         partitions = tuple(
-            MemoryPartition(topic, Partition(number), self._clock)
+            MemoryPartition(
+                topic,
+                Partition(number),
+                self._clock,
+                Chain(self._log_id, topic.id, number, settings.value_kind),
+                is_proved=settings.proof,
+            )
             for number in range(settings.partitions)
         )
         return MemoryTopic(topic, settings, self._clock.now_us(), partitions)

@@ -75,12 +75,16 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """What is fixed or chosen when a topic is created. Retention None keeps everything."""
+    """What is fixed or chosen when a topic is created. Retention None keeps everything.
+
+    `proof` chains the records, so that `verify` can tell whether history was changed.
+    """
 
     partitions: int = 1
     value_kind: ValueKind = ValueKind.EVENT
     retention_age_s: int | None = None
     retention_bytes: int | None = None
+    proof: bool = False
 
     def __post_init__(self) -> None:
         _check_count("partitions", self.partitions, PARTITIONS_MAX)
@@ -92,6 +96,8 @@ class TopicSettings:
             raise InvalidError(
                 "a value kind is ValueKind.EVENT, .BYTES or .BATCH", value_kind=self.value_kind
             )
+        if not isinstance(self.proof, bool):
+            raise InvalidError("proof is True or False", proof=self.proof)
 
     def to_json(self) -> bytes:
         """Return the settings as versioned JSON."""
@@ -102,6 +108,7 @@ class TopicSettings:
                 self.value_kind,
                 self.retention_age_s,
                 self.retention_bytes,
+                self.proof,
             )
         )
 
@@ -114,6 +121,7 @@ class TopicSettings:
             value_kind=stored.value_kind,
             retention_age_s=stored.retention_age_s,
             retention_bytes=stored.retention_bytes,
+            proof=stored.proof,
         )
 
 
@@ -128,12 +136,13 @@ class _TopicV1(msgspec.Struct, forbid_unknown_fields=True):
     tenant: str | None
 
 
-class _SettingsV1(msgspec.Struct, forbid_unknown_fields=True):
+class _SettingsV1(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     version: Literal[1]
     partitions: int
     value_kind: ValueKind
     retention_age_s: int | None
     retention_bytes: int | None
+    proof: bool = False
 
 
 _decode_version = msgspec.json.Decoder(_Version).decode

@@ -13,11 +13,12 @@ from strandline.log.files.columnar import check_compression
 from strandline.log.files.cursors import Cursors
 from strandline.log.files.dropping import fence_dropped, remove_directory
 from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.proving import value_before
 from strandline.log.files.reader import FileReader
 from strandline.log.files.receipts import FileReceipt, FileReceipts
 from strandline.log.files.root import Root
 from strandline.log.files.sealing import seal
-from strandline.log.files.spans import check_kept, check_not_beyond
+from strandline.log.files.spans import check_kept, check_not_beyond, marks_of
 from strandline.log.files.store import WritingSettings
 from strandline.log.files.syncing import Syncing
 from strandline.log.files.topics import TopicEntry
@@ -29,6 +30,7 @@ from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
     ClosedError,
@@ -39,6 +41,7 @@ from strandline.values import (
     Mode,
     Offset,
     Position,
+    ProofHead,
     Topic,
     TopicDescription,
     TopicSettings,
@@ -120,12 +123,14 @@ class FileLog(FileReader):
         retention_bytes: int | None = None,
         tenant: str | None = None,
         internal: bool = False,
+        proof: bool = False,
     ) -> Topic:
         settings = TopicSettings(
             partitions=partitions,
             value_kind=value_kind,
             retention_age_s=retention_age_s,
             retention_bytes=retention_bytes,
+            proof=proof,
         )
         check_topic_name(name, internal=internal)
         if internal and not name.startswith(RESERVED_PREFIX):
@@ -335,6 +340,20 @@ class FileLog(FileReader):
         epoch = epoch_before(kept, files.epochs())
         number = files.place.partition
         return Position(self.id, entry.topic.id, number, kept, epoch.number, epoch.id)
+
+    def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
+        entry = self._entry(topic)
+        files = entry.files(partition)
+        if not files.place.is_proved:
+            raise unproved(entry.topic)
+        marks = files.marks()
+        if marks.durable < marks.high:
+            check_may_wait()
+            self._make_durable(entry, files)
+        state = files.look()
+        offset = max(marks.high, marks_of(state).low)
+        value = files.place.chain.origin if state is None else value_before(files, state, offset)
+        return files.place.chain.head(offset, value)
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._root.check_open()

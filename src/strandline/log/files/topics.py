@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from strandline.io import Io
+from strandline.log.chain import Chain
 from strandline.log.files import checked
 from strandline.log.files.partition import SEGMENTS, TOPIC, PartitionFiles, Place
 from strandline.log.files.root import Root
@@ -46,6 +47,7 @@ class _StoredTopic(msgspec.Struct, frozen=True):
     retention_bytes: int | None = None
     #: Said before anything is removed: what has lost this file is damaged, not dropped.
     is_dropped: bool = False
+    proof: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,6 +248,8 @@ class Topics:
                 Place(
                     *(root.io, root.clock, root.log_id, topic, settings.value_kind),
                     *(Partition(number), os.path.join(directory, str(number))),
+                    Chain(root.log_id, topic.id, number, settings.value_kind),
+                    settings.proof,
                 )
             )
             for number in range(settings.partitions)
@@ -267,7 +271,8 @@ class Topics:
         # Before the topic is announced: its name may reach the disk before theirs.
         self._io.sync_directory(directory)
         stored = _StoredTopic(
-            topic.id, name, tenant, clock.now_us(), settings.partitions, settings.value_kind
+            *(topic.id, name, tenant, clock.now_us(), settings.partitions, settings.value_kind),
+            proof=settings.proof,
         )
         entry = replace(self._entry(stored, directory), settings=settings)
         self._store(entry)
@@ -280,6 +285,7 @@ class Topics:
             *(settings.partitions, settings.value_kind),
             *(settings.retention_age_s, settings.retention_bytes),
             is_dropped=is_dropped,
+            proof=settings.proof,
         )
         unique = str(self._root.clock.new_id())
         checked.store(self._io, entry.path, KIND, stored, unique=unique)
@@ -318,4 +324,5 @@ def _settings(stored: _StoredTopic) -> TopicSettings:
         value_kind=stored.value_kind,
         retention_age_s=stored.retention_age_s,
         retention_bytes=stored.retention_bytes,
+        proof=stored.proof,
     )

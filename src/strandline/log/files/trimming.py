@@ -3,6 +3,7 @@
 import contextlib
 
 from strandline.log.files.cursors import Cursors
+from strandline.log.files.proving import value_before
 from strandline.log.files.spans import check_not_beyond, first_within, marks_of, offset_at
 from strandline.log.files.store import PartitionStore
 from strandline.log.files.topics import TopicEntry
@@ -58,7 +59,8 @@ def _move(store: PartitionStore, low: int) -> None:
         store.keep_identities()
     position = state.end_of(kept[0])[1]
     trimmed_bytes = files.size_between(manifest, kept[0].base, low, position)
-    store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes)
+    anchor = value_before(files, state, low) if files.place.is_proved else None
+    store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes, anchor=anchor)
     for each in gone:
         with contextlib.suppress(FileNotFoundError):
             files.place.io.unlink(files.place.segment_path(each))

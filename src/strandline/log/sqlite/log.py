@@ -101,12 +101,14 @@ class SqliteLog(SqliteReader):
         retention_bytes: int | None = None,
         tenant: str | None = None,
         internal: bool = False,
+        proof: bool = False,
     ) -> Topic:
         settings = TopicSettings(
             partitions=partitions,
             value_kind=value_kind,
             retention_age_s=retention_age_s,
             retention_bytes=retention_bytes,
+            proof=proof,
         )
         check_topic_name(name, internal=internal)
         if internal and not name.startswith(RESERVED_PREFIX):

@@ -1,0 +1,96 @@
+"""The chain over the records of a partition. See design 0022."""
+
+from hashlib import sha256
+from struct import Struct
+from typing import Protocol
+from uuid import UUID
+
+from strandline.log.draft import Body, EventBody
+from strandline.values import Offset, Partition, ProofHead, Tenant, ValueKind
+
+_ORIGIN = Struct("<16s16sI")
+#: Topic id, partition, offset, timestamp, whether and when it occurred, five lengths.
+_RECORD = Struct("<16sIQqBqqqqqq")
+_ABSENT = -1
+
+
+class Kept(Protocol):
+    """A record as any backend keeps it."""
+
+    @property
+    def offset(self) -> Offset:
+        """Where it is."""
+
+    @property
+    def timestamp_us(self) -> int:
+        """When it was appended."""
+
+    @property
+    def key(self) -> str | None:
+        """Its key."""
+
+    @property
+    def tenant(self) -> Tenant | None:
+        """Whose it is."""
+
+    @property
+    def body(self) -> Body:
+        """What is stored of its value."""
+
+
+class Chain:
+    """How the records of one partition are chained; holds no value that changes."""
+
+    __slots__ = ("_log_id", "_partition", "_topic_id", "origin")
+
+    def __init__(self, log_id: UUID, topic_id: UUID, partition: int, kind: ValueKind) -> None:
+        self._log_id = log_id
+        self._topic_id = topic_id
+        self._partition = partition
+        packed = _ORIGIN.pack(log_id.bytes, topic_id.bytes, partition)
+        #: The value before offset 0.
+        self.origin: bytes = sha256(b"strandline history 1" + packed + kind.encode()).digest()
+
+    def digest(
+        self,
+        offset: int,
+        timestamp_us: int,
+        key: str | None,
+        tenant: str | None,
+        body: Body,
+    ) -> bytes:
+        """Return the digest of a record."""
+        if isinstance(body, EventBody):
+            kind: bytes | None = body.kind.encode()
+            value, headers = body.payload_json, body.headers_json
+            occurred_at_us = body.occurred_at_us
+        else:
+            kind, value, headers, occurred_at_us = None, body, None, None
+        parts = (_encoded(key), _encoded(tenant), kind, headers, value)
+        packed = _RECORD.pack(
+            *(self._topic_id.bytes, self._partition, offset, timestamp_us),
+            *(occurred_at_us is not None, occurred_at_us or 0),
+            *(_ABSENT if part is None else len(part) for part in parts),
+        )
+        return sha256(b"".join((packed, *(part or b"" for part in parts)))).digest()
+
+    def link_kept(self, before: bytes, entry: Kept) -> bytes:
+        """Return the value after a record that is kept."""
+        return link(
+            before,
+            self.digest(entry.offset, entry.timestamp_us, entry.key, entry.tenant, entry.body),
+        )
+
+    def head(self, offset: int, value: bytes) -> ProofHead:
+        """Return the value before `offset` in the form in which it may be kept elsewhere."""
+        partition = Partition(self._partition)
+        return ProofHead(self._log_id, self._topic_id, partition, Offset(offset), value)
+
+
+def link(before: bytes, digest: bytes) -> bytes:
+    """Return the chain's value after a record of this digest."""
+    return sha256(before + digest).digest()
+
+
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
