@@ -88,7 +88,7 @@ def test_a_process_that_misses_the_others_is_noticed(tmp_path: Path) -> None:
 
 def take_turns(url: str) -> None:
     """Append from three processes in turn, and check the history."""
-    heads = []
+    heads, end = [], 0
     with appender(url) as first, appender(url) as second, sl.open(url) as log:
         for count in (1, 3, 100, 1, 1):
             first.append(count)
@@ -102,7 +102,7 @@ def take_turns(url: str) -> None:
 
 
 def test_a_chain_goes_on_in_the_next_segment_and_across_trims(tmp_path: Path) -> None:
-    url = f"file:{tmp_path / 'log'}"
+    url, end = f"file:{tmp_path / 'log'}", 0
     with FileLog(str(tmp_path / "log"), segment_bytes=4096) as log:
         log.create_topic("orders", proof=True)
         with appender(url) as other:

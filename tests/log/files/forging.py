@@ -83,13 +83,14 @@ class Forger:
         self._io.pwrite(segment, content, 0)
         self._io.close(segment)
         tail = self._io.open(self.place.path(self.manifest.tail), "write")
-        told = unpack(self._io.pread(tail, TAIL_BYTES, 0))
+        seed = self.place.tail_seed(self.manifest.epoch.number)
+        told = unpack(seed, self._io.pread(tail, TAIL_BYTES, 0))
         assert told.end is not None
         assert told.durable is not None
         told_end = told.end._replace(position=len(content), next=end, crc=crc)
         durable = told.durable._replace(position=len(content), next=end, crc=crc)
-        self._io.pwrite(tail, pack_end(told_end), 0)
-        self._io.pwrite(tail, pack_durable(durable), DURABLE_AT)
+        self._io.pwrite(tail, pack_end(seed, told_end), 0)
+        self._io.pwrite(tail, pack_durable(seed, durable), DURABLE_AT)
         self._io.close(tail)
 
 

@@ -251,16 +251,21 @@ class PartitionStore:
         if end.next == old.next == self._head.next:
             return self._head.value
         if end.next > old.next:
-            segment = self.files.segment(manifest, manifest.active)
-            value = value_after(segment.last_frame(old.position, end.position), segment.path)
-            if value is not None:
-                return value
+            with contextlib.suppress(CorruptError):
+                segment = self.files.segment(manifest, manifest.active)
+                value = value_after(segment.last_frame(old.position, end.position), segment.path)
+                if value is not None:
+                    return value
         return self._value_found(manifest, end)
 
     def _value_found(self, manifest: Manifest, end: End) -> bytes:
         marks = Marks(Offset(manifest.low), Offset(end.next), Offset(manifest.low))
         state = State(manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
-        return value_before(self.files, state, end.next)
+        try:
+            return value_before(self.files, state, end.next)
+        except CorruptError:
+            # What is damaged stays a finding, and does not keep anybody from appending.
+            return self.place.chain.origin
 
     # --- catching up with others ---
 

@@ -7,7 +7,7 @@ from strandline.log.files.proving import value_before
 from strandline.log.files.spans import check_not_beyond, first_within, marks_of, offset_at
 from strandline.log.files.store import PartitionStore
 from strandline.log.files.topics import TopicEntry
-from strandline.values import Offset, TopicSettings, TrimReport
+from strandline.values import CorruptError, Offset, TopicSettings, TrimReport
 
 
 def trim(
@@ -59,7 +59,11 @@ def _move(store: PartitionStore, low: int) -> None:
         store.keep_identities()
     position = state.end_of(kept[0])[1]
     trimmed_bytes = files.size_between(manifest, kept[0].base, low, position)
-    anchor = value_before(files, state, low) if files.place.is_proved else None
+    anchor = None
+    if files.place.is_proved:
+        # What is damaged must not keep anybody from trimming it; whoever verifies is told.
+        with contextlib.suppress(CorruptError):
+            anchor = value_before(files, state, low)
     store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes, anchor=anchor)
     for each in gone:
         with contextlib.suppress(FileNotFoundError):

@@ -13,6 +13,7 @@ from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.sqlite.appends import DroppedError
+from strandline.log.sqlite.chain_values import load_value
 from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, load_epochs
@@ -25,6 +26,7 @@ from strandline.log.sqlite.trimming import Trimming
 from strandline.log.sqlite.watching import SqliteWatches
 from strandline.log.sqlite.writer import Writer
 from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
     ConsumerLag,
@@ -34,6 +36,7 @@ from strandline.values import (
     Mode,
     Offset,
     Position,
+    ProofHead,
     Topic,
     TopicDescription,
     TopicSettings,
@@ -261,7 +264,7 @@ class SqliteLog(SqliteReader):
             records, row = self._records(connection, topic, partition)
             row.check_not_beyond(before)
             report = self._trimming.trim(connection, records, row, before, force=force)
-        self._trimming.remove(row.slot, report.low)
+        self._trimming.remove(records, report.low)
         return report
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
@@ -275,7 +278,7 @@ class SqliteLog(SqliteReader):
                 settings = self._topics.find(connection, entry.topic).settings
                 before = self._trimming.retained_from(connection, records, row, settings)
                 report = self._trimming.trim(connection, records, row, before, force=False)
-            self._trimming.remove(row.slot, report.low)
+            self._trimming.remove(records, report.low)
             reports.append(report)
         return reports
 
@@ -299,6 +302,22 @@ class SqliteLog(SqliteReader):
             kept = row.check_kept(offset)
             epoch = epoch_before(kept, load_epochs(connection, self._database.path, row.slot))
         return Position(self.id, entry.topic.id, number, kept, epoch.number, epoch.id)
+
+    def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
+        entry, number = self._find(topic, partition)
+        if not entry.is_proved:
+            raise unproved(entry.topic)
+        marks = self.marks(entry.topic, number)
+        if marks.durable < marks.high:
+            check_may_wait()
+            self._make_durable(entry.topic, number)
+        chain = self._chain(entry, number)
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            row = self._row(connection, entry.topic, number)[2]
+            offset = max(row.low, marks.high)
+            value = load_value(connection, self._database.path, row.slot, offset, chain)
+        return chain.head(offset, value)
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._database.check_open()

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from strandline.clock import Clock
 from strandline.log.protocol import TopicName
+from strandline.log.sqlite.chain_values import make_table, remove_values
 from strandline.log.sqlite.checksum import check_row, row_crc
 from strandline.log.sqlite.partition_row import PartitionRow, add_epoch, place, store_partitions
 from strandline.log.sqlite.schema import SLOTS_MAX
@@ -42,8 +43,11 @@ class TopicEntry:
     #: The topic's id, as the checksums of its records have it.
     id_bytes: bytes = field(init=False, repr=False, compare=False)
 
+    is_proved: bool = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "id_bytes", self.topic.id.bytes)
+        object.__setattr__(self, "is_proved", self.settings.proof)
 
     def slot(self, partition: int) -> int:
         """Return the slot of a partition; InvalidError if there is none."""
@@ -137,6 +141,8 @@ class Topics:
             "DELETE FROM strandline_records WHERE place >= ? AND place < ?",
             (place(start, 0), place(end, 0)),
         )
+        if entry.is_proved:
+            remove_values(connection, place(start, 0), place(end, 0))
         connection.execute("DELETE FROM strandline_topics WHERE id = ?", (entry.topic.id.bytes,))
 
     # --- inside ---
@@ -183,6 +189,8 @@ class Topics:
         topic = Topic(name, self._clock.new_id(), tenant)
         entry = TopicEntry(topic, settings, first_slot, self._clock.now_us())
         self._store(connection, entry)
+        if settings.proof:
+            make_table(connection)
         store_partitions(connection, [PartitionRow(slot) for slot in entry.slots])
         for slot in entry.slots:
             add_epoch(connection, slot, Epoch(0, self._clock.new_id(), Offset(0)))

@@ -2,6 +2,7 @@
 
 import sqlite3
 
+from strandline.log.sqlite.chain_values import remove_values
 from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, place, store_partitions
@@ -39,7 +40,7 @@ class Trimming:
             row.low = low
             row.durable = max(row.durable, low)
             store_partitions(connection, [row])
-            self._remove_some(connection, row.slot, low)
+            self._remove_some(connection, records, low)
         return TrimReport(records.partition, removed, row.high - low, Offset(low), held_at)
 
     def retained_from(
@@ -59,11 +60,11 @@ class Trimming:
             before = max(before, records.first_within(connection, row, most))
         return before
 
-    def remove(self, slot: int, low: int) -> None:
+    def remove(self, records: Records, low: int) -> None:
         """Remove what lies below a mark that was moved, a bounded piece at a time."""
-        while self._has_some(slot, low):
+        while self._has_some(records.slot, low):
             with self._database.changing() as connection:
-                self._remove_some(connection, slot, low)
+                self._remove_some(connection, records, low)
 
     def _has_some(self, slot: int, low: int) -> bool:
         with self._database.reading() as connection:
@@ -73,9 +74,14 @@ class Trimming:
             ).fetchone()
         return found is not None
 
-    def _remove_some(self, connection: sqlite3.Connection, slot: int, low: int) -> None:
+    def _remove_some(self, connection: sqlite3.Connection, records: Records, low: int) -> None:
+        slot = records.slot
         connection.execute(
             "DELETE FROM strandline_records WHERE place IN (SELECT place FROM strandline_records"
             " WHERE place >= ? AND place < ? ORDER BY place LIMIT ?)",
             (place(slot, 0), place(slot, low), _ROWS_MAX),
         )
+        if records.is_proved:
+            # The value of the last record removed stays: it is the anchor.
+            start, end = place(slot, 0), place(slot, low - 1)
+            remove_values(connection, start, end, rows_max=_ROWS_MAX)
