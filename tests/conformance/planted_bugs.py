@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from strandline.log import draft, terms
-from strandline.log.chain import Chain
 from strandline.log.identities import Identities
 from strandline.log.local_watch import LocalWatch
 from strandline.log.memory import MemoryLog
@@ -74,13 +73,6 @@ BUGS = (
         "elif offset < history.low:",
         "elif False:",
         "a_head_of_what_was_trimmed_is_not_confirmed",
-    ),
-    Bug(
-        Chain,
-        "__init__",
-        "_ORIGIN.pack(log_id.bytes, topic_id.bytes, partition)",
-        "b''",
-        "a_head_that_was_kept_is_confirmed_later",
     ),
     Bug(MemoryPartition, "ack", "max(offset, known.offset)", "offset", "an_ack_never_goes_back"),
     Bug(

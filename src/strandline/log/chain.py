@@ -41,15 +41,19 @@ class Kept(Protocol):
 class Chain:
     """How the records of one partition are chained; holds no value that changes."""
 
-    __slots__ = ("_log_id", "_partition", "_topic_id", "origin")
+    __slots__ = ("_kind", "_log_id", "_partition", "_topic_id")
 
     def __init__(self, log_id: UUID, topic_id: UUID, partition: int, kind: ValueKind) -> None:
         self._log_id = log_id
         self._topic_id = topic_id
         self._partition = partition
-        packed = _ORIGIN.pack(log_id.bytes, topic_id.bytes, partition)
-        #: The value before offset 0.
-        self.origin: bytes = sha256(b"strandline history 1" + packed + kind.encode()).digest()
+        self._kind = kind
+
+    @property
+    def origin(self) -> bytes:
+        """The value before offset 0."""
+        packed = _ORIGIN.pack(self._log_id.bytes, self._topic_id.bytes, self._partition)
+        return sha256(b"strandline history 1" + packed + self._kind.encode()).digest()
 
     def digest(
         self,

@@ -2,8 +2,9 @@
 
 import threading
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
+from itertools import zip_longest
 from typing import NamedTuple
 
 from strandline.clock import Clock
@@ -262,17 +263,17 @@ class MemoryPartition:
                 raise unproved(self._topic)
             return self._chain.head(self._high, self._value_before(self._high))
 
-    def history(self) -> tuple[History, list[Piece]]:
+    def history(self) -> tuple[History, Iterable[Piece]]:
         """Return all that is kept, to be checked."""
         with self._lock:
             self._check_usable()
-            values: Sequence[bytes | None] = self._values or [None] * len(self._entries)
+            entries, values = list(self._entries), list(self._values)
             history = History(
                 *(self.number, self._low, self._high, self._chain),
                 *(self._anchor, self._is_proved),
             )
-            kept = zip(self._entries, values, strict=True)
-            return history, [Piece([entry], value) for entry, value in kept]
+        kept = zip_longest(entries, values)
+        return history, (Piece([entry], value) for entry, value in kept)
 
     def _value_before(self, offset: int) -> bytes:
         return self._values[offset - self._low - 1] if offset > self._low else self._anchor

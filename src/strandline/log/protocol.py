@@ -318,8 +318,8 @@ class LogReader(Protocol):
 
         Always checked: offsets without a gap, checksums, timestamps that never fall.
         In a topic with `proof` also that each record is the one that was written in
-        its place; by somebody who could write to the storage, that can be forged up
-        to the end, but not so that it agrees with a head that was kept elsewhere.
+        its place. Whoever can write to the storage can forge that, up to the end, but
+        not so that it agrees with a head that was kept elsewhere.
         An `expected` head that the log cannot confirm is a finding, for whatever
         reason, also if what it is of was trimmed; InvalidError for one of a
         partition that is not verified. Damage is a finding, and raises nothing.

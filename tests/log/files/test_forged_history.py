@@ -192,11 +192,7 @@ def test_another_anchor_is_found(path: Path, head: ProofHead) -> None:
 
 
 def test_damage_is_a_finding_and_the_rest_is_checked(path: Path, head: ProofHead) -> None:
-    forger = Forger(path)
-    segment = Path(forger.place.segment_path(forger.manifest.active))
-    content = bytearray(segment.read_bytes())
-    content[forger.frames[4].end - 1] ^= 1
-    segment.write_bytes(content)
+    flip(Forger(path), 4)
 
     report = verified(path, head)
 
@@ -210,11 +206,7 @@ def test_damage_is_a_finding_without_a_proof_too(path: Path) -> None:
         log.create_topic("orders")
         for number in range(EVENTS):
             log.append("orders", Event("order.created", {"n": number}))
-    forger = Forger(path)
-    segment = Path(forger.place.segment_path(forger.manifest.active))
-    content = bytearray(segment.read_bytes())
-    content[forger.frames[4].end - 1] ^= 1
-    segment.write_bytes(content)
+    flip(Forger(path), 4)
 
     report = verified(path)
 
@@ -232,3 +224,41 @@ def test_a_timestamp_that_falls_is_found_without_a_proof(path: Path) -> None:
     forger.write([*forger.frames[:4], early, *forger.frames[5:]])
 
     assert [finding.offset for finding in verified(path).findings] == [4]
+
+
+def test_appends_and_trims_go_on_after_damage_at_the_end(path: Path, head: ProofHead) -> None:
+    flip(Forger(path), EVENTS - 1)
+
+    with FileLog(str(path)) as log:
+        for number in range(3):
+            log.append("orders", Event("order.created", {"n": number}))
+        (report,) = log.verify("orders")
+        assert [finding.offset for finding in report.findings] == [EVENTS - 1]
+        assert report.records == EVENTS + 2
+        log.trim("orders", 0, EVENTS)
+        assert [finding.offset for finding in log.verify("orders")[0].findings] == [EVENTS]
+        log.trim("orders", 0, EVENTS + 1)
+        assert log.verify("orders")[0].is_sound, "the damage is gone"
+        assert not log.verify("orders", expected=[head])[0].is_sound, "and so is what proved it"
+
+
+def test_a_segment_that_is_missing_is_a_finding(path: Path, head: ProofHead) -> None:
+    with FileLog(str(path)) as log:
+        log.seal("orders")
+        log.append("orders", Event("order.created", {"n": EVENTS}))
+        location = log.segments("orders", 0)[0].location
+    assert location is not None
+    Path(location).unlink()
+
+    report = verified(path, head)
+
+    assert [finding.offset for finding in report.findings] == [0, EVENTS]
+    assert (report.end, report.records) == (EVENTS + 1, 1)
+
+
+def flip(forger: Forger, frame: int) -> None:
+    """Change a bit of a frame, and leave its checksum as it was."""
+    segment = Path(forger.place.segment_path(forger.manifest.active))
+    content = bytearray(segment.read_bytes())
+    content[forger.frames[frame].end - 1] ^= 1
+    segment.write_bytes(content)

@@ -13,12 +13,12 @@ from strandline.log.files.columnar import check_compression
 from strandline.log.files.cursors import Cursors
 from strandline.log.files.dropping import fence_dropped, remove_directory
 from strandline.log.files.partition import DroppedError, PartitionFiles
-from strandline.log.files.proving import value_before
+from strandline.log.files.proving import head_at
 from strandline.log.files.reader import FileReader
 from strandline.log.files.receipts import FileReceipt, FileReceipts
 from strandline.log.files.root import Root
 from strandline.log.files.sealing import seal
-from strandline.log.files.spans import check_kept, check_not_beyond, marks_of
+from strandline.log.files.spans import check_kept, check_not_beyond
 from strandline.log.files.store import WritingSettings
 from strandline.log.files.syncing import Syncing
 from strandline.log.files.topics import TopicEntry
@@ -350,10 +350,7 @@ class FileLog(FileReader):
         if marks.durable < marks.high:
             check_may_wait()
             self._make_durable(entry, files)
-        state = files.look()
-        offset = max(marks.high, marks_of(state).low)
-        value = files.place.chain.origin if state is None else value_before(files, state, offset)
-        return files.place.chain.head(offset, value)
+        return head_at(files, marks.high)
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._root.check_open()

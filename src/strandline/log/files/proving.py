@@ -1,5 +1,6 @@
 """The chain of a topic with a proof, as its frames hold it, and what is left to check it by."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -9,7 +10,7 @@ from strandline.log.files.frame import Frame, split_terms
 from strandline.log.files.partition import PartitionFiles, State
 from strandline.log.files.segment import FRAMES_AT
 from strandline.log.verifying import Damage, History, Piece
-from strandline.values import CorruptError, TrimmedError
+from strandline.values import CorruptError, ProofHead, TrimmedError
 
 
 def value_after(frame: Frame, file: str) -> bytes | None:
@@ -43,6 +44,19 @@ def value_before(files: PartitionFiles, state: State, offset: int) -> bytes:
     for entry in entries_of(frame, place.kind, file)[start - frame.base : offset - frame.base]:
         value = place.chain.link_kept(value, entry)
     return value
+
+
+def head_at(files: PartitionFiles, offset: int) -> ProofHead:
+    """Return the head at `offset`, or at the low-water mark if that lies beyond it."""
+    chain = files.place.chain
+    while True:
+        state = files.look()
+        if state is None:
+            return chain.head(0, chain.origin)
+        offset = max(offset, state.marks.low)
+        # Overtaken by a trim, it looks again.
+        with contextlib.suppress(TrimmedError):
+            return chain.head(offset, value_before(files, state, offset))
 
 
 def history_of(files: PartitionFiles, state: State | None) -> History:
