@@ -11,6 +11,7 @@ from strandline.log.memory import MemoryLog
 from strandline.log.protocol import Log
 from strandline.log.sqlite import SqliteLog
 from strandline.testing.conformance_checks import event
+from strandline.values import ProofReport
 
 ROUNDS = 40
 ADDED = 50
@@ -45,7 +46,7 @@ def test_nothing_is_found_while_others_change_the_partition(log: Log) -> None:
 
     changing = threading.Thread(target=change)
     changing.start()
-    reports = []
+    reports: list[ProofReport] = []
     while not is_done.is_set():
         head = log.proof_head("orders", 0)
         reports += log.verify("orders")

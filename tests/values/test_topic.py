@@ -22,9 +22,15 @@ def test_a_topic_comes_back_from_its_json(name: str, tenant: Tenant | None) -> N
     assert Topic.from_json(topic.to_json()) == topic
 
 
-@given(st.integers(1, 4096), st.sampled_from(ValueKind), COUNTS, COUNTS, proof=st.booleans())
+@pytest.mark.parametrize("proof", [False, True])
+@given(
+    partitions=st.integers(1, 4096),
+    value_kind=st.sampled_from(ValueKind),
+    age_s=COUNTS,
+    size=COUNTS,
+)
 def test_settings_come_back_from_their_json(
-    partitions: int, value_kind: ValueKind, age_s: int | None, size: int | None, *, proof: bool
+    *, partitions: int, value_kind: ValueKind, age_s: int | None, size: int | None, proof: bool
 ) -> None:
     settings = TopicSettings(
         partitions=partitions,

@@ -102,8 +102,8 @@ def a_head_that_does_not_agree_is_found(open_log: OpenLog) -> None:
         "log": other.proof_head("orders", 0),
     }
 
-    for name, each in wrong.items():
-        (report,) = log.verify("orders", expected=[head, each])
+    for name, other_head in wrong.items():
+        (report,) = log.verify("orders", expected=[head, other_head])
         assert len(report.findings) == 1, name
         assert report.head is None, name
     assert _only(log).is_sound

@@ -10,7 +10,10 @@ from strandline.io import SystemIo
 from strandline.log.files import FileLog
 from strandline.testing import FaultyIo
 from strandline.testing.conformance_checks import event, fill
+from strandline.testing.faulty_io import OperationKind
 from strandline.values import Durability, FailedError, ProofReport
+
+SYNC: tuple[OperationKind] = ("sync",)
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ def gone_on(path: str, io: FaultyIo) -> ProofReport:
 def test_records_copied_after_a_failed_sync_keep_their_place(
     path: str, io: FaultyIo, log: FileLog
 ) -> None:
-    io.fail(1, errno.EIO, kinds=("sync",))
+    io.fail(1, errno.EIO, kinds=SYNC)
     with pytest.raises(FailedError):
         log.sync("orders", 0)
     io.heal()
