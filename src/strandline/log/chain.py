@@ -10,7 +10,7 @@ from strandline.values import Offset, Partition, ProofHead, Tenant, ValueKind
 
 _ORIGIN = Struct("<16s16sI")
 #: Topic id, partition, offset, timestamp, whether and when it occurred, five lengths.
-_RECORD = Struct("<16sIQqBqqqqqq")
+_pack = Struct("<16sIQqBqqqqqq").pack
 _ABSENT = -1
 
 
@@ -41,11 +41,12 @@ class Kept(Protocol):
 class Chain:
     """How the records of one partition are chained; holds no value that changes."""
 
-    __slots__ = ("_kind", "_log_id", "_partition", "_topic_id")
+    __slots__ = ("_kind", "_log_id", "_partition", "_topic_bytes", "_topic_id")
 
     def __init__(self, log_id: UUID, topic_id: UUID, partition: int, kind: ValueKind) -> None:
         self._log_id = log_id
         self._topic_id = topic_id
+        self._topic_bytes = topic_id.bytes
         self._partition = partition
         self._kind = kind
 
@@ -64,19 +65,27 @@ class Chain:
         body: Body,
     ) -> bytes:
         """Return the digest of a record."""
+        key_bytes = b"" if key is None else key.encode()
+        tenant_bytes = b"" if tenant is None else tenant.encode()
         if isinstance(body, EventBody):
-            kind: bytes | None = body.kind.encode()
-            value, headers = body.payload_json, body.headers_json
-            occurred_at_us = body.occurred_at_us
+            name, value, headers, occurred_at_us = body
+            kind = name.encode()
+            lengths = len(kind), len(headers), len(value)
         else:
-            kind, value, headers, occurred_at_us = None, body, None, None
-        parts = (_encoded(key), _encoded(tenant), kind, headers, value)
-        packed = _RECORD.pack(
-            *(self._topic_id.bytes, self._partition, offset, timestamp_us),
-            *(occurred_at_us is not None, occurred_at_us or 0),
-            *(_ABSENT if part is None else len(part) for part in parts),
+            kind, value, headers, occurred_at_us = b"", body, b"", None
+            lengths = _ABSENT, _ABSENT, len(value)
+        packed = _pack(
+            self._topic_bytes,
+            self._partition,
+            offset,
+            timestamp_us,
+            occurred_at_us is not None,
+            occurred_at_us or 0,
+            _ABSENT if key is None else len(key_bytes),
+            _ABSENT if tenant is None else len(tenant_bytes),
+            *lengths,
         )
-        return sha256(b"".join((packed, *(part or b"" for part in parts)))).digest()
+        return sha256(b"".join((packed, key_bytes, tenant_bytes, kind, headers, value))).digest()
 
     def link_kept(self, before: bytes, entry: Kept) -> bytes:
         """Return the value after a record that is kept."""
@@ -94,7 +103,3 @@ class Chain:
 def link(before: bytes, digest: bytes) -> bytes:
     """Return the chain's value after a record of this digest."""
     return sha256(before + digest).digest()
-
-
-def _encoded(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()

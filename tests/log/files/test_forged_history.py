@@ -138,9 +138,9 @@ def test_a_change_with_a_new_chain_is_found_by_the_head_that_was_kept(
 @pytest.mark.parametrize(
     ("forge", "old", "new"),
     [
-        (change_a_byte, "headers, value)", 'headers, b"")'),
-        (change_a_key, "_encoded(key)", "None"),
-        (change_a_timestamp, "offset, timestamp_us),", "offset, 0),"),
+        (change_a_byte, "headers, value))", "headers))"),
+        (change_a_key, "(packed, key_bytes,", "(packed,"),
+        (change_a_timestamp, "    timestamp_us,\n    ", "    0,\n    "),
     ],
 )
 def test_a_digest_that_leaves_something_out_would_be_noticed(
