@@ -16,6 +16,7 @@ from strandline.log.memory import MemoryLog
 from strandline.log.memory_partition import MemoryPartition
 from strandline.log.memory_topics import MemoryTopics
 from strandline.log.terms import Terms
+from strandline.log.verifying import _Checking
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,34 @@ class Bug:
 
 
 BUGS = (
+    Bug(
+        MemoryPartition,
+        "_trim",
+        "self._value_before(low)",
+        "self._value_before(self._low)",
+        "trimming_keeps_the_proof",
+    ),
+    Bug(
+        MemoryPartition,
+        "_add",
+        "value = self._chain.link_kept(value, entry)",
+        "value = self._chain.link_kept(self._chain.origin, entry)",
+        "untouched_history_is_sound",
+    ),
+    Bug(
+        _Checking,
+        "_compare",
+        "elif head.digest != self._value:",
+        "elif False:",
+        "a_head_that_does_not_agree_is_found",
+    ),
+    Bug(
+        _Checking,
+        "_expect",
+        "elif offset < history.low:",
+        "elif False:",
+        "a_head_of_what_was_trimmed_is_not_confirmed",
+    ),
     Bug(MemoryPartition, "ack", "max(offset, known.offset)", "offset", "an_ack_never_goes_back"),
     Bug(
         MemoryPartition,

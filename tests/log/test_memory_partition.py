@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from strandline.log.chain import Chain
 from strandline.log.draft import draft
 from strandline.log.memory_partition import MemoryPartition
 from strandline.log.terms import Terms
@@ -19,7 +20,9 @@ from strandline.values import (
 
 def test_every_call_raises_after_the_end() -> None:
     clock = FakeClock()
-    partition = MemoryPartition(Topic("raw", clock.new_id()), Partition(0), clock)
+    topic = Topic("raw", clock.new_id())
+    chain = Chain(clock.new_id(), topic.id, 0, ValueKind.BYTES)
+    partition = MemoryPartition(topic, Partition(0), clock, chain, is_proved=True)
     calls: tuple[Callable[[], object], ...] = (
         lambda: append(partition),
         partition.marks,
@@ -27,6 +30,8 @@ def test_every_call_raises_after_the_end() -> None:
         lambda: partition.check_kept(0),
         lambda: partition.offset_at(0),
         partition.segments,
+        partition.proof_head,
+        partition.history,
         partition.size_bytes,
         lambda: partition.trim(0, force=True),
         lambda: partition.retain(TopicSettings()),

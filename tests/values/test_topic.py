@@ -22,15 +22,35 @@ def test_a_topic_comes_back_from_its_json(name: str, tenant: Tenant | None) -> N
     assert Topic.from_json(topic.to_json()) == topic
 
 
-@given(st.integers(1, 4096), st.sampled_from(ValueKind), COUNTS, COUNTS)
+@pytest.mark.parametrize("proof", [False, True])
+@given(
+    partitions=st.integers(1, 4096),
+    value_kind=st.sampled_from(ValueKind),
+    age_s=COUNTS,
+    size=COUNTS,
+)
 def test_settings_come_back_from_their_json(
-    partitions: int, value_kind: ValueKind, age_s: int | None, size: int | None
+    *, partitions: int, value_kind: ValueKind, age_s: int | None, size: int | None, proof: bool
 ) -> None:
     settings = TopicSettings(
-        partitions=partitions, value_kind=value_kind, retention_age_s=age_s, retention_bytes=size
+        partitions=partitions,
+        value_kind=value_kind,
+        retention_age_s=age_s,
+        retention_bytes=size,
+        proof=proof,
     )
 
     assert TopicSettings.from_json(settings.to_json()) == settings
+
+
+def test_settings_stored_before_there_were_proofs_have_none() -> None:
+    stored = {"version": 1, "partitions": 2, "value_kind": "bytes"}
+    stored |= {"retention_age_s": None, "retention_bytes": 5}
+
+    loaded = TopicSettings.from_json(json.dumps(stored).encode())
+
+    assert loaded == TopicSettings(partitions=2, value_kind=ValueKind.BYTES, retention_bytes=5)
+    assert not loaded.proof
 
 
 def test_the_defaults_are_one_partition_of_events_kept_for_ever() -> None:
@@ -54,6 +74,8 @@ BAD_SETTINGS: list[dict[str, Any]] = [
     {"retention_age_s": 2**63},
     {"retention_bytes": 0},
     {"retention_bytes": "1 GB"},
+    {"proof": 1},
+    {"proof": None},
 ]
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Self
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from strandline.log.memory_topics import MemoryTopic, MemoryTopics
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.verifying import check_history, checked_partitions, select_heads
 from strandline.values import (
     RECORD_BYTES_MAX,
     ClosedError,
@@ -28,6 +30,8 @@ from strandline.values import (
     Mode,
     Offset,
     Position,
+    ProofHead,
+    ProofReport,
     Record,
     Segment,
     Topic,
@@ -60,7 +64,7 @@ class MemoryLog:
         self._auto_create = auto_create
         self._record_bytes_max = check_whole("record_bytes_max", record_bytes_max)
         self._id = self._clock.new_id()
-        self._topics = MemoryTopics(self._clock)
+        self._topics = MemoryTopics(self._clock, self._id)
         self._watches: set[LocalWatch] = set()
         self._pid = os.getpid()
         self._is_closed = False
@@ -87,8 +91,10 @@ class MemoryLog:
         value_kind: ValueKind = ValueKind.EVENT,
         retention_age_s: int | None = None,
         retention_bytes: int | None = None,
+        limit_bytes: int | None = None,
         tenant: str | None = None,
         internal: bool = False,
+        proof: bool = False,
     ) -> Topic:
         self._check_open()
         settings = TopicSettings(
@@ -96,6 +102,8 @@ class MemoryLog:
             value_kind=value_kind,
             retention_age_s=retention_age_s,
             retention_bytes=retention_bytes,
+            limit_bytes=limit_bytes,
+            proof=proof,
         )
         return self._topics.create(name, parse_tenant(tenant), settings, internal=internal).topic
 
@@ -111,10 +119,21 @@ class MemoryLog:
         return self._topic(topic).describe()
 
     def change_retention(
-        self, topic: TopicName, *, retention_age_s: int | None, retention_bytes: int | None
+        self,
+        topic: TopicName,
+        *,
+        retention_age_s: int | None,
+        retention_bytes: int | None,
+        limit_bytes: int | None = None,
     ) -> TopicDescription:
         known = self._topic(topic)
-        self._topics.change_retention(known, retention_age_s, retention_bytes)
+        settings = replace(
+            known.settings,
+            retention_age_s=retention_age_s,
+            retention_bytes=retention_bytes,
+            limit_bytes=limit_bytes,
+        )
+        self._topics.change_settings(known, settings)
         return known.describe()
 
     def drop_topic(self, topic: TopicName) -> None:
@@ -293,6 +312,23 @@ class MemoryLog:
                 found = known.partition(position.partition)
                 return check_position(position, [found.epoch], found.marks())
         raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
+
+    def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
+        return self._partition(topic, partition).proof_head()
+
+    def verify(
+        self,
+        topic: TopicName,
+        partition: int | None = None,
+        *,
+        expected: Iterable[ProofHead] = (),
+    ) -> Sequence[ProofReport]:
+        known = self._topic(topic)
+        numbers = checked_partitions(partition, len(known.partitions))
+        heads = select_heads(expected, numbers)
+        return [
+            check_history(*known.partitions[number].history(), heads[number]) for number in numbers
+        ]
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._check_open()

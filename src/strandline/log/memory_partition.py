@@ -2,16 +2,19 @@
 
 import threading
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
+from itertools import zip_longest
 from typing import NamedTuple
 
 from strandline.clock import Clock
+from strandline.log.chain import Chain
 from strandline.log.draft import Body, Draft
 from strandline.log.identities import Identities, Original
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint
 from strandline.log.terms import Terms
+from strandline.log.verifying import History, Piece, unproved
 from strandline.values import (
     CONSUMER_SILENCE_S,
     ConflictError,
@@ -21,6 +24,7 @@ from strandline.values import (
     Marks,
     Offset,
     Partition,
+    ProofHead,
     Segment,
     StrandlineError,
     Tenant,
@@ -60,13 +64,20 @@ class _Cursor(NamedTuple):
 class MemoryPartition:
     """The records, identities and cursors of one partition. Thread-safe."""
 
-    def __init__(self, topic: Topic, number: Partition, clock: Clock) -> None:
+    def __init__(
+        self, topic: Topic, number: Partition, clock: Clock, chain: Chain, *, is_proved: bool
+    ) -> None:
         self._topic = topic
         self.number = number
         self._clock = clock
+        self._chain = chain
+        self._is_proved = is_proved
         self._lock = threading.Lock()
         # Invariant: the entry at index i has the offset _low + i.
         self._entries: list[Entry] = []
+        # Invariant, in a topic with a proof: the chain's value after each entry, and before all.
+        self._values: list[bytes] = []
+        self._anchor = chain.origin
         self._low = 0
         self._kept_bytes = 0
         self._timestamp_us = 0
@@ -134,10 +145,16 @@ class MemoryPartition:
 
     def _add(self, drafts: Sequence[Draft], now_us: int, tenant: Tenant | None) -> None:
         start = self._high
-        self._entries += [
+        added = [
             Entry(Offset(start + index), now_us, draft.key, tenant, draft.body, draft.size_bytes)
             for index, draft in enumerate(drafts)
         ]
+        if self._is_proved:
+            value = self._value_before(start)
+            for entry in added:
+                value = self._chain.link_kept(value, entry)
+                self._values.append(value)
+        self._entries += added
         self._kept_bytes += sum(draft.size_bytes for draft in drafts)
         self._timestamp_us = now_us
 
@@ -236,6 +253,31 @@ class MemoryPartition:
             self._check_usable()
             return self._kept_bytes
 
+    # --- the proof ---
+
+    def proof_head(self) -> ProofHead:
+        """Return the chain's last value; InvalidError if there is no chain."""
+        with self._lock:
+            self._check_usable()
+            if not self._is_proved:
+                raise unproved(self._topic)
+            return self._chain.head(self._high, self._value_before(self._high))
+
+    def history(self) -> tuple[History, Iterable[Piece]]:
+        """Return all that is kept, to be checked."""
+        with self._lock:
+            self._check_usable()
+            entries, values = list(self._entries), list(self._values)
+            history = History(
+                *(self.number, self._low, self._high, self._chain),
+                *(self._anchor, self._is_proved),
+            )
+        kept = zip_longest(entries, values)
+        return history, (Piece([entry], value) for entry, value in kept)
+
+    def _value_before(self, offset: int) -> bytes:
+        return self._values[offset - self._low - 1] if offset > self._low else self._anchor
+
     # --- trimming ---
 
     def trim(self, before: int, *, force: bool) -> TrimReport:
@@ -251,7 +293,8 @@ class MemoryPartition:
             return self._retain(settings)
 
     def _retain(self, settings: TopicSettings) -> TrimReport:
-        return self._trim(max(self._aged(settings), self._over(settings)), force=False)
+        before = max(self._aged(settings), self._over(settings.retention_bytes))
+        return self._trim(before, force=False, least=self._over(settings.limit_bytes))
 
     def _aged(self, settings: TopicSettings) -> int:
         """Return the offset before which everything is too old."""
@@ -261,25 +304,29 @@ class MemoryPartition:
         kept = bisect_left(self._entries, oldest_us, key=lambda entry: entry.timestamp_us)
         return self._low + kept
 
-    def _over(self, settings: TopicSettings) -> int:
+    def _over(self, bytes_max: int | None) -> int:
         """Return the offset before which everything is too much."""
-        if settings.retention_bytes is None:
+        if bytes_max is None:
             return self._low
         before, kept_bytes = self._low, self._kept_bytes
         for entry in self._entries[:-1]:
-            if kept_bytes <= settings.retention_bytes:
+            if kept_bytes <= bytes_max:
                 break
             kept_bytes -= entry.size_bytes
             before = entry.offset + 1
         return before
 
-    def _trim(self, before: int, *, force: bool) -> TrimReport:
+    def _trim(self, before: int, *, force: bool, least: int = 0) -> TrimReport:
+        before = max(before, least)
         held_at = None if force else self._held_at()
-        if held_at is not None and held_at >= before:
+        if held_at is not None and max(held_at, least) >= before:
             held_at = None
-        low = max(self._low, before if held_at is None else held_at)
+        low = max(self._low, before if held_at is None else held_at, least)
         removed = low - self._low
         self._kept_bytes -= sum(entry.size_bytes for entry in self._entries[:removed])
+        if self._is_proved:
+            self._anchor = self._value_before(low)
+            del self._values[:removed]
         del self._entries[:removed]
         self._low = low
         return TrimReport(self.number, removed, len(self._entries), Offset(low), held_at)

@@ -4,9 +4,11 @@ import difflib
 import itertools
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from uuid import UUID
 
 from strandline.clock import Clock
+from strandline.log.chain import Chain
 from strandline.log.memory_partition import MemoryPartition
 from strandline.log.protocol import TopicName
 from strandline.log.terms import check_partition
@@ -54,8 +56,9 @@ class MemoryTopic:
 class MemoryTopics:
     """Finds topics by tenant and name. Thread-safe."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, log_id: UUID) -> None:
         self._clock = clock
+        self._log_id = log_id
         self._lock = threading.Lock()
         self._by_name: dict[tuple[Tenant | None, str], MemoryTopic] = {}
 
@@ -80,7 +83,13 @@ class MemoryTopics:
     def _make(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> MemoryTopic:
         topic = Topic(name, self._clock.new_id(), tenant)
         partitions = tuple(
-            MemoryPartition(topic, Partition(number), self._clock)
+            MemoryPartition(
+                topic,
+                Partition(number),
+                self._clock,
+                Chain(self._log_id, topic.id, number, settings.value_kind),
+                is_proved=settings.proof,
+            )
             for number in range(settings.partitions)
         )
         return MemoryTopic(topic, settings, self._clock.now_us(), partitions)
@@ -126,14 +135,10 @@ class MemoryTopics:
             key=lambda topic: topic.name,
         )
 
-    def change_retention(
-        self, known: MemoryTopic, age_s: int | None, size_bytes: int | None
-    ) -> None:
-        """Replace the retention of a topic."""
+    def change_settings(self, known: MemoryTopic, settings: TopicSettings) -> None:
+        """Replace the settings of a topic."""
         with self._lock:
-            known.settings = replace(
-                known.settings, retention_age_s=age_s, retention_bytes=size_bytes
-            )
+            known.settings = settings
 
     def drop(self, known: MemoryTopic) -> None:
         """Remove a topic; its partitions refuse whoever still holds them."""

@@ -39,6 +39,8 @@ from strandline.values import (
     Mode,
     Offset,
     Position,
+    ProofHead,
+    ProofReport,
     Record,
     Segment,
     Topic,
@@ -80,14 +82,17 @@ class LogTopics(Protocol):
         value_kind: ValueKind = ValueKind.EVENT,
         retention_age_s: int | None = None,
         retention_bytes: int | None = None,
+        limit_bytes: int | None = None,
         tenant: str | None = None,
         internal: bool = False,
+        proof: bool = False,
     ) -> Topic:
         """Create a topic, and return it; it and its settings are durable then.
 
         If it exists with equal settings, return that one. ConflictError if it exists
         with others; InvalidError if the tenant has a name that differs only by case.
-        `internal` allows, and requires, the prefix `__strandline.`.
+        `internal` allows, and requires, the prefix `__strandline.`. With `proof` the
+        topic's records are chained, and `verify` tells whether any was changed.
         """
 
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:
@@ -103,7 +108,12 @@ class LogTopics(Protocol):
         """Return what the topic is and holds."""
 
     def change_retention(
-        self, topic: TopicName, *, retention_age_s: int | None, retention_bytes: int | None
+        self,
+        topic: TopicName,
+        *,
+        retention_age_s: int | None,
+        retention_bytes: int | None,
+        limit_bytes: int | None = None,
     ) -> TopicDescription:
         """Replace the topic's retention; None keeps everything. Removes nothing yet."""
 
@@ -219,7 +229,8 @@ class LogWriter(Protocol):
 
         Age: records whose timestamp lies further back than `retention_age_s`. Bytes:
         the oldest, until each partition keeps at most `retention_bytes`, but always
-        the newest record. A backend may also do so by itself, after an append.
+        the newest record. Beyond `limit_bytes` the oldest go though a consumer has not
+        dealt with them. A backend may also do so by itself, after an append.
         """
 
 
@@ -294,6 +305,31 @@ class LogReader(Protocol):
         DivergedError if the log has lost records before it, from `.diverged_at` on;
         TrimmedError, InvalidError as `position`; InvalidError for a position in
         another log, or in a topic that was dropped.
+        """
+
+    def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
+        """Return a digest of everything up to the end, to be kept outside the log.
+
+        What lies before it is durable then, where a log reaches durable. InvalidError
+        if the topic was created without `proof`.
+        """
+
+    def verify(
+        self,
+        topic: TopicName,
+        partition: int | None = None,
+        *,
+        expected: Iterable[ProofHead] = (),
+    ) -> Sequence[ProofReport]:
+        """Read each partition, or the one given, and report what is not as it was written.
+
+        Always checked: offsets without a gap, checksums, timestamps that never fall.
+        In a topic with `proof` also that each record is the one that was written in
+        its place. Whoever can write to the storage can forge that, up to the end, but
+        not so that it agrees with a head that was kept elsewhere.
+        An `expected` head that the log cannot confirm is a finding, for whatever
+        reason, also if what it is of was trimmed; InvalidError for one of a
+        partition that is not verified. Damage is a finding, and raises nothing.
         """
 
     def watch(self, *, durable_only: bool = False) -> Watch:

@@ -22,6 +22,7 @@ from strandline.testing import (
     conformance_endings,
     conformance_hints,
     conformance_identities,
+    conformance_proof,
     conformance_reads,
     conformance_times,
     conformance_topics,
@@ -55,6 +56,7 @@ RULES: tuple[Rule, ...] = _rules_of(
     conformance_identities,
     conformance_reads,
     conformance_consumers,
+    conformance_proof,
     conformance_hints,
     conformance_endings,
 )

@@ -108,6 +108,27 @@ def retention_stops_at_the_slowest_consumer(open_log: OpenLog) -> None:
     assert (report.low, report.held_at) == (2, 2)
 
 
+def a_limit_does_not_wait_for_consumers(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("raw", value_kind=ValueKind.BYTES)
+    log.append_many("raw", [b"x" * 100] * 10)
+    log.ack("raw", "slow", 0, 2)
+    log.change_retention("raw", retention_age_s=None, retention_bytes=300, limit_bytes=500)
+
+    (over,) = log.apply_retention("raw")
+    (again,) = log.apply_retention("raw")
+    with refused(TrimmedError):
+        log.read("raw", 0, 2)
+    log.ack("raw", "slow", 0, 6)
+    (held,) = log.apply_retention("raw")
+
+    assert (over.low, over.held_at) == (5, 2)
+    assert (again.removed, again.held_at) == (0, 2)
+    assert (held.low, held.held_at) == (6, 6)
+    with refused(InvalidError):
+        log.create_topic("less", retention_bytes=300, limit_bytes=299)
+
+
 def retention_keeps_everything_unless_told(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders")

@@ -43,6 +43,8 @@ def after_close_every_call_is_refused(open_log: OpenLog) -> None:
         lambda: log.segments("orders", 0),
         lambda: log.position("orders", 0, 0),
         lambda: log.resolve(position),
+        lambda: log.proof_head("orders", 0),
+        lambda: log.verify("orders"),
         log.watch,
         lambda: log.ack("orders", "billing", 0, 1),
         lambda: log.seek("orders", "billing", 0, 1),

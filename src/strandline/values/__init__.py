@@ -48,6 +48,7 @@ from strandline.values.names import (
 )
 from strandline.values.partitioning import murmur2, partition_for_key
 from strandline.values.position import Epoch, Marks, Position, check_position, epoch_before
+from strandline.values.proof import ProofFinding, ProofHead, ProofReport
 from strandline.values.record import Record
 from strandline.values.tenant import Tenant, parse_tenant
 from strandline.values.topic import (
@@ -86,6 +87,9 @@ __all__ = [
     "Offset",
     "Partition",
     "Position",
+    "ProofFinding",
+    "ProofHead",
+    "ProofReport",
     "Record",
     "RejectedError",
     "Segment",

@@ -75,12 +75,18 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """What is fixed or chosen when a topic is created. Retention None keeps everything."""
+    """What is fixed or chosen when a topic is created. Retention None keeps everything.
+
+    `retention_bytes` waits for consumers that are behind; `limit_bytes` does not.
+    `proof` chains the records, so that `verify` can tell whether history was changed.
+    """
 
     partitions: int = 1
     value_kind: ValueKind = ValueKind.EVENT
     retention_age_s: int | None = None
     retention_bytes: int | None = None
+    limit_bytes: int | None = None
+    proof: bool = False
 
     def __post_init__(self) -> None:
         _check_count("partitions", self.partitions, PARTITIONS_MAX)
@@ -88,10 +94,20 @@ class TopicSettings:
             _check_count("retention_age_s", self.retention_age_s)
         if self.retention_bytes is not None:
             _check_count("retention_bytes", self.retention_bytes)
+        if self.limit_bytes is not None:
+            _check_count("limit_bytes", self.limit_bytes)
+            if self.limit_bytes < (self.retention_bytes or 0):
+                raise InvalidError(
+                    "limit_bytes is no less than retention_bytes",
+                    limit_bytes=self.limit_bytes,
+                    retention_bytes=self.retention_bytes,
+                )
         if not isinstance(self.value_kind, ValueKind):
             raise InvalidError(
                 "a value kind is ValueKind.EVENT, .BYTES or .BATCH", value_kind=self.value_kind
             )
+        if not isinstance(self.proof, bool):
+            raise InvalidError("proof is True or False", proof=self.proof)
 
     def to_json(self) -> bytes:
         """Return the settings as versioned JSON."""
@@ -102,6 +118,8 @@ class TopicSettings:
                 self.value_kind,
                 self.retention_age_s,
                 self.retention_bytes,
+                self.proof,
+                self.limit_bytes,
             )
         )
 
@@ -114,6 +132,8 @@ class TopicSettings:
             value_kind=stored.value_kind,
             retention_age_s=stored.retention_age_s,
             retention_bytes=stored.retention_bytes,
+            limit_bytes=stored.limit_bytes,
+            proof=stored.proof,
         )
 
 
@@ -128,12 +148,14 @@ class _TopicV1(msgspec.Struct, forbid_unknown_fields=True):
     tenant: str | None
 
 
-class _SettingsV1(msgspec.Struct, forbid_unknown_fields=True):
+class _SettingsV1(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     version: Literal[1]
     partitions: int
     value_kind: ValueKind
     retention_age_s: int | None
     retention_bytes: int | None
+    proof: bool = False
+    limit_bytes: int | None = None
 
 
 _decode_version = msgspec.json.Decoder(_Version).decode

@@ -5,6 +5,7 @@ from copy import copy
 from typing import Any, NamedTuple
 
 from strandline.clock import Clock
+from strandline.log.chain import Chain, link
 from strandline.log.draft import Draft
 from strandline.log.files.columnar import Compression, encode_drafts
 from strandline.log.files.frame import (
@@ -58,6 +59,7 @@ class Head:
     """Where the next frame of a partition goes. Whoever holds the partition's lock owns it."""
 
     __slots__ = (
+        "chain",
         "clock",
         "compression",
         "crc",
@@ -70,6 +72,7 @@ class Head:
         "refusal",
         "seed",
         "size_bytes",
+        "value",
     )
 
     def __init__(
@@ -86,6 +89,9 @@ class Head:
         self.identities = identities
         #: Why nothing can be written now, if so.
         self.refusal: StrandlineError | None = None
+        #: In a topic with a proof: its chain, and the value before `next`.
+        self.chain: Chain | None = None
+        self.value = b""
         self.seed = self.crc = self.durable = 0
         self.next = self.position = self.last_us = self.size_bytes = 0
 
@@ -204,6 +210,10 @@ class AppendDelta:
     def _add(self, drafts: Sequence[Draft], now_us: int, terms: FrameTerms | None) -> None:
         head = self._head
         count = len(drafts)
+        value = b""
+        if head.chain is not None:
+            terms = terms or FrameTerms()
+            terms.chain = value = self._chained(head.chain, drafts, now_us, terms.tenant)
         if count == 1:
             kind, flags, body = ROWS, 0, encode_row(drafts[0])
         elif count < _COLUMNS_MIN or head.kind is ValueKind.BATCH:
@@ -226,11 +236,19 @@ class AppendDelta:
         frame, crc = encode_frame(head.seed, head.crc, about, body)
         self._chunks.append(frame)
         self._size_bytes += len(frame)
-        head.crc = crc
+        head.crc, head.value = crc, value
         head.next += count
         head.position += len(frame)
         head.last_us = now_us
         head.size_bytes += drafts[0][2] if count == 1 else sum(draft[2] for draft in drafts)
+
+    def _chained(
+        self, chain: Chain, drafts: Sequence[Draft], now_us: int, tenant: str | None
+    ) -> bytes:
+        value = self._head.value
+        for offset, draft in enumerate(drafts, self._head.next):
+            value = link(value, chain.digest(offset, now_us, draft.key, tenant, draft.body))
+        return value
 
 
 def _frame_terms(tenant: Tenant | None, terms: Terms, numbers: Sequence[int]) -> FrameTerms | None:

@@ -68,6 +68,8 @@ class FrameTerms(msgspec.Struct, array_like=True, gc=False):
     sequence: int | None = None
     idempotency_key: str | None = None
     sequences: list[int] | None = None
+    #: In a topic with a proof: the chain's value after the last record.
+    chain: bytes | None = None
 
 
 class Frame(NamedTuple):

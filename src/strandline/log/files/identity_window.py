@@ -43,6 +43,13 @@ class IdentityWindow:
         assert state is not None
         return self._read(state, state.marks.high)
 
+    def begin(self, manifest: Manifest, offset: int) -> None:
+        """Begin with nothing to recognise before `offset`."""
+        self.is_used = True
+        self._identities, self._offset = Identities(), offset
+        self._epoch = manifest.epoch.id
+        self._store(manifest, self._identities)
+
     def wrote(self, start: int, end: int) -> None:
         """A drain has written [start, end), and has remembered its own writes itself."""
         if self._offset == start:
@@ -50,7 +57,9 @@ class IdentityWindow:
 
     def store(self, manifest: Manifest) -> None:
         """Keep what can be recognised now in a file, so that older frames may go."""
-        identities = self.up_to_date()
+        self._store(manifest, self.up_to_date())
+
+    def _store(self, manifest: Manifest, identities: Identities) -> None:
         epoch = manifest.epoch
         snapshot = _Snapshot(epoch.number, epoch.id, self._offset, identities.state())
         place = self._files.place

@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Self
 
 from strandline.clock import Clock, SystemClock
@@ -13,6 +14,7 @@ from strandline.log.files.columnar import check_compression
 from strandline.log.files.cursors import Cursors
 from strandline.log.files.dropping import fence_dropped, remove_directory
 from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.proving import head_at
 from strandline.log.files.reader import FileReader
 from strandline.log.files.receipts import FileReceipt, FileReceipts
 from strandline.log.files.root import Root
@@ -29,6 +31,7 @@ from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
     ClosedError,
@@ -39,6 +42,7 @@ from strandline.values import (
     Mode,
     Offset,
     Position,
+    ProofHead,
     Topic,
     TopicDescription,
     TopicSettings,
@@ -118,14 +122,18 @@ class FileLog(FileReader):
         value_kind: ValueKind = ValueKind.EVENT,
         retention_age_s: int | None = None,
         retention_bytes: int | None = None,
+        limit_bytes: int | None = None,
         tenant: str | None = None,
         internal: bool = False,
+        proof: bool = False,
     ) -> Topic:
         settings = TopicSettings(
             partitions=partitions,
             value_kind=value_kind,
             retention_age_s=retention_age_s,
             retention_bytes=retention_bytes,
+            limit_bytes=limit_bytes,
+            proof=proof,
         )
         check_topic_name(name, internal=internal)
         if internal and not name.startswith(RESERVED_PREFIX):
@@ -136,12 +144,23 @@ class FileLog(FileReader):
             return self._topics.create(name, whose, settings).topic
 
     def change_retention(
-        self, topic: TopicName, *, retention_age_s: int | None, retention_bytes: int | None
+        self,
+        topic: TopicName,
+        *,
+        retention_age_s: int | None,
+        retention_bytes: int | None,
+        limit_bytes: int | None = None,
     ) -> TopicDescription:
         self._check_mode(Mode.WRITE)
         with self._root.changing():
             entry = self._topics.fresh(self._topics.find(topic))
-            self._topics.change_retention(entry, retention_age_s, retention_bytes)
+            settings = replace(
+                entry.settings,
+                retention_age_s=retention_age_s,
+                retention_bytes=retention_bytes,
+                limit_bytes=limit_bytes,
+            )
+            self._topics.change_settings(entry, settings)
         return self.describe_topic(entry.topic)
 
     def drop_topic(self, topic: TopicName) -> None:
@@ -333,6 +352,17 @@ class FileLog(FileReader):
         epoch = epoch_before(kept, files.epochs())
         number = files.place.partition
         return Position(self.id, entry.topic.id, number, kept, epoch.number, epoch.id)
+
+    def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
+        entry = self._entry(topic)
+        files = entry.files(partition)
+        if not files.place.is_proved:
+            raise unproved(entry.topic)
+        marks = files.marks()
+        if marks.durable < marks.high:
+            check_may_wait()
+            self._make_durable(entry, files)
+        return head_at(files, marks.high)
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._root.check_open()

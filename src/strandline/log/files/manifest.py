@@ -64,6 +64,8 @@ class Manifest(msgspec.Struct, frozen=True):
     next_number: int
     #: Whether a producer or an idempotency key was ever given here.
     has_identities: bool = False
+    #: In a topic with a proof: the chain's value before `low`, if that is not 0.
+    anchor: bytes | None = None
 
     @property
     def epoch(self) -> StoredEpoch:

@@ -15,6 +15,7 @@ import msgspec
 
 from strandline.clock import Clock
 from strandline.io import Io
+from strandline.log.chain import Chain
 from strandline.log.files import checked
 from strandline.log.files.entries import entries_of
 from strandline.log.files.frame import Frame
@@ -86,6 +87,8 @@ class Place:
     kind: ValueKind
     partition: Partition
     directory: str
+    chain: Chain
+    is_proved: bool
 
     def path(self, name: str) -> str:
         """Return the path of a file of the partition."""

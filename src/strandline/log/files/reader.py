@@ -1,17 +1,20 @@
 """The half of a file log that changes nothing."""
 
+import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
 from strandline.log.columns import RecordBatches
 from strandline.log.files.partition import PartitionFiles
+from strandline.log.files.proving import history_of, pieces_of
 from strandline.log.files.reading import Reading
 from strandline.log.files.root import Root
 from strandline.log.files.spans import marks_of, offset_at, span
 from strandline.log.files.topics import TopicEntry, Topics
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName
+from strandline.log.verifying import check_history, checked_partitions, select_heads
 from strandline.values import (
     Durability,
     Epoch,
@@ -21,10 +24,13 @@ from strandline.values import (
     Mode,
     Offset,
     Position,
+    ProofHead,
+    ProofReport,
     Record,
     Segment,
     Topic,
     TopicDescription,
+    TrimmedError,
     check_position,
     parse_tenant,
 )
@@ -201,6 +207,25 @@ class FileReader:
             raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
         files = entry.files(position.partition)
         return check_position(position, files.epochs(), files.marks())
+
+    def verify(
+        self,
+        topic: TopicName,
+        partition: int | None = None,
+        *,
+        expected: Iterable[ProofHead] = (),
+    ) -> Sequence[ProofReport]:
+        entry = self._entry(topic)
+        numbers = checked_partitions(partition, entry.settings.partitions)
+        heads = select_heads(expected, numbers)
+        return [self._verify(entry.files(number), heads[number]) for number in numbers]
+
+    def _verify(self, files: PartitionFiles, expected: Sequence[ProofHead]) -> ProofReport:
+        while True:
+            state = files.look()
+            pieces = pieces_of(files, state, self._root.check_open)
+            with contextlib.suppress(TrimmedError):
+                return check_history(history_of(files, state), pieces, expected)
 
     # --- inside ---
 

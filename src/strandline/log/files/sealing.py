@@ -9,8 +9,17 @@ import pyarrow as pa
 from strandline.log.draft import EventBody
 from strandline.log.files.columnar import Compression, encode_batch, frame_schema
 from strandline.log.files.entries import Entry, entries_of
-from strandline.log.files.frame import COLUMNS, IS_MIXED, LAG_UNKNOWN, encode_frame
+from strandline.log.files.frame import (
+    COLUMNS,
+    HAS_TERMS,
+    IS_MIXED,
+    LAG_UNKNOWN,
+    FrameTerms,
+    encode_frame,
+    encode_terms,
+)
 from strandline.log.files.manifest import Manifest, StoredSegment
+from strandline.log.files.proving import value_after
 from strandline.log.files.segment import FRAMES_AT, SegmentFile
 from strandline.log.files.store import PartitionStore
 from strandline.log.files.succession import make_segment
@@ -93,28 +102,36 @@ def _frames(
     compression: Compression | None,
 ) -> Iterator[bytes]:
     crc = 0
-    for entries in _runs(source, old, kind):
+    for entries, value in _runs(source, old, kind):
         batch = _columns(entries, kind)
         flags, body = encode_batch(batch, IS_MIXED, compression)
+        if value is not None:
+            flags |= HAS_TERMS
+            body = encode_terms(FrameTerms(chain=value)) + body
         first, last = entries[0], entries[-1]
         about = (COLUMNS, flags, first.offset, len(entries), last.timestamp_us, LAG_UNKNOWN)
         frame, crc = encode_frame(seed, crc, about, body)
         yield frame
 
 
-def _runs(source: SegmentFile, old: StoredSegment, kind: ValueKind) -> Iterator[list[Entry]]:
+def _runs(
+    source: SegmentFile, old: StoredSegment, kind: ValueKind
+) -> Iterator[tuple[list[Entry], bytes | None]]:
+    """Yield the records of each new frame, and the chain's value after the last of them."""
     assert old.end is not None
     assert old.position is not None
     run: list[Entry] = []
+    value: bytes | None = None
     size_bytes = 0
     for frame in source.frames(old.base, old.end, old.position):
         run += entries_of(frame, kind, source.path)
+        value = value_after(frame, source.path)
         size_bytes += frame.end - frame.position
         if len(run) >= _FRAME_RECORDS or size_bytes >= _FRAME_BYTES:
-            yield run
+            yield run, value
             run, size_bytes = [], 0
     if run:
-        yield run
+        yield run, value
 
 
 def _columns(entries: Sequence[Entry], kind: ValueKind) -> pa.RecordBatch:

@@ -142,6 +142,14 @@ class SegmentFile:
             yield position, base, count, stamp
             position += size
 
+    def last_frame(self, position: int, end: int) -> Frame:
+        """Return the last frame before `end`; one begins at `position`."""
+        last = max((each[0] for each in self.walk(position, end)), default=position)
+        frame = self._frame_at(last, end)
+        if frame is None or frame.end != end:
+            raise self._damaged(last)
+        return frame
+
     def place_before(self, offset: int) -> int:
         """Return where a frame begins that is not after that of `offset`."""
         return self._places[bisect_right(self._places, offset, key=_offset) - 1][1]

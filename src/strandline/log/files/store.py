@@ -16,8 +16,9 @@ from strandline.log.files.entries import entries_of
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
 from strandline.log.files.open_file import OpenFile
-from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.partition import DroppedError, PartitionFiles, State
 from strandline.log.files.partition_lock import PartitionLock
+from strandline.log.files.proving import value_after, value_before
 from strandline.log.files.segment import FRAMES_AT
 from strandline.log.files.succession import (
     RESERVE_MAX_BYTES,
@@ -26,7 +27,7 @@ from strandline.log.files.succession import (
     begin_epoch,
     make_segment,
 )
-from strandline.log.files.syncing import Syncing, Telling
+from strandline.log.files.syncing import Syncing, Telling, UnsettledError
 from strandline.log.files.tail import (
     DROPPED,
     DURABLE_AT,
@@ -49,6 +50,8 @@ from strandline.values import (
     ClosedError,
     CorruptError,
     InvalidError,
+    Marks,
+    Offset,
     UnavailableError,
 )
 
@@ -107,6 +110,8 @@ class PartitionStore:
         self._head = Head(
             files.place.clock, files.place.kind, settings.compression, self._identities
         )
+        if files.place.is_proved:
+            self._head.chain = files.place.chain
         self._delta = AppendDelta(self._head)
         self._pid = os.getpid()
 
@@ -229,6 +234,8 @@ class PartitionStore:
             return False
         if end.pid != self._pid:
             self._lock.name_holder()
+        if self._head.chain is not None:
+            self._head.value = self._value_at(tenure.manifest, end)
         self._set(end, durable, raw)
         return True
 
@@ -238,6 +245,28 @@ class PartitionStore:
         head.last_us, head.size_bytes, head.durable = end.last_us, end.size_bytes, durable.next
         self._end = end
         self._end_raw, self._durable_raw = raw[:END_BYTES], raw[DURABLE_AT:FENCE_AT]
+
+    def _value_at(self, manifest: Manifest, end: End) -> bytes:
+        """Return the chain's value at an end in the segment that we have last written to."""
+        old = self._end
+        if end.next == old.next == self._head.next:
+            return self._head.value
+        if end.next > old.next:
+            with contextlib.suppress(CorruptError):
+                segment = self.files.segment(manifest, manifest.active)
+                value = value_after(segment.last_frame(old.position, end.position), segment.path)
+                if value is not None:
+                    return value
+        return self._value_found(manifest, end)
+
+    def _value_found(self, manifest: Manifest, end: End) -> bytes:
+        marks = Marks(Offset(manifest.low), Offset(end.next), Offset(manifest.low))
+        state = State(manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
+        try:
+            return value_before(self.files, state, end.next)
+        except CorruptError:
+            # What is damaged stays a finding, and does not keep anybody from appending.
+            return self.place.chain.origin
 
     # --- catching up with others ---
 
@@ -319,6 +348,8 @@ class PartitionStore:
             raise UnavailableError("this has to wait for the disk, and an event loop must not")
 
     def _hold(self, tenure: Tenure) -> None:
+        if self._head.chain is not None:
+            self._head.value = self._value_found(tenure.manifest, tenure.end)
         self._head.seed = tenure.seed
         self._seed = self.place.tail_seed(tenure.manifest.epoch.number)
         self._reserved = self._io.size(tenure.segment.fd)
@@ -332,6 +363,8 @@ class PartitionStore:
     def _identities(self) -> Identities:
         """Return the writes that the partition can recognise; under the lock."""
         if not self.manifest.has_identities:
+            # From here on: what lies before it has none.
+            self._window.begin(self.manifest, self._end.next)
             self.change(has_identities=True)
         return self._window.up_to_date()
 
@@ -364,7 +397,11 @@ class PartitionStore:
             self._tell(self.files, frozen.next, durable_only=False)
 
     def sync(self) -> None:
-        self._syncing.sync()
+        try:
+            self._syncing.sync()
+        except UnsettledError:
+            with self.held():
+                self.make_durable()
 
     def _reserve(self, fd: int, position: int) -> None:
         """Have zeros on the disk ahead: a sync of what replaces them changes no file's map."""

@@ -17,9 +17,9 @@ from strandline.log.files.tail import (
     unpack_durable,
     unpack_end,
 )
-from strandline.values import ClosedError
+from strandline.values import ClosedError, UnavailableError
 
-_TRIES = 20
+_TRIES = 3
 
 
 class Telling(Protocol):
@@ -29,6 +29,10 @@ class Telling(Protocol):
     partitions: Collection[object]
 
     def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None: ...
+
+
+class UnsettledError(UnavailableError):
+    """Somebody died who had begun to take the partition over: whoever writes next ends it."""
 
 
 class Syncing:
@@ -63,7 +67,7 @@ class Syncing:
             if self._sync(self._files.segment(manifest, manifest.active), manifest, durable):
                 self._know(end)
                 return
-        raise ClosedError("the partition changes hands all the time, try again")
+        raise UnsettledError("a change of hands was cut short, open the log for writing to end it")
 
     def _sync_again(self) -> bool:
         """Sync where the last sync was, if nothing but frames has been written since."""
@@ -114,7 +118,8 @@ class Syncing:
         """
         tail = self._open_tail(manifest)
         if tail is None:
-            return False
+            newest = self._files.place.load_manifest()
+            return newest is not None and newest.epoch == manifest.epoch
         # Another process may be writing its own mark; ours then follows with the next sync.
         is_locked = self._tell is not None and self._io.try_lock(tail.fd)
         try:
@@ -129,10 +134,15 @@ class Syncing:
                 self._io.pwrite(tail.fd, pack_durable(seed, mark), DURABLE_AT)
             elif is_locked and (known is None or known.next < durable.next):
                 self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
-            return not is_fenced(raw)
+            return not is_fenced(raw) or not self._may_be_alive(seed, raw)
         finally:
             if is_locked:
                 self._io.unlock(tail.fd)
+
+    def _may_be_alive(self, seed: int, raw: bytes) -> bool:
+        """Whether those who wrote this tail may still write."""
+        end = unpack_end(seed, raw)
+        return end is not None and end.boot == self._io.boot_id()
 
     def _open_tail(self, manifest: Manifest) -> OpenFile | None:
         """Return the tail of the epoch that was synced; None if it is gone."""

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from strandline.io import Io
+from strandline.log.chain import Chain
 from strandline.log.files import checked
 from strandline.log.files.partition import SEGMENTS, TOPIC, PartitionFiles, Place
 from strandline.log.files.root import Root
@@ -46,6 +47,8 @@ class _StoredTopic(msgspec.Struct, frozen=True):
     retention_bytes: int | None = None
     #: Said before anything is removed: what has lost this file is damaged, not dropped.
     is_dropped: bool = False
+    proof: bool = False
+    limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,11 +156,8 @@ class Topics:
             )
         return known
 
-    def change_retention(
-        self, entry: TopicEntry, age_s: int | None, size_bytes: int | None
-    ) -> TopicEntry:
-        """Replace the retention of a topic."""
-        settings = replace(entry.settings, retention_age_s=age_s, retention_bytes=size_bytes)
+    def change_settings(self, entry: TopicEntry, settings: TopicSettings) -> TopicEntry:
+        """Replace the settings of a topic."""
         changed = replace(entry, settings=settings)
         self._store(changed)
         return changed
@@ -246,6 +246,8 @@ class Topics:
                 Place(
                     *(root.io, root.clock, root.log_id, topic, settings.value_kind),
                     *(Partition(number), os.path.join(directory, str(number))),
+                    Chain(root.log_id, topic.id, number, settings.value_kind),
+                    settings.proof,
                 )
             )
             for number in range(settings.partitions)
@@ -267,7 +269,9 @@ class Topics:
         # Before the topic is announced: its name may reach the disk before theirs.
         self._io.sync_directory(directory)
         stored = _StoredTopic(
-            topic.id, name, tenant, clock.now_us(), settings.partitions, settings.value_kind
+            *(topic.id, name, tenant, clock.now_us(), settings.partitions, settings.value_kind),
+            proof=settings.proof,
+            limit_bytes=settings.limit_bytes,
         )
         entry = replace(self._entry(stored, directory), settings=settings)
         self._store(entry)
@@ -280,6 +284,8 @@ class Topics:
             *(settings.partitions, settings.value_kind),
             *(settings.retention_age_s, settings.retention_bytes),
             is_dropped=is_dropped,
+            proof=settings.proof,
+            limit_bytes=settings.limit_bytes,
         )
         unique = str(self._root.clock.new_id())
         checked.store(self._io, entry.path, KIND, stored, unique=unique)
@@ -318,4 +324,6 @@ def _settings(stored: _StoredTopic) -> TopicSettings:
         value_kind=stored.value_kind,
         retention_age_s=stored.retention_age_s,
         retention_bytes=stored.retention_bytes,
+        proof=stored.proof,
+        limit_bytes=stored.limit_bytes,
     )

@@ -3,16 +3,27 @@
 import contextlib
 
 from strandline.log.files.cursors import Cursors
+from strandline.log.files.proving import value_before
 from strandline.log.files.spans import check_not_beyond, first_within, marks_of, offset_at
 from strandline.log.files.store import PartitionStore
 from strandline.log.files.topics import TopicEntry
-from strandline.values import Offset, TopicSettings, TrimReport
+from strandline.values import CorruptError, Offset, TopicSettings, TrimReport
 
 
 def trim(
-    store: PartitionStore, cursors: Cursors, entry: TopicEntry, before: int, *, force: bool
+    store: PartitionStore,
+    cursors: Cursors,
+    entry: TopicEntry,
+    before: int,
+    *,
+    force: bool,
+    least: int = 0,
 ) -> TrimReport:
-    """Move the low-water mark to `before`, or as far as the slowest consumer lets it."""
+    """Move the low-water mark to `before`, or as far as the slowest consumer lets it.
+
+    To `least` in any case.
+    """
+    before = max(before, least)
     files = store.files
     partition = files.place.partition
     marks = marks_of(files.look())
@@ -21,10 +32,10 @@ def trim(
         return TrimReport(partition, 0, 0, Offset(0), None)
     with cursors.changing(entry), store.held():
         held_at = None if force else cursors.held_at(entry, partition)
-        if held_at is not None and held_at >= before:
+        if held_at is not None and max(held_at, least) >= before:
             held_at = None
         marks = marks_of(files.look())
-        low = max(marks.low, before if held_at is None else held_at)
+        low = max(marks.low, before if held_at is None else held_at, least)
         if low > marks.low:
             _move(store, low)
     return TrimReport(partition, low - marks.low, marks.high - low, Offset(low), held_at)
@@ -42,7 +53,10 @@ def retain(
         before = max(before, offset_at(files, oldest_us))
     if settings.retention_bytes is not None and state is not None:
         before = max(before, first_within(files, state, settings.retention_bytes))
-    return trim(store, cursors, entry, before, force=False)
+    least = 0
+    if settings.limit_bytes is not None and state is not None:
+        least = first_within(files, state, settings.limit_bytes)
+    return trim(store, cursors, entry, before, force=False, least=least)
 
 
 def _move(store: PartitionStore, low: int) -> None:
@@ -58,7 +72,12 @@ def _move(store: PartitionStore, low: int) -> None:
         store.keep_identities()
     position = state.end_of(kept[0])[1]
     trimmed_bytes = files.size_between(manifest, kept[0].base, low, position)
-    store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes)
+    anchor = None
+    if files.place.is_proved:
+        # What is damaged must not keep anybody from trimming it; whoever verifies is told.
+        with contextlib.suppress(CorruptError):
+            anchor = value_before(files, state, low)
+    store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes, anchor=anchor)
     for each in gone:
         with contextlib.suppress(FileNotFoundError):
             files.place.io.unlink(files.place.segment_path(each))

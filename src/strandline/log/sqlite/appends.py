@@ -5,8 +5,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from strandline.log.chain import Chain, link
 from strandline.log.draft import Draft, EventBody
 from strandline.log.loops import is_on_loop
+from strandline.log.sqlite.chain_values import ValueRow, load_value, store_values, value_row
 from strandline.log.sqlite.checksum import Content, record_crc
 from strandline.log.sqlite.database import CHECKPOINT_BYTES, Database
 from strandline.log.sqlite.durable_marks import DurableMarks
@@ -25,6 +27,7 @@ from strandline.log.terms import Terms
 from strandline.values import (
     ClosedError,
     ConflictError,
+    CorruptError,
     InvalidError,
     Offset,
     Partition,
@@ -116,6 +119,8 @@ class Heads:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.rows: dict[int, PartitionRow] = {}
+        #: Of topics with a proof: the chain of each slot, and its value at the end.
+        self.values: dict[int, tuple[Chain, bytes]] = {}
         self.version: tuple[int, int] | None = None
 
 
@@ -125,19 +130,21 @@ class Changes(NamedTuple):
     records: list[Row]
     heads: dict[int, PartitionRow]
     identities: Identities | None
+    values: list[ValueRow]
     size_bytes: int
 
 
 class AppendDelta:
     """Implements Delta: decides offsets, timestamps, conflicts and repeats."""
 
-    __slots__ = ("_changed", "_database", "_heads", "_identities", "_records", "_size")
+    __slots__ = ("_changed", "_database", "_heads", "_identities", "_records", "_size", "_values")
 
     def __init__(self, heads: Heads) -> None:
         self._heads = heads
         self._database = heads.database
         self._size = 0
         self._records: list[Row] = []
+        self._values: list[ValueRow] = []
         self._changed: dict[int, PartitionRow] = {}
         self._identities: Identities | None = None
 
@@ -158,7 +165,7 @@ class AppendDelta:
         return self._size
 
     def freeze(self) -> tuple[Changes, Heads]:
-        changes = Changes(self._records, self._changed, self._identities, self._size)
+        changes = Changes(self._records, self._changed, self._identities, self._values, self._size)
         return changes, self._heads
 
     def reader(self) -> None:
@@ -178,6 +185,8 @@ class AppendDelta:
         now_us = max(head.last_us, now_us)
         content = _content(draft, tenant)
         crc = record_crc(entry.id_bytes, partition, offset, now_us, content)
+        if entry.is_proved:
+            self._link(entry, partition, [draft], tenant, now_us)
         self._records.append((slot << OFFSET_BITS | offset, now_us, *content, crc))
         self._size += draft.size_bytes + _ROW_BYTES
         head.size_bytes += draft.size_bytes
@@ -238,6 +247,8 @@ class AppendDelta:
         _check_room(start, len(fresh))
         topic_id, partition = write.entry.id_bytes, part.partition
         contents = [_content(draft, tenant) for draft in fresh]
+        if write.entry.is_proved:
+            self._link(write.entry, partition, fresh, tenant, now_us)
         self._records += [
             (
                 place(slot, offset),
@@ -256,6 +267,33 @@ class AppendDelta:
         indices = part.indices[-len(fresh) :]
         self._remember(write, indices, head, start)
         return Run(partition, indices, start, now_us, is_repeat=False)
+
+    def _link(
+        self,
+        entry: TopicEntry,
+        partition: Partition,
+        drafts: Sequence[Draft],
+        tenant: Tenant | None,
+        now_us: int,
+    ) -> None:
+        """Chain records that are about to be added."""
+        slot = entry.first_slot + partition
+        chain, value = self._heads.values.get(slot) or self._load_value(entry, partition)
+        for offset, draft in enumerate(drafts, self._heads.rows[slot].high):
+            value = link(value, chain.digest(offset, now_us, draft.key, tenant, draft.body))
+            self._values.append(value_row(slot, offset, value))
+        self._heads.values[slot] = chain, value
+
+    def _load_value(self, entry: TopicEntry, partition: Partition) -> tuple[Chain, bytes]:
+        database, slot = self._database, entry.first_slot + partition
+        chain = Chain(database.log_id, entry.topic.id, partition, entry.settings.value_kind)
+        high = self._heads.rows[slot].high
+        try:
+            with translated(database.path):
+                return chain, load_value(database.writer, database.path, slot, high, chain)
+        except CorruptError:
+            # What is damaged stays a finding, and does not keep anybody from appending.
+            return chain, chain.origin
 
     def _remember(
         self, write: Append, indices: Sequence[int], head: PartitionRow, start: int
@@ -291,6 +329,7 @@ class AppendBracket:
         version = database.lock.breaks, database.changes
         if version != heads.version:
             heads.rows.clear()
+            heads.values.clear()
             heads.version = version
         return heads
 
@@ -365,11 +404,13 @@ class AppendFlusher:
 
     def flush(self, frozen: Changes, epochs: range) -> None:  # noqa: ARG002 - Offsets tell more.
         connection = self._database.writer
-        records, heads, identities, size_bytes = frozen
+        records, heads, identities, values, size_bytes = frozen
         if len(records) == 1:
             connection.execute(_INSERT, records[0])
         else:
             connection.executemany(_INSERT, records)
+        if values:
+            store_values(connection, values)
         due: Collection[PartitionRow] = heads.values()
         if identities is None:
             due = [head for head in due if self._is_due(head)]

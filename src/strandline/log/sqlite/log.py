@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Self
 
 from strandline.clock import Clock, SystemClock
@@ -13,6 +14,7 @@ from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.sqlite.appends import DroppedError
+from strandline.log.sqlite.chain_values import load_value
 from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, load_epochs
@@ -25,6 +27,7 @@ from strandline.log.sqlite.trimming import Trimming
 from strandline.log.sqlite.watching import SqliteWatches
 from strandline.log.sqlite.writer import Writer
 from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
     ConsumerLag,
@@ -34,6 +37,7 @@ from strandline.values import (
     Mode,
     Offset,
     Position,
+    ProofHead,
     Topic,
     TopicDescription,
     TopicSettings,
@@ -99,14 +103,18 @@ class SqliteLog(SqliteReader):
         value_kind: ValueKind = ValueKind.EVENT,
         retention_age_s: int | None = None,
         retention_bytes: int | None = None,
+        limit_bytes: int | None = None,
         tenant: str | None = None,
         internal: bool = False,
+        proof: bool = False,
     ) -> Topic:
         settings = TopicSettings(
             partitions=partitions,
             value_kind=value_kind,
             retention_age_s=retention_age_s,
             retention_bytes=retention_bytes,
+            limit_bytes=limit_bytes,
+            proof=proof,
         )
         check_topic_name(name, internal=internal)
         if internal and not name.startswith(RESERVED_PREFIX):
@@ -119,14 +127,23 @@ class SqliteLog(SqliteReader):
         return entry.topic
 
     def change_retention(
-        self, topic: TopicName, *, retention_age_s: int | None, retention_bytes: int | None
+        self,
+        topic: TopicName,
+        *,
+        retention_age_s: int | None,
+        retention_bytes: int | None,
+        limit_bytes: int | None = None,
     ) -> TopicDescription:
         self._check_mode(Mode.WRITE)
         with self._database.changing() as connection:
             entry = self._topics.find(connection, topic)
-            changed = self._topics.change_retention(
-                connection, entry, retention_age_s, retention_bytes
+            settings = replace(
+                entry.settings,
+                retention_age_s=retention_age_s,
+                retention_bytes=retention_bytes,
+                limit_bytes=limit_bytes,
             )
+            changed = self._topics.change_settings(connection, entry, settings)
         return self.describe_topic(changed.topic)
 
     def drop_topic(self, topic: TopicName) -> None:
@@ -259,7 +276,7 @@ class SqliteLog(SqliteReader):
             records, row = self._records(connection, topic, partition)
             row.check_not_beyond(before)
             report = self._trimming.trim(connection, records, row, before, force=force)
-        self._trimming.remove(row.slot, report.low)
+        self._trimming.remove(records, report.low)
         return report
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
@@ -272,8 +289,11 @@ class SqliteLog(SqliteReader):
                 records, row = self._records(connection, entry.topic, number)
                 settings = self._topics.find(connection, entry.topic).settings
                 before = self._trimming.retained_from(connection, records, row, settings)
-                report = self._trimming.trim(connection, records, row, before, force=False)
-            self._trimming.remove(row.slot, report.low)
+                least = self._trimming.limited_from(connection, records, row, settings)
+                report = self._trimming.trim(
+                    connection, records, row, before, force=False, least=least
+                )
+            self._trimming.remove(records, report.low)
             reports.append(report)
         return reports
 
@@ -297,6 +317,22 @@ class SqliteLog(SqliteReader):
             kept = row.check_kept(offset)
             epoch = epoch_before(kept, load_epochs(connection, self._database.path, row.slot))
         return Position(self.id, entry.topic.id, number, kept, epoch.number, epoch.id)
+
+    def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
+        entry, number = self._find(topic, partition)
+        if not entry.is_proved:
+            raise unproved(entry.topic)
+        marks = self.marks(entry.topic, number)
+        if marks.durable < marks.high:
+            check_may_wait()
+            self._make_durable(entry.topic, number)
+        chain = self._chain(entry, number)
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            row = self._row(connection, entry.topic, number)[2]
+            offset = max(row.low, marks.high)
+            value = load_value(connection, self._database.path, row.slot, offset, chain)
+        return chain.head(offset, value)
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._database.check_open()

@@ -1,9 +1,11 @@
 """The half of a SQLite log that changes nothing."""
 
+import contextlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
+from strandline.log.chain import Chain
 from strandline.log.columns import RecordBatches
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName
@@ -16,10 +18,12 @@ from strandline.log.sqlite.partition_row import (
     load_partition,
     lost,
 )
+from strandline.log.sqlite.proving import Proving
 from strandline.log.sqlite.record_batches import record_batches
 from strandline.log.sqlite.records import Records, Span, span
 from strandline.log.sqlite.topics import TopicEntry, Topics
 from strandline.log.terms import check_partition
+from strandline.log.verifying import check_history, checked_partitions, select_heads
 from strandline.values import (
     Durability,
     Epoch,
@@ -30,10 +34,13 @@ from strandline.values import (
     Offset,
     Partition,
     Position,
+    ProofHead,
+    ProofReport,
     Record,
     Segment,
     Topic,
     TopicDescription,
+    TrimmedError,
     check_position,
     parse_tenant,
 )
@@ -215,7 +222,36 @@ class SqliteReader:
             epochs = load_epochs(connection, self._database.path, row.slot)
         return check_position(position, epochs, self._marks_of(row))
 
+    def verify(
+        self,
+        topic: TopicName,
+        partition: int | None = None,
+        *,
+        expected: Iterable[ProofHead] = (),
+    ) -> Sequence[ProofReport]:
+        with self._database.reading() as connection:
+            entry = self._topics.find(connection, topic)
+        numbers = checked_partitions(partition, entry.settings.partitions)
+        heads = select_heads(expected, numbers)
+        return [self._verify(entry, number, heads[number]) for number in numbers]
+
+    def _verify(
+        self, entry: TopicEntry, partition: int, expected: Sequence[ProofHead]
+    ) -> ProofReport:
+        records = Records(self._database, entry, Partition(partition))
+        proving = Proving(self._database, records, self._chain(entry, partition))
+        while True:
+            with self._database.reading() as connection:
+                connection.execute("BEGIN")
+                row = self._row(connection, entry.topic, partition)[2]
+                history = proving.history(connection, row)
+            with contextlib.suppress(TrimmedError):
+                return check_history(history, proving.pieces(row.low, row.high), expected)
+
     # --- inside ---
+
+    def _chain(self, entry: TopicEntry, partition: int) -> Chain:
+        return Chain(self.id, entry.topic.id, partition, entry.settings.value_kind)
 
     def _row(
         self, connection: sqlite3.Connection, topic: TopicName, partition: int

@@ -62,6 +62,7 @@ class Records:
         self._topic = entry.topic
         self._topic_id = entry.topic.id.bytes
         self._kind = entry.settings.value_kind
+        self.is_proved = entry.is_proved
         self.partition = partition
         self.slot = entry.slot(partition)
 

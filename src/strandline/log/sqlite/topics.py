@@ -8,6 +8,7 @@ from uuid import UUID
 
 from strandline.clock import Clock
 from strandline.log.protocol import TopicName
+from strandline.log.sqlite.chain_values import make_table, remove_values
 from strandline.log.sqlite.checksum import check_row, row_crc
 from strandline.log.sqlite.partition_row import PartitionRow, add_epoch, place, store_partitions
 from strandline.log.sqlite.schema import SLOTS_MAX
@@ -42,8 +43,11 @@ class TopicEntry:
     #: The topic's id, as the checksums of its records have it.
     id_bytes: bytes = field(init=False, repr=False, compare=False)
 
+    is_proved: bool = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "id_bytes", self.topic.id.bytes)
+        object.__setattr__(self, "is_proved", self.settings.proof)
 
     def slot(self, partition: int) -> int:
         """Return the slot of a partition; InvalidError if there is none."""
@@ -112,15 +116,10 @@ class Topics:
             )
         return known
 
-    def change_retention(
-        self,
-        connection: sqlite3.Connection,
-        entry: TopicEntry,
-        age_s: int | None,
-        size_bytes: int | None,
+    def change_settings(
+        self, connection: sqlite3.Connection, entry: TopicEntry, settings: TopicSettings
     ) -> TopicEntry:
-        """Replace the retention of a topic."""
-        settings = replace(entry.settings, retention_age_s=age_s, retention_bytes=size_bytes)
+        """Replace the settings of a topic."""
         changed = replace(entry, settings=settings)
         self._store(connection, changed)
         return changed
@@ -137,6 +136,8 @@ class Topics:
             "DELETE FROM strandline_records WHERE place >= ? AND place < ?",
             (place(start, 0), place(end, 0)),
         )
+        if entry.is_proved:
+            remove_values(connection, place(start, 0), place(end, 0))
         connection.execute("DELETE FROM strandline_topics WHERE id = ?", (entry.topic.id.bytes,))
 
     # --- inside ---
@@ -183,6 +184,8 @@ class Topics:
         topic = Topic(name, self._clock.new_id(), tenant)
         entry = TopicEntry(topic, settings, first_slot, self._clock.now_us())
         self._store(connection, entry)
+        if settings.proof:
+            make_table(connection)
         store_partitions(connection, [PartitionRow(slot) for slot in entry.slots])
         for slot in entry.slots:
             add_epoch(connection, slot, Epoch(0, self._clock.new_id(), Offset(0)))

@@ -2,6 +2,7 @@
 
 import sqlite3
 
+from strandline.log.sqlite.chain_values import remove_values
 from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, place, store_partitions
@@ -27,19 +28,21 @@ class Trimming:
         before: int,
         *,
         force: bool,
+        least: int = 0,
     ) -> TrimReport:
-        """Move the low-water mark, within the caller's transaction."""
+        """Move the low-water mark, within the caller's transaction; to `least` in any case."""
+        before = max(before, least)
         held_at = None if force else self._consumers.held_at(connection, row.slot)
-        if held_at is not None and held_at >= before:
+        if held_at is not None and max(held_at, least) >= before:
             held_at = None
-        low = max(row.low, before if held_at is None else held_at)
+        low = max(row.low, before if held_at is None else held_at, least)
         removed = low - row.low
         if removed:
             row.size_bytes -= records.size_before(connection, row.low, low)
             row.low = low
             row.durable = max(row.durable, low)
             store_partitions(connection, [row])
-            self._remove_some(connection, row.slot, low)
+            self._remove_some(connection, records, low)
         return TrimReport(records.partition, removed, row.high - low, Offset(low), held_at)
 
     def retained_from(
@@ -59,11 +62,23 @@ class Trimming:
             before = max(before, records.first_within(connection, row, most))
         return before
 
-    def remove(self, slot: int, low: int) -> None:
+    def limited_from(
+        self,
+        connection: sqlite3.Connection,
+        records: Records,
+        row: PartitionRow,
+        settings: TopicSettings,
+    ) -> int:
+        """Return the offset before which nothing is kept, whoever may still want it."""
+        if settings.limit_bytes is None or row.high == row.low:
+            return 0
+        return records.first_within(connection, row, settings.limit_bytes)
+
+    def remove(self, records: Records, low: int) -> None:
         """Remove what lies below a mark that was moved, a bounded piece at a time."""
-        while self._has_some(slot, low):
+        while self._has_some(records.slot, low):
             with self._database.changing() as connection:
-                self._remove_some(connection, slot, low)
+                self._remove_some(connection, records, low)
 
     def _has_some(self, slot: int, low: int) -> bool:
         with self._database.reading() as connection:
@@ -73,9 +88,14 @@ class Trimming:
             ).fetchone()
         return found is not None
 
-    def _remove_some(self, connection: sqlite3.Connection, slot: int, low: int) -> None:
+    def _remove_some(self, connection: sqlite3.Connection, records: Records, low: int) -> None:
+        slot = records.slot
         connection.execute(
             "DELETE FROM strandline_records WHERE place IN (SELECT place FROM strandline_records"
             " WHERE place >= ? AND place < ? ORDER BY place LIMIT ?)",
             (place(slot, 0), place(slot, low), _ROWS_MAX),
         )
+        if records.is_proved:
+            # The value of the last record removed stays: it is the anchor.
+            start, end = place(slot, 0), place(slot, low - 1)
+            remove_values(connection, start, end, rows_max=_ROWS_MAX)

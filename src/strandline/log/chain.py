@@ -1,0 +1,105 @@
+"""The chain over the records of a partition. See design 0022."""
+
+from hashlib import sha256
+from struct import Struct
+from typing import Protocol
+from uuid import UUID
+
+from strandline.log.draft import Body, EventBody
+from strandline.values import Offset, Partition, ProofHead, Tenant, ValueKind
+
+_ORIGIN = Struct("<16s16sI")
+#: Topic id, partition, offset, timestamp, whether and when it occurred, five lengths.
+_pack = Struct("<16sIQqBqqqqqq").pack
+_ABSENT = -1
+
+
+class Kept(Protocol):
+    """A record as any backend keeps it."""
+
+    @property
+    def offset(self) -> Offset:
+        """Where it is."""
+
+    @property
+    def timestamp_us(self) -> int:
+        """When it was appended."""
+
+    @property
+    def key(self) -> str | None:
+        """Its key."""
+
+    @property
+    def tenant(self) -> Tenant | None:
+        """Whose it is."""
+
+    @property
+    def body(self) -> Body:
+        """What is stored of its value."""
+
+
+class Chain:
+    """How the records of one partition are chained; holds no value that changes."""
+
+    __slots__ = ("_kind", "_log_id", "_partition", "_topic_bytes", "_topic_id")
+
+    def __init__(self, log_id: UUID, topic_id: UUID, partition: int, kind: ValueKind) -> None:
+        self._log_id = log_id
+        self._topic_id = topic_id
+        self._topic_bytes = topic_id.bytes
+        self._partition = partition
+        self._kind = kind
+
+    @property
+    def origin(self) -> bytes:
+        """The value before offset 0."""
+        packed = _ORIGIN.pack(self._log_id.bytes, self._topic_id.bytes, self._partition)
+        return sha256(b"strandline history 1" + packed + self._kind.encode()).digest()
+
+    def digest(
+        self,
+        offset: int,
+        timestamp_us: int,
+        key: str | None,
+        tenant: str | None,
+        body: Body,
+    ) -> bytes:
+        """Return the digest of a record."""
+        key_bytes = b"" if key is None else key.encode()
+        tenant_bytes = b"" if tenant is None else tenant.encode()
+        if isinstance(body, EventBody):
+            name, value, headers, occurred_at_us = body
+            kind = name.encode()
+            lengths = len(kind), len(headers), len(value)
+        else:
+            kind, value, headers, occurred_at_us = b"", body, b"", None
+            lengths = _ABSENT, _ABSENT, len(value)
+        packed = _pack(
+            self._topic_bytes,
+            self._partition,
+            offset,
+            timestamp_us,
+            occurred_at_us is not None,
+            occurred_at_us or 0,
+            _ABSENT if key is None else len(key_bytes),
+            _ABSENT if tenant is None else len(tenant_bytes),
+            *lengths,
+        )
+        return sha256(b"".join((packed, key_bytes, tenant_bytes, kind, headers, value))).digest()
+
+    def link_kept(self, before: bytes, entry: Kept) -> bytes:
+        """Return the value after a record that is kept."""
+        return link(
+            before,
+            self.digest(entry.offset, entry.timestamp_us, entry.key, entry.tenant, entry.body),
+        )
+
+    def head(self, offset: int, value: bytes) -> ProofHead:
+        """Return the value before `offset` in the form in which it may be kept elsewhere."""
+        partition = Partition(self._partition)
+        return ProofHead(self._log_id, self._topic_id, partition, Offset(offset), value)
+
+
+def link(before: bytes, digest: bytes) -> bytes:
+    """Return the chain's value after a record of this digest."""
+    return sha256(before + digest).digest()

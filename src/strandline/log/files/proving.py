@@ -1,0 +1,121 @@
+"""The chain of a topic with a proof, as its frames hold it, and what is left to check it by."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from strandline.log.files.entries import entries_of
+from strandline.log.files.frame import Frame, split_terms
+from strandline.log.files.partition import PartitionFiles, State
+from strandline.log.files.segment import FRAMES_AT
+from strandline.log.verifying import Damage, History, Piece
+from strandline.values import CorruptError, ProofHead, TrimmedError
+
+
+def value_after(frame: Frame, file: str) -> bytes | None:
+    """Return the chain's value after the last record of a frame; None if it holds none."""
+    try:
+        terms, _ = split_terms(frame)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise CorruptError(
+            "this frame cannot be read", file=file, position=frame.position, reason=str(error)
+        ) from error
+    return None if terms is None else terms.chain
+
+
+def value_before(files: PartitionFiles, state: State, offset: int) -> bytes:
+    """Return the chain's value before `offset`, which lies between the marks of `state`."""
+    place, manifest = files.place, state.manifest
+    if offset == 0:
+        return place.chain.origin
+    if offset <= manifest.low:
+        if manifest.anchor is None:
+            raise CorruptError("the anchor is missing", file=place.path(manifest.tail), position=0)
+        return manifest.anchor
+    file, frame = next(files.frames(state, offset - 1, offset))
+    if frame.stop == offset:
+        value = value_after(frame, file)
+        if value is None:
+            raise CorruptError("no proof is stored here", file=file, position=frame.position)
+        return value
+    start = max(frame.base, manifest.low)
+    value = value_before(files, state, start)
+    for entry in entries_of(frame, place.kind, file)[start - frame.base : offset - frame.base]:
+        value = place.chain.link_kept(value, entry)
+    return value
+
+
+def head_at(files: PartitionFiles, offset: int) -> ProofHead:
+    """Return the head at `offset`, or at the low-water mark if that lies beyond it."""
+    chain = files.place.chain
+    while True:
+        state = files.look()
+        if state is None:
+            return chain.head(0, chain.origin)
+        offset = max(offset, state.marks.low)
+        # Overtaken by a trim, it looks again.
+        with contextlib.suppress(TrimmedError):
+            return chain.head(offset, value_before(files, state, offset))
+
+
+def history_of(files: PartitionFiles, state: State | None) -> History:
+    """Return what a state says of the history."""
+    place = files.place
+    if state is None:
+        return History(place.partition, 0, 0, place.chain, None, place.is_proved)
+    return History(
+        *(place.partition, state.manifest.low, state.marks.high),
+        *(place.chain, state.manifest.anchor, place.is_proved),
+    )
+
+
+def pieces_of(
+    files: PartitionFiles, state: State | None, check_open: Callable[[], None]
+) -> Iterator[Piece | Damage]:
+    """Yield the records of each frame; what cannot be read is named, and passed over.
+
+    TrimmedError if a trim has overtaken it.
+    """
+    if state is None:
+        return
+    start, high = state.manifest.low, state.marks.high
+    while start < high:
+        try:
+            for file, frame in files.frames(state, start, high):
+                check_open()
+                piece = _piece(files, file, frame, start)
+                yield piece
+                start = frame.stop
+        except CorruptError as error:
+            _check_not_trimmed(files, start)
+            stop = _next_readable(files, state, start)
+            yield Damage(start, stop, str(error))
+            start = stop
+
+
+def _piece(files: PartitionFiles, file: str, frame: Frame, start: int) -> Piece | Damage:
+    try:
+        entries = entries_of(frame, files.place.kind, file)
+        return Piece(entries[max(0, start - frame.base) :], value_after(frame, file))
+    except CorruptError as error:
+        return Damage(max(start, frame.base), frame.stop, str(error))
+
+
+def _next_readable(files: PartitionFiles, state: State, offset: int) -> int:
+    """Return the first offset after `offset` at which a frame verifies."""
+    stored = state.segment_of(offset)
+    end, position = state.end_of(stored)
+    try:
+        segment = files.segment(state.manifest, stored)
+    except (CorruptError, FileNotFoundError):
+        return end
+    found = segment.search(FRAMES_AT, position)
+    later = (frame.base for frame in found if offset < frame.base < end)
+    return min(later, default=end)
+
+
+def _check_not_trimmed(files: PartitionFiles, offset: int) -> None:
+    low = files.marks().low
+    if offset < low:
+        raise TrimmedError(low, partition=files.place.partition, offset=offset)

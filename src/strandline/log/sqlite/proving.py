@@ -1,0 +1,85 @@
+"""The history of a partition, as its rows tell it, to be checked."""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+
+from strandline.log.chain import Chain
+from strandline.log.sqlite.chain_values import SELECT_VALUES, checked_value, load_value
+from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.partition_row import PartitionRow, load_partition, place
+from strandline.log.sqlite.records import Entry, Records, Span
+from strandline.log.sqlite.schema import OFFSET_BITS
+from strandline.log.verifying import Damage, History, Piece
+from strandline.values import CorruptError, TrimmedError
+
+_OFFSET_MASK = (1 << OFFSET_BITS) - 1
+
+
+class Proving:
+    """Reads the history of one partition, without a lock."""
+
+    def __init__(self, database: Database, records: Records, chain: Chain) -> None:
+        self._database = database
+        self._records = records
+        self._chain = chain
+
+    def history(self, connection: sqlite3.Connection, row: PartitionRow) -> History:
+        """Return what the partition's row says of its history."""
+        records, anchor = self._records, None
+        if records.is_proved:
+            path = self._database.path
+            # If it is missing, whoever checks the history is told.
+            with contextlib.suppress(CorruptError):
+                anchor = load_value(connection, path, row.slot, row.low, self._chain)
+        return History(
+            *(records.partition, row.low, row.high),
+            *(self._chain, anchor, records.is_proved),
+        )
+
+    def pieces(self, start: int, end: int) -> Iterator[Piece | Damage]:
+        """Yield the records one by one; what cannot be read is named, and passed over.
+
+        TrimmedError if a trim has overtaken it.
+        """
+        while start < end:
+            try:
+                for page in self._records.pages(Span(start, end, None)):
+                    values = self._values(page)
+                    for entry in page:
+                        yield Piece([entry], values.get(entry.offset))
+                    start += len(page)
+            except CorruptError as error:
+                stop = self._next_readable(start, end)
+                yield Damage(start, stop, str(error))
+                start = stop
+
+    def _values(self, page: list[Entry]) -> dict[int, bytes]:
+        """Return the values of a page by offset, but those that are missing or damaged."""
+        if not self._records.is_proved:
+            return {}
+        slot, path, values = self._records.slot, self._database.path, {}
+        first = page[0].offset
+        span = place(slot, first), place(slot, page[-1].offset + 1)
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            for row in connection.execute(SELECT_VALUES, span):
+                with contextlib.suppress(CorruptError):
+                    values[row[0] & _OFFSET_MASK] = checked_value(path, row)
+            partition = load_partition(connection, path, slot)
+        if partition is not None and partition.low > first:
+            raise TrimmedError(partition.low, partition=self._records.partition)
+        return values
+
+    def _next_readable(self, start: int, end: int) -> int:
+        """Return the offset of the next record that is there."""
+        slot = self._records.slot
+        try:
+            with self._database.reading() as connection:
+                (found,) = connection.execute(
+                    "SELECT min(place) FROM strandline_records WHERE place > ? AND place < ?",
+                    (place(slot, start), place(slot, end)),
+                ).fetchone()
+        except CorruptError:
+            return end
+        return end if found is None else int(found) & _OFFSET_MASK

@@ -1,0 +1,195 @@
+"""Checking a partition's history, whatever it is stored in. See design 0022."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from strandline.log.chain import Chain, Kept
+from strandline.log.terms import check_partition
+from strandline.values import (
+    InvalidError,
+    Offset,
+    Partition,
+    ProofFinding,
+    ProofHead,
+    ProofReport,
+    Topic,
+)
+
+
+class Piece(NamedTuple):
+    """Adjacent records, and the chain's value that is stored for the last of them."""
+
+    entries: Sequence[Kept]
+    value: bytes | None
+
+
+class Damage(NamedTuple):
+    """A run of records that cannot be read: [offset, stop)."""
+
+    offset: int
+    stop: int
+    reason: str
+
+
+class History(NamedTuple):
+    """A partition as its marks describe it."""
+
+    partition: Partition
+    low: int
+    high: int
+    chain: Chain
+    #: The chain's value before `low`, where one is stored.
+    anchor: bytes | None
+    is_proved: bool
+
+
+def checked_partitions(partition: int | None, count: int) -> Sequence[int]:
+    """Return the partitions to check: the one given, or all of them."""
+    return range(count) if partition is None else [check_partition(partition, count)]
+
+
+def select_heads(
+    expected: Iterable[ProofHead], partitions: Sequence[int]
+) -> dict[int, list[ProofHead]]:
+    """Return the heads by partition; InvalidError for one of a partition that is not checked."""
+    heads: dict[int, list[ProofHead]] = {number: [] for number in partitions}
+    for head in expected:
+        if head.partition not in heads:
+            raise InvalidError(
+                "this head is of a partition that is not verified", partition=head.partition
+            )
+        heads[head.partition].append(head)
+    return heads
+
+
+def unproved(topic: Topic) -> InvalidError:
+    """Return the error for a head of a topic without a proof."""
+    return InvalidError("this topic was created without a proof", topic=topic.name)
+
+
+def check_history(
+    history: History, pieces: Iterable[Piece | Damage], expected: Sequence[ProofHead]
+) -> ProofReport:
+    """Return what is wrong with the records of a partition."""
+    checking = _Checking(history, expected)
+    for piece in pieces:
+        if isinstance(piece, Damage):
+            checking.damage(piece)
+        else:
+            checking.piece(piece)
+    return checking.report()
+
+
+class _Checking:
+    def __init__(self, history: History, expected: Sequence[ProofHead]) -> None:
+        self._history = history
+        self._findings: list[ProofFinding] = []
+        self._next = history.low
+        self._last_us: int | None = None
+        self._records = 0
+        #: The chain's value before `next`; None while it is not known.
+        self._value = self._anchor()
+        self._heads: dict[int, list[ProofHead]] = {}
+        for head in expected:
+            self._expect(head)
+        self._compare()
+
+    def piece(self, piece: Piece) -> None:
+        entries = piece.entries
+        if not entries:
+            return
+        for entry in entries:
+            self._entry(entry)
+        if not self._history.is_proved:
+            return
+        first, last = entries[0].offset, entries[-1].offset
+        if piece.value is None:
+            self._find(first, f"no proof is stored for the records from {first} to {last}")
+        elif self._value is not None and self._value != piece.value:
+            self._find(
+                first, f"the records from {first} to {last} are not what was written there, or when"
+            )
+        self._value = piece.value or self._value
+
+    def damage(self, damage: Damage) -> None:
+        self._find(damage.offset, damage.reason)
+        self._skip(damage.stop)
+
+    def report(self) -> ProofReport:
+        history = self._history
+        if self._next < history.high:
+            self._find(self._next, f"the records from here to {history.high - 1} are missing")
+            self._skip(history.high)
+        is_whole = history.is_proved and not self._findings and self._value is not None
+        head = history.chain.head(history.high, self._value or b"") if is_whole else None
+        return ProofReport(
+            history.partition,
+            Offset(history.low),
+            Offset(history.high),
+            self._records,
+            history.is_proved,
+            head,
+            tuple(sorted(self._findings, key=lambda finding: finding.offset)),
+        )
+
+    # --- inside ---
+
+    def _anchor(self) -> bytes | None:
+        history = self._history
+        if history.low == 0:
+            return history.chain.origin
+        if history.anchor is None and history.is_proved:
+            self._find(history.low, "the anchor is missing: nothing tells what was trimmed before")
+        return history.anchor
+
+    def _expect(self, head: ProofHead) -> None:
+        history, offset = self._history, head.offset
+        own = history.chain.head(offset, head.digest)
+        if head != own:
+            self._find(offset, "the expected head is of another log or topic, perhaps one before")
+        elif not history.is_proved:
+            self._find(offset, "the topic keeps no proof, and the expected head says that it did")
+        elif offset < history.low:
+            self._find(offset, "what the expected head is of was trimmed: it cannot be compared")
+        elif offset > history.high:
+            self._find(history.high, f"the history ends here, the expected head is at {offset}")
+        else:
+            self._heads.setdefault(offset, []).append(head)
+
+    def _compare(self) -> None:
+        for head in self._heads.pop(self._next, ()):
+            if self._value is None:
+                self._find(head.offset, "the expected head cannot be compared: see what is missing")
+            elif head.digest != self._value:
+                self._find(head.offset, "what lies before is not what the expected head tells of")
+
+    def _entry(self, entry: Kept) -> None:
+        offset = entry.offset
+        if offset > self._next:
+            self._find(self._next, f"the records from here to {offset - 1} are missing")
+            self._skip(offset)
+        elif offset < self._next:
+            self._find(offset, "there is a second record of this offset")
+            return
+        if self._last_us is not None and entry.timestamp_us < self._last_us:
+            self._find(offset, "its timestamp is before that of the record before it")
+        self._last_us = entry.timestamp_us
+        self._records += 1
+        self._next = offset + 1
+        if self._history.is_proved and self._value is not None:
+            self._value = self._history.chain.link_kept(self._value, entry)
+        if self._heads:
+            self._compare()
+
+    def _skip(self, stop: int) -> None:
+        """Go on at `stop`, whatever lies before it."""
+        self._value = None
+        for offset in sorted(self._heads):
+            if offset < stop:
+                self._next = offset
+                self._compare()
+        self._next = stop
+        self._compare()
+
+    def _find(self, offset: int, reason: str) -> None:
+        self._findings.append(ProofFinding(Offset(offset), reason))
