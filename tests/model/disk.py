@@ -280,7 +280,8 @@ class Disk:
             if inode is None:
                 _fail(errno.ENOENT, str(target))
             size = len(self._files.get(inode, b""))
-            return FileStatus(_DEVICE, inode, size, inode in self._directories, is_link=False)
+            is_directory = inode in self._directories
+            return FileStatus(_DEVICE, inode, size, is_directory, is_link=False, changed_ns=0)
 
     def identity(self, target: str | int, /) -> tuple[int, int]:
         """See Io."""

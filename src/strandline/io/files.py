@@ -29,6 +29,9 @@ class FileStatus:
     size: int
     is_directory: bool
     is_link: bool
+    #: When the file was last changed in any way, in nanoseconds: a copy has another one,
+    #: even where it got a number that was free again.
+    changed_ns: int
 
 
 class Io(Protocol):
@@ -213,6 +216,7 @@ class SystemIo:
             found.st_size,
             stat_bits.S_ISDIR(found.st_mode),
             stat_bits.S_ISLNK(found.st_mode),
+            found.st_ctime_ns,
         )
 
     def identity(self, target: str | int, /) -> tuple[int, int]:

@@ -14,6 +14,10 @@ MANIFEST = ".manifest"
 TAIL = ".tail"
 
 
+LockIdentity = tuple[int, int, int]
+"""Which lock file it is. Nobody writes to it, so its time is that of its making."""
+
+
 class StoredEpoch(msgspec.Struct, frozen=True):
     """An epoch, as it is stored."""
 
@@ -58,8 +62,8 @@ class Manifest(msgspec.Struct, frozen=True):
     low: int
     #: Of the records below `low` that the first segment still holds.
     trimmed_bytes: int
-    #: Device and inode of the lock file: whoever finds another one begins a new epoch.
-    lock: tuple[int, int]
+    #: Device, inode and time of the lock file: whoever finds another one begins a new epoch.
+    lock: LockIdentity
     #: The next number of a segment of this epoch.
     next_number: int
     #: Whether a producer or an idempotency key was ever given here.

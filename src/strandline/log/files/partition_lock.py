@@ -4,11 +4,13 @@ import contextlib
 import os
 import threading
 
+from strandline.log.files.manifest import LockIdentity
 from strandline.log.files.open_file import OpenFile
 from strandline.log.files.partition import Place
 from strandline.values import UnavailableError
 
 LOCK = "lock"
+HOLDER = "holder"
 #: How long to sleep between two tries: this at first, twice that each time, at most the second.
 _SLEEP_MIN_S = 0.00002
 _SLEEP_MAX_S = 0.002
@@ -23,14 +25,19 @@ class PartitionLock:
         self._io = place.io
         self._path = place.path(LOCK)
         self._file: OpenFile | None = None
+        self._holder: OpenFile | None = None
+        self._identity: LockIdentity | None = None
         self.is_held = False
         self._never = threading.Event()
 
     @property
-    def inode(self) -> tuple[int, int]:
+    def identity(self) -> LockIdentity:
         """Which lock file is held."""
-        assert self._file is not None
-        return self._file.inode
+        if self._identity is None:
+            assert self._file is not None
+            found = self._io.stat(self._file.fd)
+            self._identity = found.device, found.inode, found.changed_ns
+        return self._identity
 
     def acquire(self, timeout_s: float) -> None:
         """Take the lock; UnavailableError that names the holder when the time is up."""
@@ -71,7 +78,7 @@ class PartitionLock:
         self.is_held = False
         if self._file is not None:
             self._file.close()
-        self._file = None
+        self._file = self._identity = None
 
     def replace(self, unique: str) -> None:
         """Put a new lock file, held by us, in place of one whose holder does not let go."""
@@ -92,15 +99,20 @@ class PartitionLock:
         self.is_held = True
 
     def name_holder(self) -> None:
-        """Write into the file who holds the lock, for the error that others get."""
-        assert self._file is not None
-        self._io.pwrite(self._file.fd, b"%-20d\n" % os.getpid(), 0)
+        """Write down who holds the lock, for the error that others get."""
+        # Not in the lock file itself, which nobody changes.
+        if self._holder is None or not self._holder.is_in_place():
+            self._holder = OpenFile(self._io, self._place.path(HOLDER), "create")
+        self._io.pwrite(self._holder.fd, b"%-20d\n" % os.getpid(), 0)
 
     def holder(self) -> int | None:
-        """Return who holds the lock, as far as the file tells."""
-        if self._file is None:
+        """Return who holds the lock, as far as anybody wrote it down."""
+        try:
+            holder = OpenFile(self._io, self._place.path(HOLDER), "read")
+        except FileNotFoundError:
             return None
-        text = self._io.pread(self._file.fd, 20, 0).strip()
+        text = self._io.pread(holder.fd, 20, 0).strip()
+        holder.close()
         return int(text) if text.isdigit() else None
 
     def _try(self) -> bool:

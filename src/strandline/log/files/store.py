@@ -205,7 +205,7 @@ class PartitionStore:
         # Whoever has just taken the lock has looked.
         if is_owner and not self._lock.is_in_place():
             return False
-        if self._lock.inode != tenure.manifest.lock:
+        if self._lock.identity != tenure.manifest.lock:
             # The file was replaced: whoever holds the old one may still be writing.
             return False
         if raw[:END_BYTES] != self._end_raw:
@@ -276,7 +276,7 @@ class PartitionStore:
         adopted = self._adopt()
         if adopted is None:
             self._check_may_sync(may_wait=may_wait)
-            adopted = begin_epoch(self.files, self._lock.inode, self._pid)
+            adopted = begin_epoch(self.files, self._lock.identity, self._pid)
             self._check_not_dropped()
             self._report(adopted)
         self._hold(adopted)
@@ -292,7 +292,7 @@ class PartitionStore:
     def _adopt(self) -> Tenure | None:
         """Return the present epoch's files, if its owner may simply be another now."""
         manifest = self.place.load_manifest()
-        if manifest is None or manifest.lock != self._lock.inode:
+        if manifest is None or manifest.lock != self._lock.identity:
             return None
         try:
             tail = OpenFile(self._io, self.place.path(manifest.tail), "write")

@@ -20,6 +20,7 @@ from strandline.log.files.frame import LAG_UNKNOWN, Frame, encode_frame
 from strandline.log.files.manifest import (
     MANIFEST,
     TAIL,
+    LockIdentity,
     Manifest,
     StoredEpoch,
     StoredSegment,
@@ -83,7 +84,7 @@ class _Inherited(NamedTuple):
     is_damaged: bool = False
 
 
-def begin_epoch(files: PartitionFiles, lock: tuple[int, int], pid: int) -> Tenure:
+def begin_epoch(files: PartitionFiles, lock: LockIdentity, pid: int) -> Tenure:
     """Begin a new epoch; the caller holds the lock.
 
     UnavailableError if somebody else begins one at the same time.
@@ -92,7 +93,7 @@ def begin_epoch(files: PartitionFiles, lock: tuple[int, int], pid: int) -> Tenur
 
 
 class _Succession:
-    def __init__(self, files: PartitionFiles, lock: tuple[int, int], pid: int) -> None:
+    def __init__(self, files: PartitionFiles, lock: LockIdentity, pid: int) -> None:
         self._files = files
         self._place = files.place
         self._io = files.place.io
