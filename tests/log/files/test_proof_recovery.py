@@ -84,7 +84,10 @@ def test_a_lock_that_was_replaced_begins_an_epoch_and_not_a_chain(
 ) -> None:
     topic = log.topic("orders")
     log.close()
-    (Path(path) / "topics" / str(topic.id) / "0" / "lock").unlink()
+    lock = Path(path) / "topics" / str(topic.id) / "0" / "lock"
+    # Made while the old one is there, so that it is another file for certain.
+    lock.with_name("new").touch()
+    lock.with_name("new").replace(lock)
 
     assert gone_on(path, io).records == 75 + 6
     with FileLog(path, io=io, mode="read") as again:
