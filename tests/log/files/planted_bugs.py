@@ -185,9 +185,9 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
         "segments are removed before the manifest lets them go",
         trimming,
         "_move",
-        "store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes)\n",
+        "store.change(low=low, segments=kept,",
         "[files.place.io.unlink(files.place.segment_path(each)) for each in gone]\n"
-        "    store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes)\n",
+        "    store.change(low=low, segments=kept,",
     ),
     Bug(
         "identities are forgotten when their frames go",
