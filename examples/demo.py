@@ -27,10 +27,10 @@ def main() -> int:
     events = int(os.environ.get("DEMO_EVENTS") or EVENTS_DEFAULT)
     with (
         tempfile.TemporaryDirectory(prefix="strandline-demo-") as folder,
-        sl.open(f"sqlite:{folder}/tides.db") as log,
+        sl.open(f"file:{folder}/tides") as log,
     ):
         log.create_topic(TOPIC, partitions=PARTITIONS)
-        print(f"{PRODUCERS} threads append {events} events to {PARTITIONS} partitions of one file:")
+        print(f"{PRODUCERS} threads append {events} events to {PARTITIONS} partitions of one directory:")
         started = time.monotonic()
         live = [Reader(log, events, shown=SHOWN), Reader(log, events)]
         followers = [thread(live[0].follow), thread(lambda: asyncio.run(live[1].follow_on_loop()))]
