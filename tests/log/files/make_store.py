@@ -65,11 +65,13 @@ def expected_of(made: MadeStore) -> dict[str, Any]:
     """Return what has to be found in the store, and how it was made."""
     with _opened(Disk(made.tree, boot=1), opening=3, mode="read") as log:
         content = content_of(log, TENANTS)
+        head = log.proof_head("proved", 0)
     return {
         "format": FORMAT,
         "pyarrow": pa.__version__,
         "now_us": _now_us(3),
         "repeats": made.repeats,
+        "head": head.to_json().decode(),
         "content": content,
     }
 
@@ -119,6 +121,7 @@ def _create(log: FileLog) -> None:
     log.create_topic("batches", value_kind=ValueKind.BATCH)
     for name in ("sealed", "trimmed", "empty", "dropped"):
         log.create_topic(name)
+    log.create_topic("proved", proof=True)
     log.create_topic("orders", tenant="shop")
     log.create_topic("__strandline.kept", internal=True)
 
@@ -134,8 +137,10 @@ def _fill(log: FileLog, opening: int) -> None:
         log.append("raw", bytes([number]) * (number * 31), key=f"k{number}")
         log.append("batches", pa.record_batch({"n": [number, 7], "text": ["a" * number, None]}))
         log.append("trimmed", _event(number))
+        log.append("proved", _event(number), tenant="shop" if number else None)
         log.append("sealed", _event(number), tenant="shop" if number else None)
     log.append_many("raw", [b"x" * 50] * 64)
+    log.append_many("proved", many)
     log.append("__strandline.kept", _event(opening))
     log.append(log.topic("orders", tenant="shop"), _event(opening), durability=Durability.DURABLE)
 
@@ -163,6 +168,9 @@ def _tidy(log: FileLog, opening: int) -> None:
     log.seal("sealed")
     if opening == 1:
         log.seal("raw")
+        log.seal("proved")
+        # In the middle of a frame.
+        log.trim("proved", 0, 20)
     if opening == 0:
         log.append("dropped", _event(1))
         log.drop_topic("dropped")

@@ -13,7 +13,7 @@ from strandline.log.files import FileLog
 from strandline.log.files.checked import FORMAT
 from strandline.log.files.frame import COLUMNS, HAS_TERMS, HEADER, IS_LZ4, IS_MIXED, IS_ZSTD, ROWS
 from strandline.testing import FakeClock
-from strandline.values import CorruptError, Event, InvalidError, ValueKind
+from strandline.values import CorruptError, Event, InvalidError, ProofHead, ValueKind
 from tests.log.files.damaged import frames_in
 from tests.log.files.make_store import (
     ARCHIVE,
@@ -124,6 +124,21 @@ def as_compared(content: dict[str, Any]) -> dict[str, Any]:
             epochs = partition["epochs"]
             partition["epochs"] = [each for each in epochs if each[2] < high or each[0] == 0]
     return content
+
+
+@pytest.mark.parametrize(
+    ("store", "version"), [(each, each) for each in VERSIONS], indirect=["store"]
+)
+def test_a_head_that_was_kept_is_confirmed(store: Path, version: int) -> None:
+    about = expected(version)
+    head = ProofHead.from_json(about["head"].encode())
+
+    with opened(store, about, "write") as log:
+        log.append("proved", Event("added", {"n": 1}))
+        (report,) = log.verify("proved", expected=[head])
+
+    assert report.is_sound, report.findings
+    assert (report.start, report.end) == (20, head.offset + 1)
 
 
 @pytest.mark.parametrize(
