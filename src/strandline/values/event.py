@@ -1,6 +1,6 @@
 """The value in an event topic: something happened."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
@@ -9,7 +9,7 @@ from typing import Any, NoReturn, final
 import msgspec
 
 from strandline.values._instants import datetime_from_us, us_from_datetime
-from strandline.values._json import decode, encode_sorted, round_trip
+from strandline.values._json import decode, encode_exact, encode_sorted
 from strandline.values.errors import CorruptError, InvalidError
 from strandline.values.names import check_length, check_no_control, check_text
 
@@ -66,7 +66,8 @@ class Event:
         time without a time zone.
         """
         self._kind = _check_kind(kind)
-        self._payload_json, self._payload = round_trip(payload)
+        self._payload_json = encode_exact(payload)
+        self._payload = _NOT_DECODED
         self._key = None if key is None else check_text(key, "key")
         self._headers_json = _encode_headers(headers)
         self._headers = None
@@ -105,6 +106,17 @@ class Event:
             self._headers_json,
             self._occurred_at_us,
         )
+
+    @staticmethod
+    def columns(events: "Collection[Event]") -> list[list[Any]]:
+        """Return the same of many events: all kinds, all payloads, and so on."""
+        return [
+            [each._kind for each in events],
+            [each._payload_json for each in events],
+            [each._key for each in events],
+            [each._headers_json for each in events],
+            [each._occurred_at_us for each in events],
+        ]
 
     @property
     def kind(self) -> str:
@@ -211,6 +223,12 @@ _check_kind_once = lru_cache(maxsize=4096)(_check_kind)
 def _encode_headers(headers: object) -> bytes:
     if headers is _NO_HEADERS:
         return _NO_HEADERS_JSON
+    if type(headers) is dict and _is_text(headers):
+        try:
+            return encode_sorted(headers)
+        except UnicodeEncodeError:
+            # Refused below, which says what it is.
+            pass
     if not isinstance(headers, (dict, Mapping)):
         raise InvalidError("headers are a mapping of text to text", type=type(headers).__name__)
     return encode_sorted(
@@ -219,6 +237,13 @@ def _encode_headers(headers: object) -> bytes:
             for name, value in headers.items()
         }
     )
+
+
+def _is_text(headers: dict[object, object]) -> bool:
+    for name, value in headers.items():
+        if type(name) is not str or type(value) is not str:
+            return False
+    return True
 
 
 def _raise_corrupt(what: str, error: Exception) -> NoReturn:

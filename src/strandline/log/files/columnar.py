@@ -8,6 +8,7 @@ from typing import Literal
 import pyarrow as pa
 
 from strandline.log.draft import Draft
+from strandline.log.files.draft_columns import EventColumns, event_arrays
 from strandline.log.files.frame import (
     FRAME_BYTES_MAX,
     IS_LZ4,
@@ -28,6 +29,12 @@ _EVENT = (
     ("occurred_at", _US),
 )
 _BYTES = (("_key", pa.string()), ("value", pa.binary()))
+_SCHEMAS = {
+    (True, False): pa.schema(_EVENT),
+    (True, True): pa.schema((*_APPEND, *_EVENT)),
+    (False, False): pa.schema(_BYTES),
+    (False, True): pa.schema((*_APPEND, *_BYTES)),
+}
 _SIZE = Struct("<I")
 _CODECS: dict[Compression, tuple[int, str]] = {
     "zstd": (IS_ZSTD, "zstd"),
@@ -44,22 +51,23 @@ def check_compression(name: object) -> Compression | None:
 
 def frame_schema(kind: ValueKind, flags: int) -> pa.Schema:
     """Return the columns of a frame."""
-    value = _EVENT if kind is ValueKind.EVENT else _BYTES
-    return pa.schema((*_APPEND, *value) if flags & IS_MIXED else value)
+    return _SCHEMAS[kind is ValueKind.EVENT, bool(flags & IS_MIXED)]
 
 
 def encode_drafts(
     kind: ValueKind, drafts: Sequence[Draft], compression: Compression | None
 ) -> tuple[int, bytes]:
     """Return the flags and the body of a frame with the records of one append."""
-    keys, bodies, _ = zip(*drafts, strict=True)
-    if kind is ValueKind.EVENT:
-        kinds, payloads, headers, occurred = zip(*bodies, strict=True)
-        columns = [keys, kinds, payloads, headers, occurred]
+    if isinstance(drafts, EventColumns):
+        arrays = drafts.arrays
     else:
-        columns = [keys, bodies]
+        keys, bodies, _ = zip(*drafts, strict=True)
+        arrays = (
+            event_arrays((keys, *zip(*bodies, strict=True)))
+            if kind is ValueKind.EVENT
+            else [pa.array(keys, pa.string()), pa.array(bodies, pa.binary())]
+        )
     schema = frame_schema(kind, 0)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return encode_batch(pa.RecordBatch.from_arrays(arrays, schema=schema), 0, compression)
 
 
@@ -69,7 +77,8 @@ def encode_batch(
     """Return the flags and the body of a frame that holds `batch`."""
     serialized = batch.serialize()
     if compression is None:
-        return flags, serialized.to_pybytes()
+        # Not bytes but like bytes, which whoever makes a frame of it copies anyway.
+        return flags, serialized
     flag, codec = _CODECS[compression]
     packed: bytes = pa.compress(serialized, codec, asbytes=True)
     return flags | flag, _SIZE.pack(serialized.size) + packed

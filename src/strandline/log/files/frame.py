@@ -34,6 +34,9 @@ IS_MIXED = 8
 LAG_UNKNOWN = 0xFFFFFFFF
 FRAME_BYTES_MAX = 1 << 30
 
+#: From here on, a second checksum is cheaper than a second copy.
+_LARGE_BYTES = 4096
+
 _crc = google_crc32c.extend
 _pack = HEADER.pack
 _CRC = Struct("<I")
@@ -159,6 +162,10 @@ def encode_frame(
     """
     kind, flags, base, count, timestamp_us, lag = about
     packed = _pack(0, MAGIC, kind, flags, previous, len(body), base, timestamp_us, count, lag)
+    if len(body) >= _LARGE_BYTES:
+        head = packed[4:]
+        crc = _crc(_crc(seed, head), body)
+        return b"".join((_CRC.pack(crc), head, body)), crc
     rest = packed[4:] + body
     crc = _crc(seed, rest)
     return _CRC.pack(crc) + rest, crc
