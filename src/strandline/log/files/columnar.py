@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 from struct import Struct
-from typing import Literal
+from typing import Literal, cast
 
 import pyarrow as pa
 
@@ -84,7 +84,7 @@ def encode_batch(
     return flags | flag, _SIZE.pack(serialized.size) + packed
 
 
-def decode_batch(kind: ValueKind, flags: int, body: bytes) -> pa.RecordBatch:
+def decode_batch(kind: ValueKind, flags: int, body: "bytes | pa.Buffer") -> pa.RecordBatch:
     """Return the columns of a frame. Raises ValueError or ArrowException for nonsense."""
     for flag, codec in _CODECS.values():
         if flags & flag:
@@ -103,25 +103,30 @@ class Columns:
 
     def texts(self, name: str) -> list[str | None]:
         """Return a column of text."""
-        pieces = self.pieces(name)
-        return [None if piece is None else piece.decode() for piece in pieces]
+        column, content, ends = self._cells(name)
+        if not content.isascii():
+            return [None if piece is None else piece.decode() for piece in self.pieces(name)]
+        text = content.decode()
+        return _with_nulls(column, [text[a:b] for a, b in pairwise(ends)])
 
     def pieces(self, name: str) -> list[bytes | None]:
         """Return a column of text or bytes, as it is stored."""
-        column = self._batch.column(name)
-        _, offsets, content = column.buffers()
-        start = column.offset
-        ends = memoryview(offsets).cast("i")[start : start + len(column) + 1]
-        stored = b"" if content is None else content.to_pybytes()
-        pieces: list[bytes | None] = [stored[a:b] for a, b in pairwise(ends)]
-        return _with_nulls(column, pieces)
+        column, content, ends = self._cells(name)
+        return _with_nulls(column, [content[a:b] for a, b in pairwise(ends)])
 
     def numbers(self, name: str) -> list[int | None]:
         """Return a column of 64-bit numbers or timestamps."""
         column = self._batch.column(name)
         cells = memoryview(column.buffers()[1]).cast("q")
-        numbers: list[int | None] = list(cells[column.offset : column.offset + len(column)])
-        return _with_nulls(column, numbers)
+        start = column.offset
+        return _with_nulls(column, cells[start : start + len(column)].tolist())
+
+    def _cells(self, name: str) -> tuple[pa.Array, bytes, list[int]]:
+        column = self._batch.column(name)
+        _, offsets, content = column.buffers()
+        start = column.offset
+        ends = memoryview(offsets).cast("i")[start : start + len(column) + 1].tolist()
+        return column, b"" if content is None else content.to_pybytes(), ends
 
 
 def own_timestamps(batch: pa.RecordBatch, flags: int, timestamp_us: int) -> list[int]:
@@ -136,11 +141,13 @@ def own_tenants(
 ) -> Sequence[Tenant | None]:
     """Return each record's tenant."""
     if flags & IS_MIXED:
-        return [None if name is None else Tenant(name) for name in Columns(batch).texts("_tenant")]
+        return cast("list[Tenant | None]", Columns(batch).texts("_tenant"))
     return [tenant] * batch.num_rows
 
 
 def _with_nulls(column: pa.Array, values: list) -> list:  # type: ignore[type-arg]
+    if column.null_count == len(column):
+        return [None] * len(column)
     if column.null_count:
         for index, is_valid in enumerate(column.is_valid().to_pylist()):
             if not is_valid:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import google_crc32c
 import msgspec
+import pyarrow as pa
 
 from strandline.log.draft import Draft, EventBody
 from strandline.values import Tenant
@@ -34,7 +35,7 @@ IS_MIXED = 8
 LAG_UNKNOWN = 0xFFFFFFFF
 FRAME_BYTES_MAX = 1 << 30
 
-#: From here on, a second checksum is cheaper than a second copy.
+#: From here on, whatever saves a copy is cheaper than the copy.
 _LARGE_BYTES = 4096
 
 _crc = google_crc32c.extend
@@ -90,7 +91,8 @@ class Frame(NamedTuple):
     end: int
     crc: int
     previous: int
-    body: bytes
+    #: Bytes, or a view of many.
+    body: "bytes | pa.Buffer"
 
     @property
     def stop(self) -> int:
@@ -138,7 +140,7 @@ def encode_terms(terms: FrameTerms) -> bytes:
     return _TERMS_LENGTH.pack(len(encoded)) + encoded
 
 
-def split_terms(frame: Frame) -> tuple[FrameTerms | None, bytes]:
+def split_terms(frame: Frame) -> "tuple[FrameTerms | None, bytes | pa.Buffer]":
     """Return what the append was told, and the rest of the body."""
     body = frame.body
     if not frame.flags & HAS_TERMS:
@@ -184,7 +186,13 @@ def decode_frame(seed: int, data: bytes, at: int, position: int) -> Frame | None
     end = at + HEADER_BYTES + length
     if magic != MAGIC or length > FRAME_BYTES_MAX or end > len(data) or not count:
         return None
-    if _crc(seed, data[at + 4 : end]) != crc:
+    if length < _LARGE_BYTES:
+        checked = data[at + 4 : end]
+        body = checked[HEADER_BYTES - 4 :]
+    else:
+        checked = pa.py_buffer(data).slice(at + 4, end - at - 4)
+        body = checked.slice(HEADER_BYTES - 4)
+    if _crc(seed, checked) != crc:
         return None
     return Frame(
         kind,
@@ -197,7 +205,7 @@ def decode_frame(seed: int, data: bytes, at: int, position: int) -> Frame | None
         position + HEADER_BYTES + length,
         crc,
         previous,
-        data[at + HEADER_BYTES : end],
+        body,
     )
 
 
