@@ -60,12 +60,13 @@ class Reading:
         state, start, stop, _ = self._span
         if state is None or start >= stop:
             return
-        checked, check_at = "", 0
+        # The call has just looked; from here on, after each so many bytes.
+        checked, check_at = None, 0
         for file, frame in self._files.frames(state, start, stop):
             self._check_open()
-            if frame.position >= check_at or file != checked:
-                # What was read together is not looked at again.
-                self._check_not_trimmed(max(start, frame.base))
+            if file != checked or frame.position >= check_at:
+                if checked is not None:
+                    self._check_not_trimmed(max(start, frame.base))
                 checked, check_at = file, frame.end + _TRIM_CHECK_BYTES
             yield file, frame
 
