@@ -61,10 +61,7 @@ def _is_plain(value: object) -> bool:
                 return False
         return True
     if kind is list:
-        for item in value:  # type: ignore[attr-defined]
-            if type(item) not in _PLAIN and not _is_plain(item):
-                return False
-        return True
+        return all(map(_is_plain, value))  # type: ignore[call-overload]
     return kind in _PLAIN
 
 

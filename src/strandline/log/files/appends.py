@@ -8,7 +8,7 @@ from strandline.clock import Clock
 from strandline.log.chain import Chain, link
 from strandline.log.draft import Draft
 from strandline.log.files.columnar import Compression, encode_drafts
-from strandline.log.files.draft_columns import size_of
+from strandline.log.files.draft_columns import COLUMNS_MIN
 from strandline.log.files.frame import (
     COLUMNS,
     FRAME_BYTES_MAX,
@@ -34,8 +34,7 @@ from strandline.values import (
 
 # What makes a named tuple by name is slow, and some are made for each append.
 _new: Any = tuple.__new__
-#: From so many records on, a frame holds columns.
-COLUMNS_MIN = 64
+_COLUMNS_MIN = COLUMNS_MIN
 
 
 class Append(NamedTuple):
@@ -217,7 +216,7 @@ class AppendDelta:
             terms.chain = value = self._chained(head.chain, drafts, now_us, terms.tenant)
         if count == 1:
             kind, flags, body = ROWS, 0, encode_row(drafts[0])
-        elif count < COLUMNS_MIN or head.kind is ValueKind.BATCH:
+        elif count < _COLUMNS_MIN or head.kind is ValueKind.BATCH:
             kind, flags, body = ROWS, 0, encode_rows(drafts)
         else:
             kind = COLUMNS
@@ -241,7 +240,7 @@ class AppendDelta:
         head.next += count
         head.position += len(frame)
         head.last_us = now_us
-        head.size_bytes += drafts[0][2] if count == 1 else size_of(drafts)
+        head.size_bytes += drafts[0][2] if count == 1 else sum(draft[2] for draft in drafts)
 
     def _chained(
         self, chain: Chain, drafts: Sequence[Draft], now_us: int, tenant: str | None

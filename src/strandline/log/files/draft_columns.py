@@ -1,6 +1,8 @@
 """Many drafts at once, as the columns that their frame will hold."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from operator import sub
 from typing import Any, overload
 
 import pyarrow as pa
@@ -11,6 +13,12 @@ from strandline.values import Event
 
 _US = pa.timestamp("us", "UTC")
 _EVENTS = {Event}
+# What makes a named tuple by name is slow.
+_new_draft: Any = partial(tuple.__new__, Draft)
+_new_body: Any = partial(tuple.__new__, EventBody)
+
+#: From so many records on, a frame holds columns.
+COLUMNS_MIN = 64
 
 
 class EventColumns(Sequence[Draft]):
@@ -38,35 +46,28 @@ class EventColumns(Sequence[Draft]):
     @property
     def size_bytes(self) -> int:
         """How large the records count together."""
-        return sum(_content_bytes(each) for each in self.arrays[:-1])
+        return sum(_ends(each)[-1] for each in self.arrays[:-1])
 
     def __len__(self) -> int:
         return self._count
+
+    def __iter__(self) -> Iterator[Draft]:
+        keys, kinds, payloads, headers, times = self._columns
+        bodies = map(_new_body, zip(kinds, payloads, headers, times, strict=True))
+        return map(_new_draft, zip(keys, bodies, self._sizes(), strict=True))
+
+    def _sizes(self) -> list[int]:
+        ends = list(map(sum, zip(*map(_ends, self.arrays[:-1]), strict=True)))
+        return list(map(sub, ends[1:], ends))
 
     @overload
     def __getitem__(self, index: int) -> Draft: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[Draft]: ...
     def __getitem__(self, index: int | slice) -> Draft | Sequence[Draft]:
-        if isinstance(index, int):
-            return self._draft(index)
-        wanted = range(self._count)[index]
-        if len(wanted) == self._count:
+        if isinstance(index, slice) and len(range(self._count)[index]) == self._count:
             return self
-        return [self._draft(each) for each in wanted]
-
-    def _draft(self, index: int) -> Draft:
-        key, kind, payload, headers, occurred_at_us = (each[index] for each in self._columns)
-        texts = (kind.encode(), payload, headers, b"" if key is None else key.encode())
-        body = EventBody(kind, payload, headers, occurred_at_us)
-        return Draft(key, body, sum(map(len, texts)))
-
-
-def size_of(drafts: Sequence[Draft]) -> int:
-    """Return how large the records count together."""
-    if isinstance(drafts, EventColumns):
-        return drafts.size_bytes
-    return sum(draft[2] for draft in drafts)
+        return list(self)[index]
 
 
 def event_arrays(columns: Sequence[Sequence[Any]]) -> "list[pa.Array]":
@@ -87,6 +88,5 @@ def _json_array(values: Sequence[bytes]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(made), made.buffers(), made.null_count)
 
 
-def _content_bytes(column: pa.Array) -> int:
-    ends = memoryview(column.buffers()[1]).cast("i")
-    return ends[len(column)]
+def _ends(column: pa.Array) -> list[int]:
+    return memoryview(column.buffers()[1]).cast("i")[: len(column) + 1].tolist()

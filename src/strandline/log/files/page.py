@@ -43,27 +43,7 @@ class Page(NamedTuple):
         """Yield them as objects of their own."""
         # Few at a time, which stay in the processor's caches until they are used.
         for start in range(self.offsets.start, self.offsets.stop, _AT_ONCE):
-            yield from self.cut(start, start + _AT_ONCE)._made(topic, partition)
-
-    def _made(self, topic: str, partition: Partition) -> Iterator[Record]:
-        values: Sequence[Any]
-        if self.kind is ValueKind.EVENT:
-            kinds, payloads, headers, times = self.columns
-            values = Event.load_many(kinds, payloads, self.keys, headers, times)
-        elif self.kind is ValueKind.BATCH:
-            values = [load_batch(body) for body in self.columns[0]]
-        else:
-            values = self.columns[0]
-        return map(
-            Record,
-            repeat(topic),
-            repeat(partition),
-            self.offsets,
-            self.stamps,
-            self.keys,
-            self.tenants,
-            values,
-        )
+            yield from _records(self.cut(start, start + _AT_ONCE), topic, partition)
 
     def sizes(self) -> list[int]:
         """Return how large each counts."""
@@ -79,3 +59,24 @@ class Page(NamedTuple):
             key + len(value) if size is None else size
             for key, value, size in zip(keys, self.columns[0], given, strict=True)
         ]
+
+
+def _records(page: Page, topic: str, partition: Partition) -> Iterator[Record]:
+    values: Sequence[Any]
+    if page.kind is ValueKind.EVENT:
+        kinds, payloads, headers, times = page.columns
+        values = Event.load_many(kinds, payloads, page.keys, headers, times)
+    elif page.kind is ValueKind.BATCH:
+        values = [load_batch(body) for body in page.columns[0]]
+    else:
+        values = page.columns[0]
+    return map(
+        Record,
+        repeat(topic),
+        repeat(partition),
+        page.offsets,
+        page.stamps,
+        page.keys,
+        page.tenants,
+        values,
+    )

@@ -8,8 +8,8 @@ from itertools import repeat
 from typing import Any
 
 from strandline.log.draft import Draft, draft, key_of
-from strandline.log.files.appends import COLUMNS_MIN, Append, Frozen, Head, Placed
-from strandline.log.files.draft_columns import EventColumns
+from strandline.log.files.appends import Append, Frozen, Head, Placed
+from strandline.log.files.draft_columns import COLUMNS_MIN, EventColumns
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.receipts import FileReceipt, FileReceipts, Part, handed_back
 from strandline.log.files.store import PartitionStore, WritingSettings
