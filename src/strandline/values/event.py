@@ -1,20 +1,24 @@
 """The value in an event topic: something happened."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NoReturn, final
+from typing import Any, NoReturn, TypeAlias, final
 
 import msgspec
 
 from strandline.values._instants import datetime_from_us, us_from_datetime
-from strandline.values._json import decode, encode_sorted, round_trip
+from strandline.values._json import decode, encode_exact, encode_sorted
 from strandline.values.errors import CorruptError, InvalidError
 from strandline.values.names import check_length, check_no_control, check_text
 
 KIND_BYTES_MAX = 200
 
+Parts: TypeAlias = "tuple[str, bytes, str | None, bytes, int | None]"
+"""Kind, payload, key, headers and time as they are stored."""
+
+_new = object.__new__
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _NO_HEADERS_JSON = b"{}"
 _SHOWN_CHARS_MAX = 80
@@ -34,19 +38,12 @@ class Event:
     whatever order the keys of their JSON stand.
     """
 
-    __slots__ = (
-        "_headers",
-        "_headers_json",
-        "_key",
-        "_kind",
-        "_occurred_at_us",
-        "_payload",
-        "_payload_json",
-    )
+    # Few slots and one tuple, since events are made by the million.
+    __slots__ = ("_headers", "_parts", "_payload")
     __match_args__ = ("kind", "payload")
 
     _headers: Mapping[str, str] | None
-    _occurred_at_us: int | None
+    _parts: Parts
     _payload: Any
 
     def __init__(
@@ -65,12 +62,15 @@ class Event:
         JSON and nesting beyond 128 levels; half surrogate pairs anywhere; and a
         time without a time zone.
         """
-        self._kind = _check_kind(kind)
-        self._payload_json, self._payload = round_trip(payload)
-        self._key = None if key is None else check_text(key, "key")
-        self._headers_json = _encode_headers(headers)
+        self._parts = (
+            _check_kind(kind),
+            encode_exact(payload),
+            None if key is None else check_text(key, "key"),
+            _NO_HEADERS_JSON if headers is _NO_HEADERS else _encode_headers(headers),
+            None if occurred_at is None else us_from_datetime(occurred_at),
+        )
+        self._payload = _NOT_DECODED
         self._headers = None
-        self._occurred_at_us = None if occurred_at is None else us_from_datetime(occurred_at)
 
     @classmethod
     def load(
@@ -86,30 +86,50 @@ class Event:
         Only the kind is checked now, and InvalidError raised; the rest is checked
         when it is first looked at, and raises CorruptError.
         """
-        event = cls.__new__(cls)
-        event._kind = _check_kind_once(kind)
-        event._payload_json = payload_json
-        event._payload = _NOT_DECODED
-        event._key = key
-        event._headers_json = headers_json
-        event._headers = None
-        event._occurred_at_us = occurred_at_us
-        return event
+        parts = _check_kind_once(kind), payload_json, key, headers_json, occurred_at_us
+        return cls._of_parts((parts,))[0]
 
-    def parts(self) -> tuple[str, bytes, str | None, bytes, int | None]:
-        """Return what `load` makes the same event of."""
-        return (
-            self._kind,
-            self._payload_json,
-            self._key,
-            self._headers_json,
-            self._occurred_at_us,
+    @classmethod
+    def load_many(
+        cls,
+        kinds: Iterable[str],
+        payloads_json: Iterable[bytes],
+        keys: Iterable[str | None],
+        headers_json: Iterable[bytes],
+        occurred_at_us: Iterable[int | None],
+    ) -> "list[Event]":
+        """Do what `load` does for many events, given as columns."""
+        named = tuple(kinds)
+        for kind in set(named):
+            _check_kind(kind)
+        return cls._of_parts(
+            zip(named, payloads_json, keys, headers_json, occurred_at_us, strict=True)
         )
+
+    @classmethod
+    def _of_parts(cls, many: Iterable[Parts]) -> "list[Event]":
+        made = []
+        for parts in many:
+            event = _new(cls)
+            event._parts = parts
+            event._payload = _NOT_DECODED
+            event._headers = None
+            made.append(event)
+        return made
+
+    def parts(self) -> Parts:
+        """Return what `load` makes the same event of."""
+        return self._parts
+
+    @staticmethod
+    def columns(events: "Iterable[Event]") -> tuple[tuple[Any, ...], ...]:
+        """Return what `load_many` makes the same events of."""
+        return tuple(zip(*[each._parts for each in events], strict=True))
 
     @property
     def kind(self) -> str:
         """What happened, such as `order.created`."""
-        return self._kind
+        return self._parts[0]
 
     @property
     def payload(self) -> Any:
@@ -117,7 +137,7 @@ class Event:
         payload = self._payload
         if payload is _NOT_DECODED:
             try:
-                payload = self._payload = decode(self._payload_json)
+                payload = self._payload = decode(self._parts[1])
             except (ValueError, RecursionError, msgspec.MsgspecError) as error:
                 _raise_corrupt("payload", error)
         return payload
@@ -125,12 +145,12 @@ class Event:
     @property
     def payload_json(self) -> bytes:
         """The payload as it is stored."""
-        return self._payload_json
+        return self._parts[1]
 
     @property
     def key(self) -> str | None:
         """What the event is about; events of one key keep their order."""
-        return self._key
+        return self._parts[2]
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -138,7 +158,7 @@ class Event:
         headers = self._headers
         if headers is None:
             try:
-                headers = MappingProxyType(_decode_headers(self._headers_json))
+                headers = MappingProxyType(_decode_headers(self._parts[3]))
             except (ValueError, RecursionError, msgspec.MsgspecError) as error:
                 _raise_corrupt("headers", error)
             self._headers = headers
@@ -147,33 +167,31 @@ class Event:
     @property
     def headers_json(self) -> bytes:
         """The headers as they are stored: a JSON object, sorted by name."""
-        return self._headers_json
+        return self._parts[3]
 
     @property
     def occurred_at(self) -> datetime | None:
         """When it happened, by the caller's account, in UTC; may be late or missing."""
-        us = self._occurred_at_us
+        us = self._parts[4]
         return None if us is None else datetime_from_us(us)
 
     @property
     def occurred_at_us(self) -> int | None:
         """`occurred_at` in microseconds since the epoch."""
-        return self._occurred_at_us
+        return self._parts[4]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Event):
             return NotImplemented
         return (
-            self._kind == other._kind
-            and self._key == other._key
-            and self._occurred_at_us == other._occurred_at_us
+            self._parts[::2] == other._parts[::2]
             and self.headers == other.headers
             and self._has_payload_of(other)
         )
 
     def _has_payload_of(self, other: "Event") -> bool:
         # Not a comparison of Python values, to which 1 and true are the same.
-        if self._payload_json == other._payload_json:
+        if self._parts[1] == other._parts[1]:
             return True
         return encode_sorted(self.payload) == encode_sorted(other.payload)
 
@@ -181,13 +199,14 @@ class Event:
         return Event.load, self.parts()
 
     def __repr__(self) -> str:
-        parts = [_shown(self._kind), _shown(self._payload_json)]
-        if self._key is not None:
-            parts.append(f"key={_shown(self._key)}")
-        if self._headers_json != _NO_HEADERS_JSON:
-            parts.append(f"headers={_shown(self._headers_json)}")
-        if self._occurred_at_us is not None:
-            parts.append(f"occurred_at_us={self._occurred_at_us}")
+        kind, payload, key, headers, occurred_at_us = self._parts
+        parts = [_shown(kind), _shown(payload)]
+        if key is not None:
+            parts.append(f"key={_shown(key)}")
+        if headers != _NO_HEADERS_JSON:
+            parts.append(f"headers={_shown(headers)}")
+        if occurred_at_us is not None:
+            parts.append(f"occurred_at_us={occurred_at_us}")
         return f"Event({', '.join(parts)})"
 
 
@@ -209,8 +228,12 @@ _check_kind_once = lru_cache(maxsize=4096)(_check_kind)
 
 
 def _encode_headers(headers: object) -> bytes:
-    if headers is _NO_HEADERS:
-        return _NO_HEADERS_JSON
+    if type(headers) is dict and _is_text(headers):
+        try:
+            return encode_sorted(headers)
+        except UnicodeEncodeError:
+            # Refused below, which says what it is.
+            pass
     if not isinstance(headers, (dict, Mapping)):
         raise InvalidError("headers are a mapping of text to text", type=type(headers).__name__)
     return encode_sorted(
@@ -219,6 +242,13 @@ def _encode_headers(headers: object) -> bytes:
             for name, value in headers.items()
         }
     )
+
+
+def _is_text(headers: dict[object, object]) -> bool:
+    for name, value in headers.items():
+        if type(name) is not str or type(value) is not str:
+            return False
+    return True
 
 
 def _raise_corrupt(what: str, error: Exception) -> NoReturn:

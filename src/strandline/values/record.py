@@ -58,7 +58,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     @property
     def payload(self) -> Any:
         """The decoded payload of the event."""
-        return self.event.payload
+        value = self.value
+        return value.payload if type(value) is Event else self.event.payload
 
     @property
     def headers(self) -> Mapping[str, str]:

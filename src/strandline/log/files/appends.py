@@ -8,6 +8,7 @@ from strandline.clock import Clock
 from strandline.log.chain import Chain, link
 from strandline.log.draft import Draft
 from strandline.log.files.columnar import Compression, encode_drafts
+from strandline.log.files.draft_columns import COLUMNS_MIN
 from strandline.log.files.frame import (
     COLUMNS,
     FRAME_BYTES_MAX,
@@ -33,8 +34,7 @@ from strandline.values import (
 
 # What makes a named tuple by name is slow, and some are made for each append.
 _new: Any = tuple.__new__
-#: From so many records on, a frame holds columns.
-_COLUMNS_MIN = 64
+_COLUMNS_MIN = COLUMNS_MIN
 
 
 class Append(NamedTuple):

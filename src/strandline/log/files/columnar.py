@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from itertools import pairwise
 from struct import Struct
-from typing import Literal
+from typing import Literal, cast
 
 import pyarrow as pa
 
 from strandline.log.draft import Draft
+from strandline.log.files.draft_columns import EventColumns, event_arrays
 from strandline.log.files.frame import (
     FRAME_BYTES_MAX,
     IS_LZ4,
@@ -28,6 +29,12 @@ _EVENT = (
     ("occurred_at", _US),
 )
 _BYTES = (("_key", pa.string()), ("value", pa.binary()))
+_SCHEMAS = {
+    (True, False): pa.schema(_EVENT),
+    (True, True): pa.schema((*_APPEND, *_EVENT)),
+    (False, False): pa.schema(_BYTES),
+    (False, True): pa.schema((*_APPEND, *_BYTES)),
+}
 _SIZE = Struct("<I")
 _CODECS: dict[Compression, tuple[int, str]] = {
     "zstd": (IS_ZSTD, "zstd"),
@@ -44,22 +51,23 @@ def check_compression(name: object) -> Compression | None:
 
 def frame_schema(kind: ValueKind, flags: int) -> pa.Schema:
     """Return the columns of a frame."""
-    value = _EVENT if kind is ValueKind.EVENT else _BYTES
-    return pa.schema((*_APPEND, *value) if flags & IS_MIXED else value)
+    return _SCHEMAS[kind is ValueKind.EVENT, bool(flags & IS_MIXED)]
 
 
 def encode_drafts(
     kind: ValueKind, drafts: Sequence[Draft], compression: Compression | None
 ) -> tuple[int, bytes]:
     """Return the flags and the body of a frame with the records of one append."""
-    keys, bodies, _ = zip(*drafts, strict=True)
-    if kind is ValueKind.EVENT:
-        kinds, payloads, headers, occurred = zip(*bodies, strict=True)
-        columns = [keys, kinds, payloads, headers, occurred]
+    if isinstance(drafts, EventColumns):
+        arrays = drafts.arrays
     else:
-        columns = [keys, bodies]
+        keys, bodies, _ = zip(*drafts, strict=True)
+        arrays = (
+            event_arrays((keys, *zip(*bodies, strict=True)))
+            if kind is ValueKind.EVENT
+            else [pa.array(keys, pa.string()), pa.array(bodies, pa.binary())]
+        )
     schema = frame_schema(kind, 0)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return encode_batch(pa.RecordBatch.from_arrays(arrays, schema=schema), 0, compression)
 
 
@@ -69,13 +77,14 @@ def encode_batch(
     """Return the flags and the body of a frame that holds `batch`."""
     serialized = batch.serialize()
     if compression is None:
-        return flags, serialized.to_pybytes()
+        # Not bytes but like bytes, which whoever makes a frame of it copies anyway.
+        return flags, serialized
     flag, codec = _CODECS[compression]
     packed: bytes = pa.compress(serialized, codec, asbytes=True)
     return flags | flag, _SIZE.pack(serialized.size) + packed
 
 
-def decode_batch(kind: ValueKind, flags: int, body: bytes) -> pa.RecordBatch:
+def decode_batch(kind: ValueKind, flags: int, body: "bytes | pa.Buffer") -> pa.RecordBatch:
     """Return the columns of a frame. Raises ValueError or ArrowException for nonsense."""
     for flag, codec in _CODECS.values():
         if flags & flag:
@@ -94,25 +103,30 @@ class Columns:
 
     def texts(self, name: str) -> list[str | None]:
         """Return a column of text."""
-        pieces = self.pieces(name)
-        return [None if piece is None else piece.decode() for piece in pieces]
+        column, content, ends = self._cells(name)
+        if not content.isascii():
+            return [None if piece is None else piece.decode() for piece in self.pieces(name)]
+        text = content.decode()
+        return _with_nulls(column, [text[a:b] for a, b in pairwise(ends)])
 
     def pieces(self, name: str) -> list[bytes | None]:
         """Return a column of text or bytes, as it is stored."""
-        column = self._batch.column(name)
-        _, offsets, content = column.buffers()
-        start = column.offset
-        ends = memoryview(offsets).cast("i")[start : start + len(column) + 1]
-        stored = b"" if content is None else content.to_pybytes()
-        pieces: list[bytes | None] = [stored[a:b] for a, b in pairwise(ends)]
-        return _with_nulls(column, pieces)
+        column, content, ends = self._cells(name)
+        return _with_nulls(column, [content[a:b] for a, b in pairwise(ends)])
 
     def numbers(self, name: str) -> list[int | None]:
         """Return a column of 64-bit numbers or timestamps."""
         column = self._batch.column(name)
         cells = memoryview(column.buffers()[1]).cast("q")
-        numbers: list[int | None] = list(cells[column.offset : column.offset + len(column)])
-        return _with_nulls(column, numbers)
+        start = column.offset
+        return _with_nulls(column, cells[start : start + len(column)].tolist())
+
+    def _cells(self, name: str) -> tuple[pa.Array, bytes, list[int]]:
+        column = self._batch.column(name)
+        _, offsets, content = column.buffers()
+        start = column.offset
+        ends = memoryview(offsets).cast("i")[start : start + len(column) + 1].tolist()
+        return column, b"" if content is None else content.to_pybytes(), ends
 
 
 def own_timestamps(batch: pa.RecordBatch, flags: int, timestamp_us: int) -> list[int]:
@@ -127,11 +141,13 @@ def own_tenants(
 ) -> Sequence[Tenant | None]:
     """Return each record's tenant."""
     if flags & IS_MIXED:
-        return [None if name is None else Tenant(name) for name in Columns(batch).texts("_tenant")]
+        return cast("list[Tenant | None]", Columns(batch).texts("_tenant"))
     return [tenant] * batch.num_rows
 
 
 def _with_nulls(column: pa.Array, values: list) -> list:  # type: ignore[type-arg]
+    if column.null_count == len(column):
+        return [None] * len(column)
     if column.null_count:
         for index, is_valid in enumerate(column.is_valid().to_pylist()):
             if not is_valid:

@@ -1,5 +1,6 @@
 """Records as they come out of frames."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +23,7 @@ from strandline.log.files.frame import (
     split_terms,
     tenant_of,
 )
+from strandline.log.files.page import Page
 from strandline.values import CorruptError, Offset, Tenant, ValueKind
 
 
@@ -36,15 +38,31 @@ class Entry(NamedTuple):
     size_bytes: int
 
 
-def entries_of(frame: Frame, kind: ValueKind, file: str) -> list[Entry]:
-    """Return the records of a frame; CorruptError if it holds no such thing."""
+def page_of(frame: Frame, kind: ValueKind, file: str) -> Page:
+    """Return the records of a frame as columns; CorruptError if it holds no such thing."""
     try:
         found = _rows(frame, kind) if frame.kind == ROWS else _columns(frame, kind)
     except (ValueError, TypeError, pa.ArrowException, msgspec.MsgspecError) as error:
         raise _unreadable(frame, file, str(error)) from error
-    if len(found) != frame.records:
-        raise _unreadable(frame, file, f"it holds {len(found)} records")
+    if len(found.keys) != frame.records:
+        raise _unreadable(frame, file, f"it holds {len(found.keys)} records")
     return found
+
+
+def entries_of(frame: Frame, kind: ValueKind, file: str) -> list[Entry]:
+    """Return the records of a frame one by one; CorruptError if it holds no such thing."""
+    return entries_in(page_of(frame, kind, file))
+
+
+def entries_in(page: Page) -> list[Entry]:
+    """Return the records of a page one by one."""
+    bodies: Sequence[Body]
+    if page.kind is ValueKind.EVENT:
+        bodies = [EventBody(*each) for each in zip(*page.columns, strict=True)]
+    else:
+        (bodies,) = page.columns
+    columns = (page.offsets, page.stamps, page.keys, page.tenants, bodies, page.sizes())
+    return [Entry(*each) for each in zip(*columns, strict=True)]
 
 
 def columns_of(frame: Frame, kind: ValueKind, file: str) -> "tuple[pa.RecordBatch, Tenant | None]":
@@ -59,77 +77,53 @@ def columns_of(frame: Frame, kind: ValueKind, file: str) -> "tuple[pa.RecordBatc
     return batch, tenant_of(terms)
 
 
-def _rows(frame: Frame, kind: ValueKind) -> list[Entry]:
+def _rows(frame: Frame, kind: ValueKind) -> Page:
     terms, body = split_terms(frame)
-    tenant, base, stamp = tenant_of(terms), frame.base, frame.timestamp_us
+    columns: Sequence[Sequence[object]]
     if kind is ValueKind.EVENT:
-        return [
-            Entry(
-                Offset(offset),
-                stamp,
-                row.key,
-                tenant,
-                EventBody(
-                    row.kind,
-                    row.payload_json,
-                    headers := NO_HEADERS if row.headers_json is None else row.headers_json,
-                    row.occurred_at_us,
-                ),
-                (0 if row.key is None else len(row.key.encode()))
-                + len(row.kind.encode())
-                + len(row.payload_json)
-                + len(headers),
-            )
-            for offset, row in enumerate(decode_event_rows(body), base)
-        ]
-    return [
-        Entry(
-            Offset(offset),
-            stamp,
-            row.key,
-            tenant,
-            row.value,
-            (0 if row.key is None else len(row.key.encode())) + len(row.value)
-            if row.size_bytes is None
-            else row.size_bytes,
+        events = decode_event_rows(body)
+        keys = [row.key for row in events]
+        columns = (
+            [row.kind for row in events],
+            [row.payload_json for row in events],
+            [NO_HEADERS if row.headers_json is None else row.headers_json for row in events],
+            [row.occurred_at_us for row in events],
         )
-        for offset, row in enumerate(decode_bytes_rows(body), base)
-    ]
+        given = None
+    else:
+        rows = decode_bytes_rows(body)
+        keys = [row.key for row in rows]
+        columns = ([row.value for row in rows],)
+        given = [row.size_bytes for row in rows]
+    count = len(keys)
+    stamps, tenants = [frame.timestamp_us] * count, [tenant_of(terms)] * count
+    return Page(kind, range(frame.base, frame.stop), stamps, keys, tenants, columns, given)
 
 
-def _columns(frame: Frame, kind: ValueKind) -> list[Entry]:
+def _columns(frame: Frame, kind: ValueKind) -> Page:
     if frame.kind != COLUMNS:
         raise ValueError(f"there is no frame of kind {frame.kind}")
     terms, body = split_terms(frame)
     batch = decode_batch(kind, frame.flags, body)
-    columns = Columns(batch)
-    stamps = own_timestamps(batch, frame.flags, frame.timestamp_us)
-    tenants = own_tenants(batch, frame.flags, tenant_of(terms))
-    keys = columns.pieces("_key")
-    bodies: list[Body]
+    stored = Columns(batch)
+    columns: Sequence[Sequence[object]]
     if kind is ValueKind.EVENT:
-        kinds = columns.pieces("kind")
-        payloads, headers = columns.pieces("payload"), columns.pieces("headers")
-        bodies = [
-            EventBody((name or b"").decode(), payload or b"", header or b"", occurred)
-            for name, payload, header, occurred in zip(
-                kinds, payloads, headers, columns.numbers("occurred_at"), strict=True
-            )
-        ]
-        sizes = [
-            len(key or b"") + len(name or b"") + len(payload or b"") + len(header or b"")
-            for key, name, payload, header in zip(keys, kinds, payloads, headers, strict=True)
-        ]
-    else:
-        bodies = [value or b"" for value in columns.pieces("value")]
-        sizes = [len(key or b"") + len(body) for key, body in zip(keys, bodies, strict=True)]
-    texts = [None if key is None else key.decode() for key in keys]
-    return [
-        Entry(Offset(offset), stamp, key, tenant, body, size)
-        for offset, (stamp, key, tenant, body, size) in enumerate(
-            zip(stamps, texts, tenants, bodies, sizes, strict=True), frame.base
+        columns = (
+            stored.texts("kind"),
+            stored.pieces("payload"),
+            stored.pieces("headers"),
+            stored.numbers("occurred_at"),
         )
-    ]
+    else:
+        columns = (stored.pieces("value"),)
+    return Page(
+        kind,
+        range(frame.base, frame.stop),
+        own_timestamps(batch, frame.flags, frame.timestamp_us),
+        stored.texts("_key"),
+        own_tenants(batch, frame.flags, tenant_of(terms)),
+        columns,
+    )
 
 
 def _unreadable(frame: Frame, file: str, reason: str) -> CorruptError:

@@ -1,11 +1,13 @@
 """Frames: the pieces in which records are written, each whole or absent."""
 
 from collections.abc import Sequence
+from functools import reduce
 from struct import Struct
 from typing import NamedTuple
 
 import google_crc32c
 import msgspec
+import pyarrow as pa
 
 from strandline.log.draft import Draft, EventBody
 from strandline.values import Tenant
@@ -34,10 +36,15 @@ IS_MIXED = 8
 LAG_UNKNOWN = 0xFFFFFFFF
 FRAME_BYTES_MAX = 1 << 30
 
+#: From here on, whatever saves a copy is cheaper than the copy.
+_LARGE_BYTES = 4096
+
 _crc = google_crc32c.extend
 _pack = HEADER.pack
 _CRC = Struct("<I")
 _TERMS_LENGTH = Struct("<H")
+_BIN_LENGTH = Struct(">I")
+_BIN32_BYTES_MIN = 1 << 16
 
 
 class EventRow(msgspec.Struct, array_like=True, gc=False):
@@ -72,6 +79,21 @@ class FrameTerms(msgspec.Struct, array_like=True, gc=False):
     chain: bytes | None = None
 
 
+class Joined:
+    """The body of a frame in parts, which are not joined before the frame is."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: "tuple[bytes | pa.Buffer, ...]") -> None:
+        self.parts = parts
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def __radd__(self, start: bytes) -> "Joined":
+        return Joined((start, *self.parts))
+
+
 class Frame(NamedTuple):
     """A frame that has been read and verified."""
 
@@ -87,7 +109,8 @@ class Frame(NamedTuple):
     end: int
     crc: int
     previous: int
-    body: bytes
+    #: Bytes, or a view of many.
+    body: "bytes | pa.Buffer"
 
     @property
     def stop(self) -> int:
@@ -103,7 +126,7 @@ NO_HEADERS = b"{}"
 """How no headers are stored in an event; a frame leaves them out."""
 
 
-def encode_row(drafted: Draft) -> bytes:
+def encode_row(drafted: Draft) -> "bytes | Joined":
     """Return the body of a frame of one row."""
     key, body, _ = drafted
     if type(body) is EventBody:
@@ -111,7 +134,12 @@ def encode_row(drafted: Draft) -> bytes:
         return _encode(
             ((key, kind, payload, None if headers == NO_HEADERS else headers, occurred),)
         )
-    return encode_rows((drafted,))
+    if len(body) < _BIN32_BYTES_MIN:
+        return encode_rows((drafted,))
+    # What MessagePack puts around so many bytes, without a copy of them.
+    row = _row(drafted)
+    start = b"%c%c%s\xc6%s" % (0x91, 0x90 + len(row), _encode(key), _BIN_LENGTH.pack(len(body)))
+    return Joined((start, body, *map(_encode, row[2:])))
 
 
 def encode_rows(drafts: Sequence[Draft]) -> bytes:
@@ -121,12 +149,12 @@ def encode_rows(drafts: Sequence[Draft]) -> bytes:
 
 def _row(drafted: Draft) -> tuple[object, ...]:
     key, body, size_bytes = drafted
-    if type(body) is EventBody:
+    if isinstance(body, EventBody):
         kind, payload, headers, occurred = body
         return key, kind, payload, None if headers == NO_HEADERS else headers, occurred
     if size_bytes == len(body) + (0 if key is None else len(key.encode())):
-        return key, body
-    return key, body, size_bytes
+        return key, memoryview(body)
+    return key, memoryview(body), size_bytes
 
 
 def encode_terms(terms: FrameTerms) -> bytes:
@@ -135,7 +163,7 @@ def encode_terms(terms: FrameTerms) -> bytes:
     return _TERMS_LENGTH.pack(len(encoded)) + encoded
 
 
-def split_terms(frame: Frame) -> tuple[FrameTerms | None, bytes]:
+def split_terms(frame: Frame) -> "tuple[FrameTerms | None, bytes | pa.Buffer]":
     """Return what the append was told, and the rest of the body."""
     body = frame.body
     if not frame.flags & HAS_TERMS:
@@ -151,7 +179,10 @@ def tenant_of(terms: FrameTerms | None) -> Tenant | None:
 
 
 def encode_frame(
-    seed: int, previous: int, about: tuple[int, int, int, int, int, int], body: bytes
+    seed: int,
+    previous: int,
+    about: tuple[int, int, int, int, int, int],
+    body: "bytes | pa.Buffer | Joined",
 ) -> tuple[bytes, int]:
     """Return the frame and its checksum.
 
@@ -159,6 +190,10 @@ def encode_frame(
     """
     kind, flags, base, count, timestamp_us, lag = about
     packed = _pack(0, MAGIC, kind, flags, previous, len(body), base, timestamp_us, count, lag)
+    if type(body) is not bytes or len(body) >= _LARGE_BYTES:
+        parts = (packed[4:], *(body.parts if isinstance(body, Joined) else (body,)))
+        crc = reduce(_crc, parts, seed)
+        return b"".join((_CRC.pack(crc), *parts)), crc
     rest = packed[4:] + body
     crc = _crc(seed, rest)
     return _CRC.pack(crc) + rest, crc
@@ -177,7 +212,13 @@ def decode_frame(seed: int, data: bytes, at: int, position: int) -> Frame | None
     end = at + HEADER_BYTES + length
     if magic != MAGIC or length > FRAME_BYTES_MAX or end > len(data) or not count:
         return None
-    if _crc(seed, data[at + 4 : end]) != crc:
+    if length < _LARGE_BYTES:
+        checked = data[at + 4 : end]
+        body = checked[HEADER_BYTES - 4 :]
+    else:
+        checked = pa.py_buffer(data).slice(at + 4, end - at - 4)
+        body = checked.slice(HEADER_BYTES - 4)
+    if _crc(seed, checked) != crc:
         return None
     return Frame(
         kind,
@@ -190,7 +231,7 @@ def decode_frame(seed: int, data: bytes, at: int, position: int) -> Frame | None
         position + HEADER_BYTES + length,
         crc,
         previous,
-        data[at + HEADER_BYTES : end],
+        body,
     )
 
 

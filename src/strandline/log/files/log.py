@@ -249,10 +249,10 @@ class FileLog(FileReader):
         each = list(values)
         if keys is not None and len(keys) != len(each):
             raise InvalidError("there is one key for each value", keys=len(keys), values=len(each))
-        return self._append_many(topic, each, keys or [None] * len(each), terms)
+        return self._append_many(topic, each, keys, terms)
 
     def _append_many(
-        self, topic: TopicName, values: list[Value], keys: Sequence[str | None], terms: Terms
+        self, topic: TopicName, values: list[Value], keys: Sequence[str | None] | None, terms: Terms
     ) -> FileReceipts:
         self._root.check_open()
         writer = self._writer_to_append(topic, values)

@@ -195,6 +195,7 @@ class PartitionFiles:
         self._lock = threading.Lock()
         self._manifest: Manifest | None = None
         self._tail: OpenFile | None = None
+        self._tail_seed = 0
         #: What the tail held, and the state that it told.
         self._seen: tuple[bytes, State] | None = None
         self._segments: OrderedDict[str, SegmentFile] = OrderedDict()
@@ -208,8 +209,11 @@ class PartitionFiles:
         tail, seen = self._tail, self._seen
         if tail is not None and seen is not None:
             raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
-            if raw == seen[0] and tail.is_in_place():
-                return seen[1]
+            if tail.is_in_place():
+                if raw == seen[0]:
+                    return seen[1]
+                with self._lock:
+                    return self._look(raw if tail is self._tail else None)
         with self._lock:
             return self._look()
 
@@ -237,22 +241,23 @@ class PartitionFiles:
             self._tail = self._seen = self._manifest = None
             self._segments.clear()
 
-    def _look(self) -> State | None:
+    def _look(self, raw: bytes | None = None) -> State | None:
+        """Look anew; `raw` is what was just read of the tail, if it was."""
         for _ in range(_TRIES):
-            is_open = self._tail is not None and self._tail.is_in_place()
+            is_open = raw is not None or (self._tail is not None and self._tail.is_in_place())
             if not is_open and not self._open():
                 return None
             manifest, tail = self._manifest, self._tail
             assert manifest is not None
             if tail is None:
                 return self._found_state(manifest, Tail(None, None, None))
-            raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
-            seed = self.place.tail_seed(manifest.epoch.number)
-            state = self._state_of(manifest, tail, unpack(seed, raw))
+            if raw is None:
+                raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
+            state = self._state_of(manifest, tail, unpack(self._tail_seed, raw))
             if state is not None:
                 self._seen = raw, state
                 return state
-            self._tail = None
+            self._tail = raw = None
         raise CorruptError("the partition comes and goes", file=self.place.directory, position=0)
 
     def _state_of(self, manifest: Manifest, file: OpenFile, tail: Tail) -> State | None:
@@ -261,7 +266,7 @@ class PartitionFiles:
             raise self._dropped()
         end = tail.end
         if end is None:
-            tail = read_tail(self._io, file.fd, self.place.tail_seed(manifest.epoch.number))
+            tail = read_tail(self._io, file.fd, self._tail_seed)
             end = tail.end
         if end is None or end.boot != self._io.boot_id():
             return self._found_state(manifest, tail)
@@ -318,6 +323,7 @@ class PartitionFiles:
             self._manifest = self.place.load_manifest()
             if self._manifest is None:
                 return False
+            self._tail_seed = self.place.tail_seed(self._manifest.epoch.number)
             try:
                 self._tail = OpenFile(self._io, self.place.path(self._manifest.tail), "read")
             except FileNotFoundError:

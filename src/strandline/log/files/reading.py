@@ -6,15 +6,20 @@ from typing import NamedTuple, cast
 import pyarrow as pa
 
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
-from strandline.log.draft import load, load_batch
-from strandline.log.files.entries import Entry, columns_of, entries_of
+from strandline.log.draft import load_batch
+from strandline.log.files.entries import Entry, columns_of, entries_in, page_of
 from strandline.log.files.frame import COLUMNS, IS_MIXED, Frame
+from strandline.log.files.page import Page
 from strandline.log.files.partition import PartitionFiles, State
 from strandline.log.page_columns import bytes_columns, event_columns, own_columns
 from strandline.values import InvalidError, Record, TrimmedError, ValueKind
 
 #: Rows are gathered into record batches of so many.
 _ROWS_MAX = 4096
+#: After so many bytes, a read looks whether a trim has overtaken it.
+_TRIM_CHECK_BYTES = 1 << 20
+_US = pa.timestamp("us", "UTC")
+_TEXT = pa.string()
 
 
 class Span(NamedTuple):
@@ -34,22 +39,13 @@ class Reading:
         self._place = files.place
         self._span = span
         self._check_open = check_open
+        self._repeated: tuple[pa.Array, pa.Array, pa.Array] = (), (), ()
 
     def records(self) -> Iterator[Record]:
         """Yield the records one by one."""
-        place = self._place
-        name, partition, kind = place.topic.name, place.partition, place.kind
+        name, partition = self._place.topic.name, self._place.partition
         for page in self._pages():
-            for entry in page:
-                yield Record(
-                    name,
-                    partition,
-                    entry.offset,
-                    entry.timestamp_us,
-                    entry.key,
-                    entry.tenant,
-                    load(kind, entry.body, entry.key),
-                )
+            yield from page.records(name, partition)
 
     def batches(self) -> RecordBatches:
         """Return the records as record batches."""
@@ -64,33 +60,36 @@ class Reading:
         state, start, stop, _ = self._span
         if state is None or start >= stop:
             return
+        # The call has just looked; from here on, after each so many bytes.
+        checked, check_at = None, 0
         for file, frame in self._files.frames(state, start, stop):
             self._check_open()
+            if file != checked or frame.position >= check_at:
+                if checked is not None:
+                    self._check_not_trimmed(max(start, frame.base))
+                checked, check_at = file, frame.end + _TRIM_CHECK_BYTES
             yield file, frame
 
-    def _pages(self) -> Iterator[list[Entry]]:
-        """Yield the entries of each frame that are wanted."""
+    def _pages(self) -> Iterator[Page]:
+        """Yield the records of each frame that are wanted."""
         _, start, stop, bytes_max = self._span
         if bytes_max == 0:
             return
         left, is_first = bytes_max, True
         for file, frame in self._frames():
-            self._check_not_trimmed(max(start, frame.base))
-            entries = entries_of(frame, self._place.kind, file)
-            if frame.base < start or frame.stop > stop:
-                entries = entries[max(0, start - frame.base) : stop - frame.base]
+            page = page_of(frame, self._place.kind, file).cut(start, stop)
             if left is None:
-                yield entries
+                yield page
                 continue
-            kept = []
-            for entry in entries:
-                left -= entry.size_bytes
+            count = 0
+            for size in page.sizes():
+                left -= size
                 if left < 0 and not is_first:
                     break
                 is_first = False
-                kept.append(entry)
-            yield kept
-            if len(kept) < len(entries) or left < 0:
+                count += 1
+            yield page.cut(start, page.offsets.start + count)
+            if left < 0:
                 return
 
     def _check_not_trimmed(self, offset: int) -> None:
@@ -108,10 +107,8 @@ class Reading:
         rows: list[Entry] = []
         _, start, stop, _ = self._span
         for file, frame in self._frames():
-            self._check_not_trimmed(max(start, frame.base))
             if frame.kind != COLUMNS:
-                entries = entries_of(frame, self._place.kind, file)
-                rows += entries[max(0, start - frame.base) : stop - frame.base]
+                rows += entries_in(page_of(frame, self._place.kind, file).cut(start, stop))
                 if len(rows) < _ROWS_MAX:
                     continue
             if rows:
@@ -122,10 +119,10 @@ class Reading:
         if rows:
             yield self._rows(rows, schema)
 
-    def _gathered(self, pages: Iterator[list[Entry]]) -> Iterator[list[Entry]]:
+    def _gathered(self, pages: Iterator[Page]) -> Iterator[list[Entry]]:
         rows: list[Entry] = []
         for page in pages:
-            rows += page
+            rows += entries_in(page)
             if len(rows) >= _ROWS_MAX:
                 yield rows
                 rows = []
@@ -141,34 +138,36 @@ class Reading:
         """Return the wanted part of a frame of columns, without touching single records."""
         stored, tenant = columns_of(frame, self._place.kind, file)
         count = frame.records
+        partitions, rows, nobody = self._constants(count)
         if frame.flags & IS_MIXED:
             stamps, tenants = stored.column("_timestamp"), stored.column("_tenant")
         else:
-            stamps = pa.repeat(pa.scalar(frame.timestamp_us, pa.timestamp("us", "UTC")), count)
-            tenants = (
-                pa.nulls(count, pa.string())
-                if tenant is None
-                else pa.repeat(pa.scalar(tenant, pa.string()), count)
-            )
-        own = [
-            pa.repeat(pa.scalar(self._place.partition, pa.int32()), count),
-            pa.arange(frame.base, frame.stop),
-            pa.repeat(pa.scalar(0, pa.int32()), count),
-            stamps,
-            stored.column("_key"),
-            tenants,
-        ]
+            stamps = pa.repeat(pa.scalar(frame.timestamp_us, _US), count)
+            tenants = nobody if tenant is None else pa.repeat(pa.scalar(tenant, _TEXT), count)
+        offsets = pa.arange(frame.base, frame.stop)
+        own = [partitions, offsets, rows, stamps, stored.column("_key"), tenants]
         value = [stored.column(name) for name in schema.names[len(own) :]]
         batch = pa.RecordBatch.from_arrays([*own, *value], schema=schema)
         _, start, stop, _ = self._span
         first, last = max(start, frame.base), min(stop, frame.stop)
-        return batch.slice(first - frame.base, last - first)
+        return batch if last - first == count else batch.slice(first - frame.base, last - first)
+
+    def _constants(self, count: int) -> "tuple[pa.Array, pa.Array, pa.Array]":
+        """Return the partition, the row 0 and no tenant, `count` times each."""
+        if len(self._repeated[0]) < count:
+            self._repeated = (
+                pa.repeat(pa.scalar(self._place.partition, pa.int32()), count),
+                pa.repeat(pa.scalar(0, pa.int32()), count),
+                pa.nulls(count, _TEXT),
+            )
+        partitions, rows, nobody = self._repeated
+        return partitions[:count], rows[:count], nobody[:count]
 
     def _of_batches(self) -> RecordBatches:
         # Read twice rather than kept: the schema has to be known before the first batch.
         schemas: list[pa.Schema] = []
         for page in self._pages():
-            for entry in page:
+            for entry in entries_in(page):
                 schema = load_batch(cast("bytes", entry.body)).schema
                 if not schemas or not schema.equals(schemas[-1], check_metadata=True):
                     schemas.append(schema)
@@ -181,7 +180,7 @@ class Reading:
 
         def batches() -> Iterator[pa.RecordBatch]:
             for page in self._pages():
-                for entry in page:
+                for entry in entries_in(page):
                     value = load_batch(cast("bytes", entry.body))
                     rows = range(value.num_rows)
                     own = own_columns(self._place.partition, [entry] * len(rows), rows)

@@ -102,27 +102,31 @@ class SegmentFile:
         `end` is where the last frame known ends. CorruptError where a frame does not
         verify; a later start may still be found.
         """
-        first = self._first(start, end)
-        yield first
-        position, expected = first.end, first.stop
-        if expected >= stop:
-            self._note_end(expected, position)
-        data, data_at = b"", position
+        frame, data = self._first(start, end)
+        data_at = frame.position
+        yield frame
+        position, expected = frame.end, frame.stop
         while expected < stop:
             at = position - data_at
             size = frame_bytes(data, at)
             if size is None or at + size > len(data):
-                wanted = max(_CHUNK_BYTES, self._size_at(position))
                 data_at, at = position, 0
-                data = self._io.pread(self.fd, max(0, min(wanted, end - position)), position)
-            frame = decode_frame(self.seed, data, at, position)
-            if frame is None or frame.base != expected:
+                data = self._read(position, end)
+            found = decode_frame(self.seed, data, at, position)
+            if found is None or found.base != expected:
                 raise self._damaged(position)
-            self.note(frame.base, position)
-            yield frame
-            position, expected = frame.end, frame.stop
-            if expected >= stop:
-                self._note_end(expected, position)
+            self.note(found.base, position)
+            yield found
+            position, expected = found.end, found.stop
+        self._note_end(expected, position)
+
+    def _read(self, position: int, end: int) -> bytes:
+        """Return what begins at `position`, and all of the frame that does."""
+        data = self._io.pread(self.fd, max(0, min(_CHUNK_BYTES, end - position)), position)
+        size = frame_bytes(data, 0)
+        if size is not None and len(data) < size <= end - position:
+            data = self._io.pread(self.fd, size, position)
+        return data
 
     def walk(self, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield position, first offset, count and timestamp of each frame, unverified.
@@ -154,9 +158,19 @@ class SegmentFile:
         """Return where a frame begins that is not after that of `offset`."""
         return self._places[bisect_right(self._places, offset, key=_offset) - 1][1]
 
-    def _first(self, offset: int, end: int) -> Frame:
+    def _first(self, offset: int, end: int) -> tuple[Frame, bytes]:
+        """Return the frame with `offset`, and what was read from its beginning on."""
+        position = self._ends.get(offset)
+        if position is not None:
+            data = self._read(position, end)
+            frame = decode_frame(self.seed, data, 0, position)
+            if frame is not None and frame.base == offset:
+                return frame, data
+        return self._find(offset, end), b""
+
+    def _find(self, offset: int, end: int) -> Frame:
         """Return the frame with `offset`, wherever headers before it are damaged."""
-        position = self._ends.get(offset) or self.place_before(offset)
+        position = self.place_before(offset)
         while True:
             position = self._walk_to(offset, position, end)
             frame = self._frame_at(position, end)
@@ -223,9 +237,8 @@ class SegmentFile:
             at = position - data_at
             size = frame_bytes(data, at)
             if size is None or at + size > len(data):
-                wanted = max(_CHUNK_BYTES, self._size_at(position))
                 data_at, at = position, 0
-                data = self._io.pread(self.fd, min(wanted, end - position), position)
+                data = self._read(position, end)
             frame = decode_frame(self.seed, data, at, position)
             if frame is None or (frame.base, frame.previous) != (expected, previous):
                 return

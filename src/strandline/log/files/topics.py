@@ -59,16 +59,13 @@ class TopicEntry:
     settings: TopicSettings
     created_at_us: int
     directory: str
+    #: The file that says that there is this topic.
+    path: str
     partitions: tuple[PartitionFiles, ...]
 
     def files(self, partition: int) -> PartitionFiles:
         """Return the files of a partition; InvalidError if there is none."""
         return self.partitions[check_partition(partition, self.settings.partitions)]
-
-    @property
-    def path(self) -> str:
-        """The file that says that there is this topic."""
-        return os.path.join(self.directory, TOPIC)
 
 
 class Topics:
@@ -252,7 +249,8 @@ class Topics:
             )
             for number in range(settings.partitions)
         )
-        return TopicEntry(topic, settings, stored.created_at_us, directory, partitions)
+        path = os.path.join(directory, TOPIC)
+        return TopicEntry(topic, settings, stored.created_at_us, directory, path, partitions)
 
     def _make(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
         clock = self._root.clock

@@ -3,11 +3,13 @@
 import contextlib
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 from strandline.log.draft import Draft, draft, key_of
 from strandline.log.files.appends import Append, Frozen, Head, Placed
+from strandline.log.files.draft_columns import COLUMNS_MIN, EventColumns
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.receipts import FileReceipt, FileReceipts, Part, handed_back
 from strandline.log.files.store import PartitionStore, WritingSettings
@@ -17,7 +19,7 @@ from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
 from strandline.log.protocol import Value
 from strandline.log.terms import PLAIN, Terms, owner
-from strandline.values import Durability, FailedError, Partition, UnavailableError
+from strandline.values import Durability, FailedError, Partition, UnavailableError, ValueKind
 from strandline.writes import Channel, Coordinator, Receipt, Settings
 
 _CHANNEL = "appends"
@@ -26,6 +28,7 @@ _NONE: tuple[int, ...] = ()
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
 _, _WRITTEN, _DURABLE = Durability
+_EVENT = ValueKind.EVENT
 
 
 class Lane:
@@ -93,19 +96,15 @@ class TopicWriter:
     def append_many(
         self,
         values: Sequence[Value],
-        keys: Sequence[str | None],
+        keys: Sequence[str | None] | None,
         terms: Terms,
         offered: object,
     ) -> FileReceipts:
         """Append each value as a record of its own."""
         terms.check_count(len(values))
-        kind, bytes_max = self._kind, self._record_bytes_max
-        drafts = [
-            draft(value, key_of(value, key), kind, bytes_max)
-            for value, key in zip(values, keys, strict=True)
-        ]
         tenant, level = owner(self.entry.topic, terms.tenant), terms.level(_DURABLE)
-        routed = terms.route([each.key for each in drafts], self._partitions, self._turn)
+        drafts = self._drafts(values, keys)
+        routed = self._routed(drafts, terms)
         parts = []
         for number, indices in routed.items():
             write = self._part(drafts, indices, tenant, terms)
@@ -131,6 +130,25 @@ class TopicWriter:
 
     def _turn(self) -> int:
         return next(self._turns)
+
+    def _drafts(
+        self, values: Sequence[Value], keys: Sequence[str | None] | None
+    ) -> Sequence[Draft]:
+        kind, bytes_max = self._kind, self._record_bytes_max
+        if keys is None and len(values) >= COLUMNS_MIN and kind is _EVENT:
+            columns = EventColumns.of(values, bytes_max)
+            if columns is not None:
+                return columns
+        return [
+            draft(value, key_of(value, key), kind, bytes_max)
+            for value, key in zip(values, keys or repeat(None, len(values)), strict=True)
+        ]
+
+    def _routed(self, drafts: Sequence[Draft], terms: Terms) -> Mapping[Partition, Sequence[int]]:
+        if drafts and (self._partitions == 1 or terms.partition is not None):
+            number = terms.route_one(None, self._partitions, self._turn)
+            return {number: range(len(drafts))}
+        return terms.route([each.key for each in drafts], self._partitions, self._turn)
 
     def _part(
         self, drafts: Sequence[Draft], indices: Sequence[int], tenant: object, terms: Terms
