@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from strandline.log.columns import RecordBatches
+from strandline.log.files.file_errors import translated
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.reading import Reading
 from strandline.log.files.root import Root
@@ -53,16 +54,19 @@ class FileReader:
 
     # --- topics ---
 
+    @translated
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:
         whose = parse_tenant(tenant)
         self._root.check_open()
         return self._topics.find(name, whose).topic
 
+    @translated
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
         whose = parse_tenant(tenant)
         self._root.check_open()
         return self._topics.list(whose, internal=internal)
 
+    @translated
     def describe_topic(self, topic: TopicName) -> TopicDescription:
         entry = self._topics.fresh(self._entry(topic))
         states = [files.look() for files in entry.partitions]
@@ -74,6 +78,7 @@ class FileReader:
             sum(state.size_bytes for state in states if state is not None),
         )
 
+    @translated
     def describe(self) -> LogDescription:
         self._root.check_open()
         entries = self._topics.all()
@@ -131,6 +136,7 @@ class FileReader:
         wanted = (start, end, records_max, bytes_max)
         return self._reading(topic, partition, wanted, durable_only=durable_only).batches()
 
+    @translated
     def _reading(
         self,
         topic: TopicName,
@@ -148,16 +154,20 @@ class FileReader:
         found = span(files, wanted, durable_only=durable_only)
         return Reading(files, found, self._root.check_open)
 
+    @translated
     def marks(self, topic: TopicName, partition: int) -> Marks:
         return self._files(topic, partition).marks()
 
+    @translated
     def offset_at(self, topic: TopicName, partition: int, timestamp_us: int) -> Offset:
         check_timestamp(timestamp_us)
         return offset_at(self._files(topic, partition), timestamp_us)
 
+    @translated
     def epochs(self, topic: TopicName, partition: int) -> Sequence[Epoch]:
         return self._files(topic, partition).epochs()
 
+    @translated
     def segments(self, topic: TopicName, partition: int) -> Sequence[Segment]:
         files = self._files(topic, partition)
         state = files.look()
@@ -192,6 +202,7 @@ class FileReader:
         found = span(files, (offset, None, 1, None), durable_only=False)
         return next(Reading(files, found, self._root.check_open).records()).timestamp_us
 
+    @translated
     def resolve(self, position: Position) -> Offset:
         self._root.check_open()
         if position.log_id != self.id:

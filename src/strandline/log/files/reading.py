@@ -8,6 +8,7 @@ import pyarrow as pa
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
 from strandline.log.draft import load, load_batch
 from strandline.log.files.entries import Entry, columns_of, entries_of
+from strandline.log.files.file_errors import unavailable
 from strandline.log.files.frame import COLUMNS, IS_MIXED, Frame
 from strandline.log.files.partition import PartitionFiles, State
 from strandline.log.page_columns import bytes_columns, event_columns, own_columns
@@ -64,9 +65,12 @@ class Reading:
         state, start, stop, _ = self._span
         if state is None or start >= stop:
             return
-        for file, frame in self._files.frames(state, start, stop):
-            self._check_open()
-            yield file, frame
+        try:
+            for file, frame in self._files.frames(state, start, stop):
+                self._check_open()
+                yield file, frame
+        except OSError as error:
+            raise unavailable(error, self._place.directory) from error
 
     def _pages(self) -> Iterator[list[Entry]]:
         """Yield the entries of each frame that are wanted."""
@@ -94,7 +98,10 @@ class Reading:
                 return
 
     def _check_not_trimmed(self, offset: int) -> None:
-        low = self._files.marks().low
+        try:
+            low = self._files.marks().low
+        except OSError as error:
+            raise unavailable(error, self._place.directory) from error
         if offset < low:
             raise TrimmedError(low, partition=self._place.partition, offset=offset)
 
