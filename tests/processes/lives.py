@@ -92,6 +92,8 @@ class Writer:
             self.error = error
             kind = type(error).__name__
             self.report.say("refused", self.producer, first, count, kind, str(error))
+            if "pid" in error.fields:
+                self.report.say("held by", error.fields["pid"])
             return False
         places = [(receipt.partition, receipt.offset) for receipt in receipts]
         self.report.say("ack", self.producer, first, places)

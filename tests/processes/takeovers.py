@@ -2,6 +2,7 @@
 
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,8 +96,43 @@ def _change_hands(
         _run(server, ledger, "fighters:append_some", following=0, count=2, timeout_s=5.0, **new)
 
 
+RIVALS = ("the owner", "another taker")
+
+
+def overtake_at(server: ForkServer, rival: str, nth: int, *, bug: str | None = None) -> bool:
+    """Stop who takes over before its `nth` call, while the rival writes.
+
+    Return whether there was such a call. Both are told the truth.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        url = url_in("file", Path(folder, "log"))
+        ledger = Ledger()
+        where = f"taking over, stopped before call {nth} for {rival}"
+        server.run("lives:create", url=url)
+        owner = server.start("fighters:own", bug=bug, url=url, producer="owner")
+        _wait_for_stop(owner, ledger)
+        taker = server.start(
+            "fighters:stop_while_taking_over", bug=bug, url=url, producer="taker", nth=nth
+        )
+        is_stopped = _wait_for_stop(taker, ledger)
+        if is_stopped and rival == "the owner":
+            owner.signal(signal.SIGCONT)
+            _wait_for_stop(owner, ledger)
+        elif is_stopped:
+            _run(server, ledger, "fighters:take_over", where=where, url=url, producer="new")
+        for child in (taker, owner):
+            for message in _to_its_end(child):
+                assert message[0] != "crash", f"{where}: {message[1]}"
+                reports.note(ledger, message)
+        _run(server, ledger, "lives:read_back", url=url, where=where)
+        return is_stopped
+
+
 def own_and_lose(server: ForkServer, url: str) -> list[Message]:
-    """Have an owner, one who is refused, and one who takes over; return the refusals."""
+    """Have an owner, one who is refused, and one who takes over; return what the last two hear.
+
+    A refusal is followed by who was in the way, if that was told.
+    """
     ledger = Ledger()
     server.run("lives:create", url=url)
     owner = server.start("fighters:own", url=url, producer="owner")
@@ -110,13 +146,12 @@ def own_and_lose(server: ForkServer, url: str) -> list[Message]:
     }
     refusals = _run(server, ledger, "fighters:append_some", **arguments)
     _run(server, ledger, "fighters:take_over", url=url, producer="new")
-    owner.signal(signal.SIGCONT)
-    for message in owner.messages():
+    for message in _to_its_end(owner):
         reports.note(ledger, message)
         refusals.append(message)
-    owner.reap()
+    refusals.append(["owner", owner.pid])
     _run(server, ledger, "lives:read_back", url=url)
-    return [message for message in refusals if message[0] in {"refused", "ack"}]
+    return [message for message in refusals if message[0] in {"refused", "ack", "held by", "owner"}]
 
 
 def _run(
@@ -129,6 +164,17 @@ def _run(
         else:
             reports.note(ledger, message)
     return messages
+
+
+def _to_its_end(child: Child) -> Iterator[Message]:
+    """Wake it whenever it stops, and yield what it says."""
+    child.signal(signal.SIGCONT)
+    for message in child.messages():
+        yield message
+        if message[0] == "stopping":
+            child.wait_until_stopped()
+            child.signal(signal.SIGCONT)
+    child.reap()
 
 
 def _wait_for_stop(child: Child, ledger: Ledger) -> bool:
