@@ -9,12 +9,13 @@ from typing import Any
 from strandline.io import SystemIo
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import ClosedError, Durability, FailedError, Position, StrandlineError
-from tests.processes.lives import TOPIC, Writer
+from tests.processes.lives import TOPIC, WRITES, Writer
 from tests.processes.report import Report
 from tests.processes.stores import open_store
 
 LOCK_TIMEOUT_S = 0.3
 UNLOCKS: tuple[OperationKind] = ("unlock",)
+REPLACES: tuple[OperationKind] = ("replace",)
 
 
 def fight(
@@ -79,6 +80,16 @@ def stop_while_holding(report: Report, url: str, producer: str) -> None:
         report.say("awake")
 
 
+def stop_before_writing(report: Report, *, url: str, producer: str) -> None:
+    """Append, and stop within the next append, just before anything of it is written."""
+    io = FaultyIo(SystemIo())
+    with open_store(url, io=io) as log:
+        writer = Writer(report, log, producer, 0)
+        assert writer.append(0)
+        io.before(1, _stopping(report), kinds=WRITES)
+        writer.append(0)
+
+
 def append_some(
     report: Report, *, url: str, producer: str, following: int, count: int, timeout_s: float
 ) -> None:
@@ -123,12 +134,14 @@ def append_when_awake(report: Report, *, url: str, producer: str) -> None:
 
 
 def own(report: Report, *, url: str, producer: str) -> None:
-    """Append as the only one who may, stop, and append again."""
+    """Append as the only one who may, stop, append twice, and the same once more."""
     log = open_store(url, exclusive=True)
     writer = Writer(report, log, producer, 0)
     assert writer.append(0)
-    _stop(report)
-    writer.append(0)
+    for _ in range(2):
+        _stop(report)
+        for _ in range(2):
+            writer.append(0)
     log.close()
 
 
@@ -138,6 +151,19 @@ def take_over(report: Report, *, url: str, producer: str) -> None:
         writer = Writer(report, log, producer, 0)
         for _ in range(2):
             assert writer.append(0, 1, Durability.DURABLE), writer.error
+
+
+def stop_while_taking_over(report: Report, *, url: str, producer: str, nth: int) -> None:
+    """Take the partition over, stopped before the `nth` call after the lock is replaced."""
+    io = FaultyIo(SystemIo())
+    replacing = io.before(1, lambda _: io.before(nth, _stopping(report)), kinds=REPLACES)
+    with open_store(url, io=io, lock_timeout_s=0.001, take_over=True) as log:
+        writer = Writer(report, log, producer, 0)
+        writer.append(0, 2, Durability.DURABLE)
+        assert replacing.fired
+        io.heal()
+        report.say("over")
+        writer.append(0)
 
 
 def take_position(report: Report, *, url: str) -> None:

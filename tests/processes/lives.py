@@ -1,6 +1,7 @@
 """What the processes do that are killed: each says what it tries, and what came of it."""
 
 import errno
+import importlib
 import os
 import random
 import signal
@@ -91,6 +92,8 @@ class Writer:
             self.error = error
             kind = type(error).__name__
             self.report.say("refused", self.producer, first, count, kind, str(error))
+            if "pid" in error.fields:
+                self.report.say("held by", error.fields["pid"])
             return False
         places = [(receipt.partition, receipt.offset) for receipt in receipts]
         self.report.say("ack", self.producer, first, places)
@@ -195,11 +198,11 @@ def script(report: Report, url: str, io: FaultyIo) -> None:
         log.create_topic(TOPIC, partitions=PARTITIONS)
         report.say("created", TOPIC)
         writer = Writer(report, log, "script", 0)
-        _must(writer.append(0))
-        _must(writer.append(0, 1, Durability.DURABLE))
-        _must(writer.append(1, 3))
+        must(writer.append(0))
+        must(writer.append(0, 1, Durability.DURABLE))
+        must(writer.append(1, 3))
         for _ in range(3):
-            _must(writer.append(0, 4))
+            must(writer.append(0, 4))
         log.sync(TOPIC, 0)
         ack(rng, report, log, 0)
         ack(rng, report, log, 0)
@@ -209,32 +212,30 @@ def script(report: Report, url: str, io: FaultyIo) -> None:
         report.say("trimmed", 0, log.trim(TOPIC, 0, before, force=True).low)
         change_topics(report, log)
         change_topics(report, log)
-        _must(writer.append(0, 2, Durability.DURABLE, identified=False))
+        must(writer.append(0, 2, Durability.DURABLE, identified=False))
         log.flush()
         assert log.describe().records
     with open_store(url, io=io, mode="read") as log:
         assert list(log.read(TOPIC, 0, log.marks(TOPIC, 0).low))
     with open_store(url, io=io) as log:
-        _must(Writer(report, log, "second", 0).append(0, 2, Durability.DURABLE))
+        must(Writer(report, log, "second", 0).append(0, 2, Durability.DURABLE))
 
 
 class EndedError(Exception):
     """An append failed: the rest of the script is not for this log object."""
 
 
-def _must(done: bool) -> None:
+def must(done: bool) -> None:
+    """Raise EndedError unless an append was done."""
     if not done:
         raise EndedError
 
 
-def die_at(report: Report, *, url: str, nth: int, halfway: bool, opening_only: bool) -> None:
-    """Live the script, or only an opening, and be killed at the `nth` I/O call."""
+def die_at(report: Report, *, url: str, nth: int, halfway: bool, life: str) -> None:
+    """Live that life, `module:function`, and be killed at the `nth` I/O call."""
     io = FaultyIo(SystemIo())
     planned = io.before(nth, _tearing if halfway else _dying, kinds=WRITES if halfway else None)
-    if opening_only:
-        _open_only(report, url, io)
-    else:
-        script(report, url, io)
+    _life(life)(report, url, io)
     assert not planned.fired
     report.say("survived", io.count())
 
@@ -247,7 +248,8 @@ def fail_at(
     error: str | int,
     forever: bool,
     after: bool,
-    opening_only: bool,
+    kinds: list[OperationKind] | None,
+    life: str,
 ) -> None:
     """The same with a fault at the call; whatever comes of it is reported, not raised."""
     io = FaultyIo(SystemIo())
@@ -255,15 +257,14 @@ def fail_at(
     def tell(operation: Operation) -> None:
         report.say("fault", operation.kind, call_sites.of_this_call())
 
-    io.before(nth, tell, kinds=WRITES if error == "short" else None, forever=forever)
+    io.before(nth, tell, kinds=WRITES if error == "short" else kinds, forever=forever)
     if error == "short":
         planned = io.write_short(nth, errno.ENOSPC, keep_bytes=7, forever=forever)
     else:
         what = Surprise("a surprise") if isinstance(error, str) else error
-        planned = io.fail(nth, what, forever=forever, after=after)
-    work: Callable[..., None] = _open_only if opening_only else script
+        planned = io.fail(nth, what, kinds=kinds, forever=forever, after=after)
     try:
-        work(report, url, io)
+        _life(life)(report, url, io)
     except (EndedError, StrandlineError, Surprise) as ended:
         report.say("ended", type(ended).__name__, str(ended))
     except OSError as escaped:
@@ -271,15 +272,24 @@ def fail_at(
     report.say("over", planned.fired)
 
 
+def _life(name: str) -> Callable[[Report, str, FaultyIo], None]:
+    module, _, function = name.partition(":")
+    found: Callable[[Report, str, FaultyIo], None] = getattr(
+        importlib.import_module(f"tests.processes.{module}"), function
+    )
+    return found
+
+
 class Surprise(Exception):  # noqa: N818 - Not an error that anything could expect.
     """Something that no code expects."""
 
 
-def _open_only(report: Report, url: str, io: FaultyIo) -> None:
+def opening(report: Report, url: str, io: FaultyIo) -> None:
+    """Open the log, and append once to each partition."""
     with open_store(url, io=io) as log:
         log.create_topic(TOPIC, partitions=PARTITIONS)
         for partition in range(PARTITIONS):
-            _must(Writer(report, log, f"opener.{time.time_ns()}", 0).append(partition))
+            must(Writer(report, log, f"opener.{time.time_ns()}", 0).append(partition))
 
 
 def _dying(_: Operation) -> None:

@@ -19,6 +19,12 @@ from tests.processes.stores import copy_of, url_in
 
 NTH_MAX = 5000
 
+SCRIPT = "lives:script"
+RARITIES = "rarities:rarities"
+OPENING = "lives:opening"
+#: What is lived through on each kind of log.
+LIVES = {"sqlite": (SCRIPT,), "file": (SCRIPT, RARITIES)}
+
 
 class Fault(NamedTuple):
     """What the call does instead."""
@@ -26,6 +32,8 @@ class Fault(NamedTuple):
     error: str | int
     forever: bool = False
     after: bool = False
+    #: Which calls are counted; None for all.
+    kinds: tuple[str, ...] | None = None
 
 
 FAULTS = (
@@ -39,6 +47,8 @@ FAULTS = (
     Fault("surprise"),
     Fault("surprise", forever=True),
 )
+
+FAILED_SYNC = Fault(errno.EIO, kinds=("sync",))
 
 
 @dataclass
@@ -60,6 +70,7 @@ class Sweep:
     scheme: str
     folder: Path
     bug: str | None = None
+    life: str = SCRIPT
     counts: Counts = field(default_factory=Counts)
 
     # --- kills ---
@@ -75,7 +86,7 @@ class Sweep:
         for nth in range(first, NTH_MAX, stride):
             url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()
-            child = self._start("die_at", url, nth=nth, halfway=halfway, opening_only=False)
+            child = self._start("die_at", url, nth=nth, halfway=halfway, life=self.life)
             messages = self._finish(child, ledger)
             left = copy_of(url, self.folder / "left"), copy.deepcopy(ledger)
             self._check(url, ledger, f"killed at call {nth}, halfway={halfway}")
@@ -91,7 +102,7 @@ class Sweep:
         for nth in range(1, NTH_MAX):
             again = copy_of(url, self.folder / "again")
             ledger = copy.deepcopy(told)
-            child = self._start("die_at", again, nth=nth, halfway=halfway, opening_only=True)
+            child = self._start("die_at", again, nth=nth, halfway=halfway, life=OPENING)
             messages = self._finish(child, ledger)
             self._check(again, ledger, f"killed at call {nth} of opening")
             self._remove(again)
@@ -107,7 +118,7 @@ class Sweep:
         for nth in range(first, NTH_MAX, stride):
             url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()
-            child = self._start("fail_at", url, nth=nth, opening_only=False, **fault._asdict())
+            child = self._start("fail_at", url, nth=nth, life=self.life, **fault._asdict())
             where = f"call {nth} failed, {fault}"
             fired = self._site_of(self._finish(child, ledger), where)
             left = copy_of(url, self.folder / "left"), copy.deepcopy(ledger)
@@ -124,7 +135,7 @@ class Sweep:
         for nth in range(1, NTH_MAX):
             again = copy_of(url, self.folder / "again")
             ledger = copy.deepcopy(told)
-            child = self._start("fail_at", again, nth=nth, opening_only=True, **fault._asdict())
+            child = self._start("fail_at", again, nth=nth, life=OPENING, **fault._asdict())
             where = f"call {nth} of opening failed, {fault}"
             fired = self._site_of(self._finish(child, ledger), where)
             self._check(again, ledger, where)
@@ -134,9 +145,9 @@ class Sweep:
 
     # --- inside ---
 
-    def _start(self, life: str, url: str, **arguments: object) -> Child:
+    def _start(self, task: str, url: str, **arguments: object) -> Child:
         self.counts.trials += 1
-        return self.server.start(f"lives:{life}", bug=self.bug, url=url, **arguments)
+        return self.server.start(f"lives:{task}", bug=self.bug, url=url, **arguments)
 
     def _finish(self, child: Child, ledger: Ledger) -> list[Message]:
         messages = list(child.messages())
@@ -188,13 +199,14 @@ def kill_sweep(
     stride: int = 1,
     openings: int,
     bug: str | None = None,
+    life: str = SCRIPT,
 ) -> Counts:
     """Kill at every call of the script, and at every call of some openings after that.
 
     Of the logs that are left behind, every so many are opened so: `openings`.
     """
     with tempfile.TemporaryDirectory() as folder:
-        sweep = Sweep(server, scheme, Path(folder), bug)
+        sweep = Sweep(server, scheme, Path(folder), bug, life)
         for halfway in halfways:
             left = sweep.kill_each_call(halfway=halfway, first=first, stride=stride)
             for number, (url, told) in enumerate(left):
@@ -212,10 +224,11 @@ def fault_sweep(
     stride: int = 1,
     openings: int,
     bug: str | None = None,
+    life: str = SCRIPT,
 ) -> Counts:
     """Fail every call of the script, and every call of some openings after that."""
     with tempfile.TemporaryDirectory() as folder:
-        sweep = Sweep(server, scheme, Path(folder), bug)
+        sweep = Sweep(server, scheme, Path(folder), bug, life)
         left = sweep.fail_each_call(fault, first=first, stride=stride)
         for number, (url, told) in enumerate(left):
             if number % openings == 0:

@@ -8,6 +8,9 @@ from tests.processes import restores, takeovers
 from tests.processes.fork_server import ForkServer
 from tests.processes.stores import HAS_FILES, url_in
 
+#: At every so many calls here, at all of them in torture.
+OVERTAKING_STRIDE = 5
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not HAS_FILES, reason="only file: logs can be taken over"),
@@ -22,11 +25,22 @@ def test_a_writer_that_wakes_when_another_has_its_partition_is_told_the_truth(
 
 
 def test_an_owner_is_named_and_can_be_robbed(server: ForkServer, tmp_path: Path) -> None:
-    guest, *_ = takeovers.own_and_lose(server, url_in("file", tmp_path))
+    guest, held_by, *owner_heard, owner = takeovers.own_and_lose(server, url_in("file", tmp_path))
 
-    assert guest[:2] == ["refused", "guest"]
-    assert guest[4] == "UnavailableError"
-    assert "pid=" in guest[5]
+    assert (guest[1], guest[4]) == ("guest", "UnavailableError")
+    assert held_by == ["held by", owner[1]]
+    # It has to open anew: whoever goes on as if nothing had happened takes turns with the other.
+    assert [(each[0], each[4]) for each in owner_heard] == [("refused", "FailedError")] * 4
+
+
+@pytest.mark.parametrize("rival", takeovers.RIVALS)
+def test_who_takes_over_may_be_overtaken_at_any_call(
+    server: ForkServer, rival: str, seed: int
+) -> None:
+    nth = 1 + seed % OVERTAKING_STRIDE
+    while takeovers.overtake_at(server, rival, nth):
+        nth += OVERTAKING_STRIDE
+    assert nth > OVERTAKING_STRIDE
 
 
 @pytest.mark.parametrize("number", range(5))

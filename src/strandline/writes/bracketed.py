@@ -267,6 +267,8 @@ def _handed_back(write: object, channel: str, cause: UnavailableError) -> Unavai
         write=write,
         channel=channel,
     )
+    # Its pairs are in the text already.
+    error.fields = {**error.fields, **cause.fields}
     error.__cause__ = cause
     return error
 

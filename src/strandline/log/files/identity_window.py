@@ -55,6 +55,10 @@ class IdentityWindow:
         if self._offset == start:
             self._offset = end
 
+    def forget(self) -> None:
+        """Read everything anew when it is needed: what was remembered may not be stored."""
+        self._identities = None
+
     def store(self, manifest: Manifest) -> None:
         """Keep what can be recognised now in a file, so that older frames may go."""
         self._store(manifest, self.up_to_date())

@@ -13,6 +13,7 @@ from strandline.log.draft import kind_of
 from strandline.log.files.columnar import check_compression
 from strandline.log.files.cursors import Cursors
 from strandline.log.files.dropping import fence_dropped, remove_directory
+from strandline.log.files.file_errors import translated
 from strandline.log.files.partition import DroppedError, PartitionFiles
 from strandline.log.files.proving import head_at
 from strandline.log.files.reader import FileReader
@@ -37,6 +38,7 @@ from strandline.values import (
     ClosedError,
     ConsumerLag,
     Durability,
+    FailedError,
     InvalidError,
     Marks,
     Mode,
@@ -114,6 +116,7 @@ class FileLog(FileReader):
 
     # --- topics ---
 
+    @translated
     def create_topic(
         self,
         name: str,
@@ -143,6 +146,7 @@ class FileLog(FileReader):
         with self._root.changing():
             return self._topics.create(name, whose, settings).topic
 
+    @translated
     def change_retention(
         self,
         topic: TopicName,
@@ -163,6 +167,7 @@ class FileLog(FileReader):
             self._topics.change_settings(entry, settings)
         return self.describe_topic(entry.topic)
 
+    @translated
     def drop_topic(self, topic: TopicName) -> None:
         self._check_mode(Mode.WRITE)
         with self._root.changing():
@@ -178,6 +183,7 @@ class FileLog(FileReader):
             self._recent.pop(entry.topic.name, None)
             writer.close()
 
+    @translated
     def _remove_remains(self) -> None:
         """Remove what is left of topics that somebody died while dropping or creating."""
         if self._topics.remains():
@@ -262,6 +268,7 @@ class FileLog(FileReader):
             anew = self._writer_anew(writer, topic, values)
             return anew.append_many(values, keys, terms, values)
 
+    @translated
     def _writer_to_append(self, topic: TopicName, values: Sequence[Value]) -> TopicWriter:
         name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
         is_parking = name.startswith(RESERVED_PREFIX)
@@ -309,6 +316,7 @@ class FileLog(FileReader):
     def _lane(self, entry: TopicEntry, partition: int) -> Lane:
         return self._writer(entry).lane(entry.files(partition).place.partition)
 
+    @translated
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
@@ -319,6 +327,7 @@ class FileLog(FileReader):
         self._check_mode(Mode.CONSUME if is_internal else Mode.WRITE)
         return trim(self._lane(entry, partition).store, self._cursors, entry, before, force=force)
 
+    @translated
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         self._check_mode(Mode.WRITE)
         entry = self._entry(topic)
@@ -328,6 +337,7 @@ class FileLog(FileReader):
             for number in range(settings.partitions)
         ]
 
+    @translated
     def seal(self, topic: TopicName) -> int:
         """End the last segment of each partition, durable, and rewrite runs of rows as columns.
 
@@ -340,6 +350,7 @@ class FileLog(FileReader):
 
     # --- positions and hints ---
 
+    @translated
     def position(self, topic: TopicName, partition: int, offset: int) -> Position:
         check_whole("offset", offset)
         entry = self._entry(topic)
@@ -370,6 +381,7 @@ class FileLog(FileReader):
 
     # --- consumers ---
 
+    @translated
     def ack(
         self,
         topic: TopicName,
@@ -395,6 +407,7 @@ class FileLog(FileReader):
             self._cursors.put(entry, files, whose, name, offset)
         return offset
 
+    @translated
     def seek(
         self,
         topic: TopicName,
@@ -415,6 +428,7 @@ class FileLog(FileReader):
             kept = check_kept(files, files.marks(), offset)
             self._cursors.put(entry, files, whose, name, kept)
 
+    @translated
     def cursor(
         self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
     ) -> Offset | None:
@@ -425,10 +439,12 @@ class FileLog(FileReader):
         cursor = None if known is None else known.cursor(partition)
         return None if cursor is None else self._cursors.check(entry, files, cursor)
 
+    @translated
     def consumers(self, topic: TopicName, *, tenant: str | None = None) -> Sequence[ConsumerLag]:
         entry = self._entry(topic)
         return self._cursors.lags(entry, owner(entry.topic, tenant))
 
+    @translated
     def forget(self, topic: TopicName, consumer: str, *, tenant: str | None = None) -> bool:
         name = check_consumer_name(consumer)
         self._check_mode(Mode.CONSUME)
@@ -439,6 +455,7 @@ class FileLog(FileReader):
 
     # --- the whole log ---
 
+    @translated
     def sync(self, topic: TopicName, partition: int) -> Marks:
         self._check_mode(Mode.CONSUME)
         entry = self._entry(topic)
@@ -446,6 +463,7 @@ class FileLog(FileReader):
         self._make_durable(entry, files)
         return files.marks()
 
+    @translated
     def flush(self) -> None:
         self._check_mode(Mode.CONSUME)
         for entry in self._topics.all():
@@ -455,6 +473,7 @@ class FileLog(FileReader):
                     if marks.durable < marks.high:
                         self._make_durable(entry, files)
 
+    @translated
     def close(self) -> None:
         if os.getpid() != self._root.pid:
             return
@@ -493,6 +512,11 @@ class FileLog(FileReader):
     def _make_durable(self, entry: TopicEntry, files: PartitionFiles) -> None:
         if self.mode is Mode.READ:
             # A sync changes no byte. The mark stays as it is.
-            Syncing(files, None).sync()
+            try:
+                Syncing(files, None).sync()
+            except OSError as error:
+                if files.has_failed_sync:
+                    raise FailedError(error) from error
+                raise
         else:
             self._lane(entry, files.place.partition).sync()

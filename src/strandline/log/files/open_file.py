@@ -1,6 +1,8 @@
 """A file that stays open for as long as somebody holds it."""
 
 import contextlib
+import os
+import threading
 import weakref
 
 from strandline.io import Io, OpenMode
@@ -11,16 +13,25 @@ class OpenFile:
 
     So that one thread may go on reading a file which another has replaced: a
     descriptor closed under its hands could by then be that of another file.
+    A child of a fork has only those that are open for reading.
     """
 
     def __init__(self, io: Io, path: str, mode: OpenMode) -> None:
         self.path = path
-        self.fd = io.open(path, mode)
         self._io = io
-        self._close = weakref.finalize(self, _close, io, self.fd)
+        if mode == "read":
+            self._open(mode)
+        else:
+            with _forking:
+                self._open(mode)
+                _lockable.add(self)
+        self.inode = io.identity(self.fd)
+
+    def _open(self, mode: OpenMode) -> None:
+        self.fd = self._io.open(self.path, mode)
+        self._close = weakref.finalize(self, _close, self._io, self.fd)
         # The process's end closes it, too.
         self._close.atexit = False
-        self.inode = io.identity(self.fd)
 
     def is_in_place(self) -> bool:
         """Whether the path still leads to this very file."""
@@ -38,3 +49,23 @@ def _close(io: Io, fd: int) -> None:
     # Nothing is lost by it: what has to last was synced, and a lock ends either way.
     with contextlib.suppress(OSError):
         io.close(fd)
+
+
+#: Held while a file is opened, so that no child inherits one that it does not know of.
+_forking = threading.RLock()
+_lockable: weakref.WeakSet[OpenFile] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    """Close what may be locked: a child would hold the lock for longer than its parent."""
+    global _forking  # noqa: PLW0603 - The thread that holds it may not be in the child.
+    _forking = threading.RLock()
+    for file in tuple(_lockable):
+        file.close()
+
+
+os.register_at_fork(
+    before=lambda: _forking.acquire(),
+    after_in_parent=lambda: _forking.release(),
+    after_in_child=_close_in_child,
+)

@@ -201,6 +201,8 @@ class PartitionFiles:
         self._segments: OrderedDict[str, SegmentFile] = OrderedDict()
         #: What this process knows to be durable, though the tail may not say so yet.
         self.known_durable = 0
+        #: Whether a sync has failed here: what it was to cover may be lost.
+        self.has_failed_sync = False
 
     # --- where it begins and ends ---
 

@@ -67,7 +67,11 @@ class PartitionLock:
         """Let the lock go."""
         if self._file is not None and self.is_held:
             self.is_held = False
-            self._io.unlock(self._file.fd)
+            try:
+                self._io.unlock(self._file.fd)
+            except OSError:
+                # Closing lets go, too.
+                self.forget()
 
     def is_in_place(self) -> bool:
         """Whether the lock file held is still the one that others would take."""

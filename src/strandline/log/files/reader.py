@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
 from strandline.log.columns import RecordBatches
+from strandline.log.files.file_errors import translated
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.proving import history_of, pieces_of
 from strandline.log.files.reading import Reading
@@ -59,16 +60,19 @@ class FileReader:
 
     # --- topics ---
 
+    @translated
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:
         whose = parse_tenant(tenant)
         self._root.check_open()
         return self._topics.find(name, whose).topic
 
+    @translated
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
         whose = parse_tenant(tenant)
         self._root.check_open()
         return self._topics.list(whose, internal=internal)
 
+    @translated
     def describe_topic(self, topic: TopicName) -> TopicDescription:
         entry = self._topics.fresh(self._entry(topic))
         states = [files.look() for files in entry.partitions]
@@ -80,6 +84,7 @@ class FileReader:
             sum(state.size_bytes for state in states if state is not None),
         )
 
+    @translated
     def describe(self) -> LogDescription:
         self._root.check_open()
         entries = self._topics.all()
@@ -137,6 +142,7 @@ class FileReader:
         wanted = (start, end, records_max, bytes_max)
         return self._reading(topic, partition, wanted, durable_only=durable_only).batches()
 
+    @translated
     def _reading(
         self,
         topic: TopicName,
@@ -154,16 +160,20 @@ class FileReader:
         found = span(files, wanted, durable_only=durable_only)
         return Reading(files, found, self._root.check_open)
 
+    @translated
     def marks(self, topic: TopicName, partition: int) -> Marks:
         return self._files(topic, partition).marks()
 
+    @translated
     def offset_at(self, topic: TopicName, partition: int, timestamp_us: int) -> Offset:
         check_timestamp(timestamp_us)
         return offset_at(self._files(topic, partition), timestamp_us)
 
+    @translated
     def epochs(self, topic: TopicName, partition: int) -> Sequence[Epoch]:
         return self._files(topic, partition).epochs()
 
+    @translated
     def segments(self, topic: TopicName, partition: int) -> Sequence[Segment]:
         files = self._files(topic, partition)
         state = files.look()
@@ -198,6 +208,7 @@ class FileReader:
         found = span(files, (offset, None, 1, None), durable_only=False)
         return next(Reading(files, found, self._root.check_open).records()).timestamp_us
 
+    @translated
     def resolve(self, position: Position) -> Offset:
         self._root.check_open()
         if position.log_id != self.id:

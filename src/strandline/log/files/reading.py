@@ -8,6 +8,7 @@ import pyarrow as pa
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
 from strandline.log.draft import load_batch
 from strandline.log.files.entries import Entry, columns_of, entries_in, page_of
+from strandline.log.files.file_errors import unavailable
 from strandline.log.files.frame import COLUMNS, IS_MIXED, Frame
 from strandline.log.files.page import Page
 from strandline.log.files.partition import PartitionFiles, State
@@ -62,13 +63,16 @@ class Reading:
             return
         # The call has just looked; from here on, after each so many bytes.
         checked, check_at = None, 0
-        for file, frame in self._files.frames(state, start, stop):
-            self._check_open()
-            if file != checked or frame.position >= check_at:
-                if checked is not None:
-                    self._check_not_trimmed(max(start, frame.base))
-                checked, check_at = file, frame.end + _TRIM_CHECK_BYTES
-            yield file, frame
+        try:
+            for file, frame in self._files.frames(state, start, stop):
+                self._check_open()
+                if file != checked or frame.position >= check_at:
+                    if checked is not None:
+                        self._check_not_trimmed(max(start, frame.base))
+                    checked, check_at = file, frame.end + _TRIM_CHECK_BYTES
+                yield file, frame
+        except OSError as error:
+            raise unavailable(error, self._place.directory) from error
 
     def _pages(self) -> Iterator[Page]:
         """Yield the records of each frame that are wanted."""
@@ -93,7 +97,10 @@ class Reading:
                 return
 
     def _check_not_trimmed(self, offset: int) -> None:
-        low = self._files.marks().low
+        try:
+            low = self._files.marks().low
+        except OSError as error:
+            raise unavailable(error, self._place.directory) from error
         if offset < low:
             raise TrimmedError(low, partition=self._place.partition, offset=offset)
 

@@ -11,6 +11,7 @@ import msgspec
 from strandline.clock import Clock
 from strandline.io import Io
 from strandline.log.files import checked
+from strandline.log.files.file_errors import unavailable
 from strandline.log.files.open_file import OpenFile
 from strandline.values import ClosedError, InvalidError, Mode, UnavailableError
 
@@ -37,9 +38,12 @@ class Root:
         self.pid = os.getpid()
         self._is_closed = False
         self._changing = threading.Lock()
-        if mode is Mode.WRITE:
-            self._make()
-        self.log_id = self._load_id()
+        try:
+            if mode is Mode.WRITE:
+                self._make()
+            self.log_id = self._load_id()
+        except OSError as error:
+            raise unavailable(error, path) from error
 
     @property
     def topics(self) -> str:
@@ -138,5 +142,7 @@ def locked(io: Io, clock: Clock, path: str, timeout_s: float) -> Iterator[None]:
     try:
         yield
     finally:
-        io.unlock(file.fd)
+        # Closing lets go, too.
+        with contextlib.suppress(OSError):
+            io.unlock(file.fd)
         file.close()

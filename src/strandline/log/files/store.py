@@ -13,6 +13,7 @@ import msgspec
 from strandline.log.files.appends import AppendDelta, Frozen, Head, RefusingDelta
 from strandline.log.files.columnar import Compression
 from strandline.log.files.entries import entries_of
+from strandline.log.files.file_errors import unavailable
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
 from strandline.log.files.open_file import OpenFile
@@ -49,6 +50,7 @@ from strandline.log.loops import is_on_loop
 from strandline.values import (
     ClosedError,
     CorruptError,
+    FailedError,
     InvalidError,
     Marks,
     Offset,
@@ -100,6 +102,8 @@ class PartitionStore:
         self._mutex = threading.Lock()
         self._syncing = Syncing(files, tell)
         self._tenure: Tenure | None = None
+        #: Whether nobody knows which manifest is there: whoever comes next reads it.
+        self._is_stale = False
         self._end: End
         self._seed = 0
         #: The tail as it is while nobody else writes: its first two slots.
@@ -135,11 +139,9 @@ class PartitionStore:
             head.refusal = error
         except OSError as error:
             self.leave()
-            if self._syncing.is_failed:
+            if self.files.has_failed_sync:
                 raise
-            raise UnavailableError(
-                f"the partition cannot be opened for writing now, try again ({error})"
-            ) from error
+            raise unavailable(error, self.place.directory) from error
         except BaseException:
             self.leave()
             raise
@@ -163,6 +165,9 @@ class PartitionStore:
 
     def leave(self) -> None:
         try:
+            if self._is_stale:
+                self._tenure = None
+                self._is_stale = False
             if self._tenure is None or not self._settings.is_exclusive:
                 self._check_at = 0.0
                 self._lock.release()
@@ -172,13 +177,18 @@ class PartitionStore:
     @contextlib.contextmanager
     def held(self) -> Iterator[Manifest]:
         """Hold the partition as a drain does, for changes of another kind."""
-        head = self.enter(self._settings.lock_timeout_s)
         try:
-            if head.refusal is not None:
-                raise head.refusal
-            yield self.manifest
-        finally:
-            self.leave()
+            head = self.enter(self._settings.lock_timeout_s)
+            try:
+                if head.refusal is not None:
+                    raise head.refusal
+                yield self.manifest
+            finally:
+                self.leave()
+        except OSError as error:
+            if self.files.has_failed_sync:
+                raise FailedError(error) from error
+            raise
 
     @property
     def manifest(self) -> Manifest:
@@ -362,15 +372,27 @@ class PartitionStore:
 
     def _identities(self) -> Identities:
         """Return the writes that the partition can recognise; under the lock."""
-        if not self.manifest.has_identities:
-            # From here on: what lies before it has none.
-            self._window.begin(self.manifest, self._end.next)
-            self.change(has_identities=True)
-        return self._window.up_to_date()
+        try:
+            if not self.manifest.has_identities:
+                # From here on: what lies before it has none.
+                self._window.begin(self.manifest, self._end.next)
+                self.change(has_identities=True)
+            return self._window.up_to_date()
+        except OSError as error:
+            raise unavailable(error, self.place.directory) from error
 
     # --- the flusher ---
 
     def flush(self, frozen: Frozen, epochs: range) -> None:  # noqa: ARG002 - Offsets tell more.
+        try:
+            self._write(frozen)
+        except BaseException:
+            # The head and the identities are ahead of the files: whoever comes next reads them.
+            self._tenure = None
+            self._window.forget()
+            raise
+
+    def _write(self, frozen: Frozen) -> None:
         tenure = self._tenure
         assert tenure is not None
         io = self._io
@@ -389,7 +411,6 @@ class PartitionStore:
         self._end_raw = raw = pack_end(self._seed, end)
         io.pwrite(tenure.tail.fd, raw, 0)
         if io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
-            self._tenure = None
             raise ClosedError("another process has taken the partition over, open the log anew")
         if self._window.is_used:
             self._window.wrote(first, frozen.next)
@@ -470,14 +491,15 @@ class PartitionStore:
         tenure = self._tenure
         assert tenure is not None
         path = self.place.path(manifest_name(manifest.epoch.number))
+        self._is_stale = True
         store_manifest(self._io, path, manifest, str(self.place.clock.new_id()))
-        self._tenure = tenure._replace(manifest=manifest, segment=segment or tenure.segment)
         self._end = (end or self._end)._replace(generation=manifest.generation, low=manifest.low)
         self._end_raw = pack_end(self._seed, self._end)
         self._io.pwrite(tenure.tail.fd, self._end_raw, 0)
         if self._io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
-            self._tenure = None
             raise UnavailableError("another process has taken the partition over, try again")
+        self._tenure = tenure._replace(manifest=manifest, segment=segment or tenure.segment)
+        self._is_stale = False
 
     def close(self) -> None:
         """Let go of the lock and every file. The coordinator has stopped."""

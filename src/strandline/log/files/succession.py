@@ -32,6 +32,7 @@ from strandline.log.files.manifest import (
 from strandline.log.files.open_file import OpenFile
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.segment import FRAMES_AT, SegmentIdentity
+from strandline.log.files.syncing import last_certain
 from strandline.log.files.tail import (
     DURABLE_AT,
     FENCE_AT,
@@ -163,14 +164,14 @@ class _Succession:
             if durable is not None and durable.is_failed:
                 inherited = self._after_failed_sync(old, durable)
             else:
-                inherited = self._after_sync(old, tail)
+                inherited = self._after_sync(old, file, tail)
             if file is not None:
                 sealed = inherited.sealed
                 fence = Fence(number, inherited.next, sealed.position or UNSEALED)
                 self._io.pwrite(file.fd, pack_fence(seed, fence), FENCE_AT)
         return inherited
 
-    def _after_sync(self, old: Manifest, tail: Tail) -> _Inherited:
+    def _after_sync(self, old: Manifest, file: OpenFile | None, tail: Tail) -> _Inherited:
         """Return what there is up to the end, all of it durable."""
         end, torn_bytes, is_damaged = tail.end, 0, False
         if end is None or end.boot != self._io.boot_id():
@@ -187,9 +188,20 @@ class _Succession:
             )
             if end.segment != old.active.number:
                 position, size_bytes = FRAMES_AT, 0
-        self._io.sync(self._files.segment(old, old.active).fd)
+        self._sync(old, file, tail.durable)
         sealed = self._sealed(old, next_, position, last_us, size_bytes)
         return _Inherited(old, sealed, next_, last_us, torn_bytes=torn_bytes, is_damaged=is_damaged)
+
+    def _sync(self, old: Manifest, file: OpenFile | None, known: Durable | None) -> None:
+        try:
+            self._io.sync(self._files.segment(old, old.active).fd)
+        except OSError:
+            # A second try may succeed although the frames are lost: the next one copies them.
+            if file is not None:
+                mark = last_certain(known, old.active.number, old)
+                seed = self._place.tail_seed(old.epoch.number)
+                self._io.pwrite(file.fd, pack_durable(seed, mark), DURABLE_AT)
+            raise
 
     def _after_failed_sync(self, old: Manifest, durable: Durable) -> _Inherited:
         """Return what was durable before a sync failed, and what can still be read after it."""

@@ -43,8 +43,6 @@ class Syncing:
         self._io = files.place.io
         #: None for a reader, who leaves no mark behind.
         self._tell = tell
-        #: Whether a sync has failed here: what it was to cover may be lost.
-        self.is_failed = False
         #: Where the last sync was.
         self._manifest: Manifest | None = None
         self._segment: SegmentFile | None = None
@@ -98,10 +96,12 @@ class Syncing:
     def _sync(self, segment: SegmentFile, manifest: Manifest, durable: Durable) -> bool:
         """Sync; False if the epoch ended meanwhile, and nobody knows what was covered."""
         self._manifest, self._segment = manifest, segment
+        if self._files.has_failed_sync:
+            raise ClosedError("a sync has failed here before, open the log anew")
         try:
             self._io.sync(segment.fd)
         except OSError:
-            self.is_failed = True
+            self._files.has_failed_sync = True
             self._note(manifest, durable, is_failed=True)
             raise
         return self._note(manifest, durable, is_failed=False)
@@ -127,10 +127,10 @@ class Syncing:
             raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
             known = unpack_durable(seed, raw)
             if known is not None and known.is_failed:
-                self.is_failed = True
+                self._files.has_failed_sync = True
                 raise ClosedError("a sync has failed here before, open the log anew")
             if is_failed and self._tell is not None:
-                mark = _last_certain(known, durable.segment, manifest)
+                mark = last_certain(known, durable.segment, manifest)
                 self._io.pwrite(tail.fd, pack_durable(seed, mark), DURABLE_AT)
             elif is_locked and (known is None or known.next < durable.next):
                 self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
@@ -162,7 +162,7 @@ def durable_at(end: End) -> Durable:
     )
 
 
-def _last_certain(known: Durable | None, segment: int, manifest: Manifest) -> Durable:
+def last_certain(known: Durable | None, segment: int, manifest: Manifest) -> Durable:
     """Return what was durable for certain before a sync failed, marked as such."""
     if known is not None and known.segment == segment:
         return known._replace(is_failed=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from strandline.log.file_news import FileNews
+from strandline.log.files.file_errors import translated, unavailable
 from strandline.log.files.partition import DroppedError, PartitionFiles
 from strandline.log.files.root import Root
 from strandline.log.files.topics import TopicEntry
@@ -26,7 +27,8 @@ class FileWatches(Watches[WatchedPlace]):
     """
 
     def __init__(self, root: Root, find: Callable[[TopicName], TopicEntry]) -> None:
-        super().__init__(root.clock, self._spot, _end, lambda: FileNews(root.io.lookout(), _path))
+        super().__init__(root.clock, self._spot, _end, self._news_of_files)
+        self._root = root
         self._find_topic = find
         self.partitions: Collection[object] = self._partitions
 
@@ -40,6 +42,11 @@ class FileWatches(Watches[WatchedPlace]):
             [WatchedPlace(files, only) for files in entry.partitions for only in (False, True)]
         )
 
+    @translated
+    def _news_of_files(self) -> FileNews[WatchedPlace]:
+        return FileNews(self._root.io.lookout(), _path)
+
+    @translated
     def _spot(self, topic: TopicName, partition: int, durable_only: bool) -> Spot[WatchedPlace]:
         entry = self._find_topic(topic)
         files = entry.files(partition)
@@ -49,10 +56,12 @@ class FileWatches(Watches[WatchedPlace]):
 def _end(place: WatchedPlace) -> int | None:
     try:
         state = place.files.look()
+        if state is None:
+            return None if place.files.place.is_dropped() else 0
     except DroppedError:
         return None
-    if state is None:
-        return None if place.files.place.is_dropped() else 0
+    except OSError as error:
+        raise unavailable(error, place.files.place.directory) from error
     marks = state.marks
     return marks.durable if place.durable_only else marks.high
 

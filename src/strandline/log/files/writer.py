@@ -10,6 +10,7 @@ from typing import Any
 from strandline.log.draft import Draft, draft, key_of
 from strandline.log.files.appends import Append, Frozen, Head, Placed
 from strandline.log.files.draft_columns import COLUMNS_MIN, EventColumns
+from strandline.log.files.file_errors import unavailable
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.receipts import FileReceipt, FileReceipts, Part, handed_back
 from strandline.log.files.store import PartitionStore, WritingSettings
@@ -117,7 +118,11 @@ class TopicWriter:
         with self._lock:
             lane = self._lanes.get(partition)
             if lane is None:
-                lane = Lane(self.entry.files(partition), self._settings, self._tell)
+                files = self.entry.files(partition)
+                try:
+                    lane = Lane(files, self._settings, self._tell)
+                except OSError as error:
+                    raise unavailable(error, files.place.directory) from error
                 self._lanes[partition] = lane
             return lane
 

@@ -359,6 +359,7 @@ class Database:
     def disown(self) -> None:
         """Keep a forked child from closing what is its parent's."""
         _leak(self._all)
+        self.lock.disown()
 
 
 def _check_is_file(io: Io, path: str) -> None:

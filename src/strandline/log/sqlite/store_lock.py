@@ -95,6 +95,11 @@ class StoreLock:
         with self._thread:
             self._close_file()
 
+    def disown(self) -> None:
+        """Close the file in a forked child, which would hold the lock longer than its parent."""
+        self._thread = threading.Lock()
+        self._close_file()
+
     # --- after a failed sync ---
 
     def suspect(self) -> None:

@@ -1,0 +1,46 @@
+"""Errors of the file system on their way out of a log: a caller meets only ours."""
+
+import functools
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from strandline.values import UnavailableError
+
+
+class _Directory(Protocol):
+    path: str
+
+
+class _Rooted(Protocol):
+    @property
+    def _root(self) -> _Directory: ...
+
+
+S = TypeVar("S", bound=_Rooted)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def unavailable(error: OSError, path: str) -> UnavailableError:
+    """Return what a caller is told of it, to be raised from `error`.
+
+    `path` is what was being used, for where the error names no file.
+    """
+    return UnavailableError(
+        "the file system refused this, mend what the reason names and try again",
+        path=error.filename or path,
+        reason=error.strerror or str(error),
+    )
+
+
+def translated(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Have a method of what has a root raise UnavailableError in place of OSError."""
+
+    @functools.wraps(call)
+    def translating(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(self, *args, **kwargs)
+        except OSError as error:
+            raise unavailable(error, self._root.path) from error
+
+    return translating
