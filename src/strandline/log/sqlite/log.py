@@ -279,6 +279,22 @@ class SqliteLog(SqliteReader):
         self._trimming.remove(records, report.low)
         return report
 
+    def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
+        check_whole("before", before)
+        self._check_mode(Mode.WRITE)
+        with self._database.changing() as connection:
+            records, row = self._records(connection, topic, partition)
+            durable = self._marks_of(row).durable
+            if before > durable:
+                raise InvalidError(
+                    "only what is durable may be evicted, sync first",
+                    before=before,
+                    durable=durable,
+                )
+            self._trimming.evict(connection, records, row, before)
+        self._trimming.remove(row.slot, row.first)
+        return Offset(row.first)
+
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         self._check_mode(Mode.WRITE)
         with self._database.reading() as connection:

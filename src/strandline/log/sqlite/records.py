@@ -102,7 +102,7 @@ class Records:
 
     def offset_at(self, connection: sqlite3.Connection, row: PartitionRow, since_us: int) -> Offset:
         """Return the first offset kept whose timestamp is not before `since_us`."""
-        low, high = row.low, row.high
+        low, high = row.first, row.high
         while low < high:
             middle = (low + high) // 2
             if self.entry(connection, middle).timestamp_us < since_us:
@@ -135,7 +135,7 @@ class Records:
         for number, size in connection.execute(
             "SELECT place, size_bytes FROM strandline_records WHERE place >= ? AND place < ?"
             " ORDER BY place",
-            (place(self.slot, row.low), place(self.slot, row.high - 1)),
+            (place(self.slot, row.first), place(self.slot, row.high - 1)),
         ):
             if kept_bytes <= most:
                 break
@@ -176,8 +176,10 @@ class Records:
         row = load_partition(connection, self._database.path, self.slot)
         if row is None:
             raise InvalidError("this topic was dropped", topic=self._topic.name, near=[])
-        if offset < row.low:
-            raise TrimmedError(row.low, topic=self._topic.name, partition=self.partition)
+        if offset < row.first:
+            raise TrimmedError(
+                row.first, topic=self._topic.name, partition=self.partition, offset=offset
+            )
         raise self._missing(offset)
 
     def _missing(self, offset: int) -> CorruptError:
@@ -229,6 +231,8 @@ def span(
     """
     start, end, records_max, bytes_max = wanted
     row.check_kept(start)
+    if start < row.local:
+        raise TrimmedError(row.local, offset=start)
     if end is not None and end < start:
         raise InvalidError("the end lies before the start", start=start, end=end)
     stop = limit if end is None else min(end, limit)
