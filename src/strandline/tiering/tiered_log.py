@@ -353,9 +353,12 @@ class TieredLog(Log, Protocol):
     def _cold_run(self, topic: TopicName, partition: int) -> tuple[int, int]:
         """Return from where to where the records are in the cold half alone."""
         hot = _hot(self)
-        runs = hot.segments(topic, partition)
-        marks = hot.marks(topic, partition)
-        return marks.low, runs[0].start if runs else marks.high
+        low = int(hot.marks(topic, partition).low)
+        try:
+            hot.read(topic, partition, low, low)
+        except TrimmedError as error:
+            return int(hot.marks(topic, partition).low), error.oldest
+        return low, low
 
     def _cold(self) -> "ColdSegments":
         if self._cold_segments is None:

@@ -1,7 +1,7 @@
 """Moving a topic to an object store, step by step, each step told to the catalogue first."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
@@ -169,30 +169,17 @@ class TieringRun:
     ) -> list[tuple[int, int, int | None]]:
         """Return what to copy: start, end and how many bytes may be in an object."""
         topic, number = place.named(), place.partition
-        local = self._local(place)
+        local, finished = self._local(place), self._finished(place)
         found: list[tuple[int, int, int | None]] = []
         for segment in self._log.segments(topic, number):
             limit = PIECE_BYTES if segment.size_bytes > PIECE_BYTES else None
-            for start, stop in self._gaps(place, max(segment.start, local), min(segment.end, end)):
+            for start, stop in _gaps(finished, max(segment.start, local), min(segment.end, end)):
                 for at in range(start, stop, piece_records):
                     upto = min(stop, at + piece_records)
                     is_full = upto - at == piece_records
                     if is_full or include_open or segment.is_sealed or stop < segment.end:
                         found.append((at, upto, limit))
         return found
-
-    def _gaps(self, place: UserPartition, start: int, end: int) -> Iterable[tuple[int, int]]:
-        """Return the runs of [start, end) without a finished copy."""
-        gaps = []
-        for copied in self._finished(place):
-            if copied.end <= start or copied.start >= end:
-                continue
-            if copied.start > start:
-                gaps.append((start, copied.start))
-            start = max(start, copied.end)
-        if start < end:
-            gaps.append((start, end))
-        return gaps
 
     def _add(self, place: UserPartition, piece: Piece) -> None:
         segment_id = self._clock.new_id()
@@ -333,3 +320,17 @@ class TieringRun:
 def folder(log: Log, place: UserPartition) -> str:
     """Return the folder of the objects of a partition."""
     return f"{log.id}/{place.topic_id}/{place.partition}"
+
+
+def _gaps(finished: Sequence[CopiedSegment], start: int, end: int) -> Sequence[tuple[int, int]]:
+    """Return the runs of [start, end) without a finished copy."""
+    gaps = []
+    for copied in finished:
+        if copied.end <= start or copied.start >= end:
+            continue
+        if copied.start > start:
+            gaps.append((start, copied.start))
+        start = max(start, copied.end)
+    if start < end:
+        gaps.append((start, end))
+    return gaps
