@@ -82,15 +82,15 @@ def _main() -> threading.Thread:
     return threading.main_thread()
 
 
-class TieredMemoryLog(EagerlyTiered, SubscribableMemoryLog):
+class TieredMemoryLog(EagerlyTiered, SubscribableMemoryLog):  # type: ignore[misc] # See opening.
     """In memory."""
 
 
-class TieredSqliteLog(EagerlyTiered, SubscribableSqliteLog):
+class TieredSqliteLog(EagerlyTiered, SubscribableSqliteLog):  # type: ignore[misc] # See opening.
     """In SQLite."""
 
 
-class TieredFileLog(EagerlyTiered, SubscribableFileLog):
+class TieredFileLog(EagerlyTiered, SubscribableFileLog):  # type: ignore[misc] # See opening.
     """In files."""
 
 

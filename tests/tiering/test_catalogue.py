@@ -400,7 +400,7 @@ def copies_of(*segments: CopiedSegment) -> PartitionCopies:
     return copies
 
 
-FINISHED = {"state": SegmentState.COPY_FINISHED}
+FINISHED: dict[str, Any] = {"state": SegmentState.COPY_FINISHED}
 
 
 def test_lookups_end_where_segments_do() -> None:
@@ -436,7 +436,7 @@ def test_overlapping_copies_hide_nothing() -> None:
     copies.put(later)
     assert answers(10) == later
     assert answers(150) == large
-    take_away = {"state": SegmentState.DELETE_STARTED}
+    take_away: dict[str, Any] = {"state": SegmentState.DELETE_STARTED}
     copies.put(segment(0, 120, id=later.id, **take_away))
     assert answers(10) == large
     copies.put(segment(50, 100, id=small.id, **take_away))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.tiering import tier
+from strandline.tiering import copying, parquet, tier
 from strandline.values import CorruptError
 from tests.tiering.faulty_store import MemoryObjects
 from tests.tiering.test_steps import check_whole
@@ -106,9 +106,7 @@ def test_a_store_that_reads_back_something_else_gets_no_record_evicted(tmp_path:
 
 
 def test_a_copy_with_a_hole_is_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from strandline.tiering import copying
-
-    whole: Any = copying.encode
+    whole: Any = parquet.encode
 
     def with_hole(batches: Any, about: Any) -> bytes:
         kept = [batch.slice(0, max(1, batch.num_rows - 1)) for batch in batches]
@@ -124,3 +122,33 @@ def test_a_copy_with_a_hole_is_no_copy(tmp_path: Path, monkeypatch: pytest.Monke
 
         assert log.evict("t", 0, 0) == 0
         assert list(log.read("t", 0, 0)) == records
+
+
+def test_verify_reads_the_copies_too(tmp_path: Path) -> None:
+    objects = MemoryObjects()
+    with opened("file", tmp_path, objects) as log:
+        filled(log)
+        move(log)
+        log.append("t", sl.Event("k", 1))
+        (sound,) = log.verify("t")
+        assert (sound.start, sound.end, sound.records, sound.is_sound) == (0, 21, 21, True)
+    name = sorted(objects.objects)[1]
+    objects.objects[name] = flipped(objects.objects[name], 50)
+
+    with opened("file", tmp_path, objects) as log:
+        (report,) = log.verify("t")
+
+        assert [finding.offset for finding in report.findings] == [7]
+        assert report.records == 14
+
+
+def test_a_topic_with_a_proof_is_copied_and_keeps_its_records(tmp_path: Path) -> None:
+    with opened("file", tmp_path) as log:
+        log.create_topic("t", proof=True)
+        log.append_many("t", [sl.Event("k", n) for n in range(20)])
+
+        report = move(log)
+
+        assert (report.copied_records, report.evicted_records) == (20, 0)
+        assert log.evict("t", 0, 0) == 0
+        assert log.verify("t")[0].is_sound

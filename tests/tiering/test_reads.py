@@ -114,7 +114,7 @@ def twins(backend: str, folder: Path) -> Iterator[tuple[Any, Any]]:
         max_size=6,
     ),
 )
-def test_a_moved_log_reads_like_one_that_never_was(
+def test_a_moved_log_reads_like_one_that_never_was(  # noqa: PLR0917 - Drawn, not passed.
     tmp_path: Path,
     backend: str,
     kind: ValueKind,
@@ -170,9 +170,7 @@ def without_time(found: Any) -> Any:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_subscription_and_a_consumer_go_through_both_halves(
-    backend: str, tmp_path: Path
-) -> None:
+def test_a_subscription_and_a_consumer_go_through_both_halves(backend: str, tmp_path: Path) -> None:
     with opened(backend, tmp_path) as log:
         records = filled(log, 20)
         log.ack("t", "worker", 0, 3)

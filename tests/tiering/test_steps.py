@@ -59,9 +59,7 @@ def test_a_fault_at_any_call_of_the_store_is_made_good_by_the_next_run(
 
 
 @pytest.mark.parametrize("backend", ["memory", "file"])
-def test_a_crash_after_any_step_is_made_good_by_the_next_run(
-    tmp_path: Path, backend: str
-) -> None:
+def test_a_crash_after_any_step_is_made_good_by_the_next_run(tmp_path: Path, backend: str) -> None:
     for number in range(6):
         folder = tmp_path / str(number)
         folder.mkdir()

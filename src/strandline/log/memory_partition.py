@@ -13,7 +13,7 @@ from strandline.log.draft import Body, Draft
 from strandline.log.identities import Identities, Original
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint
-from strandline.log.terms import Terms
+from strandline.log.terms import Terms, check_may_evict
 from strandline.log.verifying import History, Piece, unproved
 from strandline.values import (
     CONSUMER_SILENCE_S,
@@ -272,7 +272,7 @@ class MemoryPartition:
             self._check_usable()
             entries, values = list(self._entries), list(self._values)
             history = History(
-                *(self.number, self._low, self._high, self._chain),
+                *(self.number, self._local, self._high, self._chain),
                 *(self._anchor, self._is_proved),
             )
         kept = zip_longest(entries, values)
@@ -337,6 +337,8 @@ class MemoryPartition:
         """Let go of what lies before `before`; the marks stay."""
         with self._lock:
             self._check_usable()
+            if before:
+                check_may_evict(self._topic, is_proved=self._is_proved)
             self._let_go(self._check_not_beyond(before))
             return Offset(self._local)
 

@@ -231,8 +231,9 @@ class LogWriter(Protocol):
         reading what was let go raises TrimmedError, with the oldest offset that is
         stored here in `.oldest`, also where a read is overtaken. Returns that offset:
         `before`, or less where a backend lets go of whole runs only. InvalidError beyond
-        what is durable, where a log reaches durable, else beyond the high-water mark.
-        Retention then counts what is stored here alone.
+        what is durable, where a log reaches durable, else beyond the high-water mark;
+        and in a topic with `proof`, which holds its history itself. Retention then counts,
+        and `verify` reads, what is stored here alone.
         """
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:

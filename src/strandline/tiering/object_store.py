@@ -48,8 +48,10 @@ class ObstoreStore:
         self._io = io or SystemIo()
         scheme, path = _parsed(url)
         self._directory = path if scheme == "file" else None
-        with _translated(self._obstore, url):
+        try:
             self._store = self._opened(scheme)
+        except (self._obstore.exceptions.BaseError, ValueError, OSError) as error:
+            raise InvalidError("this store cannot be opened", url=url, reason=str(error)) from error
 
     def _opened(self, scheme: str) -> Any:
         stores = self._obstore.store

@@ -1,7 +1,7 @@
 """A log over hot frames and cold Parquet, that reads as one."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
@@ -10,10 +10,14 @@ from strandline.log.protocol import Batches, Log, TopicName
 from strandline.tiering.segment import UserPartition, partition_of
 from strandline.tiering.sizes import size_of
 from strandline.values import (
+    CorruptError,
     Durability,
     InvalidError,
     Mode,
     Offset,
+    ProofFinding,
+    ProofHead,
+    ProofReport,
     Record,
     Segment,
     StrandlineError,
@@ -263,6 +267,37 @@ class TieredLog(Log, Protocol):
         )
         return replace(told, size_bytes=told.size_bytes + cold)
 
+    def verify(
+        self,
+        topic: TopicName,
+        partition: int | None = None,
+        *,
+        expected: Iterable[ProofHead] = (),
+    ) -> Sequence[ProofReport]:
+        reports = _hot(self).verify(topic, partition, expected=expected)
+        return [self._with_copies(topic, report) for report in reports]
+
+    def _with_copies(self, topic: TopicName, report: ProofReport) -> ProofReport:
+        """Return the report together with what the copies below it are like."""
+        hot, cold = _hot(self), self._cold()
+        at = low = self._cold_run(topic, report.partition)[0]
+        place = partition_of(hot.topic(topic), report.partition)
+        epochs = hot.epochs(topic, report.partition)
+        findings: list[ProofFinding] = []
+        records = report.records
+        while at < report.start:
+            end = int(report.start)
+            try:
+                end = min(end, cold.find(place, epochs, at).end)
+                segment, rows = cold.fetched(place, epochs, at)
+                rows.check(segment.start, segment.end)
+                records += end - at
+            except CorruptError as error:
+                findings.append(ProofFinding(Offset(at), str(error)))
+            at = end
+        found = (*findings, *report.findings)
+        return replace(report, start=Offset(low), records=records, findings=found)
+
     # --- removing ---
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
@@ -292,7 +327,7 @@ class TieredLog(Log, Protocol):
             reports = hot.apply_retention(topic)
         else:
             reports = [
-                hot.trim(told.topic, each, self._retained_from(told.topic, each, told.settings))
+                self._retain(told.topic, each, told.settings)
                 for each in range(told.settings.partitions)
             ]
         if any(report.removed for report in reports):
@@ -302,23 +337,39 @@ class TieredLog(Log, Protocol):
     def _retained_from(self, topic: Topic, partition: int, settings: TopicSettings) -> int:
         """Return the offset before which retention wants nothing kept, in either half."""
         marks = _hot(self).marks(topic, partition)
-        before, last = int(marks.low), marks.high - 1
+        before = int(marks.low)
         if settings.retention_age_s is not None:
             oldest_us = self.clock.now_us() - settings.retention_age_s * 1_000_000
             before = max(before, self.offset_at(topic, partition, oldest_us))
         if settings.retention_bytes is not None:
-            runs = self.segments(topic, partition)
-            over = sum(run.size_bytes for run in runs) - settings.retention_bytes
-            for run in runs:
-                if over >= run.size_bytes and run.end <= last:
-                    over, before = over - run.size_bytes, max(before, run.end)
-                    continue
-                for record in self.read(topic, partition, run.start, run.end):
-                    if over <= 0 or record.offset >= last:
-                        break
-                    over -= size_of(record)
-                    before = max(before, record.offset + 1)
-                break
+            before = max(before, self._first_within(topic, partition, settings.retention_bytes))
+        return before
+
+    def _retain(self, topic: Topic, partition: int, settings: TopicSettings) -> TrimReport:
+        hot = _hot(self)
+        low = hot.marks(topic, partition).low
+        if settings.limit_bytes is not None:
+            limited = self._first_within(topic, partition, settings.limit_bytes)
+            hot.trim(topic, partition, limited, force=True)
+        report = hot.trim(topic, partition, self._retained_from(topic, partition, settings))
+        return replace(report, removed=report.low - low)
+
+    def _first_within(self, topic: Topic, partition: int, bytes_max: int) -> int:
+        """Return the offset from which on at most `bytes_max` are kept, or the last record is."""
+        runs = self.segments(topic, partition)
+        before = int(runs[0].start) if runs else 0
+        last = runs[-1].end - 1 if runs else 0
+        over = sum(run.size_bytes for run in runs) - bytes_max
+        for run in runs:
+            if over >= run.size_bytes and run.end <= last:
+                over, before = over - run.size_bytes, run.end
+                continue
+            for record in self.read(topic, partition, run.start, run.end):
+                if over <= 0 or record.offset >= last:
+                    break
+                over -= size_of(record)
+                before = record.offset + 1
+            break
         return before
 
     def drop_topic(self, topic: TopicName) -> None:

@@ -75,7 +75,8 @@ def tier(
     each full piece of a run that still grows, and with `include_open` the rest of it.
     Records are evicted once their copy was read back and is right: those older than
     `local_age_s`, and the oldest until each partition has at most `local_bytes`; None
-    keeps them. Copies of trimmed records are deleted. `progress` hears of each step.
+    keeps them, and so does a topic with a proof. Copies of trimmed records are deleted.
+    `progress` hears of each step.
 
     UnavailableError if the store fails: everything done so far counts, call again.
     """
@@ -258,7 +259,8 @@ class TieringRun:
 
     def evict(self, place: UserPartition, age_s: int | None, bytes_max: int | None) -> None:
         """Let the log go of what lies beyond the limits and has a copy that is right."""
-        if age_s is None and bytes_max is None:
+        is_proved = self._log.describe_topic(place.named()).settings.proof
+        if is_proved or (age_s is None and bytes_max is None):
             return
         local = before = self._local(place)
         kept = sum(

@@ -312,15 +312,12 @@ class FileLog(FileReader):
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
-        check_whole("before", before)
-        self._root.check_open()
-        entry = self._topics.find(topic)
+        entry = self._entry(topic)
         is_internal = entry.topic.name.startswith(RESERVED_PREFIX)
         self._check_mode(Mode.CONSUME if is_internal else Mode.WRITE)
         return trim(self._lane(entry, partition).store, self._cursors, entry, before, force=force)
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
-        check_whole("before", before)
         self._check_mode(Mode.WRITE)
         return evict(self._lane(self._entry(topic), partition).store, before)
 

@@ -9,7 +9,9 @@ from strandline.log.files.proving import value_before
 from strandline.log.files.spans import check_not_beyond, first_within, marks_of, offset_at
 from strandline.log.files.store import PartitionStore
 from strandline.log.files.topics import TopicEntry
-from strandline.values import CorruptError, InvalidError, Offset, TopicSettings, TrimReport
+from strandline.log.numbers import check_whole
+from strandline.log.terms import check_durable, check_may_evict
+from strandline.values import CorruptError, Offset, TopicSettings, TrimReport
 
 
 def trim(
@@ -25,7 +27,7 @@ def trim(
 
     To `least` in any case.
     """
-    before = max(before, least)
+    before = max(check_whole("before", before), least)
     files = store.files
     partition = files.place.partition
     marks = marks_of(files.look())
@@ -47,11 +49,10 @@ def evict(store: PartitionStore, before: int) -> Offset:
     """Remove the segments whose records all lie before `before`; the marks stay."""
     files = store.files
     state = files.look()
-    durable = marks_of(state).durable
-    if before > durable:
-        raise InvalidError(
-            "only what is durable may be evicted, sync first", before=before, durable=durable
-        )
+    check_whole("before", before)
+    if before:
+        check_may_evict(files.place.topic, is_proved=files.place.is_proved)
+    check_durable(before, marks_of(state).durable)
     if state is None or before <= state.local:
         return Offset(0 if state is None else state.local)
     with store.held():

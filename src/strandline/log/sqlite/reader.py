@@ -246,7 +246,7 @@ class SqliteReader:
                 row = self._row(connection, entry.topic, partition)[2]
                 history = proving.history(connection, row)
             with contextlib.suppress(TrimmedError):
-                return check_history(history, proving.pieces(row.low, row.high), expected)
+                return check_history(history, proving.pieces(row.first, row.high), expected)
 
     # --- inside ---
 
