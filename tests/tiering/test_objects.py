@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +151,10 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "AWS_ALLOW_HTTP": "true",
     }.items():
         monkeypatch.setenv(name, value)
-    import boto3
-
-    boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1").create_bucket(
-        Bucket="events"
-    )
+    made = HTTPConnection(host, port)
+    made.request("PUT", "/events", headers={"Host": "s3.amazonaws.com"})
+    assert made.getresponse().status == 200
+    made.close()
     yield f"s3://events/tier-{port}"
     server.stop()
 
@@ -220,7 +220,7 @@ def test_batches_become_columns_and_only_those_that_parquet_would_change_are_pac
         assert pq.read_table(first).column("a").to_pylist() == [1, None, 3] * 2
         assert pq.read_schema(second).names[-1] == "packed"
         assert log.evict("b", 0, 0) == 3
-        found = [record.value for record in log.read("b", 0, 0)]
+        found: list[Any] = [record.value for record in log.read("b", 0, 0)]
         assert [value.schema for value in found] == [plain.schema, plain.schema, odd.schema]
         assert found[2].equals(odd)
         assert str(found[1].to_pydict()) == str(plain.to_pydict())
