@@ -17,7 +17,14 @@ from strandline.tiering import (
 )
 from strandline.tiering.cold_reading import TieredReading
 from tests.conformance.planted_bugs import Bug
-from tests.tiering import test_catalogue, test_damage, test_reads, test_steps, test_together
+from tests.tiering import (
+    test_catalogue,
+    test_copies,
+    test_damage,
+    test_reads,
+    test_steps,
+    test_together,
+)
 from tests.tiering.faulty_store import CrashError
 
 Scenario = Callable[[Path], None]
@@ -76,11 +83,11 @@ def orphans(folder: Path) -> None:
 
 
 def overlapping_copies(_: Path) -> None:
-    test_catalogue.test_overlapping_copies_hide_nothing()
+    test_copies.test_overlapping_copies_hide_nothing()
 
 
 def epochs(_: Path) -> None:
-    test_catalogue.test_an_offset_is_found_in_its_own_epoch_only()
+    test_copies.test_an_offset_is_found_in_its_own_epoch_only()
 
 
 def the_only_copy(_: Path) -> None:

@@ -8,33 +8,13 @@ evicted reads as before, through the log. Objects are plain Parquet, for anythin
 Does not promise that a copy is ever made: somebody calls `tier`, or runs a `TieringWorker`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+from strandline.tiering.catalogue import SegmentCatalogue
+from strandline.tiering.object_store import ObjectStore, open_store
+from strandline.tiering.removal import sweep
+from strandline.tiering.segment import CopiedSegment, SegmentState, UserPartition
 from strandline.tiering.tiered_log import TieredLog
-
-if TYPE_CHECKING:
-    from strandline.tiering.catalogue import SegmentCatalogue
-    from strandline.tiering.object_store import ObjectStore, open_store
-    from strandline.tiering.removal import sweep
-    from strandline.tiering.segment import CopiedSegment, SegmentState, UserPartition
-    from strandline.tiering.tiering import TierReport, TierStep, tier
-    from strandline.tiering.worker import TieringWorker
-
-# Parquet takes a tenth of a second to import, which a log that is not tiered need not pay.
-_LATER = {
-    "CopiedSegment": "segment",
-    "ObjectStore": "object_store",
-    "SegmentCatalogue": "catalogue",
-    "SegmentState": "segment",
-    "TierReport": "tiering",
-    "TierStep": "tiering",
-    "TieringWorker": "worker",
-    "UserPartition": "segment",
-    "open_store": "object_store",
-    "sweep": "removal",
-    "tier": "tiering",
-}
+from strandline.tiering.tiering import TierReport, TierStep, tier
+from strandline.tiering.worker import TieringWorker
 
 __all__ = [
     "CopiedSegment",
@@ -50,9 +30,3 @@ __all__ = [
     "sweep",
     "tier",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from strandline.tiering.arrow_parts import compute
 from strandline.tiering.parquet import OWN_COLUMNS, CopiedRows
 from strandline.tiering.segment import UserPartition
 from strandline.values import Event, Offset, Partition, Record, Tenant, ValueKind
@@ -14,7 +14,7 @@ def records_of(rows: CopiedRows, batch: pa.RecordBatch, place: UserPartition) ->
     """Yield the records of one batch of `rows`."""
     if rows.about.value_kind is ValueKind.BATCH:
         values: list[object] = [value for _, value in rows.values(batch)]
-        batch = batch.filter(pc.equal(batch.column("_row"), 0))
+        batch = batch.filter(compute().equal(batch.column("_row"), 0))
     elif rows.about.value_kind is ValueKind.EVENT:
         values = list(_events(batch))
     else:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from strandline.log.protocol import Log
+from strandline.tiering.arrow_parts import compute
 from strandline.tiering.parquet import (
     OWN_COLUMNS,
     PACKED,
@@ -60,7 +60,7 @@ def read_piece(
     source = log.read_batches(topic, place.partition, start, end, bytes_max=bytes_max)
     table = pa.Table.from_batches(list(source), schema=source.schema)
     if kind is not ValueKind.BATCH:
-        sizes = sum(pc.sum(record_sizes(b, kind)).as_py() for b in table.to_batches())
+        sizes = sum(compute().sum(record_sizes(b, kind)).as_py() for b in table.to_batches())
     stamps = table.column("_timestamp").cast(pa.int64())
     end = table.column("_offset")[table.num_rows - 1].as_py() + 1
     epochs = epochs_within(log.epochs(topic, place.partition), start, end)
@@ -140,7 +140,7 @@ def _encoded_batches(
             return table, content
     except (pa.ArrowException, ValueError):
         pass  # No place for one of the types.
-    firsts = table.select(list(OWN_COLUMNS)).filter(pc.equal(table.column("_row"), 0))
+    firsts = table.select(list(OWN_COLUMNS)).filter(compute().equal(table.column("_row"), 0))
     packed = [_stream(value) for value in _values(log, place, about)]
     table = firsts.append_column(
         pa.field(PACKED, pa.binary(), nullable=False), pa.array(packed, pa.binary())

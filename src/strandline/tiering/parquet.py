@@ -9,9 +9,8 @@ from uuid import UUID
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from strandline.tiering.arrow_parts import compute, parquet
 from strandline.values import CorruptError, ValueKind
 
 FORMAT: Final = 1
@@ -59,14 +58,14 @@ def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
     described = {**(table.schema.metadata or {}), METADATA_KEY: msgspec.json.encode(about)}
     table = table.replace_schema_metadata(described)
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
+    with parquet().ParquetWriter(
         sink,
         table.schema,
         compression="zstd",
         write_statistics=True,
         write_page_checksum=True,
         use_dictionary=_repetitive(table.schema),
-        sorting_columns=[pq.SortingColumn(1), pq.SortingColumn(2)],
+        sorting_columns=[parquet().SortingColumn(1), parquet().SortingColumn(2)],
     ) as writer:
         for start, stop in _groups(table):
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
@@ -106,7 +105,7 @@ class CopiedRows:
         self._location = location
         self.size_bytes = len(content)
         try:
-            self._file = pq.ParquetFile(pa.BufferReader(content))
+            self._file = parquet().ParquetFile(pa.BufferReader(content))
             kept = self._file.metadata.metadata or {}
             self.about = msgspec.json.decode(kept[METADATA_KEY], type=About)
             self._groups = [self._group(index) for index in range(self._file.num_row_groups)]
@@ -142,7 +141,7 @@ class CopiedRows:
         for group in self._groups:
             columns = self._table(group, ["_offset", "_row"])
             offsets = columns.column("_offset").combine_chunks()
-            firsts = offsets.filter(pc.equal(columns.column("_row").combine_chunks(), 0))
+            firsts = offsets.filter(compute().equal(columns.column("_row").combine_chunks(), 0))
             wanted = pa.arange(expected, expected + len(firsts))
             if not firsts.equals(wanted) or not _rises(offsets):
                 raise self._corrupt("records are missing in this copy", f"from {expected} on")
@@ -162,7 +161,7 @@ class CopiedRows:
 
     def values(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the values in one of `batches` of a batch topic, with the row of each."""
-        begins = pc.indices_nonzero(pc.equal(batch.column("_row"), 0)).to_pylist()
+        begins = compute().indices_nonzero(compute().equal(batch.column("_row"), 0)).to_pylist()
         if self.is_packed:
             for at in begins:
                 stored = batch.column(PACKED)[at].as_buffer()
@@ -185,14 +184,18 @@ class CopiedRows:
 
 
 def _rises(offsets: pa.Array) -> bool:
-    steps = pc.subtract(offsets.slice(1), offsets.slice(0, max(0, len(offsets) - 1)))
-    return pc.min(steps).as_py() in (None, 0, 1) and pc.max(steps).as_py() in (None, 0, 1)
+    steps = compute().subtract(offsets.slice(1), offsets.slice(0, max(0, len(offsets) - 1)))
+    return compute().min(steps).as_py() in (None, 0, 1) and compute().max(steps).as_py() in (
+        None,
+        0,
+        1,
+    )
 
 
 def _cut(batch: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
     offsets = batch.column("_offset")
-    first = pc.sum(pc.less(offsets, start)).as_py() or 0
-    last = pc.sum(pc.less(offsets, stop)).as_py() or 0
+    first = compute().sum(compute().less(offsets, start)).as_py() or 0
+    last = compute().sum(compute().less(offsets, stop)).as_py() or 0
     return batch.slice(first, last - first)
 
 
@@ -201,6 +204,6 @@ def record_sizes(batch: pa.RecordBatch, kind: ValueKind) -> pa.Array:
     names = ("_key", "kind", "payload", "headers") if kind is ValueKind.EVENT else ("_key", "value")
     total: Any = None
     for name in names:
-        sizes = pc.fill_null(pc.binary_length(batch.column(name)), 0).cast(pa.int64())
-        total = sizes if total is None else pc.add(total, sizes)
+        sizes = compute().fill_null(compute().binary_length(batch.column(name)), 0).cast(pa.int64())
+        total = sizes if total is None else compute().add(total, sizes)
     return total

@@ -1,12 +1,19 @@
 """A log over hot frames and cold Parquet, that reads as one."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
+
+import pyarrow as pa
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.protocol import Batches, Log, TopicName
+from strandline.tiering.arrow_parts import compute
+from strandline.tiering.cold_reading import TieredReading, Wanted
+from strandline.tiering.cold_segments import ColdSegments
+from strandline.tiering.object_store import ObjectStore, open_store
+from strandline.tiering.removal import remove_dropped, remove_trimmed
 from strandline.tiering.segment import UserPartition, partition_of
 from strandline.tiering.sizes import size_of
 from strandline.values import (
@@ -28,13 +35,6 @@ from strandline.values import (
     TrimReport,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from strandline.tiering.cold_reading import TieredReading
-    from strandline.tiering.cold_segments import ColdSegments
-    from strandline.tiering.object_store import ObjectStore
-
 _logger = logging.getLogger("strandline")
 
 
@@ -49,7 +49,7 @@ class TieredLog(Log, Protocol):
 
     clock: Clock = SystemClock()
     """What retention by age goes by."""
-    _cold_segments: "ColdSegments | None" = None
+    _cold_segments: ColdSegments | None = None
 
     # --- reading ---
 
@@ -158,13 +158,8 @@ class TieredLog(Log, Protocol):
         error: TrimmedError,
         *,
         durable_only: bool,
-    ) -> "TieredReading":
+    ) -> TieredReading:
         """Return a read that begins in the cold half, or raise as the contract says."""
-        from strandline.tiering.cold_reading import (  # noqa: PLC0415 - See `tiering`.
-            TieredReading,
-            Wanted,
-        )
-
         start, end, _, bytes_max = wanted
         hot = _hot(self)
         marks = hot.marks(topic, partition)
@@ -212,13 +207,11 @@ class TieredLog(Log, Protocol):
 
     def _first_since(self, place: UserPartition, start: int, timestamp_us: int) -> int:
         """Return the first offset from `start` on that is not older; its segment has one."""
-        import pyarrow.compute as pc  # noqa: PLC0415 - See `tiering`.
-
         epochs = _hot(self).epochs(place.named(), place.partition)
         segment, rows = self._cold().fetched(place, epochs, start)
         for batch in rows.batches(start, segment.end, ["_offset", "_timestamp"]):
             stamps = batch.column("_timestamp").cast("int64")
-            late = pc.index(pc.greater_equal(stamps, timestamp_us), True).as_py()
+            late = compute().index(compute().greater_equal(stamps, timestamp_us), True).as_py()
             if late >= 0:
                 offset: int = batch.column("_offset")[late].as_py()
                 return offset
@@ -379,7 +372,7 @@ class TieredLog(Log, Protocol):
         cold = self._cold()
         places = [partition_of(told.topic, each) for each in range(told.settings.partitions)]
         if any(cold.listed(place) for place in places):
-            self._follow_up("remove_dropped", told.topic)
+            self._follow_up(remove_dropped, told.topic)
 
     def _delete_trimmed(self, topic: TopicName) -> None:
         hot = _hot(self)
@@ -387,15 +380,13 @@ class TieredLog(Log, Protocol):
         for number, marks in enumerate(told.marks):
             copies = self._cold().listed(partition_of(told.topic, number))
             if any(copied.end <= marks.low for copied in copies):
-                self._follow_up("remove_trimmed", told.topic)
+                self._follow_up(remove_trimmed, told.topic)
                 return
 
-    def _follow_up(self, name: str, topic: Topic) -> None:
+    def _follow_up(self, remove: "_Remove", topic: Topic) -> None:
         """Delete objects now; what fails is found again by the next run of tiering."""
-        from strandline.tiering import removal  # noqa: PLC0415 - See `tiering`.
-
         try:
-            getattr(removal, name)(self, topic, self._open_store)
+            remove(self, topic, self._open_store)
         except StrandlineError as error:
             _logger.warning("objects in the tier are left to the next run: %s", error)
 
@@ -411,25 +402,18 @@ class TieredLog(Log, Protocol):
             return int(hot.marks(topic, partition).low), error.oldest
         return low, low
 
-    def _cold(self) -> "ColdSegments":
+    def _cold(self) -> ColdSegments:
         if self._cold_segments is None:
-            from strandline.tiering.cold_segments import (  # noqa: PLC0415 - See `tiering`.
-                ColdSegments,
-            )
-
             self._cold_segments = ColdSegments(_hot(self), self._open_store)
         return self._cold_segments
 
-    def _open_store(self, url: str) -> "ObjectStore":
-        from strandline.tiering.object_store import (  # noqa: PLC0415 - See `tiering`.
-            open_store,
-        )
-
+    def _open_store(self, url: str) -> ObjectStore:
         return open_store(url)
 
 
 _Limits: TypeAlias = tuple[int, int | None, int | None, int | None]
 """Start, end, records_max and bytes_max of a read."""
+_Remove: TypeAlias = Callable[[Log, Topic, Callable[[str], ObjectStore]], int]
 
 
 class _HotBatches:
@@ -445,10 +429,10 @@ class _HotBatches:
         self._stop = log.stop_of(topic, partition, wanted, durable_only=durable_only)
 
     @property
-    def schema(self) -> "pa.Schema":
+    def schema(self) -> pa.Schema:
         return self._hot.schema
 
-    def __iter__(self) -> "Iterator[pa.RecordBatch]":
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
         topic, partition, wanted, durable_only = self._asked
         at = wanted[0]
         try:
@@ -461,8 +445,6 @@ class _HotBatches:
             yield from reading.columns(self._hot.schema, at)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        import pyarrow as pa  # noqa: PLC0415 - Only here.
-
         reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
         return reader.__arrow_c_stream__(requested_schema)
 
