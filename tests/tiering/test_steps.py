@@ -205,3 +205,23 @@ def test_a_copy_that_another_version_began_is_begun_anew(
 
         assert report.deleted == 1
         check_whole(log, records)
+
+
+def test_what_was_uploaded_is_finished_even_if_the_log_can_no_longer_make_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = FaultyObjects()
+    objects.fail_at = 2  # Uploaded, and not yet read back.
+    with opened("file", tmp_path, objects) as log:
+        records = filled(log)
+        with pytest.raises(UnavailableError):
+            move(log)
+        objects.fail_at = None
+        first = set(objects.objects)
+        monkeypatch.setattr("strandline.tiering.parquet.GROUP_ROWS", 3)
+
+        report = move(log)
+
+        assert report.deleted == 0
+        assert first < set(objects.objects)
+        check_whole(log, records)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 
 from strandline.log.protocol import Log
@@ -36,10 +37,8 @@ class Piece:
     first_us: int
     last_us: int
     record_bytes: int
-    rows: int
     digest: str
     content: bytes
-    table: pa.Table
 
 
 def read_piece(
@@ -76,10 +75,10 @@ def read_piece(
         rows=table.num_rows,
         schema=None if schema is None else packed_schema(schema),
     )
-    content = encode(table.to_batches(), about) if schema is None else None
-    if schema is not None:
-        table, content = _encoded_batches(log, place, table, about)
-    assert content is not None
+    if schema is None:
+        content = encode(table.to_batches(), about)
+    else:
+        content = _encoded_batches(log, place, table, about)
     return Piece(
         start,
         end,
@@ -87,10 +86,8 @@ def read_piece(
         stamps[0].as_py(),
         stamps[len(stamps) - 1].as_py(),
         sizes,
-        table.num_rows,
         digest_of(content),
         content,
-        table,
     )
 
 
@@ -123,9 +120,7 @@ def _same_schema(
     return end, schema, sizes
 
 
-def _encoded_batches(
-    log: Log, place: UserPartition, table: pa.Table, about: About
-) -> tuple[pa.Table, bytes]:
+def _encoded_batches(log: Log, place: UserPartition, table: pa.Table, about: About) -> bytes:
     """Return batches as columns of their own, or packed where Parquet would change them."""
     values = _values(log, place, about)
     try:
@@ -137,7 +132,7 @@ def _encoded_batches(
             for _, value in rows.values(batch)
         )
         if all(_is_same(one, other) for one, other in zip(found, values, strict=True)):
-            return table, content
+            return content
     except (pa.ArrowException, ValueError):
         pass  # No place for one of the types.
     firsts = table.select(list(OWN_COLUMNS)).filter(compute().equal(table.column("_row"), 0))
@@ -145,7 +140,7 @@ def _encoded_batches(
     table = firsts.append_column(
         pa.field(PACKED, pa.binary(), nullable=False), pa.array(packed, pa.binary())
     )
-    return table, encode(table.to_batches(), about)
+    return encode(table.to_batches(), msgspec.structs.replace(about, rows=len(packed)))
 
 
 def _values(log: Log, place: UserPartition, about: About) -> Iterator[pa.RecordBatch]:

@@ -92,10 +92,10 @@ class TieredLog(Log, Protocol):
         durable_only: bool,
     ) -> Iterator[Record]:
         """Yield what the hot half yields, and go on from the cold one if it is overtaken."""
-        stop = self.stop_of(topic, partition, wanted, durable_only=durable_only)
         try:
             yield from found
         except TrimmedError as error:
+            stop = self.stop_of(topic, partition, wanted, durable_only=durable_only)
             at = cast("int", error.fields["offset"])
             rest = (at, stop, None, None)
             yield from self.reading(
@@ -112,13 +112,13 @@ class TieredLog(Log, Protocol):
         durable_only: bool,
     ) -> Iterator[Record]:
         """Do the same within a number of bytes: what was yielded is counted."""
-        stop = self.stop_of(topic, partition, wanted, durable_only=durable_only)
         at = wanted[0]
         try:
             for record in found:
                 yield record
                 at = record.offset + 1
         except TrimmedError as error:
+            stop = self.stop_of(topic, partition, wanted, durable_only=durable_only)
             whole = (wanted[0], stop, None, wanted[3])
             reading = self.reading(topic, partition, whole, error, durable_only=durable_only)
             yield from (record for record in reading.records() if record.offset >= at)
@@ -425,8 +425,6 @@ class _HotBatches:
         self._log = log
         self._hot = hot
         self._asked = asked
-        topic, partition, wanted, durable_only = asked
-        self._stop = log.stop_of(topic, partition, wanted, durable_only=durable_only)
 
     @property
     def schema(self) -> pa.Schema:
@@ -440,7 +438,8 @@ class _HotBatches:
                 yield batch
                 at = batch.column("_offset")[batch.num_rows - 1].as_py() + 1
         except TrimmedError as error:
-            rest = (wanted[0], self._stop, None, wanted[3])
+            stop = self._log.stop_of(topic, partition, wanted, durable_only=durable_only)
+            rest = (wanted[0], stop, None, wanted[3])
             reading = self._log.reading(topic, partition, rest, error, durable_only=durable_only)
             yield from reading.columns(self._hot.schema, at)
 

@@ -131,16 +131,21 @@ class TieringRun:
                 self._go_on(segment)
 
     def _go_on(self, segment: CopiedSegment) -> None:
-        try:
-            piece = read_piece(self._log, segment.place, segment.start, segment.end)
-        except (TrimmedError, CorruptError):
-            piece = None
-        is_same = piece is not None and (piece.end, piece.digest) == (segment.end, segment.digest)
-        if piece is None or not is_same or segment.store != self._store.url:
-            # Written by a version that encodes differently, say: a new copy replaces it.
-            self._retire(segment)
-        else:
-            self._finish(segment, piece)
+        store = self._store_of(segment)
+        content = store.get(segment.name)
+        if content is None or digest_of(content) != segment.digest:
+            try:
+                piece = read_piece(self._log, segment.place, segment.start, segment.end)
+            except TrimmedError:
+                self._retire(segment)
+                return
+            if (piece.end, piece.digest) != (segment.end, segment.digest):
+                # Begun by a version that encodes differently, say: a new copy replaces it.
+                self._retire(segment)
+                return
+            content = piece.content
+        # Put again even if it is there: whoever put it may have died before it was durable.
+        self._finish(segment, content)
 
     def _retire(self, segment: CopiedSegment) -> None:
         low = self._low(segment.place)
@@ -207,7 +212,7 @@ class TieringRun:
             self._join(place, piece)
         else:
             self._told(segment)
-            self._finish(segment, piece)
+            self._finish(segment, piece.content)
 
     def _join(self, place: UserPartition, piece: Piece) -> None:
         """Go on with the copy that somebody else has just begun of the same run."""
@@ -216,13 +221,13 @@ class TieringRun:
             if (segment.start, segment.end) != (piece.start, piece.end):
                 continue
             if segment.state is SegmentState.COPY_STARTED and segment.digest == piece.digest:
-                self._finish(segment, piece)
+                self._finish(segment, piece.content)
 
-    def _finish(self, segment: CopiedSegment, piece: Piece) -> None:
+    def _finish(self, segment: CopiedSegment, content: bytes) -> None:
         """Upload, read back, and only then say that the copy is there."""
         store = self._store_of(segment)
-        note = store.put(segment.name, piece.content)
-        fault = self._fault(segment, piece)
+        note = store.put(segment.name, content)
+        fault = self._fault(segment)
         if fault is not None:
             raise UnavailableError(
                 "the object store did not keep what was put there, try again",
@@ -239,7 +244,7 @@ class TieringRun:
         self.report.copied_bytes += segment.size_bytes
         self._told(segment, SegmentState.COPY_FINISHED)
 
-    def _fault(self, segment: CopiedSegment, piece: Piece | None = None) -> str | None:
+    def _fault(self, segment: CopiedSegment) -> str | None:
         """Read a copy back, and return what is wrong with it."""
         content = self._store_of(segment).get(segment.name)
         if content is None:
@@ -251,9 +256,7 @@ class TieringRun:
             rows.check(segment.start, segment.end)
         except CorruptError as error:
             return str(error)
-        if piece is not None and rows.rows != piece.rows:
-            return "the number of rows differs"
-        return None
+        return None if rows.rows == rows.about.rows else "the number of rows differs"
 
     # --- letting go ---
 
