@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from strandline.log.protocol import LogReader, LogTopics
 from strandline.tiering.catalogue import segments_topic
@@ -19,7 +19,8 @@ from strandline.views import RefusedError
 
 #: How many fetched objects are kept, since readers come in pages.
 _KEPT_MAX: Final = 4
-_NOTHING = PartitionCopies()
+
+_AnswerT = TypeVar("_AnswerT")
 
 
 class ReadableLog(LogTopics, LogReader, Protocol):
@@ -47,10 +48,10 @@ class ColdSegments:
     def find(self, place: UserPartition, epochs: Sequence[Epoch], offset: int) -> CopiedSegment:
         """Return the copy that answers for `offset`, which the hot half has let go of."""
         number = max((each.number for each in epochs if each.start <= offset), default=0)
-        found = self._known(place).find(number, offset)
+        found = self._ask(place, lambda copies: copies.find(number, offset))
         if found is None:
             self.catch_up(place)
-            found = self._known(place).find(number, offset)
+            found = self._ask(place, lambda copies: copies.find(number, offset))
         if found is None:
             self.check_kept(place, offset)
             raise CorruptError(
@@ -75,18 +76,21 @@ class ColdSegments:
     def evicted(self, place: UserPartition) -> int:
         """Return the offset before which the log may have let go of everything."""
         self.catch_up(place)
-        return self._known(place).evicted
+        return self._ask(place, lambda copies: copies.evicted)
 
     def listed(self, place: UserPartition) -> Sequence[CopiedSegment]:
         """Return every copy that is not deleted yet."""
         self.catch_up(place)
-        return self._known(place).listed()
+        return self._ask(place, lambda copies: copies.listed())
 
-    def _known(self, place: UserPartition) -> PartitionCopies:
-        if not self._count:
-            return _NOTHING
-        folded = self._folded.get(catalogue_partition(*place.identity, self._count))
-        return _NOTHING if folded is None else folded[0].places.get(place, _NOTHING)
+    def _ask(self, place: UserPartition, query: Callable[[PartitionCopies], _AnswerT]) -> _AnswerT:
+        # Under the lock: whoever catches up changes what is asked.
+        with self._lock:
+            if not self._count:
+                return query(PartitionCopies())
+            folded = self._folded.get(catalogue_partition(*place.identity, self._count))
+            known = None if folded is None else folded[0].places.get(place)
+            return query(PartitionCopies() if known is None else known)
 
     def catch_up(self, place: UserPartition) -> None:
         """Fold what the catalogue has got meanwhile."""
