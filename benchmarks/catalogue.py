@@ -9,6 +9,7 @@ from benchmarks import (
     replay,
     tail_across,
     tail_inside,
+    tier,
     view,
 )
 from benchmarks.entry import Entry
@@ -27,6 +28,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *growth.entries(sizes),
         *opening.entries(sizes),
         *view.ENTRIES,
+        *tier.ENTRIES,
     )
 
 

@@ -8,6 +8,7 @@ from strandline.log.files import FileLog
 from strandline.log.memory import MemoryLog
 from strandline.log.sqlite import SqliteLog, describe_sqlite
 from strandline.subscriptions import SubscribableLog
+from strandline.tiering import TieredLog
 from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode
 
 URL_VARIABLE = "STRANDLINE_URL"
@@ -16,15 +17,19 @@ STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
 _STATE_DIR = ".strandline"
 
 
-class SubscribableMemoryLog(MemoryLog, SubscribableLog):
+class OpenedLog(TieredLog, SubscribableLog, Protocol):
+    """A log as it is opened: with subscriptions, and with a tier if it has one."""
+
+
+class SubscribableMemoryLog(TieredLog, MemoryLog, SubscribableLog):  # type: ignore[misc] # Reads give any Batches.
     """A memory: log, as it is opened."""
 
 
-class SubscribableSqliteLog(SqliteLog, SubscribableLog):
+class SubscribableSqliteLog(TieredLog, SqliteLog, SubscribableLog):  # type: ignore[misc] # Reads give any Batches.
     """A sqlite: log, as it is opened."""
 
 
-class SubscribableFileLog(FileLog, SubscribableLog):
+class SubscribableFileLog(TieredLog, FileLog, SubscribableLog):  # type: ignore[misc] # Reads give any Batches.
     """A file: log, as it is opened."""
 
 
@@ -54,7 +59,7 @@ def open_log(
     special = {name: value for name, value in wanted.items() if value}
     if special and scheme is not _SCHEMES["file"]:
         raise InvalidError("these are options of file: logs alone", options=sorted(special))
-    return scheme.opened(
+    log = scheme.opened(
         location,
         mode=Mode.parse(mode),
         clock=clock,
@@ -62,6 +67,9 @@ def open_log(
         record_bytes_max=record_bytes_max,
         **special,
     )
+    if clock is not None:
+        log.clock = clock
+    return log
 
 
 def describe(url: str | None = None) -> LogDescription:
@@ -93,7 +101,7 @@ class _Open(Protocol):
         auto_create: bool,
         record_bytes_max: int,
         **special: Any,
-    ) -> SubscribableLog: ...
+    ) -> OpenedLog: ...
 
 
 class _Describe(Protocol):
@@ -115,7 +123,7 @@ def _open_memory(
     auto_create: bool,
     record_bytes_max: int,
     **_: Any,
-) -> SubscribableLog:
+) -> OpenedLog:
     if location:
         raise InvalidError("a memory: log has no name, use memory: alone", url=f"memory:{location}")
     if mode is not Mode.WRITE:
@@ -141,7 +149,7 @@ def _open_sqlite(
     auto_create: bool,
     record_bytes_max: int,
     **_: Any,
-) -> SubscribableLog:
+) -> OpenedLog:
     return SubscribableSqliteLog(
         _database(location),
         mode=mode,
@@ -151,7 +159,7 @@ def _open_sqlite(
     )
 
 
-def _open_file(location: str, **options: Any) -> SubscribableLog:
+def _open_file(location: str, **options: Any) -> OpenedLog:
     return SubscribableFileLog(_directory(location), **options)
 
 

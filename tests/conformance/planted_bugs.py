@@ -115,7 +115,21 @@ BUGS = (
         "_check_kept",
         "raise TrimmedError(self._low, **self._place(offset))",
         "offset = self._low",
-        "trimming_moves_the_low_water_mark_exactly",
+        "a_trim_goes_on_below_and_beyond_what_was_evicted",
+    ),
+    Bug(
+        MemoryPartition,
+        "evict",
+        "self._let_go(self._check_not_beyond(before))",
+        "self._trim(self._check_not_beyond(before), force=True)",
+        "evicting_moves_no_mark_cursor_or_position",
+    ),
+    Bug(
+        MemoryPartition,
+        "_aged",
+        "self._local + kept if kept else self._low",
+        "self._local + kept",
+        "retention_leaves_what_was_evicted_alone",
     ),
     Bug(
         MemoryPartition,

@@ -246,6 +246,10 @@ class MemoryLog:
         found = self._partition(topic, partition)
         return found.trim(check_whole("before", before), force=force)
 
+    def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
+        found = self._partition(topic, partition)
+        return found.evict(check_whole("before", before))
+
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         known = self._topic(topic)
         return [partition.retain(known.settings) for partition in known.partitions]

@@ -13,7 +13,7 @@ from strandline.log.draft import Body, Draft
 from strandline.log.identities import Identities, Original
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint
-from strandline.log.terms import Terms
+from strandline.log.terms import Terms, check_may_evict
 from strandline.log.verifying import History, Piece, unproved
 from strandline.values import (
     CONSUMER_SILENCE_S,
@@ -73,12 +73,13 @@ class MemoryPartition:
         self._chain = chain
         self._is_proved = is_proved
         self._lock = threading.Lock()
-        # Invariant: the entry at index i has the offset _low + i.
+        # Invariant: the entry at index i has the offset _local + i, and _low <= _local.
         self._entries: list[Entry] = []
         # Invariant, in a topic with a proof: the chain's value after each entry, and before all.
         self._values: list[bytes] = []
         self._anchor = chain.origin
         self._low = 0
+        self._local = 0
         self._kept_bytes = 0
         self._timestamp_us = 0
         self._identities = Identities()
@@ -178,7 +179,7 @@ class MemoryPartition:
 
     @property
     def _high(self) -> Offset:
-        return Offset(self._low + len(self._entries))
+        return Offset(self._local + len(self._entries))
 
     def marks(self) -> Marks:
         with self._lock:
@@ -198,10 +199,12 @@ class MemoryPartition:
             self._check_kept(start)
             if end is not None and end < start:
                 raise InvalidError("the end lies before the start", start=start, end=end)
+            if start < self._local:
+                raise TrimmedError(self._local, **self._place(start))
             stop = self._high if end is None else min(end, self._high)
             if records_max is not None:
                 stop = min(stop, start + records_max)
-            return _within(self._entries[start - self._low : stop - self._low], bytes_max)
+            return _within(self._entries[start - self._local : stop - self._local], bytes_max)
 
     def check_kept(self, offset: int) -> Offset:
         """Return `offset` if it lies between the marks, else raise."""
@@ -228,7 +231,7 @@ class MemoryPartition:
         with self._lock:
             self._check_usable()
             index = bisect_left(self._entries, timestamp_us, key=lambda entry: entry.timestamp_us)
-            return Offset(self._low + index)
+            return Offset(self._local + index)
 
     def segments(self) -> list[Segment]:
         """Return everything as one run."""
@@ -238,7 +241,7 @@ class MemoryPartition:
                 return []
             return [
                 Segment(
-                    Offset(self._low),
+                    Offset(self._local),
                     self._high,
                     self._kept_bytes,
                     self._entries[0].timestamp_us,
@@ -269,7 +272,7 @@ class MemoryPartition:
             self._check_usable()
             entries, values = list(self._entries), list(self._values)
             history = History(
-                *(self.number, self._low, self._high, self._chain),
+                *(self.number, self._local, self._high, self._chain),
                 *(self._anchor, self._is_proved),
             )
         kept = zip_longest(entries, values)
@@ -302,7 +305,7 @@ class MemoryPartition:
             return self._low
         oldest_us = self._clock.now_us() - settings.retention_age_s * 1_000_000
         kept = bisect_left(self._entries, oldest_us, key=lambda entry: entry.timestamp_us)
-        return self._low + kept
+        return self._local + kept if kept else self._low
 
     def _over(self, bytes_max: int | None) -> int:
         """Return the offset before which everything is too much."""
@@ -323,13 +326,27 @@ class MemoryPartition:
             held_at = None
         low = max(self._low, before if held_at is None else held_at, least)
         removed = low - self._low
-        self._kept_bytes -= sum(entry.size_bytes for entry in self._entries[:removed])
         if self._is_proved:
             self._anchor = self._value_before(low)
             del self._values[:removed]
-        del self._entries[:removed]
+        self._let_go(low)
         self._low = low
-        return TrimReport(self.number, removed, len(self._entries), Offset(low), held_at)
+        return TrimReport(self.number, removed, self._high - low, Offset(low), held_at)
+
+    def evict(self, before: int) -> Offset:
+        """Let go of what lies before `before`; the marks stay."""
+        with self._lock:
+            self._check_usable()
+            if before:
+                check_may_evict(self._topic, is_proved=self._is_proved)
+            self._let_go(self._check_not_beyond(before))
+            return Offset(self._local)
+
+    def _let_go(self, before: int) -> None:
+        gone = max(0, before - self._local)
+        self._kept_bytes -= sum(entry.size_bytes for entry in self._entries[:gone])
+        del self._entries[:gone]
+        self._local += gone
 
     def _held_at(self) -> Offset | None:
         live = (cursor.offset for cursor in self._cursors.values() if self._is_live(cursor))

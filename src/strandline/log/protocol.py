@@ -224,6 +224,18 @@ class LogWriter(Protocol):
         high-water mark.
         """
 
+    def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
+        """Let go of the storage of records before `before`, which are kept elsewhere.
+
+        No mark, cursor or position changes, and offsets and identities stay taken; but
+        reading what was let go raises TrimmedError, with the oldest offset that is
+        stored here in `.oldest`, also where a read is overtaken. Returns that offset:
+        `before`, or less where a backend lets go of whole runs only. InvalidError beyond
+        what is durable, where a log reaches durable, else beyond the high-water mark;
+        and in a topic with `proof`, which holds its history itself. Retention then counts,
+        and `verify` reads, what is stored here alone.
+        """
+
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         """Trim each partition to the topic's retention, as `trim` without `force`.
 
@@ -290,7 +302,10 @@ class LogReader(Protocol):
         """Return the partition's epochs, oldest first; there is always one."""
 
     def segments(self, topic: TopicName, partition: int) -> Sequence[Segment]:
-        """Return the runs that tile [low, high) exactly, in order, none of them empty."""
+        """Return the runs that tile [low, high) exactly, in order, none of them empty.
+
+        Where records were evicted, from the oldest that is stored here.
+        """
 
     def position(self, topic: TopicName, partition: int, offset: int) -> Position:
         """Return `offset` in the form in which it may be stored elsewhere.

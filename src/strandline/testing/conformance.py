@@ -20,6 +20,7 @@ from strandline.testing import (
     conformance_appends,
     conformance_consumers,
     conformance_endings,
+    conformance_evictions,
     conformance_hints,
     conformance_identities,
     conformance_proof,
@@ -59,6 +60,7 @@ RULES: tuple[Rule, ...] = _rules_of(
     conformance_proof,
     conformance_hints,
     conformance_endings,
+    conformance_evictions,
 )
 """The rules that hold on any clock."""
 

@@ -76,7 +76,7 @@ class IdentityWindow:
             self._identities, self._offset = self._load(state)
             self._epoch = epoch
         if self._offset < end:
-            start = max(self._offset, state.marks.low)
+            start = max(self._offset, state.local)
             for _, frame in self._files.frames(state, start, end):
                 terms, _ = split_terms(frame)
                 if terms is not None and frame.base >= self._offset:

@@ -24,7 +24,7 @@ from strandline.log.files.spans import check_kept, check_not_beyond
 from strandline.log.files.store import WritingSettings
 from strandline.log.files.syncing import Syncing
 from strandline.log.files.topics import TopicEntry
-from strandline.log.files.trimming import retain, trim
+from strandline.log.files.trimming import evict, retain, trim
 from strandline.log.files.watching import FileWatches
 from strandline.log.files.writer import Lane, TopicWriter
 from strandline.log.local_watch import LocalWatch
@@ -320,12 +320,15 @@ class FileLog(FileReader):
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
-        check_whole("before", before)
-        self._root.check_open()
-        entry = self._topics.find(topic)
+        entry = self._entry(topic)
         is_internal = entry.topic.name.startswith(RESERVED_PREFIX)
         self._check_mode(Mode.CONSUME if is_internal else Mode.WRITE)
         return trim(self._lane(entry, partition).store, self._cursors, entry, before, force=force)
+
+    @translated
+    def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
+        self._check_mode(Mode.WRITE)
+        return evict(self._lane(self._entry(topic), partition).store, before)
 
     @translated
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:

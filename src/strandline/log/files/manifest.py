@@ -70,6 +70,8 @@ class Manifest(msgspec.Struct, frozen=True):
     has_identities: bool = False
     #: In a topic with a proof: the chain's value before `low`, if that is not 0.
     anchor: bytes | None = None
+    #: The oldest offset that is stored here, where older ones were evicted; else 0.
+    local: int = 0
 
     @property
     def epoch(self) -> StoredEpoch:

@@ -169,8 +169,13 @@ class State(NamedTuple):
     crc: int
 
     @property
+    def local(self) -> int:
+        """The oldest offset that is stored here."""
+        return max(self.marks.low, self.manifest.local)
+
+    @property
     def size_bytes(self) -> int:
-        """Of the records kept."""
+        """Of the records stored here."""
         sealed = sum(each.size_bytes for each in self.manifest.segments[:-1])
         return sealed + self.active_bytes - self.manifest.trimmed_bytes
 
@@ -414,8 +419,8 @@ class PartitionFiles:
         now = self.look()
         if now is None or now.manifest.generation == state.manifest.generation:
             raise self._missing(missing)
-        if start < now.marks.low:
-            raise TrimmedError(now.marks.low, partition=self.place.partition, offset=start)
+        if start < now.local:
+            raise TrimmedError(now.local, partition=self.place.partition, offset=start)
         return now
 
 

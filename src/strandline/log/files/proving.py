@@ -65,7 +65,7 @@ def history_of(files: PartitionFiles, state: State | None) -> History:
     if state is None:
         return History(place.partition, 0, 0, place.chain, None, place.is_proved)
     return History(
-        *(place.partition, state.manifest.low, state.marks.high),
+        *(place.partition, max(state.manifest.low, state.manifest.local), state.marks.high),
         *(place.chain, state.manifest.anchor, place.is_proved),
     )
 
@@ -79,7 +79,7 @@ def pieces_of(
     """
     if state is None:
         return
-    start, high = state.manifest.low, state.marks.high
+    start, high = max(state.manifest.low, state.manifest.local), state.marks.high
     while start < high:
         try:
             for file, frame in files.frames(state, start, high):
@@ -116,6 +116,7 @@ def _next_readable(files: PartitionFiles, state: State, offset: int) -> int:
 
 
 def _check_not_trimmed(files: PartitionFiles, offset: int) -> None:
-    low = files.marks().low
+    state = files.look()
+    low = 0 if state is None else state.local
     if offset < low:
         raise TrimmedError(low, partition=files.place.partition, offset=offset)

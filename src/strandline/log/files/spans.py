@@ -25,6 +25,8 @@ def span(
     state = files.look()
     marks = marks_of(state)
     check_kept(files, marks, start)
+    if state is not None and start < state.local:
+        raise TrimmedError(state.local, **_place(files, start))
     if end is not None and end < start:
         raise InvalidError("the end lies before the start", start=start, end=end)
     stop = int(marks.durable if durable_only else marks.high)
@@ -85,7 +87,9 @@ def _in_frame(files: PartitionFiles, state: State, start: int, timestamp_us: int
 
 def first_within(files: PartitionFiles, state: State, bytes_max: int) -> int:
     """Return the offset from which on at most `bytes_max` are kept, or the last record is."""
-    over, before = state.size_bytes - bytes_max, int(state.marks.low)
+    over, before = state.size_bytes - bytes_max, state.local
+    if over <= 0:
+        return state.marks.low
     newest = state.marks.high - 1
     for stored in state.manifest.segments:
         end, _ = state.end_of(stored)

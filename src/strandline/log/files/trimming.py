@@ -1,12 +1,16 @@
 """Removing the oldest records: exactly, by the low-water mark, and later by whole segments."""
 
 import contextlib
+from collections.abc import Sequence
 
 from strandline.log.files.cursors import Cursors
+from strandline.log.files.manifest import StoredSegment
 from strandline.log.files.proving import value_before
 from strandline.log.files.spans import check_not_beyond, first_within, marks_of, offset_at
 from strandline.log.files.store import PartitionStore
 from strandline.log.files.topics import TopicEntry
+from strandline.log.numbers import check_whole
+from strandline.log.terms import check_durable, check_may_evict
 from strandline.values import CorruptError, Offset, TopicSettings, TrimReport
 
 
@@ -23,7 +27,7 @@ def trim(
 
     To `least` in any case.
     """
-    before = max(before, least)
+    before = max(check_whole("before", before), least)
     files = store.files
     partition = files.place.partition
     marks = marks_of(files.look())
@@ -41,6 +45,33 @@ def trim(
     return TrimReport(partition, low - marks.low, marks.high - low, Offset(low), held_at)
 
 
+def evict(store: PartitionStore, before: int) -> Offset:
+    """Remove the segments whose records all lie before `before`; the marks stay."""
+    files = store.files
+    state = files.look()
+    check_whole("before", before)
+    if before:
+        check_may_evict(files.place.topic, is_proved=files.place.is_proved)
+    check_durable(before, marks_of(state).durable)
+    if state is None or before <= state.local:
+        return Offset(0 if state is None else state.local)
+    with store.held():
+        if before > store.manifest.active.base:
+            store.roll()
+        manifest = store.manifest
+        state = files.look()
+        assert state is not None
+        gone = [each for each in manifest.segments[:-1] if state.end_of(each)[0] <= before]
+        if not gone:
+            return Offset(state.local)
+        kept = manifest.segments[len(gone) :]
+        store.keep_identities()
+        local = max(state.local, kept[0].base)
+        store.change(local=local, segments=kept, trimmed_bytes=0)
+        _unlink(store, gone)
+    return Offset(local)
+
+
 def retain(
     store: PartitionStore, cursors: Cursors, entry: TopicEntry, settings: TopicSettings
 ) -> TrimReport:
@@ -50,7 +81,10 @@ def retain(
     before = int(marks_of(state).low)
     if settings.retention_age_s is not None:
         oldest_us = files.place.clock.now_us() - settings.retention_age_s * 1_000_000
-        before = max(before, offset_at(files, oldest_us))
+        aged = offset_at(files, oldest_us)
+        # What was evicted may be younger.
+        if state is None or aged > state.local:
+            before = max(before, aged)
     if settings.retention_bytes is not None and state is not None:
         before = max(before, first_within(files, state, settings.retention_bytes))
     least = 0
@@ -78,6 +112,11 @@ def _move(store: PartitionStore, low: int) -> None:
         with contextlib.suppress(CorruptError):
             anchor = value_before(files, state, low)
     store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes, anchor=anchor)
+    _unlink(store, gone)
+
+
+def _unlink(store: PartitionStore, gone: Sequence[StoredSegment]) -> None:
+    place = store.place
     for each in gone:
         with contextlib.suppress(FileNotFoundError):
-            files.place.io.unlink(files.place.segment_path(each))
+            place.io.unlink(place.segment_path(each))

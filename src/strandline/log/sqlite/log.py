@@ -26,7 +26,7 @@ from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.sqlite.trimming import Trimming
 from strandline.log.sqlite.watching import SqliteWatches
 from strandline.log.sqlite.writer import Writer
-from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.terms import Terms, check_durable, owner, terms_of
 from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
@@ -278,6 +278,16 @@ class SqliteLog(SqliteReader):
             report = self._trimming.trim(connection, records, row, before, force=force)
         self._trimming.remove(records, report.low)
         return report
+
+    def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
+        check_whole("before", before)
+        self._check_mode(Mode.WRITE)
+        with self._database.changing() as connection:
+            records, row = self._records(connection, topic, partition)
+            check_durable(before, self._marks_of(row).durable)
+            self._trimming.evict(connection, records, row, before)
+        self._trimming.remove(records, row.first)
+        return Offset(row.first)
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         self._check_mode(Mode.WRITE)

@@ -16,7 +16,7 @@ _TAIL = (
 )
 #: How many they are, for a query of the partitions.
 TAIL_RECORDS = f"(SELECT count(*) FROM strandline_records WHERE {_TAIL})"  # noqa: S608 - Ours.
-_SELECT = f"""SELECT low, high, durable, last_us, p.size_bytes, keys_seen, p.crc,
+_SELECT = f"""SELECT low, high, durable, last_us, p.size_bytes, keys_seen, local, p.crc,
         count(place), max(place), max(timestamp_us), sum(r.size_bytes)
     FROM strandline_partitions p LEFT JOIN strandline_records r ON {_TAIL}
     WHERE slot = ? GROUP BY slot"""  # noqa: S608 - Ours.
@@ -39,18 +39,25 @@ class PartitionRow:
     last_us: int = 0
     size_bytes: int = 0
     keys_seen: int = 0
+    #: The oldest offset that is stored here, where older ones were evicted; else 0.
+    local: int = 0
     noted: int = 0
+
+    @property
+    def first(self) -> int:
+        """The oldest offset that is stored here."""
+        return max(self.low, self.local)
 
     def marks(self, durable: int = 0) -> Marks:
         """Return the ends; `durable` is a mark that this process knows of."""
         known = min(max(self.durable, durable, self.low), self.high)
         return Marks(Offset(self.low), Offset(self.high), Offset(known))
 
-    def fields(self) -> tuple[int, int, int, int, int, int, int]:
+    def fields(self) -> tuple[int, int, int, int, int, int, int, int]:
         """Return what is stored."""
         return (
             *(self.slot, self.low, self.high, self.durable),
-            *(self.last_us, self.size_bytes, self.keys_seen),
+            *(self.last_us, self.size_bytes, self.keys_seen, self.local),
         )
 
     def check_kept(self, offset: int) -> Offset:
@@ -88,10 +95,10 @@ def load_partition(connection: sqlite3.Connection, path: str, slot: int) -> Part
     found = connection.execute(_SELECT, (slot,)).fetchone()
     if found is None:
         return None
-    check_row(path, "partitions", slot, (slot, *found[:6]), found[6])
-    row = PartitionRow(slot, *found[:6])
+    check_row(path, "partitions", slot, (slot, *found[:7]), found[7])
+    row = PartitionRow(slot, *found[:7])
     row.noted = row.high
-    tail, last, last_us, size_bytes = found[7:]
+    tail, last, last_us, size_bytes = found[8:]
     if tail:
         row.high += tail
         row.last_us = max(row.last_us, last_us)
@@ -108,7 +115,7 @@ def store_partitions(connection: sqlite3.Connection, rows: Iterable[PartitionRow
         row.noted = row.high
         fields.append(row.fields())
     connection.executemany(
-        "INSERT OR REPLACE INTO strandline_partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO strandline_partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [(*each, row_crc("partitions", *each)) for each in fields],
     )
 

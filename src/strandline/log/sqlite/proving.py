@@ -33,7 +33,7 @@ class Proving:
             with contextlib.suppress(CorruptError):
                 anchor = load_value(connection, path, row.slot, row.low, self._chain)
         return History(
-            *(records.partition, row.low, row.high),
+            *(records.partition, row.first, row.high),
             *(self._chain, anchor, records.is_proved),
         )
 

@@ -192,12 +192,12 @@ class SqliteReader:
         with self._database.reading() as connection:
             connection.execute("BEGIN")
             entry, number, row = self._row(connection, topic, partition)
-            if row.low == row.high:
+            if row.first == row.high:
                 return []
-            first = Records(self._database, entry, number).entry(connection, row.low)
+            first = Records(self._database, entry, number).entry(connection, row.first)
         return [
             Segment(
-                Offset(row.low),
+                Offset(row.first),
                 Offset(row.high),
                 row.size_bytes,
                 first.timestamp_us,
@@ -246,7 +246,7 @@ class SqliteReader:
                 row = self._row(connection, entry.topic, partition)[2]
                 history = proving.history(connection, row)
             with contextlib.suppress(TrimmedError):
-                return check_history(history, proving.pieces(row.low, row.high), expected)
+                return check_history(history, proving.pieces(row.first, row.high), expected)
 
     # --- inside ---
 

@@ -59,8 +59,8 @@ class Records:
 
     def __init__(self, database: Database, entry: TopicEntry, partition: Partition) -> None:
         self._database = database
-        self._topic = entry.topic
-        self._topic_id = entry.topic.id.bytes
+        self.topic = entry.topic
+        self.topic_id = entry.topic.id.bytes
         self._kind = entry.settings.value_kind
         self.is_proved = entry.is_proved
         self.partition = partition
@@ -73,7 +73,7 @@ class Records:
 
     def records(self, span: Span) -> Iterator[Record]:
         """Yield the records of `span`."""
-        name, kind, partition = self._topic.name, self._kind, self.partition
+        name, kind, partition = self.topic.name, self._kind, self.partition
         for entry in self.entries(span):
             value = load(kind, entry.body, entry.key)
             yield Record(
@@ -102,7 +102,7 @@ class Records:
 
     def offset_at(self, connection: sqlite3.Connection, row: PartitionRow, since_us: int) -> Offset:
         """Return the first offset kept whose timestamp is not before `since_us`."""
-        low, high = row.low, row.high
+        low, high = row.first, row.high
         while low < high:
             middle = (low + high) // 2
             if self.entry(connection, middle).timestamp_us < since_us:
@@ -135,7 +135,7 @@ class Records:
         for number, size in connection.execute(
             "SELECT place, size_bytes FROM strandline_records WHERE place >= ? AND place < ?"
             " ORDER BY place",
-            (place(self.slot, row.low), place(self.slot, row.high - 1)),
+            (place(self.slot, row.first), place(self.slot, row.high - 1)),
         ):
             if kept_bytes <= most:
                 break
@@ -175,9 +175,11 @@ class Records:
     def _explain_gap(self, connection: sqlite3.Connection, offset: int) -> None:
         row = load_partition(connection, self._database.path, self.slot)
         if row is None:
-            raise InvalidError("this topic was dropped", topic=self._topic.name, near=[])
-        if offset < row.low:
-            raise TrimmedError(row.low, topic=self._topic.name, partition=self.partition)
+            raise InvalidError("this topic was dropped", topic=self.topic.name, near=[])
+        if offset < row.first:
+            raise TrimmedError(
+                row.first, topic=self.topic.name, partition=self.partition, offset=offset
+            )
         raise self._missing(offset)
 
     def _missing(self, offset: int) -> CorruptError:
@@ -185,7 +187,7 @@ class Records:
             "a record is missing, restore it from a copy",
             file=self._database.path,
             position=place(self.slot, offset),
-            topic=self._topic.name,
+            topic=self.topic.name,
             partition=self.partition,
             offset=offset,
         )
@@ -194,7 +196,7 @@ class Records:
         number, timestamp_us, crc = row[0], row[1], row[9]
         offset = number & _OFFSET_MASK
         try:
-            found = record_crc(self._topic_id, self.partition, offset, timestamp_us, row[2:9])
+            found = record_crc(self.topic_id, self.partition, offset, timestamp_us, row[2:9])
         except (TypeError, AttributeError, struct.error):
             found = -1  # Damage has made a column something of another type.
         if found != crc:
@@ -202,7 +204,7 @@ class Records:
                 "this record does not match its checksum, restore it from a copy",
                 file=self._database.path,
                 position=number,
-                topic=self._topic.name,
+                topic=self.topic.name,
                 partition=self.partition,
                 offset=offset,
             )
@@ -229,6 +231,8 @@ def span(
     """
     start, end, records_max, bytes_max = wanted
     row.check_kept(start)
+    if start < row.local:
+        raise TrimmedError(row.local, offset=start)
     if end is not None and end < start:
         raise InvalidError("the end lies before the start", start=start, end=end)
     stop = limit if end is None else min(end, limit)

@@ -45,7 +45,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS strandline_partitions (
         slot INTEGER PRIMARY KEY, low INTEGER NOT NULL, high INTEGER NOT NULL,
         durable INTEGER NOT NULL, last_us INTEGER NOT NULL, size_bytes INTEGER NOT NULL,
-        keys_seen INTEGER NOT NULL, crc INTEGER NOT NULL)""",
+        keys_seen INTEGER NOT NULL, local INTEGER NOT NULL, crc INTEGER NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS strandline_records (
         place INTEGER PRIMARY KEY, timestamp_us INTEGER NOT NULL, key TEXT, tenant TEXT,
         kind TEXT, value BLOB NOT NULL, headers BLOB, occurred_at_us INTEGER,

@@ -7,6 +7,7 @@ from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, place, store_partitions
 from strandline.log.sqlite.records import Records
+from strandline.log.terms import check_may_evict
 from strandline.values import Offset, TopicSettings, TrimReport
 
 #: How many rows are removed before others may write.
@@ -38,12 +39,24 @@ class Trimming:
         low = max(row.low, before if held_at is None else held_at, least)
         removed = low - row.low
         if removed:
-            row.size_bytes -= records.size_before(connection, row.low, low)
+            row.size_bytes -= records.size_before(connection, row.first, low)
             row.low = low
             row.durable = max(row.durable, low)
             store_partitions(connection, [row])
             self._remove_some(connection, records, low)
         return TrimReport(records.partition, removed, row.high - low, Offset(low), held_at)
+
+    def evict(
+        self, connection: sqlite3.Connection, records: Records, row: PartitionRow, before: int
+    ) -> None:
+        """Move what is stored here on to `before`, within the caller's transaction."""
+        if before:
+            check_may_evict(records.topic, is_proved=records.is_proved)
+        if before > row.first:
+            row.size_bytes -= records.size_before(connection, row.first, before)
+            row.local = before
+            store_partitions(connection, [row])
+            self._remove_some(connection, records, before)
 
     def retained_from(
         self,
@@ -56,7 +69,10 @@ class Trimming:
         before = row.low
         if settings.retention_age_s is not None:
             oldest_us = self._database.clock.now_us() - settings.retention_age_s * 1_000_000
-            before = max(before, records.offset_at(connection, row, oldest_us))
+            aged = records.offset_at(connection, row, oldest_us)
+            # What was evicted may be younger.
+            if aged > row.first:
+                before = max(before, aged)
         if settings.retention_bytes is not None and row.high > row.low:
             most = settings.retention_bytes
             before = max(before, records.first_within(connection, row, most))

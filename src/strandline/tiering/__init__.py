@@ -1,0 +1,32 @@
+"""Tiering: sealed records as Parquet in an object store, driven by a catalogue that is a view.
+
+Promises: a record leaves the log's own storage only once a copy of it was read back and is
+right; each step is told to the catalogue before it is taken, so that whoever comes after a
+crash knows what to go on with; several processes may tier, sweep and read at once; what was
+evicted reads as before, through the log. Objects are plain Parquet, for anything to read.
+
+Does not promise that a copy is ever made: somebody calls `tier`, or runs a `TieringWorker`.
+"""
+
+from strandline.tiering.catalogue import SegmentCatalogue
+from strandline.tiering.object_store import ObjectStore, open_store
+from strandline.tiering.removal import sweep
+from strandline.tiering.segment import CopiedSegment, SegmentState, UserPartition
+from strandline.tiering.tiered_log import TieredLog
+from strandline.tiering.tiering import TierReport, TierStep, tier
+from strandline.tiering.worker import TieringWorker
+
+__all__ = [
+    "CopiedSegment",
+    "ObjectStore",
+    "SegmentCatalogue",
+    "SegmentState",
+    "TierReport",
+    "TierStep",
+    "TieredLog",
+    "TieringWorker",
+    "UserPartition",
+    "open_store",
+    "sweep",
+    "tier",
+]

@@ -1,0 +1,252 @@
+"""The segment catalogue: what the tier holds, as a view over an internal topic."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Self, TypeVar
+
+from strandline.clock import Clock, SystemClock
+from strandline.io import Io
+from strandline.log.protocol import Log, LogTopics
+from strandline.tiering.partition_copies import PartitionCopies
+from strandline.tiering.routing import catalogue_partition, catalogue_partitions
+from strandline.tiering.segment import (
+    CopiedSegment,
+    DeletionState,
+    PartitionDeletion,
+    PartitionEviction,
+    SegmentChange,
+    SegmentState,
+    Step,
+    UserPartition,
+    kind_of,
+    payload_of,
+)
+from strandline.tiering.segment_view import CatalogueState, SegmentView
+from strandline.values import Durability, Event, InvalidError, Mode, Topic
+from strandline.views import PUBLISH_TIMEOUT_S, SNAPSHOT_INTERVAL_S, LiveView, RefusedError
+from strandline.views.health import ViewHealth
+
+SEGMENTS_TOPIC: Final = "__strandline.segments"
+CATALOGUE_PARTITIONS: Final = 8
+
+_AnswerT = TypeVar("_AnswerT")
+
+
+def segments_topic(log: LogTopics) -> Topic | None:
+    """Return the catalogue's topic; None if nothing of this log was ever tiered."""
+    return next((t for t in log.topics(internal=True) if t.name == SEGMENTS_TOPIC), None)
+
+
+def made_segments_topic(log: Log, partitions: int = CATALOGUE_PARTITIONS) -> Topic:
+    """Return the catalogue's topic, created if it is missing and the mode allows."""
+    found = segments_topic(log)
+    if found is not None:
+        return found
+    if log.mode is Mode.READ:
+        raise InvalidError("nothing of this log was ever tiered", mode=log.mode)
+    return log.create_topic(SEGMENTS_TOPIC, partitions=partitions, internal=True)
+
+
+class SegmentCatalogue:
+    """Answers what the tier holds, and takes the steps of tiering one by one.
+
+    A step is legal or refused by what the log already holds, for every process alike:
+    RefusedError then, and nothing has changed. A call that returns is durable, and seen
+    by later answers here. Nothing is assigned until `reconcile`; unassigned, not ready
+    and ready are as in `LiveView`. With several epochs, an offset is looked up in one.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        partitions: int = CATALOGUE_PARTITIONS,
+        snapshot: str | os.PathLike[str] | None = None,
+        snapshot_interval_s: float = SNAPSHOT_INTERVAL_S,
+        clock: Clock | None = None,
+        io: Io | None = None,
+    ) -> None:
+        self._log = log
+        self._clock = clock or SystemClock()
+        self.topic = made_segments_topic(log, partitions)
+        self._count = log.describe_topic(self.topic).settings.partitions
+        self._view = LiveView(
+            log,
+            self.topic,
+            SegmentView(),
+            snapshot=snapshot,
+            snapshot_interval_s=snapshot_interval_s,
+            clock=clock,
+            io=io,
+        )
+
+    # --- assignment ---
+
+    def partition_of(self, place: UserPartition) -> int:
+        """Return which of the catalogue's partitions knows `place`."""
+        return catalogue_partition(*place.identity, self._count)
+
+    def reconcile(self, partitions: Iterable[int]) -> None:
+        """Have exactly these partitions of the catalogue assigned."""
+        self._view.reconcile(partitions)
+
+    def follow(self, places: Iterable[UserPartition], timeout_s: float | None = None) -> None:
+        """Have what knows these places assigned, among others, and wait until it is ready."""
+        wanted = {*self.assigned(), *catalogue_partitions(places, self._count)}
+        self._view.reconcile(wanted)
+        self._view.wait_ready(timeout_s)
+
+    def follow_all(self, timeout_s: float | None = None) -> None:
+        """Have every partition of the catalogue assigned, and wait until all are ready."""
+        self._view.reconcile(range(self._count))
+        self._view.wait_ready(timeout_s)
+
+    def refresh(self, timeout_s: float | None = PUBLISH_TIMEOUT_S) -> None:
+        """Wait until everything that the log holds at this moment is applied."""
+        for partition in self.assigned():
+            high = self._log.marks(self.topic, partition).high
+            if high:
+                self._view.wait_applied(partition, high - 1, timeout_s)
+
+    def assigned(self) -> Sequence[int]:
+        """Return the assigned partitions, rising."""
+        return self._view.assigned()
+
+    def committed(self, partition: int) -> int:
+        """Return the last offset in the snapshot; -1 if there is none."""
+        return self._view.committed(partition)
+
+    def health(self) -> ViewHealth:
+        """Return how the view is doing."""
+        return self._view.health()
+
+    def lag(self) -> Mapping[int, int]:
+        """Return how many steps of each assigned partition are not applied yet."""
+        return {int(partition): lag for partition, lag in self._view.lag().items()}
+
+    # --- answers ---
+
+    def find(self, place: UserPartition, epoch: int, offset: int) -> CopiedSegment | None:
+        """Return the finished copy that answers for this offset; None if there is none."""
+        return self._ask(place, lambda copies: copies.find(epoch, offset), None)
+
+    def segments(self, place: UserPartition, epoch: int | None = None) -> Sequence[CopiedSegment]:
+        """Return the copies that are not deleted, by start; of one epoch if given."""
+        return self._ask(place, lambda copies: copies.listed(epoch), ())
+
+    def highest_readable_offset(self, place: UserPartition, epoch: int) -> int | None:
+        """Return the highest offset of the epoch that can be read from the tier now."""
+        return self._ask(place, lambda copies: copies.readable(epoch), None)
+
+    def highest_copied_offset(self, place: UserPartition, epoch: int) -> int | None:
+        """Return the highest offset of the epoch that was ever copied, deleted or not."""
+        end = self._ask(place, lambda copies: copies.copied.get(epoch), None)
+        return None if end is None else end - 1
+
+    def deletion(self, place: UserPartition) -> DeletionState | None:
+        """Return how far the removal of the whole partition has come; None if nowhere."""
+        return self._ask(place, lambda copies: copies.deletion, None)
+
+    def places(self) -> Sequence[UserPartition]:
+        """Return every partition with anything in the tier, as far as assigned."""
+        found: list[UserPartition] = []
+        for partition in self.assigned():
+            known = self._view.read(partition, lambda state: list(state.places))
+            found += known or []
+        return sorted(found, key=lambda place: place.identity)
+
+    def _ask(
+        self,
+        place: UserPartition,
+        query: Callable[[PartitionCopies], _AnswerT],
+        nothing: _AnswerT,
+    ) -> _AnswerT:
+        def asked(state: CatalogueState) -> _AnswerT:
+            copies = state.places.get(place)
+            return nothing if copies is None else query(copies)
+
+        return self._view.read(self.partition_of(place), asked, default=nothing)
+
+    # --- steps ---
+
+    def add(self, segment: CopiedSegment, *, timeout_s: float = PUBLISH_TIMEOUT_S) -> None:
+        """Say that a copy starts. RefusedError, with nothing stored, in any other state."""
+        if segment.state is not SegmentState.COPY_STARTED:
+            raise RefusedError("a segment is added when its copy starts", state=segment.state.name)
+        self._publish(segment, timeout_s)
+
+    def change(
+        self,
+        segment: CopiedSegment,
+        state: SegmentState,
+        *,
+        note: str | None = None,
+        low: int = 0,
+        timeout_s: float = PUBLISH_TIMEOUT_S,
+    ) -> None:
+        """Say that the copy has come to `state`.
+
+        The only copy of records that were evicted is deleted only below `low`, the
+        partition's low-water mark.
+        """
+        step = SegmentChange(
+            id=segment.id,
+            place=segment.place,
+            state=state,
+            changed_at_us=self._clock.now_us(),
+            note=note,
+            low=low,
+        )
+        self._publish(step, timeout_s)
+
+    def evict(
+        self,
+        place: UserPartition,
+        start: int,
+        before: int,
+        *,
+        timeout_s: float = PUBLISH_TIMEOUT_S,
+    ) -> None:
+        """Say that the log is about to let go of [start, before).
+
+        RefusedError unless finished copies hold all of it; they are needed from then on.
+        """
+        step = PartitionEviction(
+            place=place, start=start, before=before, changed_at_us=self._clock.now_us()
+        )
+        self._publish(step, timeout_s)
+
+    def delete_partition(
+        self,
+        place: UserPartition,
+        state: DeletionState,
+        *,
+        timeout_s: float = PUBLISH_TIMEOUT_S,
+    ) -> None:
+        """Say how far the removal of the whole partition has come."""
+        step = PartitionDeletion(place=place, state=state, changed_at_us=self._clock.now_us())
+        self._publish(step, timeout_s)
+
+    def _publish(self, step: Step, timeout_s: float) -> None:
+        self._view.publish(
+            Event(kind_of(step), payload_of(step)),
+            partition=self.partition_of(step.place),
+            durability=min(Durability.DURABLE, self._log.durability_max),
+            timeout_s=timeout_s,
+        )
+
+    # --- keeping and ending ---
+
+    def save(self) -> None:
+        """Write a snapshot now."""
+        self._view.save()
+
+    def close(self, *, save: bool = True) -> None:
+        """End the view, after a last snapshot if `save`. May be repeated."""
+        self._view.close(save=save)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

@@ -1,0 +1,191 @@
+"""One read over both halves of a log, that goes on wherever the records are."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from strandline.log.protocol import LogReader
+from strandline.tiering.cold_rows import batches_of, records_of
+from strandline.tiering.cold_segments import ColdSegments
+from strandline.tiering.segment import UserPartition
+from strandline.tiering.sizes import size_of
+from strandline.values import Epoch, InvalidError, Record, TrimmedError, ValueKind
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to read: [start, stop), within `bytes_max`."""
+
+    place: UserPartition
+    kind: ValueKind
+    start: int
+    stop: int
+    bytes_max: int | None
+    durable_only: bool
+
+
+class TieredReading:
+    """One read of a partition."""
+
+    def __init__(
+        self, hot: LogReader, cold: ColdSegments, wanted: Wanted, epochs: Sequence[Epoch]
+    ) -> None:
+        self._hot = hot
+        self._cold = cold
+        self._wanted = wanted
+        self._epochs = epochs
+
+    # --- records ---
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records, from whichever half has them."""
+        wanted = self._wanted
+        left = wanted.bytes_max
+        if left == 0:
+            return
+        for record in self._all_records():
+            if left is not None:
+                left -= size_of(record)
+                if left < 0 and record.offset != wanted.start:
+                    return
+            yield record
+
+    def _all_records(self) -> Iterator[Record]:
+        wanted = self._wanted
+        place, at = wanted.place, wanted.start
+        while at < wanted.stop:
+            try:
+                found = self._hot.read(
+                    place.named(),
+                    place.partition,
+                    at,
+                    wanted.stop,
+                    durable_only=wanted.durable_only,
+                )
+                for record in found:
+                    yield record
+                    at = record.offset + 1
+            except TrimmedError:
+                segment, rows = self._cold.fetched(place, self._epochs, at)
+            else:
+                return
+            upto = min(wanted.stop, segment.end)
+            for batch in rows.batches(at, upto):
+                self._cold.check_kept(place, at)
+                for record in records_of(rows, batch, place):
+                    yield record
+                    at = record.offset + 1
+
+    # --- batches ---
+
+    def batches(self) -> "TieredBatches":
+        """Return the records as record batches."""
+        stop = self._stop()
+        schema = self._schema(stop)
+        return TieredBatches(schema, lambda: self.columns(schema, self._wanted.start, stop))
+
+    def _stop(self) -> int:
+        """Return one past the last record, with the limit of bytes turned into an offset."""
+        stop = self._wanted.stop
+        if self._wanted.bytes_max is not None:
+            stop = self._wanted.start
+            for record in self.records():
+                stop = record.offset + 1
+        return stop
+
+    def _schema(self, stop: int) -> pa.Schema:
+        """Return the schema of all the record batches, which has to be known before the first."""
+        wanted, place = self._wanted, self._wanted.place
+        end = self._hot.marks(place.named(), place.partition).high
+        plain = self._hot.read_batches(place.named(), place.partition, end).schema
+        if wanted.kind is not ValueKind.BATCH:
+            return plain
+        schemas, at = [plain], wanted.start
+        while at < stop:
+            try:
+                found = self._hot.read_batches(
+                    place.named(), place.partition, at, stop, durable_only=wanted.durable_only
+                )
+                schemas.append(found.schema)
+                break
+            except TrimmedError:
+                segment, rows = self._cold.fetched(place, self._epochs, at)
+                schemas.append(rows.value_schema)
+                at = segment.end
+        return _united(schemas)
+
+    def columns(
+        self, schema: pa.Schema, at: int, stop: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the record batches from offset `at` on."""
+        wanted, place = self._wanted, self._wanted.place
+        stop = self._stop() if stop is None else stop
+        while at < stop:
+            try:
+                found = self._hot.read_batches(
+                    place.named(), place.partition, at, stop, durable_only=wanted.durable_only
+                )
+                for batch in found:
+                    yield _fitted(batch, schema)
+                    at = _following(batch)
+            except TrimmedError:
+                segment, rows = self._cold.fetched(place, self._epochs, at)
+            else:
+                return
+            for batch in batches_of(rows, at, min(stop, segment.end)):
+                self._cold.check_kept(place, at)
+                yield _fitted(batch, schema)
+                at = _following(batch)
+
+
+class TieredBatches:
+    """Implements Batches over both halves."""
+
+    def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        self._schema = schema
+        self._batches = batches
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self._batches()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def _following(batch: pa.RecordBatch) -> int:
+    offset: int = batch.column("_offset")[batch.num_rows - 1].as_py()
+    return offset + 1
+
+
+def _united(schemas: list[pa.Schema]) -> pa.Schema:
+    try:
+        united = pa.unify_schemas(schemas)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidError(
+            "these records have one column with two types, read them apart", reason=str(error)
+        ) from error
+    own = len(schemas[0])
+    # A record may lack any column of another's.
+    fields = [
+        field if index < own else field.with_nullable(True) for index, field in enumerate(united)
+    ]
+    return pa.schema(fields)
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    names = set(batch.schema.names)
+    arrays = [
+        batch.column(field.name).cast(field.type)
+        if field.name in names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,60 @@
+"""The rows of a copy as a log hands them out: records, and record batches."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from strandline.tiering.arrow_parts import compute
+from strandline.tiering.parquet import OWN_COLUMNS, CopiedRows
+from strandline.tiering.segment import UserPartition
+from strandline.values import Event, Offset, Partition, Record, Tenant, ValueKind
+
+
+def records_of(rows: CopiedRows, batch: pa.RecordBatch, place: UserPartition) -> Iterator[Record]:
+    """Yield the records of one batch of `rows`."""
+    if rows.about.value_kind is ValueKind.BATCH:
+        values: list[object] = [value for _, value in rows.values(batch)]
+        batch = batch.filter(compute().equal(batch.column("_row"), 0))
+    elif rows.about.value_kind is ValueKind.EVENT:
+        values = list(_events(batch))
+    else:
+        values = batch.column("value").to_pylist()
+    name, partition = place.topic, Partition(place.partition)
+    for offset, stamp, key, tenant, value in zip(
+        batch.column("_offset").to_pylist(),
+        batch.column("_timestamp").cast(pa.int64()).to_pylist(),
+        batch.column("_key").to_pylist(),
+        batch.column("_tenant").to_pylist(),
+        values,
+        strict=True,
+    ):
+        whose = None if tenant is None else Tenant(tenant)
+        yield Record(name, partition, Offset(offset), stamp, key, whose, value)
+
+
+def _events(batch: pa.RecordBatch) -> Iterator[Event]:
+    for parts in zip(
+        batch.column("kind").to_pylist(),
+        batch.column("payload").cast(pa.binary()).to_pylist(),
+        batch.column("_key").to_pylist(),
+        batch.column("headers").cast(pa.binary()).to_pylist(),
+        batch.column("occurred_at").cast(pa.int64()).to_pylist(),
+        strict=True,
+    ):
+        yield Event.load(*parts)
+
+
+def batches_of(rows: CopiedRows, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """Yield the record batches of [start, stop)."""
+    for batch in rows.batches(start, stop):
+        if not rows.is_packed:
+            yield batch
+            continue
+        own = batch.select(list(OWN_COLUMNS))
+        for at, value in rows.values(batch):
+            count = value.num_rows
+            first = own.take(pa.repeat(pa.scalar(at, pa.int64()), count))
+            arrays = [*first.columns, *value.columns]
+            arrays[OWN_COLUMNS.index("_row")] = pa.arange(0, count).cast(pa.int32())
+            fields = [*own.schema, *value.schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -1,0 +1,163 @@
+"""The cold half of a log: which object holds an offset, and the rows in it."""
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol, TypeVar
+
+from strandline.log.protocol import LogReader, LogTopics
+from strandline.tiering.catalogue import segments_topic
+from strandline.tiering.object_store import ObjectStore
+from strandline.tiering.parquet import CopiedRows, digest_of
+from strandline.tiering.partition_copies import PartitionCopies
+from strandline.tiering.routing import catalogue_partition
+from strandline.tiering.segment import CopiedSegment, UserPartition, step_of
+from strandline.tiering.segment_view import CatalogueState, take
+from strandline.values import CorruptError, Epoch, Topic, TrimmedError
+from strandline.views import RefusedError
+
+#: How many fetched objects are kept, since readers come in pages.
+_KEPT_MAX: Final = 4
+
+_AnswerT = TypeVar("_AnswerT")
+
+
+class ReadableLog(LogTopics, LogReader, Protocol):
+    """What is asked of the hot half."""
+
+
+class ColdSegments:
+    """Finds and fetches copies. Any thread may use it, and none waits for another's view.
+
+    The catalogue is folded by whoever needs an answer from it: a read must not wait for a
+    thread of ours, and a log that is never read below its hot part pays for nothing.
+    """
+
+    def __init__(self, hot: ReadableLog, open_store: Callable[[str], ObjectStore]) -> None:
+        self._hot = hot
+        self._open_store = open_store
+        self._lock = threading.Lock()
+        self._topic: Topic | None = None
+        self._count = 0
+        self._folded: dict[int, tuple[CatalogueState, int]] = {}
+        self._kept: OrderedDict[str, CopiedRows] = OrderedDict()
+
+    # --- which ---
+
+    def find(self, place: UserPartition, epochs: Sequence[Epoch], offset: int) -> CopiedSegment:
+        """Return the copy that answers for `offset`, which the hot half has let go of."""
+        number = max((each.number for each in epochs if each.start <= offset), default=0)
+        found = self._ask(place, lambda copies: copies.find(number, offset))
+        if found is None:
+            self.catch_up(place)
+            found = self._ask(place, lambda copies: copies.find(number, offset))
+        if found is None:
+            self.check_kept(place, offset)
+            raise CorruptError(
+                "the catalogue knows no copy of this record",
+                file=None,
+                position=None,
+                topic=place.topic,
+                partition=place.partition,
+                offset=offset,
+            )
+        return found
+
+    def chain(
+        self, place: UserPartition, epochs: Sequence[Epoch], start: int, stop: int
+    ) -> Iterator[CopiedSegment]:
+        """Yield the copies that answer for [start, stop), in order."""
+        while start < stop:
+            segment = self.find(place, epochs, start)
+            yield segment
+            start = segment.end
+
+    def evicted(self, place: UserPartition) -> int:
+        """Return the offset before which the log may have let go of everything."""
+        self.catch_up(place)
+        return self._ask(place, lambda copies: copies.evicted)
+
+    def listed(self, place: UserPartition) -> Sequence[CopiedSegment]:
+        """Return every copy that is not deleted yet."""
+        self.catch_up(place)
+        return self._ask(place, lambda copies: copies.listed())
+
+    def _ask(self, place: UserPartition, query: Callable[[PartitionCopies], _AnswerT]) -> _AnswerT:
+        # Under the lock: whoever catches up changes what is asked.
+        with self._lock:
+            if not self._count:
+                return query(PartitionCopies())
+            folded = self._folded.get(catalogue_partition(*place.identity, self._count))
+            known = None if folded is None else folded[0].places.get(place)
+            return query(PartitionCopies() if known is None else known)
+
+    def catch_up(self, place: UserPartition) -> None:
+        """Fold what the catalogue has got meanwhile."""
+        with self._lock:
+            if self._topic is None:
+                self._topic = segments_topic(self._hot)
+                if self._topic is None:
+                    return
+                self._count = self._hot.describe_topic(self._topic).settings.partitions
+            number = catalogue_partition(*place.identity, self._count)
+            state, following = self._folded.get(number) or (CatalogueState(), 0)
+            for record in self._hot.read(self._topic, number, following):
+                # Refused by every view of the catalogue alike.
+                with contextlib.suppress(RefusedError):
+                    take(state, step_of(record.kind, record.payload))
+                following = record.offset + 1
+            self._folded[number] = state, following
+
+    # --- what is in it ---
+
+    def rows(self, segment: CopiedSegment) -> CopiedRows | None:
+        """Return the rows of a copy; None if it has been deleted.
+
+        CorruptError if the object is not what was copied.
+        """
+        with self._lock:
+            kept = self._kept.get(segment.name)
+            if kept is not None:
+                self._kept.move_to_end(segment.name)
+                return kept
+        content = self._open_store(segment.store).get(segment.name)
+        if content is None:
+            return None
+        if digest_of(content) != segment.digest:
+            raise CorruptError(
+                "this object is not what was copied, restore it from a copy of the store",
+                file=segment.location,
+                position=0,
+            )
+        rows = CopiedRows(content, segment.location)
+        with self._lock:
+            self._kept[segment.name] = rows
+            while len(self._kept) > _KEPT_MAX:
+                self._kept.popitem(last=False)
+        return rows
+
+    def fetched(
+        self, place: UserPartition, epochs: Sequence[Epoch], offset: int
+    ) -> tuple[CopiedSegment, CopiedRows]:
+        """Return the copy that answers for `offset`, with its rows."""
+        segment = self.find(place, epochs, offset)
+        rows = self.rows(segment)
+        if rows is None:
+            self.catch_up(place)
+            self.check_kept(place, offset)
+            segment = self.find(place, epochs, offset)
+            rows = self.rows(segment)
+        if rows is None:
+            raise CorruptError(
+                "this object is missing, restore it from a copy of the store",
+                file=segment.location,
+                position=0,
+            )
+        return segment, rows
+
+    def check_kept(self, place: UserPartition, offset: int) -> None:
+        """Raise TrimmedError if a trim has overtaken the reader; ClosedError once closed."""
+        low = self._hot.marks(place.named(), place.partition).low
+        if offset < low:
+            raise TrimmedError(low, partition=place.partition, offset=offset)

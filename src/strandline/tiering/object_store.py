@@ -1,0 +1,167 @@
+"""Object stores: what the tier asks of one, and obstore's behind it."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from strandline.io import Io, SystemIo
+from strandline.values import InvalidError, UnavailableError
+
+_MISSING = "tiering needs obstore, install strandline[tiering]"
+
+
+class ObjectStore(Protocol):
+    """Named objects, each put whole. Any call may raise UnavailableError: try again."""
+
+    @property
+    def url(self) -> str:
+        """Where it is; what is stored in the log, so without credentials."""
+
+    def put(self, name: str, content: bytes) -> str | None:
+        """Put an object, replacing what has the name. Durable when it returns.
+
+        Returns what the store says of it, an e-tag for instance.
+        """
+
+    def get(self, name: str) -> bytes | None:
+        """Return an object; None if there is none."""
+
+    def delete(self, name: str) -> None:
+        """Remove an object; nothing happens if there is none."""
+
+    def list(self, prefix: str) -> Sequence[str]:
+        """Return the names under a folder, which may be out of date."""
+
+
+class ObstoreStore:
+    """Implements ObjectStore for a local directory, memory, or whatever obstore reaches.
+
+    Credentials, regions and endpoints come from the environment, as obstore reads them.
+    """
+
+    def __init__(self, url: str, *, io: Io | None = None) -> None:
+        self._url = url
+        self._obstore = _obstore()
+        self._io = io or SystemIo()
+        scheme, path = _parsed(url)
+        self._directory = path if scheme == "file" else None
+        try:
+            self._store = self._opened(scheme)
+        except (self._obstore.exceptions.BaseError, ValueError, OSError) as error:
+            raise InvalidError("this store cannot be opened", url=url, reason=str(error)) from error
+
+    def _opened(self, scheme: str) -> Any:
+        stores = self._obstore.store
+        if scheme == "memory":
+            return stores.MemoryStore()
+        if self._directory is not None:
+            return stores.LocalStore(self._directory, mkdir=True)
+        return stores.from_url(self._url)
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def put(self, name: str, content: bytes) -> str | None:
+        with _translated(self._obstore, self._url, name):
+            told = self._obstore.put(self._store, name, content)
+            if self._directory is not None:
+                self._make_durable(self._directory, name)
+        tag = told.get("e_tag")
+        return None if tag is None else str(tag)
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            with _translated(self._obstore, self._url, name):
+                return bytes(self._obstore.get(self._store, name).bytes())
+        except _NoObjectError:
+            return None
+
+    def delete(self, name: str) -> None:
+        try:
+            with _translated(self._obstore, self._url, name):
+                self._obstore.delete(self._store, name)
+        except _NoObjectError:
+            pass
+
+    def list(self, prefix: str) -> Sequence[str]:
+        with _translated(self._obstore, self._url, prefix):
+            pages = self._obstore.list(self._store, prefix=prefix)
+            return sorted(str(each["path"]) for page in pages for each in page)
+
+    def _make_durable(self, directory: str, name: str) -> None:
+        """Sync a file and the folders with its name: the store itself leaves that to us."""
+        fd = self._io.open(f"{directory}/{name}", "read")
+        try:
+            self._io.sync(fd)
+        finally:
+            self._io.close(fd)
+        folder = name
+        while folder:
+            folder = folder.rpartition("/")[0]
+            self._io.sync_directory(f"{directory}/{folder}")
+
+
+class _NoObjectError(Exception):
+    pass
+
+
+_stores: dict[str, ObstoreStore] = {}
+_stores_lock = threading.Lock()
+
+
+def open_store(url: str) -> ObjectStore:
+    """Return the store at `url`, one object for each URL in a process.
+
+    `file:///path`, `memory:///name` (which lives as long as the process) or a URL that
+    obstore knows, such as `s3://bucket/prefix`. InvalidError for any other, and without
+    the extra `tiering`.
+    """
+    with _stores_lock:
+        found = _stores.get(url)
+        if found is None:
+            found = _stores[url] = ObstoreStore(url)
+        return found
+
+
+def _obstore() -> ModuleType:
+    try:
+        import obstore  # noqa: PLC0415 - An extra, which not everybody has installed.
+        import obstore.store  # noqa: PLC0415 - As above.
+    except ImportError as error:
+        raise InvalidError(_MISSING) from error
+    return obstore
+
+
+def _parsed(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    if not parts.scheme:
+        raise InvalidError("a store's URL is like file:///path or s3://bucket/prefix", url=url)
+    if parts.password or parts.username:
+        raise InvalidError("a store's URL is kept in the log, leave credentials out of it")
+    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+        raise InvalidError("a directory's URL is file:// and an absolute path", url=url)
+    return parts.scheme, unquote(parts.path)
+
+
+@contextmanager
+def _translated(obstore: ModuleType, url: str, name: str | None = None) -> Iterator[None]:
+    errors = obstore.exceptions
+    try:
+        yield
+    except (errors.NotFoundError, FileNotFoundError) as error:
+        raise _NoObjectError from error
+    except (ValueError, errors.UnknownConfigurationKeyError, errors.InvalidPathError) as error:
+        raise InvalidError(
+            "the store cannot be used like this", url=url, reason=str(error)
+        ) from error
+    except (errors.BaseError, OSError) as error:
+        raise UnavailableError(
+            "the object store did not answer as it should, try again",
+            url=url,
+            name=name,
+            reason=str(error),
+        ) from error

@@ -1,0 +1,209 @@
+"""A run of records as one Parquet object, and back."""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from uuid import UUID
+
+import msgspec
+import pyarrow as pa
+
+from strandline.tiering.arrow_parts import compute, parquet
+from strandline.values import CorruptError, ValueKind
+
+FORMAT: Final = 1
+METADATA_KEY: Final = b"strandline"
+GROUP_ROWS: Final = 64 * 1024
+#: The columns of every record batch of a log, before those of the value.
+OWN_COLUMNS: Final = ("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant")
+#: Holds a batch as an Arrow IPC stream, where Parquet has no place for one of its types.
+PACKED: Final = "packed"
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What an object says of itself, in the metadata of the file."""
+
+    format: Literal[1] = 1
+    log_id: UUID
+    topic_id: UUID
+    topic: str
+    partition: int
+    start: int
+    end: int
+    epochs: tuple[tuple[int, int], ...]
+    value_kind: ValueKind
+    rows: int
+    #: Of the batches of a batch topic: their schema, as Arrow serializes it.
+    schema: str | None = None
+
+
+def packed_schema(schema: pa.Schema) -> str:
+    """Return a schema as text."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def digest_of(content: bytes) -> str:
+    """Return the digest by which an object is known."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
+    """Return the object with these rows, which are in offset order.
+
+    Row groups end with a record, so that no record is in two of them.
+    """
+    table = pa.Table.from_batches(batches)
+    described = {**(table.schema.metadata or {}), METADATA_KEY: msgspec.json.encode(about)}
+    table = table.replace_schema_metadata(described)
+    sink = pa.BufferOutputStream()
+    with parquet().ParquetWriter(
+        sink,
+        table.schema,
+        compression="zstd",
+        write_statistics=True,
+        write_page_checksum=True,
+        use_dictionary=_repetitive(table.schema),
+        sorting_columns=[parquet().SortingColumn(1), parquet().SortingColumn(2)],
+    ) as writer:
+        for start, stop in _groups(table):
+            writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _repetitive(schema: pa.Schema) -> list[str]:
+    """Return the columns that a dictionary makes smaller: offsets and payloads hardly repeat."""
+    plain = {"_offset", "_timestamp", "payload", "value", PACKED}
+    return [name for name in schema.names if name not in plain]
+
+
+def _groups(table: pa.Table) -> Iterator[tuple[int, int]]:
+    rows = table.num_rows
+    numbers = table.column("_row")
+    start = 0
+    while start < rows:
+        stop = min(rows, start + GROUP_ROWS)
+        while stop < rows and numbers[stop].as_py() != 0:
+            stop += 1
+        yield start, stop
+        start = stop
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    index: int
+    start: int
+    end: int
+
+
+class CopiedRows:
+    """An object that was fetched and agrees with its digest, ready to be read."""
+
+    def __init__(self, content: bytes, location: str) -> None:
+        self._location = location
+        self.size_bytes = len(content)
+        try:
+            self._file = parquet().ParquetFile(pa.BufferReader(content))
+            kept = self._file.metadata.metadata or {}
+            self.about = msgspec.json.decode(kept[METADATA_KEY], type=About)
+            self._groups = [self._group(index) for index in range(self._file.num_row_groups)]
+        except (pa.ArrowException, KeyError, msgspec.MsgspecError, OSError) as error:
+            raise self._corrupt("this object is no copy of ours", str(error)) from error
+        self.rows = self._file.metadata.num_rows
+        self.schema = self._plain_schema()
+
+    def _group(self, index: int) -> _Group:
+        found = self._file.metadata.row_group(index).column(1).statistics
+        return _Group(index, found.min, found.max + 1)
+
+    def _plain_schema(self) -> pa.Schema:
+        schema = self._file.schema_arrow
+        metadata = {k: v for k, v in (schema.metadata or {}).items() if k != METADATA_KEY}
+        return schema.with_metadata(metadata or None)
+
+    @property
+    def value_schema(self) -> pa.Schema:
+        """The schema of the batches of a batch topic."""
+        assert self.about.schema is not None
+        stored = base64.b64decode(self.about.schema)
+        return pa.ipc.read_schema(pa.py_buffer(stored))
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether each row is a whole batch."""
+        return self.about.value_kind is ValueKind.BATCH and PACKED in self.schema.names
+
+    def check(self, start: int, end: int) -> None:
+        """Raise CorruptError unless it holds each record of [start, end), in order."""
+        expected = start
+        for group in self._groups:
+            columns = self._table(group, ["_offset", "_row"])
+            offsets = columns.column("_offset").combine_chunks()
+            firsts = offsets.filter(compute().equal(columns.column("_row").combine_chunks(), 0))
+            wanted = pa.arange(expected, expected + len(firsts))
+            if not firsts.equals(wanted) or not _rises(offsets):
+                raise self._corrupt("records are missing in this copy", f"from {expected} on")
+            expected += len(firsts)
+        if (expected, self.about.start, self.about.end) != (end, start, end):
+            raise self._corrupt("this copy holds another run of records", f"up to {expected}")
+
+    def batches(
+        self, start: int, stop: int, columns: list[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the records in [start, stop), as they are stored."""
+        for group in self._groups:
+            if group.end <= start or group.start >= stop:
+                continue
+            for batch in self._table(group, columns).combine_chunks().to_batches():
+                yield _cut(batch, start, stop) if group.start < start or group.end > stop else batch
+
+    def values(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the values in one of `batches` of a batch topic, with the row of each."""
+        begins = compute().indices_nonzero(compute().equal(batch.column("_row"), 0)).to_pylist()
+        if self.is_packed:
+            for at in begins:
+                stored = batch.column(PACKED)[at].as_buffer()
+                yield at, pa.ipc.open_stream(stored).read_next_batch()
+            return
+        schema = self.value_schema
+        columns = [batch.column(name) for name in schema.names]
+        whole = pa.RecordBatch.from_arrays(columns, schema=schema)
+        for at, upto in zip(begins, [*begins[1:], batch.num_rows], strict=True):
+            yield at, whole.slice(at, upto - at)
+
+    def _table(self, group: _Group, columns: list[str] | None) -> pa.Table:
+        try:
+            return self._file.read_row_group(group.index, columns=columns)
+        except (pa.ArrowException, OSError) as error:
+            raise self._corrupt("this copy cannot be decoded", str(error)) from error
+
+    def _corrupt(self, message: str, reason: str) -> CorruptError:
+        return CorruptError(message, file=self._location, position=0, reason=reason)
+
+
+def _rises(offsets: pa.Array) -> bool:
+    steps = compute().subtract(offsets.slice(1), offsets.slice(0, max(0, len(offsets) - 1)))
+    return compute().min(steps).as_py() in (None, 0, 1) and compute().max(steps).as_py() in (
+        None,
+        0,
+        1,
+    )
+
+
+def _cut(batch: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
+    offsets = batch.column("_offset")
+    first = compute().sum(compute().less(offsets, start)).as_py() or 0
+    last = compute().sum(compute().less(offsets, stop)).as_py() or 0
+    return batch.slice(first, last - first)
+
+
+def record_sizes(batch: pa.RecordBatch, kind: ValueKind) -> pa.Array:
+    """Return how large each record of an event or bytes topic counts, row by row."""
+    names = ("_key", "kind", "payload", "headers") if kind is ValueKind.EVENT else ("_key", "value")
+    total: Any = None
+    for name in names:
+        sizes = compute().fill_null(compute().binary_length(batch.column(name)), 0).cast(pa.int64())
+        total = sizes if total is None else compute().add(total, sizes)
+    return total

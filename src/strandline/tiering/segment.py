@@ -1,0 +1,188 @@
+"""What the catalogue knows of a copied run of records, and the life it goes through."""
+
+from enum import IntEnum
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from strandline.values import InvalidError, Topic, parse_tenant
+
+
+class SegmentState(IntEnum):
+    """Where a copy is in its life."""
+
+    COPY_STARTED = 0
+    COPY_FINISHED = 1
+    DELETE_STARTED = 2
+    DELETE_FINISHED = 3
+
+
+class DeletionState(IntEnum):
+    """Where the removal of everything that a partition has in the tier is."""
+
+    MARKED = 0
+    STARTED = 1
+    FINISHED = 2
+
+
+_FOLLOWING = {
+    SegmentState.COPY_STARTED: {SegmentState.COPY_FINISHED, SegmentState.DELETE_STARTED},
+    SegmentState.COPY_FINISHED: {SegmentState.DELETE_STARTED},
+    SegmentState.DELETE_STARTED: {SegmentState.DELETE_FINISHED},
+    SegmentState.DELETE_FINISHED: set[SegmentState](),
+}
+
+
+def may_become(now: SegmentState, wanted: SegmentState) -> bool:
+    """Whether a copy may go from one state to another; staying where it is always may."""
+    return now == wanted or wanted in _FOLLOWING[now]
+
+
+def may_be_deleted(now: DeletionState | None, wanted: DeletionState) -> bool:
+    """Whether the removal of a partition may go to `wanted`; staying always may."""
+    return now == wanted or wanted == (0 if now is None else now + 1)
+
+
+class UserPartition(msgspec.Struct, frozen=True, eq=False):
+    """A partition whose records are copied. Its identity is topic id and number alone."""
+
+    topic_id: UUID
+    partition: int
+    topic: str
+    tenant: str | None = None
+
+    @property
+    def identity(self) -> tuple[UUID, int]:
+        """What makes it this partition, whatever its topic is called."""
+        return self.topic_id, self.partition
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UserPartition) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def named(self) -> Topic:
+        """Return the topic."""
+        return Topic(self.topic, self.topic_id, parse_tenant(self.tenant))
+
+
+def partition_of(topic: Topic, partition: int) -> UserPartition:
+    """Return a partition of `topic`."""
+    return UserPartition(topic.id, partition, topic.name, topic.tenant)
+
+
+class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True):
+    """A run [start, end) of records, and the object that holds a copy of it.
+
+    Checked when made: InvalidError for one that cannot be.
+    """
+
+    id: UUID
+    place: UserPartition
+    start: int
+    end: int
+    #: Number and first offset of each epoch in it, rising.
+    epochs: tuple[tuple[int, int], ...]
+    first_us: int
+    last_us: int
+    #: Of its records, as the log counts them.
+    record_bytes: int
+    #: Of the object.
+    size_bytes: int
+    #: The object's SHA-256.
+    digest: str
+    #: The URL of the store, and the object's name there.
+    store: str
+    name: str
+    changed_at_us: int
+    #: What the store said of the object, if it said anything.
+    note: str | None = None
+    state: SegmentState = SegmentState.COPY_STARTED
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise InvalidError("a segment holds a record", start=self.start, end=self.end)
+        if self.size_bytes < 0 or self.record_bytes < 0:
+            raise InvalidError("a size is not negative", size_bytes=self.size_bytes)
+        starts = [start for _, start in self.epochs]
+        numbers = [number for number, _ in self.epochs]
+        if not starts or starts[0] != self.start or starts[-1] >= self.end:
+            raise InvalidError("the epochs of a segment begin with it", epochs=self.epochs)
+        if starts != sorted(set(starts)) or numbers != sorted(set(numbers)):
+            raise InvalidError("the epochs of a segment rise", epochs=self.epochs)
+
+    @property
+    def location(self) -> str:
+        """Where the object is, for people."""
+        return f"{self.store.rstrip('/')}/{self.name}"
+
+    def epoch_run(self, epoch: int) -> tuple[int, int] | None:
+        """Return the [start, end) that this epoch has in the segment; None if it has none."""
+        ends = [start for _, start in self.epochs[1:]] + [self.end]
+        for (number, start), end in zip(self.epochs, ends, strict=True):
+            if number == epoch:
+                return start, end
+        return None
+
+
+class SegmentChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A step in the life of a copy."""
+
+    id: UUID
+    place: UserPartition
+    state: SegmentState
+    changed_at_us: int
+    #: None keeps the note that there is.
+    note: str | None = None
+    #: The partition's low-water mark, as whoever takes the step has seen it.
+    low: int = 0
+
+
+class PartitionEviction(msgspec.Struct, frozen=True, kw_only=True):
+    """The log is about to let go of [start, before): from now on the copies are needed."""
+
+    place: UserPartition
+    start: int
+    before: int
+    changed_at_us: int
+
+
+class PartitionDeletion(msgspec.Struct, frozen=True, kw_only=True):
+    """A step in the removal of a partition from the tier."""
+
+    place: UserPartition
+    state: DeletionState
+    changed_at_us: int
+
+
+Step = CopiedSegment | SegmentChange | PartitionEviction | PartitionDeletion
+
+_KINDS: dict[str, type[Step]] = {
+    "segment.added": CopiedSegment,
+    "segment.changed": SegmentChange,
+    "partition.evicted": PartitionEviction,
+    "partition.deleted": PartitionDeletion,
+}
+
+
+def kind_of(step: Step) -> str:
+    """Return the kind of the event that tells of `step`."""
+    return next(kind for kind, each in _KINDS.items() if isinstance(step, each))
+
+
+def step_of(kind: str, payload: Any) -> Step:
+    """Return the step that an event tells; raises for what this version cannot read."""
+    wanted = _KINDS.get(kind)
+    if wanted is None:
+        raise InvalidError("the catalogue has no events of this kind", kind=kind)
+    try:
+        return msgspec.convert(payload, wanted)
+    except msgspec.ValidationError as error:
+        raise InvalidError("this is no step of the catalogue", reason=str(error)) from error
+
+
+def payload_of(step: Step) -> Any:
+    """Return a step as the payload of an event."""
+    return msgspec.to_builtins(step)

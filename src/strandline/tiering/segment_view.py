@@ -1,0 +1,171 @@
+"""The catalogue as a view: steps folded into what the tier holds."""
+
+from uuid import UUID
+
+import msgspec
+
+from strandline.log.protocol import Value
+from strandline.tiering.partition_copies import PartitionCopies
+from strandline.tiering.segment import (
+    CopiedSegment,
+    DeletionState,
+    PartitionDeletion,
+    PartitionEviction,
+    SegmentChange,
+    SegmentState,
+    Step,
+    UserPartition,
+    may_be_deleted,
+    may_become,
+    step_of,
+)
+from strandline.values import Event, Record
+from strandline.views import RefusedError, View
+
+_LIVE = (SegmentState.COPY_STARTED, SegmentState.COPY_FINISHED)
+
+
+class CatalogueState:
+    """The copies of every user partition that one partition of the catalogue knows."""
+
+    def __init__(self) -> None:
+        self.places: dict[UserPartition, PartitionCopies] = {}
+
+
+class SegmentView(View[CatalogueState]):
+    """Takes each step or refuses it; every process decides alike."""
+
+    version = 1
+
+    def initial(self, partition: int) -> CatalogueState:  # noqa: ARG002 - All begin alike.
+        return CatalogueState()
+
+    def apply(self, state: CatalogueState, record: Record) -> None:
+        take(state, step_of(record.kind, record.payload))
+
+    def check(self, state: CatalogueState, value: Value) -> None:
+        assert isinstance(value, Event)
+        _check(state, step_of(value.kind, value.payload))
+
+    def encode(self, state: CatalogueState) -> bytes:
+        return msgspec.json.encode(
+            [
+                _Stored(
+                    place,
+                    list(copies.listed()),
+                    copies.finished,
+                    sorted(copies.copied.items()),
+                    copies.deletion,
+                    copies.evicted,
+                )
+                for place, copies in sorted(state.places.items(), key=lambda each: each[0].identity)
+            ]
+        )
+
+    def decode(self, stored: bytes) -> CatalogueState:
+        state = CatalogueState()
+        for each in msgspec.json.decode(stored, type=list[_Stored]):
+            copies = state.places[each.place] = PartitionCopies()
+            for segment in each.segments:
+                copies.put(segment)
+            copies.finished = list(each.finished)
+            copies.copied = dict(each.copied)
+            copies.deletion = each.deletion
+            copies.evicted = each.evicted
+        return state
+
+
+class _Stored(msgspec.Struct):
+    place: UserPartition
+    segments: list[CopiedSegment]
+    finished: list[UUID]
+    copied: list[tuple[int, int]]
+    deletion: DeletionState | None
+    evicted: int
+
+
+def take(state: CatalogueState, step: Step) -> None:
+    """Change `state` by one step; RefusedError, with nothing changed, if it is not legal."""
+    _check(state, step)
+    copies = state.places.setdefault(step.place, PartitionCopies())
+    if isinstance(step, CopiedSegment):
+        copies.put(step)
+    elif isinstance(step, SegmentChange):
+        known = copies.segments[step.id]
+        if known.state is not step.state:
+            changed = msgspec.structs.replace(
+                known,
+                state=step.state,
+                changed_at_us=step.changed_at_us,
+                note=known.note if step.note is None else step.note,
+            )
+            copies.put(changed)
+    elif isinstance(step, PartitionEviction):
+        copies.evicted = max(copies.evicted, step.before)
+    else:
+        copies.deletion = step.state
+        if step.state is DeletionState.FINISHED:
+            copies.forget()
+
+
+def _check(state: CatalogueState, step: Step) -> None:
+    copies = state.places.get(step.place)
+    if isinstance(step, PartitionDeletion):
+        now = None if copies is None else copies.deletion
+        if not may_be_deleted(now, step.state):
+            raise RefusedError(
+                "a partition is deleted in three steps: marked, started, finished",
+                now=None if now is None else now.name,
+                wanted=step.state.name,
+            )
+    elif copies is not None and copies.deletion is DeletionState.FINISHED:
+        raise RefusedError("this partition was deleted from the tier", place=step.place)
+    elif isinstance(step, CopiedSegment):
+        _check_added(copies, step)
+    elif isinstance(step, PartitionEviction):
+        _check_eviction(copies or PartitionCopies(), step)
+    else:
+        known = None if copies is None else copies.segments.get(step.id)
+        if known is None or copies is None:
+            raise RefusedError("the catalogue knows no such segment", id=step.id)
+        if not may_become(known.state, step.state):
+            raise RefusedError(
+                "a segment does not go from here to there",
+                id=step.id,
+                now=known.state.name,
+                wanted=step.state.name,
+            )
+        if step.state is SegmentState.DELETE_STARTED:
+            _check_not_needed(copies, known, step.low)
+
+
+def _check_eviction(copies: PartitionCopies, step: PartitionEviction) -> None:
+    reached = copies.covered_to(max(step.start, copies.evicted))
+    if copies.deletion is not None or reached < step.before:
+        raise RefusedError(
+            "only what has a finished copy may be evicted", before=step.before, copied=reached
+        )
+
+
+def _check_not_needed(copies: PartitionCopies, known: CopiedSegment, low: int) -> None:
+    """Refuse to delete the one copy of records that the log may have let go of."""
+    start, end = max(known.start, low), min(known.end, copies.evicted)
+    if known.state is not SegmentState.COPY_FINISHED or start >= end:
+        return
+    if copies.covered_to(start, besides=known.id) < end:
+        raise RefusedError("this is the only copy of records that were evicted", id=known.id)
+
+
+def _check_added(copies: PartitionCopies | None, step: CopiedSegment) -> None:
+    if step.state is not SegmentState.COPY_STARTED:
+        raise RefusedError("a segment is added when its copy starts", state=step.state.name)
+    if copies is None:
+        return
+    if copies.deletion is not None:
+        raise RefusedError("this partition is being deleted from the tier", id=step.id)
+    if step.id in copies.segments:
+        raise RefusedError("the catalogue knows this segment already", id=step.id)
+    # So that two who copy the same run at once do it together, and not twice.
+    for other in copies.segments.values():
+        if (other.start, other.end) == (step.start, step.end) and other.state in _LIVE:
+            raise RefusedError("the same run is copied already", id=step.id, other=other.id)

@@ -1,0 +1,341 @@
+"""Moving a topic to an object store, step by step, each step told to the catalogue first."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
+from typing import NamedTuple
+
+from strandline.clock import Clock, SystemClock
+from strandline.log.protocol import Log, TopicName
+from strandline.tiering.catalogue import SegmentCatalogue
+from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, Piece, read_piece
+from strandline.tiering.object_store import ObjectStore, open_store
+from strandline.tiering.parquet import CopiedRows, digest_of
+from strandline.tiering.removal import retire
+from strandline.tiering.segment import (
+    CopiedSegment,
+    SegmentState,
+    UserPartition,
+    partition_of,
+)
+from strandline.values import (
+    CorruptError,
+    Durability,
+    InvalidError,
+    TrimmedError,
+    UnavailableError,
+)
+from strandline.views import RefusedError
+
+
+class TierStep(NamedTuple):
+    """What a run of tiering has just done."""
+
+    state: SegmentState
+    segment: CopiedSegment
+
+
+@dataclass(slots=True)
+class TierReport:
+    """What a run of tiering came to."""
+
+    copied: int = 0
+    copied_records: int = 0
+    copied_bytes: int = 0
+    """Of the objects."""
+    evicted_records: int = 0
+    deleted: int = 0
+    damaged: int = 0
+    """Copies that were found damaged while the log still had the records."""
+
+    def with_added(self, other: "TierReport") -> "TierReport":
+        """Return what both came to."""
+        return TierReport(
+            *(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True))
+        )
+
+
+def tier(
+    log: Log,
+    topic: TopicName,
+    store: str | ObjectStore,
+    *,
+    local_age_s: int | None = None,
+    local_bytes: int | None = None,
+    piece_records: int = PIECE_RECORDS,
+    include_open: bool = False,
+    catalogue: SegmentCatalogue | None = None,
+    progress: Callable[[TierStep], None] | None = None,
+    clock: Clock | None = None,
+) -> TierReport:
+    """Copy what is sealed to `store`, and let go of what the log need not keep itself.
+
+    Goes on with whatever an earlier run left undone, and may run in several processes
+    at once. A sealed segment becomes an object, or several of `piece_records`; so does
+    each full piece of a run that still grows, and with `include_open` the rest of it.
+    Records are evicted once their copy was read back and is right: those older than
+    `local_age_s`, and the oldest until each partition has at most `local_bytes`; None
+    keeps them, and so does a topic with a proof. Copies of trimmed records are deleted.
+    `progress` hears of each step.
+
+    UnavailableError if the store fails: everything done so far counts, call again.
+    """
+    if piece_records < 1:
+        raise InvalidError("a piece has at least one record", piece_records=piece_records)
+    objects = open_store(store) if isinstance(store, str) else store
+    with contextlib.ExitStack() as stack:
+        if catalogue is None:
+            catalogue = stack.enter_context(SegmentCatalogue(log, clock=clock))
+        run = TieringRun(log, objects, catalogue, progress, clock or SystemClock())
+        found = log.topic(topic)
+        count = log.describe_topic(found).settings.partitions
+        catalogue.follow(partition_of(found, number) for number in range(count))
+        for number in range(count):
+            place = partition_of(found, number)
+            run.settle(place)
+            run.copy(place, piece_records, include_open=include_open)
+            run.evict(place, local_age_s, local_bytes)
+        return run.report
+
+
+class TieringRun:
+    """One pass over partitions, with what it has seen with its own eyes."""
+
+    def __init__(
+        self,
+        log: Log,
+        store: ObjectStore,
+        catalogue: SegmentCatalogue,
+        progress: Callable[[TierStep], None] | None,
+        clock: Clock,
+    ) -> None:
+        self._log = log
+        self._store = store
+        self._catalogue = catalogue
+        self._progress = progress
+        self._clock = clock
+        #: The names of objects that this run has read back.
+        self._verified: set[str] = set()
+        self.report = TierReport()
+
+    # --- what others left ---
+
+    def settle(self, place: UserPartition) -> None:
+        """Finish what somebody began, and delete copies of what was trimmed."""
+        self._catalogue.refresh()
+        low = self._low(place)
+        for segment in self._catalogue.segments(place):
+            if segment.state is SegmentState.DELETE_STARTED or segment.end <= low:
+                self._retire(segment)
+            elif segment.state is SegmentState.COPY_STARTED:
+                self._go_on(segment)
+
+    def _go_on(self, segment: CopiedSegment) -> None:
+        store = self._store_of(segment)
+        content = store.get(segment.name)
+        if content is None or digest_of(content) != segment.digest:
+            try:
+                piece = read_piece(self._log, segment.place, segment.start, segment.end)
+            except TrimmedError:
+                self._retire(segment)
+                return
+            if (piece.end, piece.digest) != (segment.end, segment.digest):
+                # Begun by a version that encodes differently, say: a new copy replaces it.
+                self._retire(segment)
+                return
+            content = piece.content
+        # Put again even if it is there: whoever put it may have died before it was durable.
+        self._finish(segment, content)
+
+    def _retire(self, segment: CopiedSegment) -> None:
+        low = self._low(segment.place)
+        if retire(self._catalogue, segment, self._store_of(segment), low):
+            self.report.deleted += 1
+            self._told(segment, SegmentState.DELETE_FINISHED)
+
+    # --- copying ---
+
+    def copy(self, place: UserPartition, piece_records: int, *, include_open: bool) -> None:
+        """Copy every sealed run that has no finished copy."""
+        marks = self._log.sync(place.named(), place.partition)
+        end = marks.durable if self._log.durability_max is Durability.DURABLE else marks.high
+        for first, stop, limit in self._runs(place, end, piece_records, include_open=include_open):
+            start = first
+            while start < stop:
+                try:
+                    piece = read_piece(self._log, place, start, stop, bytes_max=limit)
+                except TrimmedError as error:
+                    start = error.oldest
+                    continue
+                self._add(place, piece)
+                start = piece.end
+
+    def _runs(
+        self, place: UserPartition, end: int, piece_records: int, *, include_open: bool
+    ) -> list[tuple[int, int, int | None]]:
+        """Return what to copy: start, end and how many bytes may be in an object."""
+        topic, number = place.named(), place.partition
+        local, finished = self._local(place), self._finished(place)
+        found: list[tuple[int, int, int | None]] = []
+        for segment in self._log.segments(topic, number):
+            limit = PIECE_BYTES if segment.size_bytes > PIECE_BYTES else None
+            for start, stop in _gaps(finished, max(segment.start, local), min(segment.end, end)):
+                for at in range(start, stop, piece_records):
+                    upto = min(stop, at + piece_records)
+                    is_full = upto - at == piece_records
+                    if is_full or include_open or segment.is_sealed or stop < segment.end:
+                        found.append((at, upto, limit))
+        return found
+
+    def _add(self, place: UserPartition, piece: Piece) -> None:
+        segment_id = self._clock.new_id()
+        segment = CopiedSegment(
+            id=segment_id,
+            place=place,
+            start=piece.start,
+            end=piece.end,
+            epochs=piece.epochs,
+            first_us=piece.first_us,
+            last_us=piece.last_us,
+            record_bytes=piece.record_bytes,
+            size_bytes=len(piece.content),
+            digest=piece.digest,
+            store=self._store.url,
+            # The id, so that a late deletion of an earlier copy never meets a later one.
+            name=f"{folder(self._log, place)}/{piece.start:020d}-{piece.end:020d}"
+            f"-{piece.digest[:16]}-{segment_id.hex}.parquet",
+            changed_at_us=self._clock.now_us(),
+        )
+        try:
+            self._catalogue.add(segment)
+        except RefusedError:
+            self._join(place, piece)
+        else:
+            self._told(segment)
+            self._finish(segment, piece.content)
+
+    def _join(self, place: UserPartition, piece: Piece) -> None:
+        """Go on with the copy that somebody else has just begun of the same run."""
+        self._catalogue.refresh()
+        for segment in self._catalogue.segments(place):
+            if (segment.start, segment.end) != (piece.start, piece.end):
+                continue
+            if segment.state is SegmentState.COPY_STARTED and segment.digest == piece.digest:
+                self._finish(segment, piece.content)
+
+    def _finish(self, segment: CopiedSegment, content: bytes) -> None:
+        """Upload, read back, and only then say that the copy is there."""
+        store = self._store_of(segment)
+        note = store.put(segment.name, content)
+        fault = self._fault(segment)
+        if fault is not None:
+            raise UnavailableError(
+                "the object store did not keep what was put there, try again",
+                location=segment.location,
+                reason=fault,
+            )
+        try:
+            self._catalogue.change(segment, SegmentState.COPY_FINISHED, note=note)
+        except RefusedError:
+            return  # Somebody is deleting it: the records were trimmed, say.
+        self._verified.add(segment.name)
+        self.report.copied += 1
+        self.report.copied_records += segment.end - segment.start
+        self.report.copied_bytes += segment.size_bytes
+        self._told(segment, SegmentState.COPY_FINISHED)
+
+    def _fault(self, segment: CopiedSegment) -> str | None:
+        """Read a copy back, and return what is wrong with it."""
+        content = self._store_of(segment).get(segment.name)
+        if content is None:
+            return "there is no object"
+        if (len(content), digest_of(content)) != (segment.size_bytes, segment.digest):
+            return "the digest differs"
+        try:
+            rows = CopiedRows(content, segment.location)
+            rows.check(segment.start, segment.end)
+        except CorruptError as error:
+            return str(error)
+        return None if rows.rows == rows.about.rows else "the number of rows differs"
+
+    # --- letting go ---
+
+    def evict(self, place: UserPartition, age_s: int | None, bytes_max: int | None) -> None:
+        """Let the log go of what lies beyond the limits and has a copy that is right."""
+        is_proved = self._log.describe_topic(place.named()).settings.proof
+        if is_proved or (age_s is None and bytes_max is None):
+            return
+        local = before = self._local(place)
+        kept = sum(
+            segment.size_bytes
+            for segment in self._log.segments(place.named(), place.partition)
+            if segment.start >= local
+        )
+        oldest_us = None if age_s is None else self._clock.now_us() - age_s * 1_000_000
+        for segment in self._finished(place):
+            if segment.end <= before:
+                continue
+            is_old = oldest_us is not None and segment.last_us <= oldest_us
+            is_much = bytes_max is not None and kept > bytes_max
+            if segment.start > before or not (is_old or is_much) or not self._is_right(segment):
+                break
+            before = segment.end
+            kept -= segment.record_bytes
+        if before > local:
+            try:
+                self._catalogue.evict(place, local, before)
+            except RefusedError:
+                return  # Somebody has deleted a copy meanwhile.
+            now = self._log.evict(place.named(), place.partition, before)
+            self.report.evicted_records += max(0, now - local)
+
+    def _is_right(self, segment: CopiedSegment) -> bool:
+        if segment.name in self._verified:
+            return True
+        if self._fault(segment) is None:
+            self._verified.add(segment.name)
+            return True
+        # The log still has the records: the next run copies them again.
+        self.report.damaged += 1
+        self._retire(segment)
+        return False
+
+    # --- inside ---
+
+    def _finished(self, place: UserPartition) -> Sequence[CopiedSegment]:
+        found = self._catalogue.segments(place)
+        return [each for each in found if each.state is SegmentState.COPY_FINISHED]
+
+    def _local(self, place: UserPartition) -> int:
+        return self._log.evict(place.named(), place.partition, 0)
+
+    def _low(self, place: UserPartition) -> int:
+        return self._log.marks(place.named(), place.partition).low
+
+    def _store_of(self, segment: CopiedSegment) -> ObjectStore:
+        return self._store if segment.store == self._store.url else open_store(segment.store)
+
+    def _told(
+        self, segment: CopiedSegment, state: SegmentState = SegmentState.COPY_STARTED
+    ) -> None:
+        if self._progress is not None:
+            self._progress(TierStep(state, segment))
+
+
+def folder(log: Log, place: UserPartition) -> str:
+    """Return the folder of the objects of a partition."""
+    return f"{log.id}/{place.topic_id}/{place.partition}"
+
+
+def _gaps(finished: Sequence[CopiedSegment], start: int, end: int) -> Sequence[tuple[int, int]]:
+    """Return the runs of [start, end) without a finished copy."""
+    gaps = []
+    for copied in finished:
+        if copied.end <= start or copied.start >= end:
+            continue
+        if copied.start > start:
+            gaps.append((start, copied.start))
+        start = max(start, copied.end)
+    if start < end:
+        gaps.append((start, end))
+    return gaps

@@ -1,0 +1,103 @@
+"""Tiering in the background, at a bounded rate."""
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any, Final, Self
+
+from strandline.clock import Clock, SystemClock
+from strandline.log.protocol import Log, TopicName
+from strandline.tiering.object_store import ObjectStore
+from strandline.tiering.segment import SegmentState
+from strandline.tiering.tiering import TierReport, TierStep, tier
+from strandline.values import InvalidError, StrandlineError
+
+INTERVAL_S: Final = 60.0
+
+_logger = logging.getLogger("strandline")
+
+
+class TieringWorker:
+    """Runs `tier` over topics every `interval_s`, on a thread of its own, until closed.
+
+    Copies at most `bytes_per_s` of objects, on average; None is as fast as it goes.
+    Options are those of `tier`. Any number of workers, in any processes, may run at
+    once. A run that fails is logged and tried again after the interval; `fault` has the
+    last error until a run succeeds.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topics: Sequence[TopicName],
+        store: str | ObjectStore,
+        *,
+        interval_s: float = INTERVAL_S,
+        bytes_per_s: int | None = None,
+        clock: Clock | None = None,
+        **options: Any,
+    ) -> None:
+        if not interval_s > 0:
+            raise InvalidError("an interval is above 0", interval_s=interval_s)
+        if bytes_per_s is not None and bytes_per_s < 1:
+            raise InvalidError("a rate is above 0", bytes_per_s=bytes_per_s)
+        self._log = log
+        self._topics = tuple(topics)
+        self._store = store
+        self._interval_s = interval_s
+        self._bytes_per_s = bytes_per_s
+        self._clock = clock or SystemClock()
+        self._options = options
+        self._closing = threading.Event()
+        self.fault: StrandlineError | None = None
+        self.report = TierReport()
+        """What the runs so far have come to."""
+        self._thread = threading.Thread(target=self._work, name="strandline-tiering", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._closing.is_set():
+            for topic in self._topics:
+                self._run(topic)
+            self._clock.wait(self._closing, self._interval_s)
+
+    def _run(self, topic: TopicName) -> None:
+        try:
+            done = tier(
+                self._log,
+                topic,
+                self._store,
+                progress=self._pace,
+                clock=self._clock,
+                **self._options,
+            )
+        except _ClosingError:
+            return
+        except StrandlineError as error:
+            self.fault = error
+            _logger.warning("tiering of %s failed and is tried again: %s", topic, error)
+        else:
+            self.fault = None
+            self.report = self.report.with_added(done)
+
+    def _pace(self, step: TierStep) -> None:
+        """Wait as long as the rate wants after each object, and stop between two steps."""
+        if self._closing.is_set():
+            raise _ClosingError
+        if step.state is SegmentState.COPY_FINISHED and self._bytes_per_s is not None:
+            self._clock.wait(self._closing, step.segment.size_bytes / self._bytes_per_s)
+
+    def close(self) -> None:
+        """End the worker, in the middle of a run if need be. May be repeated."""
+        self._closing.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class _ClosingError(Exception):
+    """The worker is to end."""

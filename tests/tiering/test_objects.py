@@ -1,0 +1,227 @@
+"""The objects themselves, as anything but us reads them, in every kind of store."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from moto.server import ThreadedMotoServer
+
+import strandline as sl
+from strandline.io import SystemIo
+from strandline.testing import FaultyIo
+from strandline.tiering import open_store, sweep, tier
+from strandline.tiering.object_store import ObstoreStore
+from strandline.values import InvalidError, UnavailableError, ValueKind
+from tests.tiering.tiered import filled
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def cold(tmp_path: Path) -> Path:
+    return tmp_path / "cold"
+
+
+def moved(url: str, store: str, **options: Any) -> list[sl.Record]:
+    with sl.open(url) as log:
+        records = filled(log)
+        settings: dict[str, Any] = {"include_open": True, "local_bytes": 0, **options}
+        tier(log, "t", store, **settings)
+    return records
+
+
+def test_an_object_is_parquet_with_the_columns_of_a_log(tmp_path: Path, cold: Path) -> None:
+    records = moved(f"file:{tmp_path / 'log'}", f"file://{cold}", piece_records=15)
+    first, second = sorted(cold.rglob("*.parquet"))
+
+    table = pq.read_table(first)
+    file = pq.ParquetFile(first)
+
+    assert table.schema.names == [
+        *("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant"),
+        *("kind", "payload", "headers", "occurred_at"),
+    ]
+    assert table.schema.field("_timestamp").type == pa.timestamp("us", "UTC")
+    assert table.column("_offset").to_pylist() == list(range(15))
+    assert table.column("payload").to_pylist()[3] == '{"n":3}'
+    assert pq.read_table(second).num_rows == 5
+    column = file.metadata.row_group(0).column(1)
+    assert column.compression == "ZSTD"
+    assert (column.statistics.min, column.statistics.max) == (0, 14)
+    about = msgspec.json.decode(file.metadata.metadata[b"strandline"])
+    assert (about["start"], about["end"], about["rows"], about["format"]) == (0, 15, 15, 1)
+    assert about["topic"] == "t"
+    assert about["epochs"] == [[0, 0]]
+    assert len(records) == 20
+
+
+def test_duckdb_reads_the_tier(tmp_path: Path, cold: Path) -> None:
+    moved(f"sqlite:{tmp_path / 'log'}", f"file://{cold}", piece_records=7)
+
+    found = duckdb.sql(
+        f"SELECT count(*), min(_offset), max(_offset), sum((payload->>'n')::int)"  # noqa: S608
+        f" FROM read_parquet('{cold}/**/*.parquet')"
+    ).fetchall()
+
+    assert found == [(20, 0, 19, sum(range(20)))]
+
+
+def test_row_groups_end_with_a_record(
+    tmp_path: Path, cold: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline.tiering.parquet.GROUP_ROWS", 4)
+    with sl.open(f"file:{tmp_path / 'log'}") as log:
+        log.create_topic("b", value_kind=ValueKind.BATCH)
+        made = [pa.record_batch({"a": list(range(n))}) for n in (3, 3, 3, 1, 9, 1)]
+        log.append_many("b", made)
+        tier(log, "b", f"file://{cold}", include_open=True, local_bytes=0)
+        (path,) = cold.rglob("*.parquet")
+        file = pq.ParquetFile(path)
+
+        groups = [file.read_row_group(n) for n in range(file.num_row_groups)]
+
+        assert [group.column("_row")[0].as_py() for group in groups] == [0] * len(groups)
+        assert len(groups) == 4
+        for group in log.read_batches("b", 0, 0):
+            assert group.column("_row")[0].as_py() == 0
+        assert [record.value for record in log.read("b", 0, 0)] == made
+
+
+def test_an_object_in_a_directory_is_synced_before_it_counts(tmp_path: Path) -> None:
+    io = FaultyIo(SystemIo())
+    store = ObstoreStore(f"file://{tmp_path}", io=io)
+
+    store.put("a/b/object", b"content")
+
+    assert store.get("a/b/object") == b"content"
+    synced = [str(each.path) for each in io.operations if "sync" in each.kind]
+    assert synced[0].endswith("a/b/object")
+    assert len(synced) == 4
+
+
+def test_stores_put_get_list_and_delete(tmp_path: Path) -> None:
+    for url in (f"file://{tmp_path / 'with space'}", "memory:///objects-of-this-test"):
+        store = open_store(url)
+        assert open_store(url) is store
+        store.put("x/one", b"1")
+        store.put("x/one", b"2")
+        store.put("y/two", b"3")
+
+        assert store.get("x/one") == b"2"
+        assert store.get("x/none") is None
+        assert store.list("x") == ["x/one"]
+        store.delete("x/one")
+        store.delete("x/one")
+        assert store.list("x") == []
+
+
+@pytest.mark.parametrize(
+    "url", ["", "cold", "file:cold", "file://host/x", "s3://name:secret@bucket", "what://x"]
+)
+def test_a_url_that_names_no_store_is_refused(url: str) -> None:
+    with pytest.raises(InvalidError):
+        open_store(url)
+
+
+def test_a_store_that_cannot_be_reached_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises((UnavailableError, InvalidError)):
+        ObstoreStore(f"file://{tmp_path / 'file' / 'below'}").put("x", b"")
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "tests",
+        "AWS_SECRET_ACCESS_KEY": "tests",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    made = HTTPConnection(host, port)
+    made.request("PUT", "/events", headers={"Host": "s3.amazonaws.com"})
+    assert made.getresponse().status == 200
+    made.close()
+    yield f"s3://events/tier-{port}"
+    server.stop()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_tier_in_s3_reads_like_the_log(tmp_path: Path, bucket: str) -> None:
+    url = f"file:{tmp_path / 'log'}"
+    records = moved(url, bucket, piece_records=7)
+
+    with sl.open(url) as log:
+        assert list(log.read("t", 0, 0)) == records
+        assert str(log.segments("t", 0)[0].location).startswith(bucket)
+        open_store(bucket).put(f"{log.id}/orphan", b"?")
+        assert sweep(log, bucket) == 1
+        log.trim("t", 0, 20)
+
+        assert open_store(bucket).list("") == []
+
+
+def test_without_the_extra_a_log_works_and_asking_for_the_tier_names_it(
+    tmp_path: Path, cold: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"file:{tmp_path / 'log'}"
+    moved(url, f"file://{cold}")
+    script = f"""
+import sys
+sys.modules["obstore"] = None
+import strandline as sl
+with sl.open({url!r}) as log:
+    log.append("t", sl.Event("k", 1))
+    assert len(list(log.read("t", 0, 20))) == 1
+    assert "pyarrow.parquet" not in sys.modules
+    try:
+        list(log.read("t", 0, 0))
+    except sl.InvalidError as error:
+        assert "strandline[tiering]" in str(error)
+    else:
+        raise AssertionError
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_batches_become_columns_and_only_those_that_parquet_would_change_are_packed(
+    tmp_path: Path, cold: Path
+) -> None:
+    plain = pa.record_batch({"a": [1, None, 3], "f": [float("nan"), 1.0, 2.0]})
+    odd = pa.record_batch([pa.array([(1, 2, 3)], pa.month_day_nano_interval())], names=["interval"])
+    with sl.open(f"file:{tmp_path / 'log'}") as log:
+        log.create_topic("b", value_kind=ValueKind.BATCH)
+        log.append_many("b", [plain, plain, odd])
+        tier(log, "b", f"file://{cold}", include_open=True, local_bytes=0)
+        first, second = sorted(cold.rglob("*.parquet"))
+
+        assert pq.read_table(first).column("a").to_pylist() == [1, None, 3] * 2
+        assert pq.read_schema(second).names[-1] == "packed"
+        assert log.evict("b", 0, 0) == 3
+        found: list[Any] = [record.value for record in log.read("b", 0, 0)]
+        assert [value.schema for value in found] == [plain.schema, plain.schema, odd.schema]
+        assert found[2].equals(odd)
+        assert str(found[1].to_pydict()) == str(plain.to_pydict())
+        assert pa.table(log.read_batches("b", 0, 0)).num_rows == 7

@@ -1,0 +1,184 @@
+"""Tierers, readers, writers and trims at once."""
+
+import itertools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strandline as sl
+from strandline.testing import FakeClock
+from strandline.tiering import TieringWorker, sweep, tier
+from strandline.values import InvalidError, TrimmedError
+from tests.tiering.faulty_store import FaultyObjects, MemoryObjects
+from tests.tiering.test_steps import check_whole
+from tests.tiering.tiered import BACKENDS, filled, move, opened
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_several_tierers_make_one_copy_of_each_run(tmp_path: Path, backend: str) -> None:
+    objects = MemoryObjects()
+    with opened(backend, tmp_path, objects) as log:
+        records = filled(log, 60)
+
+        with ThreadPoolExecutor(4) as pool:
+            reports = list(pool.map(lambda _: move(log), range(4)))
+
+        assert sum(report.evicted_records for report in reports) >= 60
+        check_whole(log, records)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_readers_see_every_record_while_they_are_moved(tmp_path: Path, backend: str) -> None:
+    with opened(backend, tmp_path) as log:
+        log.create_topic("t")
+        total, page = 2000, 50
+        done = threading.Event()
+
+        def write() -> None:
+            for at in range(0, total, page):
+                log.append_many("t", [sl.Event("k", n) for n in range(at, at + page)])
+
+        def shift() -> None:
+            while not done.is_set():
+                move(log, piece_records=300)
+            move(log, piece_records=300)
+
+        def follow() -> list[Any]:
+            with log.subscribe("t") as subscription:
+                records = itertools.islice(subscription, total)
+                return [(record.offset, record.payload) for record in records]
+
+        def replay() -> None:
+            while not done.is_set():
+                offsets = [record.offset for record in log.read("t", 0, 0)]
+                assert offsets == list(range(len(offsets)))
+                rows = [n for b in log.read_batches("t", 0, 0) for n in b["_offset"].to_pylist()]
+                assert rows == list(range(len(rows)))
+
+        with ThreadPoolExecutor(6) as pool:
+            following = [pool.submit(follow) for _ in range(2)]
+            others = [pool.submit(work) for work in (shift, replay)]
+            writing = pool.submit(write)
+            writing.result(60)
+            seen = [each.result(60) for each in following]
+            done.set()
+            for each in others:
+                each.result(60)
+
+        assert seen == [[(n, n) for n in range(total)]] * 2
+        assert log.evict("t", 0, 0) == total
+
+
+def test_trims_beside_tiering_leave_exactly_what_is_kept(tmp_path: Path) -> None:
+    objects = MemoryObjects()
+    with opened("file", tmp_path, objects) as log:
+        records = filled(log, 200)
+
+        def trim() -> None:
+            for before in range(10, 150, 20):
+                log.trim("t", 0, before)
+
+        def shift() -> None:
+            for _ in range(4):
+                move(log)
+
+        def read() -> None:
+            for _ in range(30):
+                low = log.marks("t", 0).low
+                try:
+                    found = list(log.read("t", 0, low))
+                except TrimmedError:
+                    continue
+                assert found == records[low:]
+
+        with ThreadPoolExecutor(3) as pool:
+            for running in [pool.submit(work) for work in (trim, shift, read)]:
+                running.result(60)
+        move(log)
+        sweep(log, objects)
+
+        assert list(log.read("t", 0, 130)) == records[130:]
+        assert all(int(name.split("/")[-1].split("-")[1]) > 130 for name in objects.objects)
+
+
+# --- the worker ---
+
+
+def test_a_worker_moves_topics_until_it_is_closed(tmp_path: Path) -> None:
+    with opened("sqlite", tmp_path) as log:
+        records = filled(log)
+        objects: Any = log.objects  # type: ignore[attr-defined]
+
+        with TieringWorker(
+            log, ["t"], objects, interval_s=0.01, include_open=True, local_bytes=0
+        ) as worker:
+            await_condition(lambda: log.evict("t", 0, 0) == 20)
+            log.append("t", sl.Event("k", {"n": 20}))
+            await_condition(lambda: log.evict("t", 0, 0) == 21)
+            await_condition(lambda: worker.report.evicted_records == 21)
+
+        assert list(log.read("t", 0, 0))[:20] == records
+        assert worker.fault is None
+
+
+def test_a_worker_goes_on_after_a_fault_of_the_store(tmp_path: Path) -> None:
+    objects = FaultyObjects()
+    objects.fail_at = 1
+    with opened("sqlite", tmp_path, objects) as log:
+        filled(log)
+        with TieringWorker(
+            log, ["t"], objects, interval_s=0.01, include_open=True, local_bytes=0
+        ) as worker:
+            await_condition(lambda: log.evict("t", 0, 0) == 20)
+            await_condition(lambda: worker.fault is None)
+
+
+def test_a_worker_waits_as_its_rate_wants(tmp_path: Path) -> None:
+    clock = FakeClock()
+    objects = MemoryObjects()
+    with opened("memory", tmp_path, objects) as log:
+        filled(log)
+        with TieringWorker(
+            log, ["t"], objects, piece_records=5, bytes_per_s=1, clock=clock
+        ) as worker:
+            await_condition(lambda: len(objects.objects) == 1)
+            size = len(next(iter(objects.objects.values())))
+            await_condition(lambda: clock.waiting >= 1)
+            clock.advance(size - 1)
+            assert len(objects.objects) == 1
+            clock.advance(2)
+            await_condition(lambda: len(objects.objects) == 2)
+            worker.close()
+
+
+@pytest.mark.parametrize("options", [{"interval_s": 0}, {"bytes_per_s": 0}])
+def test_a_worker_refuses_what_makes_no_sense(tmp_path: Path, options: dict[str, Any]) -> None:
+    with opened("memory", tmp_path) as log, pytest.raises(InvalidError):
+        TieringWorker(log, [], MemoryObjects(), **options)
+
+
+def test_local_limits_keep_what_they_say(tmp_path: Path) -> None:
+    with opened("memory", tmp_path) as log:
+        filled(log, 20)
+        objects: Any = log.objects  # type: ignore[attr-defined]
+        kept: dict[str, Any] = {"piece_records": 5, "include_open": True}
+        assert tier(log, "t", objects, **kept).evicted_records == 0
+        half = log.describe_topic("t").size_bytes // 2 + 10
+
+        assert tier(log, "t", objects, local_bytes=half, **kept).evicted_records == 10
+        assert tier(log, "t", objects, local_age_s=3600, **kept).evicted_records == 0
+        later = FakeClock(now_us=log.segments("t", 0)[-1].last_timestamp_us + 3_601_000_000)
+        assert tier(log, "t", objects, local_age_s=3600, clock=later, **kept).evicted_records == 10
+
+
+def await_condition(condition: Callable[[], bool], patience_s: float = 30.0) -> None:
+    ended = threading.Event()
+    for _ in range(int(patience_s * 200)):
+        if condition():
+            return
+        ended.wait(0.005)
+    raise AssertionError("it did not come to that")

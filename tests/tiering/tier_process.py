@@ -1,0 +1,50 @@
+"""Tiers a log in a process of its own, and dies where it is told to."""
+
+import os
+import signal
+import sys
+from typing import Any
+
+import strandline as sl
+from strandline.tiering import SegmentCatalogue, open_store, tier
+
+
+class Dying:
+    """Counts everything that a run does, and dies before the n-th of it."""
+
+    def __init__(self, die_at: int) -> None:
+        self._die_at = die_at
+        self.count = 0
+
+    def around(self, owner: Any, name: str) -> None:
+        done = getattr(owner, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            self._tick()
+            result = done(*args, **options)
+            self._tick()
+            return result
+
+        setattr(owner, name, counted)
+
+    def _tick(self) -> None:
+        self.count += 1
+        if self.count == self._die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(url: str, store: str, die_at: int) -> None:
+    objects = open_store(store)
+    with sl.open(url) as log:
+        dying = Dying(die_at)
+        for name in ("put", "get", "delete"):
+            dying.around(objects, name)
+        for name in ("add", "change", "evict"):
+            dying.around(SegmentCatalogue, name)
+        dying.around(log, "evict")
+        tier(log, "t", objects, piece_records=9, include_open=True, local_bytes=0)
+    print(dying.count)  # noqa: T201 - For the test that started it.
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
