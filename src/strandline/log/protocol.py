@@ -200,8 +200,10 @@ class LogWriter(Protocol):
 
         The values of one partition get adjacent offsets, and all or none of them are
         stored, also if the process dies. Partitions are filled in the order in which
-        the values first name them, and an error that belongs to one (a conflict, say)
-        leaves the earlier ones stored; every other error leaves nothing stored.
+        the values first name them, and an error that belongs to one (a conflict, or
+        another process that holds it) leaves the earlier ones stored, and `.write` of
+        UnavailableError has the values of the others; every other error leaves nothing
+        stored.
 
         As `append`, for each value, with these differences. `keys` has one for each
         value. All values without a key go to one partition. The n-th value has

@@ -106,10 +106,18 @@ class TopicWriter:
         tenant, level = owner(self.entry.topic, terms.tenant), terms.level(_DURABLE)
         drafts = self._drafts(values, keys)
         routed = self._routed(drafts, terms)
-        parts = []
+        parts: list[Part] = []
         for number, indices in routed.items():
             write = self._part(drafts, indices, tenant, terms)
-            outcome = self._write(self.lane(number), write, level, terms.timeout_s, offered)
+            try:
+                outcome = self._write(self.lane(number), write, level, terms.timeout_s, offered)
+            except UnavailableError as error:
+                stored = {index for part in parts for index in part.indices}
+                if stored:
+                    error.write = [
+                        value for index, value in enumerate(values) if index not in stored
+                    ]
+                raise
             parts.append(Part(number, indices, outcome))
         return FileReceipts(len(values), parts, level, offered)
 

@@ -1,0 +1,26 @@
+"""An append to several partitions of which one cannot be had."""
+
+from pathlib import Path
+
+import pytest
+
+from strandline.log.files import FileLog
+from strandline.values import Event, UnavailableError, partition_for_key
+
+
+def test_what_was_not_taken_comes_back_and_the_rest_is_stored(tmp_path: Path) -> None:
+    keys = [next(k for k in map(str, range(99)) if partition_for_key(k, 2) == p) for p in (0, 1)]
+    events = [Event("order.created", number, key=keys[number % 2]) for number in range(6)]
+    with FileLog(str(tmp_path / "log"), lock_timeout_s=0.05) as log:
+        log.create_topic("orders", partitions=2)
+        with FileLog(str(tmp_path / "log"), exclusive=True) as owner:
+            owner.append("orders", Event("mine"), partition=1)
+
+            with pytest.raises(UnavailableError) as caught:
+                log.append_many("orders", events)
+
+        assert caught.value.write == [events[1], events[3], events[5]]
+        log.append_many("orders", caught.value.write)
+
+        stored = [[record.payload for record in log.read("orders", p, 0)] for p in (0, 1)]
+        assert stored == [[0, 2, 4], [None, 1, 3, 5]]
