@@ -23,7 +23,7 @@ class EventBody(NamedTuple):
     occurred_at_us: int | None
 
 
-Body: TypeAlias = "EventBody | bytes | pa.Buffer"
+Body: TypeAlias = "EventBody | bytes"
 """What is stored of a value. A batch is stored as an Arrow IPC stream of its own."""
 
 
@@ -102,7 +102,7 @@ def _body(value: bytes | pa.RecordBatch) -> Body:
     return bytes(value) if isinstance(value, bytes) else _batch_body(value)
 
 
-def _batch_body(batch: pa.RecordBatch) -> Body:
+def _batch_body(batch: pa.RecordBatch) -> bytes:
     names = batch.schema.names
     if batch.num_rows == 0:
         raise InvalidError("a batch has at least one row")
@@ -113,6 +113,5 @@ def _batch_body(batch: pa.RecordBatch) -> Body:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    # Like bytes, but for a copy of a large one.
-    stored: Body = sink.getvalue()
+    stored: bytes = sink.getvalue().to_pybytes()
     return stored

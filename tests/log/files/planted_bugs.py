@@ -136,7 +136,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
         "a frame is believed without its checksum",
         frame,
         "decode_frame",
-        "if _crc(seed, data[at + 4 : end]) != crc:",
+        "if _crc(seed, checked) != crc:",
         "if False:",
     ),
     FunctionBug(

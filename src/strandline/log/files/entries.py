@@ -81,20 +81,14 @@ def _rows(frame: Frame, kind: ValueKind) -> Page:
     terms, body = split_terms(frame)
     columns: Sequence[Sequence[object]]
     if kind is ValueKind.EVENT:
-        events = decode_event_rows(body)
-        keys = [row.key for row in events]
-        columns = (
-            [row.kind for row in events],
-            [row.payload_json for row in events],
-            [NO_HEADERS if row.headers_json is None else row.headers_json for row in events],
-            [row.occurred_at_us for row in events],
-        )
-        given = None
+        rows = map(msgspec.structs.astuple, decode_event_rows(body))
+        keys, kinds, payloads, stored, times = zip(*rows, strict=True)
+        headers = [NO_HEADERS if each is None else each for each in stored]
+        columns, given = (kinds, payloads, headers, times), None
     else:
-        rows = decode_bytes_rows(body)
-        keys = [row.key for row in rows]
-        columns = ([row.value for row in rows],)
-        given = [row.size_bytes for row in rows]
+        rows = map(msgspec.structs.astuple, decode_bytes_rows(body))
+        keys, values, given = zip(*rows, strict=True)
+        columns = (values,)
     count = len(keys)
     stamps, tenants = [frame.timestamp_us] * count, [tenant_of(terms)] * count
     return Page(kind, range(frame.base, frame.stop), stamps, keys, tenants, columns, given)

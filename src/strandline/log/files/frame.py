@@ -1,7 +1,6 @@
 """Frames: the pieces in which records are written, each whole or absent."""
 
 from collections.abc import Sequence
-from functools import reduce
 from struct import Struct
 from typing import NamedTuple
 
@@ -43,8 +42,6 @@ _crc = google_crc32c.extend
 _pack = HEADER.pack
 _CRC = Struct("<I")
 _TERMS_LENGTH = Struct("<H")
-_BIN_LENGTH = Struct(">I")
-_BIN32_BYTES_MIN = 1 << 16
 
 
 class EventRow(msgspec.Struct, array_like=True, gc=False):
@@ -79,21 +76,6 @@ class FrameTerms(msgspec.Struct, array_like=True, gc=False):
     chain: bytes | None = None
 
 
-class Joined:
-    """The body of a frame in parts, which are not joined before the frame is."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: "tuple[bytes | pa.Buffer, ...]") -> None:
-        self.parts = parts
-
-    def __len__(self) -> int:
-        return sum(map(len, self.parts))
-
-    def __radd__(self, start: bytes) -> "Joined":
-        return Joined((start, *self.parts))
-
-
 class Frame(NamedTuple):
     """A frame that has been read and verified."""
 
@@ -126,7 +108,7 @@ NO_HEADERS = b"{}"
 """How no headers are stored in an event; a frame leaves them out."""
 
 
-def encode_row(drafted: Draft) -> "bytes | Joined":
+def encode_row(drafted: Draft) -> bytes:
     """Return the body of a frame of one row."""
     key, body, _ = drafted
     if type(body) is EventBody:
@@ -134,12 +116,7 @@ def encode_row(drafted: Draft) -> "bytes | Joined":
         return _encode(
             ((key, kind, payload, None if headers == NO_HEADERS else headers, occurred),)
         )
-    if len(body) < _BIN32_BYTES_MIN:
-        return encode_rows((drafted,))
-    # What MessagePack puts around so many bytes, without a copy of them.
-    row = _row(drafted)
-    start = b"%c%c%s\xc6%s" % (0x91, 0x90 + len(row), _encode(key), _BIN_LENGTH.pack(len(body)))
-    return Joined((start, body, *map(_encode, row[2:])))
+    return encode_rows((drafted,))
 
 
 def encode_rows(drafts: Sequence[Draft]) -> bytes:
@@ -153,8 +130,8 @@ def _row(drafted: Draft) -> tuple[object, ...]:
         kind, payload, headers, occurred = body
         return key, kind, payload, None if headers == NO_HEADERS else headers, occurred
     if size_bytes == len(body) + (0 if key is None else len(key.encode())):
-        return key, memoryview(body)
-    return key, memoryview(body), size_bytes
+        return key, body
+    return key, body, size_bytes
 
 
 def encode_terms(terms: FrameTerms) -> bytes:
@@ -182,7 +159,7 @@ def encode_frame(
     seed: int,
     previous: int,
     about: tuple[int, int, int, int, int, int],
-    body: "bytes | pa.Buffer | Joined",
+    body: "bytes | pa.Buffer",
 ) -> tuple[bytes, int]:
     """Return the frame and its checksum.
 
@@ -190,10 +167,10 @@ def encode_frame(
     """
     kind, flags, base, count, timestamp_us, lag = about
     packed = _pack(0, MAGIC, kind, flags, previous, len(body), base, timestamp_us, count, lag)
-    if type(body) is not bytes or len(body) >= _LARGE_BYTES:
-        parts = (packed[4:], *(body.parts if isinstance(body, Joined) else (body,)))
-        crc = reduce(_crc, parts, seed)
-        return b"".join((_CRC.pack(crc), *parts)), crc
+    if len(body) >= _LARGE_BYTES:
+        head = packed[4:]
+        crc = _crc(_crc(seed, head), body)
+        return b"".join((_CRC.pack(crc), head, body)), crc
     rest = packed[4:] + body
     crc = _crc(seed, rest)
     return _CRC.pack(crc) + rest, crc

@@ -1,7 +1,7 @@
 """The records of one frame as columns, from which any number are made at once."""
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from strandline.log.draft import load_batch
@@ -40,10 +40,14 @@ class Page(NamedTuple):
         )
 
     def records(self, topic: str, partition: Partition) -> Iterator[Record]:
-        """Yield them as objects of their own."""
+        """Return them as objects of their own."""
+        if len(self.offsets) <= _AT_ONCE:
+            return _records(self, topic, partition)
         # Few at a time, which stay in the processor's caches until they are used.
-        for start in range(self.offsets.start, self.offsets.stop, _AT_ONCE):
-            yield from _records(self.cut(start, start + _AT_ONCE), topic, partition)
+        starts = range(self.offsets.start, self.offsets.stop, _AT_ONCE)
+        return chain.from_iterable(
+            _records(self.cut(start, start + _AT_ONCE), topic, partition) for start in starts
+        )
 
     def sizes(self) -> list[int]:
         """Return how large each counts."""

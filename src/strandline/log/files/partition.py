@@ -135,8 +135,14 @@ class Place:
             try:
                 epochs = epochs_in(self.io.list(self.directory), MANIFEST)
                 if not epochs:
-                    self._check_never_written()
-                    return None
+                    if not self._has_frames():
+                        return None
+                    # Frames come after their manifest, which may have come just now.
+                    epochs = epochs_in(self.io.list(self.directory), MANIFEST)
+                    if not epochs:
+                        raise CorruptError(
+                            "the manifest is missing", file=self.directory, position=0
+                        )
                 path = self.path(manifest_name(epochs[-1]))
                 return load_manifest(self.io, path, self.log_id, self.topic.id, self.partition)
             except FileNotFoundError:
@@ -145,14 +151,13 @@ class Place:
                     raise DroppedError("this topic was dropped", topic=self.topic.name) from None
         raise CorruptError("the manifest comes and goes", file=self.directory, position=0)
 
-    def _check_never_written(self) -> None:
-        """Raise CorruptError if there are records, and no manifest that tells of them."""
+    def _has_frames(self) -> bool:
+        """Whether there are records; before its manifest is there, a segment has none."""
         directory = os.path.join(self.directory, SEGMENTS)
-        for name in self.io.list(directory):
-            path = os.path.join(directory, name)
-            # Before its manifest is there, a segment has a header and no frame.
-            if begins_with_frame(self.io, path):
-                raise CorruptError("the manifest is missing", file=self.directory, position=0)
+        return any(
+            begins_with_frame(self.io, os.path.join(directory, name))
+            for name in self.io.list(directory)
+        )
 
 
 class State(NamedTuple):
