@@ -133,16 +133,14 @@ class Place:
         """Return the newest manifest; None if nothing was ever written."""
         for _ in range(_TRIES):
             try:
-                epochs = epochs_in(self.io.list(self.directory), MANIFEST)
+                epochs = self._epochs()
                 if not epochs:
                     if not self._has_frames():
                         return None
-                    # Frames come after their manifest, which may have come just now.
-                    epochs = epochs_in(self.io.list(self.directory), MANIFEST)
-                    if not epochs:
-                        raise CorruptError(
-                            "the manifest is missing", file=self.directory, position=0
-                        )
+                    # Somebody may have begun in between: first a manifest, then frames.
+                    epochs = self._epochs()
+                if not epochs:
+                    raise CorruptError("the manifest is missing", file=self.directory, position=0)
                 path = self.path(manifest_name(epochs[-1]))
                 return load_manifest(self.io, path, self.log_id, self.topic.id, self.partition)
             except FileNotFoundError:
@@ -151,13 +149,14 @@ class Place:
                     raise DroppedError("this topic was dropped", topic=self.topic.name) from None
         raise CorruptError("the manifest comes and goes", file=self.directory, position=0)
 
+    def _epochs(self) -> list[int]:
+        return epochs_in(self.io.list(self.directory), MANIFEST)
+
     def _has_frames(self) -> bool:
-        """Whether there are records; before its manifest is there, a segment has none."""
+        # Before its manifest is there, a segment has a header and no frame.
         directory = os.path.join(self.directory, SEGMENTS)
-        return any(
-            begins_with_frame(self.io, os.path.join(directory, name))
-            for name in self.io.list(directory)
-        )
+        paths = (os.path.join(directory, name) for name in self.io.list(directory))
+        return any(begins_with_frame(self.io, path) for path in paths)
 
 
 class State(NamedTuple):
