@@ -30,7 +30,9 @@ def main() -> int:
         sl.open(f"file:{folder}/tides") as log,
     ):
         log.create_topic(TOPIC, partitions=PARTITIONS)
-        print(f"{PRODUCERS} threads append {events} events to {PARTITIONS} partitions of one directory:")
+        print(
+            f"{PRODUCERS} threads append {events} events to {PARTITIONS} partitions of one directory:"
+        )
         started = time.monotonic()
         live = [Reader(log, events, shown=SHOWN), Reader(log, events)]
         followers = [thread(live[0].follow), thread(lambda: asyncio.run(live[1].follow_on_loop()))]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
-from strandline.log.files import checked, frame, recovery, succession, trimming
+from strandline.log.files import adoption, checked, frame, recovery, succession, trimming
 from strandline.log.files.cursors import Cursors
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.log import FileLog
@@ -111,11 +111,11 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
         "self.io.sync_directory(parent)",
         "pass",
     ),
-    Bug(
+    FunctionBug(
         "after a power loss the tail is believed by writers",
-        PartitionStore,
-        "_adopt",
-        "or end.boot != self._boot",
+        adoption,
+        "adopt_epoch",
+        "or end.boot != boot",
         "",
     ),
     Bug(

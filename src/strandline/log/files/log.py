@@ -11,16 +11,15 @@ from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
 from strandline.log.draft import kind_of
 from strandline.log.files.columnar import check_compression
-from strandline.log.files.cursors import Cursors
+from strandline.log.files.consuming import FileConsumers
 from strandline.log.files.dropping import fence_dropped, remove_directory
 from strandline.log.files.file_errors import translated
 from strandline.log.files.partition import DroppedError, PartitionFiles
 from strandline.log.files.proving import head_at
-from strandline.log.files.reader import FileReader
 from strandline.log.files.receipts import FileReceipt, FileReceipts
 from strandline.log.files.root import Root
 from strandline.log.files.sealing import seal
-from strandline.log.files.spans import check_kept, check_not_beyond
+from strandline.log.files.spans import check_kept
 from strandline.log.files.store import WritingSettings
 from strandline.log.files.syncing import Syncing
 from strandline.log.files.topics import TopicEntry
@@ -31,12 +30,11 @@ from strandline.log.local_watch import LocalWatch
 from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
-from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.terms import Terms, terms_of
 from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
     ClosedError,
-    ConsumerLag,
     Durability,
     FailedError,
     InvalidError,
@@ -50,7 +48,6 @@ from strandline.values import (
     TopicSettings,
     TrimReport,
     ValueKind,
-    check_consumer_name,
     check_topic_name,
     epoch_before,
     parse_tenant,
@@ -61,7 +58,7 @@ _RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
 _SEGMENT_BYTES = 64 * 1024 * 1024
 
 
-class FileLog(FileReader):
+class FileLog(FileConsumers):
     """Implements Log. A child of a fork cannot use it, and is told so.
 
     `mode="write"` creates the directory; the other modes need a log. Any number of
@@ -105,7 +102,6 @@ class FileLog(FileReader):
             )
         )
         self._auto_create = auto_create
-        self._cursors = Cursors(self._root)
         self._lock = threading.Lock()
         self._writers: dict[TopicEntry, TopicWriter] = {}
         #: Where appends went last; an append finds out if it is gone.
@@ -382,80 +378,6 @@ class FileLog(FileReader):
         self._root.check_open()
         return self._watches.open(durable_only=durable_only)
 
-    # --- consumers ---
-
-    @translated
-    def ack(
-        self,
-        topic: TopicName,
-        consumer: str,
-        partition: int,
-        end: int,
-        *,
-        tenant: str | None = None,
-    ) -> Offset:
-        name = check_consumer_name(consumer)
-        check_whole("end", end)
-        self._check_mode(Mode.CONSUME)
-        entry = self._entry(topic)
-        files = entry.files(partition)
-        whose = owner(entry.topic, tenant)
-        self._make_durable_before(entry, files, end)
-        with self._cursors.changing(entry):
-            known = self._cursors.find(entry, whose, name)
-            offset = check_not_beyond(files, files.marks(), end)
-            cursor = None if known is None else known.cursor(partition)
-            if cursor is not None:
-                offset = max(offset, self._cursors.check(entry, files, cursor))
-            self._cursors.put(entry, files, whose, name, offset)
-        return offset
-
-    @translated
-    def seek(
-        self,
-        topic: TopicName,
-        consumer: str,
-        partition: int,
-        offset: int,
-        *,
-        tenant: str | None = None,
-    ) -> None:
-        name = check_consumer_name(consumer)
-        check_whole("offset", offset)
-        self._check_mode(Mode.CONSUME)
-        entry = self._entry(topic)
-        files = entry.files(partition)
-        whose = owner(entry.topic, tenant)
-        self._make_durable_before(entry, files, offset)
-        with self._cursors.changing(entry):
-            kept = check_kept(files, files.marks(), offset)
-            self._cursors.put(entry, files, whose, name, kept)
-
-    @translated
-    def cursor(
-        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
-    ) -> Offset | None:
-        name = check_consumer_name(consumer)
-        entry = self._entry(topic)
-        files = entry.files(partition)
-        known = self._cursors.find(entry, owner(entry.topic, tenant), name)
-        cursor = None if known is None else known.cursor(partition)
-        return None if cursor is None else self._cursors.check(entry, files, cursor)
-
-    @translated
-    def consumers(self, topic: TopicName, *, tenant: str | None = None) -> Sequence[ConsumerLag]:
-        entry = self._entry(topic)
-        return self._cursors.lags(entry, owner(entry.topic, tenant))
-
-    @translated
-    def forget(self, topic: TopicName, consumer: str, *, tenant: str | None = None) -> bool:
-        name = check_consumer_name(consumer)
-        self._check_mode(Mode.CONSUME)
-        entry = self._entry(topic)
-        whose = owner(entry.topic, tenant)
-        with self._cursors.changing(entry):
-            return self._cursors.forget(entry, whose, name)
-
     # --- the whole log ---
 
     @translated
@@ -505,12 +427,6 @@ class FileLog(FileReader):
 
     def _not_allowed(self) -> InvalidError:
         return InvalidError("the log was opened in a mode that does not allow this", mode=self.mode)
-
-    def _make_durable_before(self, entry: TopicEntry, files: PartitionFiles, offset: int) -> None:
-        """Sync, if what lies before `offset` is there and not durable."""
-        marks = files.marks()
-        if marks.durable < offset <= marks.high:
-            self._make_durable(entry, files)
 
     def _make_durable(self, entry: TopicEntry, files: PartitionFiles) -> None:
         if self.mode is Mode.READ:

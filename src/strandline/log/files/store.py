@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from strandline.log.files.adoption import adopt_epoch
 from strandline.log.files.appends import AppendDelta, Frozen, Head, RefusingDelta
 from strandline.log.files.columnar import Compression
-from strandline.log.files.entries import entries_of
 from strandline.log.files.file_errors import unavailable
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
@@ -30,7 +30,6 @@ from strandline.log.files.succession import (
 )
 from strandline.log.files.syncing import Syncing, Telling, UnsettledError
 from strandline.log.files.tail import (
-    DROPPED,
     DURABLE_AT,
     END_BYTES,
     FENCE_AT,
@@ -38,10 +37,8 @@ from strandline.log.files.tail import (
     TAIL_BYTES,
     Durable,
     End,
-    Tail,
     is_fenced,
     pack_end,
-    unpack,
     unpack_durable,
     unpack_end,
 )
@@ -63,6 +60,10 @@ _OWN_CHECK_S = 0.01
 _logger = logging.getLogger("strandline")
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
+
+
+class FencedError(ClosedError):
+    """Another process has begun an epoch while a write of ours was on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +284,7 @@ class PartitionStore:
     def _catch_up(self, *, may_wait: bool) -> None:
         self._tenure = None
         self._lock.name_holder()
-        adopted = self._adopt()
+        adopted = adopt_epoch(self.files, self._lock.identity, self._boot)
         if adopted is None:
             self._check_may_sync(may_wait=may_wait)
             adopted = begin_epoch(self.files, self._lock.identity, self._pid)
@@ -298,55 +299,6 @@ class PartitionStore:
             _logger.warning("cut %d bytes of a torn write at offset %d in %s", torn, end, directory)
         if tenure.is_damaged:
             _logger.error("records before offset %d in %s are damaged", end, directory)
-
-    def _adopt(self) -> Tenure | None:
-        """Return the present epoch's files, if its owner may simply be another now."""
-        manifest = self.place.load_manifest()
-        if manifest is None or manifest.lock != self._lock.identity:
-            return None
-        try:
-            tail = OpenFile(self._io, self.place.path(manifest.tail), "write")
-        except FileNotFoundError:
-            return None
-        self._seed = self.place.tail_seed(manifest.epoch.number)
-        told = unpack(self._seed, self._io.pread(tail.fd, TAIL_BYTES, 0))
-        self._check_fence(told)
-        end, durable = told.end, told.durable
-        if (
-            end is None
-            or durable is None
-            or durable.is_failed
-            or told.fence is not None
-            or end.boot != self._boot
-            or end.generation > manifest.generation
-        ):
-            return None
-        active = manifest.active
-        if end.segment != active.number:
-            end = end._replace(position=FRAMES_AT, crc=0, size_bytes=0)
-        # Somebody may have died between a manifest and its tail.
-        end = end._replace(
-            generation=manifest.generation,
-            segment=active.number,
-            low=max(end.low, manifest.low),
-        )
-        # Somebody may have died between a frame and its tail, too.
-        for frame in self.files.segment(manifest, active).scan(end.position, end.next, end.crc):
-            entries = entries_of(frame, self.place.kind, tail.path)
-            end = end._replace(
-                position=frame.end,
-                next=frame.stop,
-                crc=frame.crc,
-                last_us=frame.timestamp_us,
-                size_bytes=end.size_bytes + sum(entry.size_bytes for entry in entries),
-            )
-        segment = OpenFile(self._io, self.place.segment_path(active), "write")
-        seed = self.place.identity(manifest, active).seed
-        return Tenure(manifest, tail, segment, seed, end, durable)
-
-    def _check_fence(self, tail: Tail) -> None:
-        if tail.fence is not None and tail.fence.epoch == DROPPED:
-            raise DroppedError("this topic was dropped", topic=self.place.topic.name, near=[])
 
     def _check_not_dropped(self) -> None:
         # Whoever drops a topic says so first, and fences the tails that there are then.
@@ -411,7 +363,7 @@ class PartitionStore:
         self._end_raw = raw = pack_end(self._seed, end)
         io.pwrite(tenure.tail.fd, raw, 0)
         if io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
-            raise ClosedError("another process has taken the partition over, open the log anew")
+            raise FencedError("another process has taken the partition over, open the log anew")
         if self._window.is_used:
             self._window.wrote(first, frozen.next)
         if self._tell.partitions:

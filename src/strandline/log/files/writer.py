@@ -13,14 +13,21 @@ from strandline.log.files.draft_columns import COLUMNS_MIN, EventColumns
 from strandline.log.files.file_errors import unavailable
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.receipts import FileReceipt, FileReceipts, Part, handed_back
-from strandline.log.files.store import PartitionStore, WritingSettings
+from strandline.log.files.store import FencedError, PartitionStore, WritingSettings
 from strandline.log.files.syncing import Telling
 from strandline.log.files.topics import TopicEntry
 from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
 from strandline.log.protocol import Value
 from strandline.log.terms import PLAIN, Terms, owner
-from strandline.values import Durability, FailedError, Partition, UnavailableError, ValueKind
+from strandline.values import (
+    Durability,
+    FailedError,
+    Partition,
+    UnavailableError,
+    UnknownError,
+    ValueKind,
+)
 from strandline.writes import Channel, Coordinator, Receipt, Settings
 
 _CHANNEL = "appends"
@@ -185,6 +192,22 @@ class TopicWriter:
             return lane.channel.write(write, level if level is _DURABLE else _WRITTEN, timeout_s)
         except UnavailableError as error:
             raise handed_back(error, offered) from error.__cause__
+        except FailedError as error:
+            # Not stored, because an earlier write was fenced: whoever shares goes on anew.
+            if not isinstance(error.cause, FencedError) or isinstance(error, UnknownError):
+                raise
+            if self._settings.is_exclusive:
+                raise
+            return self._write(self._renewed(lane), write, level, timeout_s, offered)
+
+    def _renewed(self, lane: Lane) -> Lane:
+        """Return a lane in place of one that was fenced."""
+        partition = lane.store.place.partition
+        with self._lock:
+            if self._lanes.get(partition) is lane:
+                del self._lanes[partition]
+        lane.close()
+        return self.lane(partition)
 
 
 def _nothing() -> Identities:
