@@ -31,7 +31,7 @@ def main() -> int:
     ):
         log.create_topic(TOPIC, partitions=PARTITIONS)
         print(
-            f"{PRODUCERS} threads append {events} events to {PARTITIONS} partitions of one directory:"
+            f"{PRODUCERS} threads append {events} events to {PARTITIONS} partitions in one folder:"
         )
         started = time.monotonic()
         live = [Reader(log, events, shown=SHOWN), Reader(log, events)]

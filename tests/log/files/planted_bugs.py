@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from strandline.log.files import adoption, checked, frame, recovery, succession, trimming
+from strandline.log.files.consuming import FileConsumers
 from strandline.log.files.cursors import Cursors
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.log import FileLog
@@ -148,14 +149,14 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
     ),
     Bug(
         "a cursor moves before its records are durable",
-        FileLog,
+        FileConsumers,
         "ack",
         "self._make_durable_before(entry, files, end)",
         "pass",
     ),
     Bug(
         "a sought cursor moves before its records are durable",
-        FileLog,
+        FileConsumers,
         "seek",
         "self._make_durable_before(entry, files, offset)",
         "pass",
@@ -206,7 +207,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
     Bug(
         "a write is told before it is in the file",
         PartitionStore,
-        "flush",
+        "_write",
         "io.pwrite(tenure.segment.fd, content, start)",
         "pass",
     ),
