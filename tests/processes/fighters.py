@@ -9,7 +9,7 @@ from typing import Any
 from strandline.io import SystemIo
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import ClosedError, Durability, FailedError, Position, StrandlineError
-from tests.processes.lives import TOPIC, Writer
+from tests.processes.lives import TOPIC, WRITES, Writer
 from tests.processes.report import Report
 from tests.processes.stores import open_store
 
@@ -78,6 +78,16 @@ def stop_while_holding(report: Report, url: str, producer: str) -> None:
         writer.append(0)
         io.heal()
         report.say("awake")
+
+
+def stop_before_writing(report: Report, *, url: str, producer: str) -> None:
+    """Append, and stop within the next append, just before anything of it is written."""
+    io = FaultyIo(SystemIo())
+    with open_store(url, io=io) as log:
+        writer = Writer(report, log, producer, 0)
+        assert writer.append(0)
+        io.before(1, _stopping(report), kinds=WRITES)
+        writer.append(0)
 
 
 def append_some(

@@ -44,7 +44,11 @@ class Victims:
         if self._rng.random() < 0.25:
             time.sleep(self._rng.uniform(0, 0.012))
         else:
-            self._watch(child, self._rng.randrange(1, 30))
+            try:
+                self._watch(child, self._rng.randrange(1, 30))
+            except BaseException:
+                child.kill()
+                raise
             time.sleep(self._rng.choice([0, self._rng.uniform(0, 0.002)]))
         for message in child.kill():
             self._note(message)

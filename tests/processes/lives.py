@@ -248,6 +248,7 @@ def fail_at(
     error: str | int,
     forever: bool,
     after: bool,
+    kinds: list[OperationKind] | None,
     life: str,
 ) -> None:
     """The same with a fault at the call; whatever comes of it is reported, not raised."""
@@ -256,12 +257,12 @@ def fail_at(
     def tell(operation: Operation) -> None:
         report.say("fault", operation.kind, call_sites.of_this_call())
 
-    io.before(nth, tell, kinds=WRITES if error == "short" else None, forever=forever)
+    io.before(nth, tell, kinds=WRITES if error == "short" else kinds, forever=forever)
     if error == "short":
         planned = io.write_short(nth, errno.ENOSPC, keep_bytes=7, forever=forever)
     else:
         what = Surprise("a surprise") if isinstance(error, str) else error
-        planned = io.fail(nth, what, forever=forever, after=after)
+        planned = io.fail(nth, what, kinds=kinds, forever=forever, after=after)
     try:
         _life(life)(report, url, io)
     except (EndedError, StrandlineError, Surprise) as ended:

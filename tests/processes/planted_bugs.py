@@ -4,6 +4,12 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from strandline.log.files.cursors import Cursors
+from strandline.log.files.identity_window import IdentityWindow
+from strandline.log.files.partition_lock import PartitionLock
+from strandline.log.files.store import PartitionStore
+from strandline.log.files.succession import _Succession
+from strandline.log.files.syncing import Syncing
 from strandline.log.sqlite.appends import AppendBracket, AppendFlusher
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.log import SqliteLog
@@ -21,6 +27,13 @@ class Planted(Bug):
 
     scheme: str = "sqlite"
     caught_by: str = "kills"
+
+
+@dataclass(frozen=True)
+class FilePlanted(Planted):
+    """A bug of the file log."""
+
+    scheme: str = "file"
 
 
 PROCESS_BUGS: list[Planted] = [
@@ -132,6 +145,100 @@ PROCESS_BUGS: list[Planted] = [
         "self.next = Offset(offset + 1)",
         "self.next = Offset(offset + (offset % 50 != 7))",
         caught_by="joins",
+    ),
+    FilePlanted(
+        "file: nobody looks at the fence after a write",
+        PartitionStore,
+        "_write",
+        "FENCE_AT) != NO_FENCE:",
+        "FENCE_AT) != NO_FENCE and False:",
+        caught_by="take-overs",
+    ),
+    FilePlanted(
+        "file: the old owner is fenced after its end was read",
+        _Succession,
+        "run",
+        "self._fence(range(old.epoch.number if old is not None else 0, number), number)",
+        "pass",
+        caught_by="a writer who goes on",
+    ),
+    FilePlanted(
+        "file: two may claim one epoch",
+        _Succession,
+        "_claim",
+        '"create_new"',
+        '"create"',
+        caught_by="two takers",
+    ),
+    FilePlanted(
+        "file: who finds another lock file goes on in the same epoch",
+        PartitionStore,
+        "_is_current",
+        "if self._lock.inode != tenure.manifest.lock:",
+        "if False:",
+        caught_by="take-overs",
+    ),
+    FilePlanted(
+        "file: the lock excludes nobody",
+        PartitionLock,
+        "_try",
+        "if not self._io.try_lock(self._file.fd):",
+        "if not self._io.try_lock(self._file.fd) and False:",
+        caught_by="holder",
+    ),
+    FilePlanted(
+        "file: nobody says who holds the partition",
+        PartitionLock,
+        "holder",
+        "text = self._io.pread(self._file.fd, 20, 0).strip()",
+        "text = b''",
+        caught_by="holder",
+    ),
+    FilePlanted(
+        "file: another process's appends go unnoticed",
+        PartitionStore,
+        "_is_current",
+        "return self._take_over(tenure, raw)",
+        "return True",
+        caught_by="fights",
+    ),
+    FilePlanted(
+        "file: an owner who was robbed takes turns with the robber",
+        PartitionStore,
+        "_prepare",
+        "if is_owner and self._tenure is not None:",
+        "if False:",
+        caught_by="a robbed owner",
+    ),
+    FilePlanted(
+        "file: identities are not read back",
+        IdentityWindow,
+        "_read",
+        "_remember(self._identities, terms, frame)",
+        "pass",
+    ),
+    FilePlanted(
+        "file: a cursor is acknowledged and not stored",
+        Cursors,
+        "put",
+        "checked.store(",
+        "(lambda *_, **__: None)(",
+    ),
+    FilePlanted(
+        "file: nothing is synced",
+        Syncing,
+        "_sync",
+        "self._io.sync(segment.fd)",
+        "pass",
+        caught_by="witness",
+    ),
+    FilePlanted(
+        "file: a failed sync is taken for a good one",
+        Syncing,
+        "_sync",
+        "is_failed=True)\n        raise",
+        "is_failed=False)",
+        caught_by="faults",
     ),
 ]
 

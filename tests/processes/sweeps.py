@@ -32,6 +32,8 @@ class Fault(NamedTuple):
     error: str | int
     forever: bool = False
     after: bool = False
+    #: Which calls are counted; None for all.
+    kinds: tuple[str, ...] | None = None
 
 
 FAULTS = (
@@ -45,6 +47,8 @@ FAULTS = (
     Fault("surprise"),
     Fault("surprise", forever=True),
 )
+
+FAILED_SYNC = Fault(errno.EIO, kinds=("sync",))
 
 
 @dataclass

@@ -96,7 +96,8 @@ def _change_hands(
         _run(server, ledger, "fighters:append_some", following=0, count=2, timeout_s=5.0, **new)
 
 
-RIVALS = ("the owner", "another taker")
+RIVALS = {"a writer": "fighters:stop_before_writing", "another taker": "fighters:own"}
+"""Who writes while somebody takes over, and who held the partition before that."""
 
 
 def overtake_at(server: ForkServer, rival: str, nth: int, *, bug: str | None = None) -> bool:
@@ -109,33 +110,31 @@ def overtake_at(server: ForkServer, rival: str, nth: int, *, bug: str | None = N
         ledger = Ledger()
         where = f"taking over, stopped before call {nth} for {rival}"
         server.run("lives:create", url=url)
-        owner = server.start("fighters:own", bug=bug, url=url, producer="owner")
+        owner = server.start(RIVALS[rival], bug=bug, url=url, producer="owner")
         _wait_for_stop(owner, ledger)
         taker = server.start(
             "fighters:stop_while_taking_over", bug=bug, url=url, producer="taker", nth=nth
         )
         is_stopped = _wait_for_stop(taker, ledger)
-        if is_stopped and rival == "the owner":
-            owner.signal(signal.SIGCONT)
-            _wait_for_stop(owner, ledger)
+        if is_stopped and rival == "a writer":
+            _finish(owner, ledger, where)
         elif is_stopped:
-            _run(server, ledger, "fighters:take_over", where=where, url=url, producer="new")
-        for child in (taker, owner):
-            for message in _to_its_end(child):
-                assert message[0] != "crash", f"{where}: {message[1]}"
-                reports.note(ledger, message)
+            _run(server, ledger, "fighters:take_over", where=where, bug=bug, url=url, producer="new")
+        _finish(taker, ledger, where)
+        if owner.status is None:
+            _finish(owner, ledger, where)
         _run(server, ledger, "lives:read_back", url=url, where=where)
         return is_stopped
 
 
-def own_and_lose(server: ForkServer, url: str) -> list[Message]:
+def own_and_lose(server: ForkServer, url: str, *, bug: str | None = None) -> list[Message]:
     """Have an owner, one who is refused, and one who takes over; return what the last two hear.
 
     A refusal is followed by who was in the way, if that was told.
     """
     ledger = Ledger()
     server.run("lives:create", url=url)
-    owner = server.start("fighters:own", url=url, producer="owner")
+    owner = server.start("fighters:own", bug=bug, url=url, producer="owner")
     assert _wait_for_stop(owner, ledger)
     arguments: dict[str, Any] = {
         "url": url,
@@ -164,6 +163,12 @@ def _run(
         else:
             reports.note(ledger, message)
     return messages
+
+
+def _finish(child: Child, ledger: Ledger, where: str) -> None:
+    for message in _to_its_end(child):
+        assert message[0] != "crash", f"{where}: {message[1]}"
+        reports.note(ledger, message)
 
 
 def _to_its_end(child: Child) -> Iterator[Message]:

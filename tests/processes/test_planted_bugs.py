@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import fights, holder, joins, kills, sweeps
+from tests.processes import fights, holder, joins, kills, sweeps, takeovers
 from tests.processes.fork_server import ForkServer
 from tests.processes.planted_bugs import PROCESS_BUGS, Planted
 from tests.processes.stores import url_in
-from tests.processes.sweeps import FAULTS
+from tests.processes.sweeps import FAILED_SYNC
 from tests.processes.test_witness import WHY_NOT, witnessed_faults
 
 Slice = Callable[[ForkServer, Planted, int, Path], None]
@@ -25,7 +25,7 @@ def by_the_kill_sweep(server: ForkServer, bug: Planted, _: int, __: Path) -> Non
 
 
 def by_faults(server: ForkServer, bug: Planted, _: int, __: Path) -> None:
-    sweeps.fault_sweep(server, bug.scheme, FAULTS[0], openings=60, bug=bug.title)
+    sweeps.fault_sweep(server, bug.scheme, FAILED_SYNC, openings=60, bug=bug.title)
 
 
 def by_fights(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
@@ -55,6 +55,26 @@ def by_the_witness(_: ForkServer, bug: Planted, __: int, folder: Path) -> None:
     assert not found, found[0]
 
 
+def by_take_overs(server: ForkServer, bug: Planted, _: int, __: Path) -> None:
+    for change in takeovers.CHANGES:
+        if change.level == "written" and change.before == 1:
+            takeovers.sweep(server, change, bug=bug.title)
+
+
+def by_overtaking(rival: str) -> Slice:
+    def overtake(server: ForkServer, bug: Planted, _: int, __: Path) -> None:
+        for nth in range(1, takeovers.CALLS_MAX):
+            if not takeovers.overtake_at(server, rival, nth, bug=bug.title):
+                return
+
+    return overtake
+
+
+def by_a_robbed_owner(server: ForkServer, bug: Planted, _: int, folder: Path) -> None:
+    heard = takeovers.own_and_lose(server, url_in(bug.scheme, folder), bug=bug.title)
+    assert [each[0] for each in heard[2:-1]] == ["refused"] * 4, heard
+
+
 SLICES: dict[str, Slice] = {
     "kills": by_kills,
     "kill sweep": by_the_kill_sweep,
@@ -64,6 +84,10 @@ SLICES: dict[str, Slice] = {
     "joins": by_joins,
     "consumers": by_consumers,
     "witness": by_the_witness,
+    "take-overs": by_take_overs,
+    "a writer who goes on": by_overtaking("a writer"),
+    "two takers": by_overtaking("another taker"),
+    "a robbed owner": by_a_robbed_owner,
 }
 
 
