@@ -20,6 +20,8 @@ TORTURES: dict[str, Callable[[int], None]] = {
     "fights of writers": processes.fight,
     f"logs with {joins.JOINS_PER_LOG} joins": processes.join,
     "sweeps of faults and kills": processes.sweep,
+    "partitions that change hands": processes.take_over,
+    "restored copies": processes.restore,
     f"file log crashes, {crashes.IMAGES_PER_SEED} images each": crashes.run,
     f"file log damage, {damaged.BITS_PER_SEED} bits each": damaged.run,
 }

@@ -3,12 +3,15 @@
 import atexit
 import functools
 
-from tests.processes import fights, joins, kills, sweeps
+from tests.processes import fights, joins, kills, restores, sweeps, takeovers
 from tests.processes.fork_server import ForkServer
 from tests.processes.stores import SCHEMES
-from tests.processes.sweeps import FAULTS
+from tests.processes.sweeps import FAULTS, LIVES
 
 STRIDE = 16
+#: A little more than there are; no other counts are in step with them.
+TAKEOVER_CALLS = 61
+OVERTAKING_CALLS = 101
 
 
 @functools.cache
@@ -42,13 +45,30 @@ def join(seed: int) -> None:
     joins.run(_server(), _scheme(seed), seed)
 
 
+def take_over(seed: int) -> None:
+    """Let partitions change hands at one call, in each way."""
+    change = takeovers.CHANGES[seed % len(takeovers.CHANGES)]
+    takeovers.change_hands_at(_server(), change, 1 + seed % TAKEOVER_CALLS)
+    for rival in takeovers.RIVALS:
+        takeovers.overtake_at(_server(), rival, 1 + seed % OVERTAKING_CALLS)
+
+
+def restore(seed: int) -> None:
+    """Put an older copy in a log's place."""
+    restores.run(_server(), seed)
+
+
 def sweep(seed: int) -> None:
     """Fail, or kill at, every STRIDE-th call, from another one on with each seed."""
     round_, scheme = seed // len(SCHEMES), _scheme(seed)
+    life = LIVES[scheme][round_ % len(LIVES[scheme])]
     kind = round_ % (len(FAULTS) + 2)
     first = 1 + round_ // (len(FAULTS) + 2) % STRIDE
     if kind < len(FAULTS):
-        sweeps.fault_sweep(_server(), scheme, FAULTS[kind], first=first, stride=STRIDE, openings=1)
+        counts = sweeps.fault_sweep(
+            *(_server(), scheme, FAULTS[kind]), first=first, stride=STRIDE, openings=1, life=life
+        )
+        assert not counts.untyped, counts.untyped
     else:
         sweeps.kill_sweep(
             _server(),
@@ -57,4 +77,5 @@ def sweep(seed: int) -> None:
             first=first,
             stride=STRIDE,
             openings=1,
+            life=life,
         )

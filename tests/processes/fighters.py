@@ -156,7 +156,11 @@ def take_over(report: Report, *, url: str, producer: str) -> None:
 def stop_while_taking_over(report: Report, *, url: str, producer: str, nth: int) -> None:
     """Take the partition over, stopped before the `nth` call after the lock is replaced."""
     io = FaultyIo(SystemIo())
-    replacing = io.before(1, lambda _: io.before(nth, _stopping(report)), kinds=REPLACES)
+
+    def stop_soon(_: Operation) -> None:
+        io.before(nth, _stopping(report))
+
+    replacing = io.before(1, stop_soon, kinds=REPLACES)
     with open_store(url, io=io, lock_timeout_s=0.001, take_over=True) as log:
         writer = Writer(report, log, producer, 0)
         writer.append(0, 2, Durability.DURABLE)

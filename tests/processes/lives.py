@@ -29,6 +29,7 @@ SIDE_TOPIC = "side"
 #: Enough that a few appends fill a small segment.
 PADDING = "." * 2000
 WRITES: tuple[OperationKind] = ("pwrite",)
+SYNCS: tuple[OperationKind] = ("sync",)
 
 
 class Writer:
@@ -270,6 +271,19 @@ def fail_at(
     except OSError as escaped:
         report.say("untyped", call_sites.of_error(escaped), str(escaped))
     report.say("over", planned.fired)
+
+
+def tell_sites(report: Report, *, url: str, failed_sync: int, life: str) -> None:
+    """Live that life, and say which lines did I/O; the sync of that number fails, if not 0."""
+    io = FaultyIo(SystemIo())
+    sites: set[str | None] = set()
+    io.before(1, lambda _: sites.add(call_sites.of_this_call()), forever=True)
+    planned = io.fail(failed_sync, errno.EIO, kinds=SYNCS)
+    try:
+        _life(life)(report, url, io)
+    except (EndedError, StrandlineError) as ended:
+        report.say("ended", type(ended).__name__, str(ended))
+    report.say("sites", [site for site in sites if site is not None], planned.fired)
 
 
 def _life(name: str) -> Callable[[Report, str, FaultyIo], None]:

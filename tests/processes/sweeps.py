@@ -97,9 +97,11 @@ class Sweep:
                 return
         raise AssertionError("the script never came to its end")
 
-    def kill_each_call_of_opening(self, url: str, told: Ledger, *, halfway: bool = False) -> None:
+    def kill_each_call_of_opening(
+        self, url: str, told: Ledger, *, halfway: bool = False, first: int = 1, stride: int = 1
+    ) -> None:
         """The same while a log that a dead process left behind is opened."""
-        for nth in range(1, NTH_MAX):
+        for nth in range(first, NTH_MAX, stride):
             again = copy_of(url, self.folder / "again")
             ledger = copy.deepcopy(told)
             child = self._start("die_at", again, nth=nth, halfway=halfway, life=OPENING)
@@ -130,9 +132,11 @@ class Sweep:
                 return
         raise AssertionError("the script never came to its end")
 
-    def fail_each_call_of_opening(self, url: str, told: Ledger, fault: Fault) -> None:
+    def fail_each_call_of_opening(
+        self, url: str, told: Ledger, fault: Fault, *, first: int = 1, stride: int = 1
+    ) -> None:
         """The same while a log is opened."""
-        for nth in range(1, NTH_MAX):
+        for nth in range(first, NTH_MAX, stride):
             again = copy_of(url, self.folder / "again")
             ledger = copy.deepcopy(told)
             child = self._start("fail_at", again, nth=nth, life=OPENING, **fault._asdict())
@@ -190,6 +194,20 @@ class Sweep:
         shutil.rmtree(Path(url.partition(":")[2]).parent)
 
 
+def sites_reached(server: ForkServer, scheme: str) -> set[str]:
+    """Return the calls that some life comes to, also those after a failed sync."""
+    sites: set[str] = set()
+    for life in LIVES[scheme]:
+        for nth in range(NTH_MAX):
+            with tempfile.TemporaryDirectory() as folder:
+                url = url_in(scheme, Path(folder, "log"))
+                *_, told = server.run("lives:tell_sites", url=url, failed_sync=nth, life=life)
+            sites.update(told[1])
+            if nth and not told[2]:
+                break
+    return sites
+
+
 def kill_sweep(
     server: ForkServer,
     scheme: str,
@@ -201,7 +219,7 @@ def kill_sweep(
     bug: str | None = None,
     life: str = SCRIPT,
 ) -> Counts:
-    """Kill at every call of the script, and at every call of some openings after that.
+    """Kill at every call of a life, or some, and at those of some openings after that.
 
     Of the logs that are left behind, every so many are opened so: `openings`.
     """
@@ -211,7 +229,9 @@ def kill_sweep(
             left = sweep.kill_each_call(halfway=halfway, first=first, stride=stride)
             for number, (url, told) in enumerate(left):
                 if number % openings == 0:
-                    sweep.kill_each_call_of_opening(url, told, halfway=halfway)
+                    sweep.kill_each_call_of_opening(
+                        url, told, halfway=halfway, first=first, stride=stride
+                    )
         return sweep.counts
 
 
@@ -226,11 +246,11 @@ def fault_sweep(
     bug: str | None = None,
     life: str = SCRIPT,
 ) -> Counts:
-    """Fail every call of the script, and every call of some openings after that."""
+    """Fail every call of a life, or some, and those of some openings after that."""
     with tempfile.TemporaryDirectory() as folder:
         sweep = Sweep(server, scheme, Path(folder), bug, life)
         left = sweep.fail_each_call(fault, first=first, stride=stride)
         for number, (url, told) in enumerate(left):
             if number % openings == 0:
-                sweep.fail_each_call_of_opening(url, told, fault)
+                sweep.fail_each_call_of_opening(url, told, fault, first=first, stride=stride)
         return sweep.counts

@@ -119,7 +119,9 @@ def overtake_at(server: ForkServer, rival: str, nth: int, *, bug: str | None = N
         if is_stopped and rival == "a writer":
             _finish(owner, ledger, where)
         elif is_stopped:
-            _run(server, ledger, "fighters:take_over", where=where, bug=bug, url=url, producer="new")
+            _run(
+                server, ledger, "fighters:take_over", where=where, bug=bug, url=url, producer="new"
+            )
         _finish(taker, ledger, where)
         if owner.status is None:
             _finish(owner, ledger, where)

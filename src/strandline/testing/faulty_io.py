@@ -90,7 +90,8 @@ class FaultyIo:
 
     def __init__(self, inner: Io) -> None:
         self._inner = inner
-        self._lock = threading.Lock()
+        # A file that is collected closes itself, wherever its thread is just then.
+        self._lock = threading.RLock()
         self._operations: list[Operation] = []
         self._faults: list[Fault] = []
         self._paths: dict[int, str] = {}

@@ -58,14 +58,13 @@ _lockable: weakref.WeakSet[OpenFile] = weakref.WeakSet()
 
 def _close_in_child() -> None:
     """Close what may be locked: a child would hold the lock for longer than its parent."""
-    global _forking  # noqa: PLW0603 - The thread that holds it may not be in the child.
-    _forking = threading.RLock()
+    _forking.release()
     for file in tuple(_lockable):
         file.close()
 
 
 os.register_at_fork(
-    before=lambda: _forking.acquire(),
-    after_in_parent=lambda: _forking.release(),
+    before=_forking.acquire,
+    after_in_parent=_forking.release,
     after_in_child=_close_in_child,
 )

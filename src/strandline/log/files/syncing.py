@@ -15,7 +15,7 @@ from strandline.log.files.tail import (
     read_tail,
     unpack,
 )
-from strandline.values import ClosedError
+from strandline.values import ClosedError, UnavailableError
 
 _TRIES = 20
 
@@ -80,7 +80,7 @@ class Syncing:
         """Make the last segment durable up to `end`; for whoever holds the lock."""
         segment = self._files.segment(manifest, manifest.active)
         if not self._sync(segment, manifest, durable_at(end)):
-            raise ClosedError("another process has taken the partition over, open the log anew")
+            raise UnavailableError("another process has taken the partition over, try again")
         self._know(end.next)
 
     def _sync(self, segment: SegmentFile, manifest: Manifest, durable: Durable) -> bool:
