@@ -21,6 +21,7 @@ from strandline.values import (
 TOPIC = "orders"
 SYNCS: tuple[OperationKind] = ("sync",)
 DIRECTORY_SYNCS: tuple[OperationKind] = ("sync_directory",)
+LISTS: tuple[OperationKind] = ("list",)
 PWRITES: tuple[OperationKind] = ("pwrite",)
 
 
@@ -83,6 +84,22 @@ def test_a_failing_disk_is_unavailable_and_the_error_says_where_and_why(
     assert str(told.value.fields["path"]).startswith(path)
     assert told.value.fields["reason"] == "Input/output error"
     call(log)
+
+
+def test_a_reader_that_looks_while_the_first_record_is_written_finds_no_damage(
+    path: str, io: FaultyIo
+) -> None:
+    with FileLog(path) as log, FileLog(path, mode="read", io=io) as reader:
+        log.create_topic(TOPIC)
+        reader.topics()
+        # Between its two looks: for a manifest, and for frames without one.
+        io.before(2, lambda _: _append(log), kinds=LISTS)
+
+        assert reader.marks(TOPIC, 0).high == 1
+
+
+def _append(log: FileLog) -> None:
+    log.append(TOPIC, Event("order"))
 
 
 def test_opening_on_a_failing_disk_is_unavailable(path: str, io: FaultyIo) -> None:

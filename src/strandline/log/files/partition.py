@@ -130,10 +130,14 @@ class Place:
         """Return the newest manifest; None if nothing was ever written."""
         for _ in range(_TRIES):
             try:
-                epochs = epochs_in(self.io.list(self.directory), MANIFEST)
+                epochs = self._epochs()
                 if not epochs:
-                    self._check_never_written()
-                    return None
+                    if not self._has_frames():
+                        return None
+                    # Somebody may have begun in between: first a manifest, then frames.
+                    epochs = self._epochs()
+                if not epochs:
+                    raise CorruptError("the manifest is missing", file=self.directory, position=0)
                 path = self.path(manifest_name(epochs[-1]))
                 return load_manifest(self.io, path, self.log_id, self.topic.id, self.partition)
             except FileNotFoundError:
@@ -142,14 +146,14 @@ class Place:
                     raise DroppedError("this topic was dropped", topic=self.topic.name) from None
         raise CorruptError("the manifest comes and goes", file=self.directory, position=0)
 
-    def _check_never_written(self) -> None:
-        """Raise CorruptError if there are records, and no manifest that tells of them."""
+    def _epochs(self) -> list[int]:
+        return epochs_in(self.io.list(self.directory), MANIFEST)
+
+    def _has_frames(self) -> bool:
+        # Before its manifest is there, a segment has a header and no frame.
         directory = os.path.join(self.directory, SEGMENTS)
-        for name in self.io.list(directory):
-            path = os.path.join(directory, name)
-            # Before its manifest is there, a segment has a header and no frame.
-            if begins_with_frame(self.io, path):
-                raise CorruptError("the manifest is missing", file=self.directory, position=0)
+        paths = (os.path.join(directory, name) for name in self.io.list(directory))
+        return any(begins_with_frame(self.io, path) for path in paths)
 
 
 class State(NamedTuple):
