@@ -20,7 +20,12 @@ ROLE_NAMES = {
 
 # Chapter of the specification → how many reference tests (T) and weaknesses (W) it has.
 # Every tag of a finished chapter is carried by a test, in its name or its docstring.
-CHAPTERS_DONE: dict[str, tuple[int, int]] = {"D": (42, 15), "E": (5, 16)}
+CHAPTERS_DONE: dict[str, tuple[int, int]] = {
+    "A": (15, 9),
+    "B": (12, 13),
+    "D": (42, 15),
+    "E": (5, 16),
+}
 
 MADE_FOLDERS = {".git", ".venv", ".cache", ".tmp", "dist", "__pycache__"}
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:root|home|Users|work)/[\w.-]")

@@ -61,9 +61,10 @@ def restore(seed: int) -> None:
 def sweep(seed: int) -> None:
     """Fail, or kill at, every STRIDE-th call, from another one on with each seed."""
     round_, scheme = seed // len(SCHEMES), _scheme(seed)
-    life = LIVES[scheme][round_ % len(LIVES[scheme])]
-    kind = round_ % (len(FAULTS) + 2)
-    first = 1 + round_ // (len(FAULTS) + 2) % STRIDE
+    lives, kinds = LIVES[scheme], len(FAULTS) + 2
+    life = lives[round_ // kinds % len(lives)]
+    kind = round_ % kinds
+    first = 1 + round_ // kinds // len(lives) % STRIDE
     if kind < len(FAULTS):
         counts = sweeps.fault_sweep(
             *(_server(), scheme, FAULTS[kind]), first=first, stride=STRIDE, openings=1, life=life
