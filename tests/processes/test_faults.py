@@ -15,7 +15,7 @@ STRIDES = {"sqlite": 5, "file": 61}
 #: Functions whose calls take a second process to reach, which fights have, or two faults.
 ELSEWHERE = {
     "sqlite": {"_holder", "suspect", "clear_suspicion", "_is_in_use"},
-    "file": {"load_manifest", "replace"},
+    "file": {"load_manifest", "replace", "_read", "_may_be_alive"},
 }
 
 

@@ -8,6 +8,7 @@ import hashlib
 import os
 import stat as stat_bits
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -279,8 +280,14 @@ else:
             os.close(fd)
 
 
-def replace_file(io: Io, path: str, content: Buffer, *, unique: str) -> None:
+def replace_file(
+    io: Io, path: str, content: Buffer, *, unique: str, check: Callable[[], None] | None = None
+) -> None:
     """Put `content` at `path`, durably and atomically.
+
+    `check` is called when nothing but the renaming is left, and may raise. Whatever is
+    true then of the directory is true of the one that is changed: the temporary file
+    is not in any other.
 
     After a crash at any moment, `path` holds the old content or the new, whole.
     `unique` is text that no other call uses, such as a fresh id: it names the
@@ -295,6 +302,8 @@ def replace_file(io: Io, path: str, content: Buffer, *, unique: str) -> None:
             io.sync(fd)
         finally:
             io.close(fd)
+        if check is not None:
+            check()
         io.replace(temporary, path)
     except BaseException:
         # The first error is the one to report; what is left is a stray .tmp file.

@@ -69,7 +69,7 @@ class Forger:
         """Put other fields into the manifest."""
         manifest = msgspec.structs.replace(self.manifest, **fields)
         path = self.place.path(manifest_name(manifest.epoch.number))
-        store_manifest(self._io, path, manifest, "forged")
+        store_manifest(self._io, path, manifest, "forged", lambda: None)
 
     def _value_before(self) -> bytes:
         assert self.frames[0].base == 0

@@ -1,5 +1,6 @@
 """Small files that are replaced whole: a line with what it is and its checksum, then JSON."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import google_crc32c
@@ -16,10 +17,19 @@ _BYTES_MAX = 256 * 1024 * 1024
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
-def store(io: Io, path: str, kind: str, body: msgspec.Struct, *, unique: str) -> None:
-    """Put `body` at `path`, durably and atomically."""
+def store(
+    io: Io,
+    path: str,
+    kind: str,
+    body: msgspec.Struct,
+    *,
+    unique: str,
+    check: Callable[[], None] | None = None,
+) -> None:
+    """Put `body` at `path`, durably and atomically; `check` as for `replace_file`."""
     content = msgspec.json.encode(body)
-    replace_file(io, path, _first_line(kind, FORMAT, content) + content, unique=unique)
+    whole = _first_line(kind, FORMAT, content) + content
+    replace_file(io, path, whole, unique=unique, check=check)
 
 
 def load(io: Io, path: str, kind: str, shape: type[Body]) -> Body:

@@ -1,6 +1,6 @@
 """The manifest of a partition: what changes rarely, in one small file that is replaced whole."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import msgspec
@@ -126,6 +126,11 @@ def load_manifest(io: Io, path: str, log_id: UUID, topic_id: UUID, partition: in
     return manifest
 
 
-def store_manifest(io: Io, path: str, manifest: Manifest, unique: str) -> None:
-    """Put the manifest at `path`, durably and atomically, and all names beside it durably, too."""
-    checked.store(io, path, KIND, manifest, unique=unique)
+def store_manifest(
+    io: Io, path: str, manifest: Manifest, unique: str, check: Callable[[], None]
+) -> None:
+    """Put the manifest at `path`, durably and atomically, and all names beside it durably, too.
+
+    `check` raises if another directory has taken the place of the one it is meant for.
+    """
+    checked.store(io, path, KIND, manifest, unique=unique, check=check)

@@ -48,6 +48,7 @@ from strandline.log.files.tail import (
 )
 from strandline.values import (
     CorruptError,
+    DivergedError,
     Epoch,
     InvalidError,
     Marks,
@@ -249,8 +250,13 @@ class PartitionFiles:
     def forget(self) -> None:
         """Let go of every file."""
         with self._lock:
-            self._tail = self._seen = self._manifest = None
-            self._segments.clear()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        # Segments too, and what is known: a restored directory has the same names.
+        self._tail = self._seen = self._manifest = None
+        self._segments.clear()
+        self.known_durable = 0
 
     def _look(self, raw: bytes | None = None) -> State | None:
         """Look anew; `raw` is what was just read of the tail, if it was."""
@@ -329,7 +335,7 @@ class PartitionFiles:
 
     def _open(self) -> bool:
         """Open the newest manifest and its tail, if it is there; False if nothing was written."""
-        self._tail = self._seen = None
+        self._let_go()
         for _ in range(_TRIES):
             self._manifest = self.place.load_manifest()
             if self._manifest is None:
@@ -363,6 +369,8 @@ class PartitionFiles:
             except FileNotFoundError:
                 state = self._newer(state, stored, start)
                 continue
+            if end <= start:
+                raise self._missing(stored)
             for frame in segment.frames(start, min(stop, end), position):
                 yield segment.path, frame
             start = min(stop, end)
@@ -423,6 +431,10 @@ class PartitionFiles:
         now = self.look()
         if now is None or now.manifest.generation == state.manifest.generation:
             raise self._missing(missing)
+        if start > now.marks.high:
+            # An older copy has taken the place of what was read so far.
+            place = {"partition": self.place.partition, "offset": start}
+            raise DivergedError(now.marks.high, **place)
         if start < now.local:
             raise TrimmedError(now.local, partition=self.place.partition, offset=start)
         return now

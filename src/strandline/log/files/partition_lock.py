@@ -77,6 +77,11 @@ class PartitionLock:
         """Whether the lock file held is still the one that others would take."""
         return self._file is not None and self._file.is_in_place()
 
+    def check(self) -> None:
+        """Raise UnavailableError unless the lock file held is still the one that counts."""
+        if not self.is_in_place():
+            raise UnavailableError("the partition's files were replaced meanwhile, try again")
+
     def forget(self) -> None:
         """Let go of the file, and so of the lock."""
         self.is_held = False

@@ -47,6 +47,7 @@ from strandline.log.loops import is_on_loop
 from strandline.values import (
     ClosedError,
     CorruptError,
+    DivergedError,
     FailedError,
     InvalidError,
     Marks,
@@ -283,11 +284,12 @@ class PartitionStore:
 
     def _catch_up(self, *, may_wait: bool) -> None:
         self._tenure = None
+        self.files.forget()
         self._lock.name_holder()
         adopted = adopt_epoch(self.files, self._lock.identity, self._boot)
         if adopted is None:
             self._check_may_sync(may_wait=may_wait)
-            adopted = begin_epoch(self.files, self._lock.identity, self._pid)
+            adopted = begin_epoch(self.files, self._lock, self._pid)
             self._check_not_dropped()
             self._report(adopted)
         self._hold(adopted)
@@ -332,6 +334,8 @@ class PartitionStore:
             return self._window.up_to_date()
         except OSError as error:
             raise unavailable(error, self.place.directory) from error
+        except DivergedError as error:
+            raise UnavailableError("the log was replaced meanwhile, try again") from error
 
     # --- the flusher ---
 
@@ -444,7 +448,7 @@ class PartitionStore:
         assert tenure is not None
         path = self.place.path(manifest_name(manifest.epoch.number))
         self._is_stale = True
-        store_manifest(self._io, path, manifest, str(self.place.clock.new_id()))
+        store_manifest(self._io, path, manifest, str(self.place.clock.new_id()), self._lock.check)
         self._end = (end or self._end)._replace(generation=manifest.generation, low=manifest.low)
         self._end_raw = pack_end(self._seed, self._end)
         self._io.pwrite(tenure.tail.fd, self._end_raw, 0)

@@ -20,7 +20,6 @@ from strandline.log.files.frame import LAG_UNKNOWN, Frame, encode_frame
 from strandline.log.files.manifest import (
     MANIFEST,
     TAIL,
-    LockIdentity,
     Manifest,
     StoredEpoch,
     StoredSegment,
@@ -31,6 +30,7 @@ from strandline.log.files.manifest import (
 )
 from strandline.log.files.open_file import OpenFile
 from strandline.log.files.partition import PartitionFiles
+from strandline.log.files.partition_lock import PartitionLock
 from strandline.log.files.segment import FRAMES_AT, SegmentIdentity
 from strandline.log.files.syncing import last_certain
 from strandline.log.files.tail import (
@@ -85,7 +85,7 @@ class _Inherited(NamedTuple):
     is_damaged: bool = False
 
 
-def begin_epoch(files: PartitionFiles, lock: LockIdentity, pid: int) -> Tenure:
+def begin_epoch(files: PartitionFiles, lock: PartitionLock, pid: int) -> Tenure:
     """Begin a new epoch; the caller holds the lock.
 
     UnavailableError if somebody else begins one at the same time.
@@ -94,7 +94,7 @@ def begin_epoch(files: PartitionFiles, lock: LockIdentity, pid: int) -> Tenure:
 
 
 class _Succession:
-    def __init__(self, files: PartitionFiles, lock: LockIdentity, pid: int) -> None:
+    def __init__(self, files: PartitionFiles, lock: PartitionLock, pid: int) -> None:
         self._files = files
         self._place = files.place
         self._io = files.place.io
@@ -248,7 +248,7 @@ class _Succession:
                 segments=(),
                 low=0,
                 trimmed_bytes=0,
-                lock=self._lock,
+                lock=self._lock.identity,
                 next_number=1,
             )
             inherited = _Inherited(manifest, StoredSegment(0, 0, 0, 0, FRAMES_AT), 0, 0)
@@ -263,7 +263,7 @@ class _Succession:
             generation=old.generation + 1,
             epochs=epochs,
             segments=(*kept, StoredSegment(number, 1, sealed.end)),
-            lock=self._lock,
+            lock=self._lock.identity,
             next_number=2,
         )
         identity = place.identity(manifest, manifest.active)
@@ -277,7 +277,7 @@ class _Succession:
         self._io.pwrite(tail.fd, pack_end(seed, end), 0)
         self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
         path = place.path(manifest_name(number))
-        store_manifest(self._io, path, manifest, str(place.clock.new_id()))
+        store_manifest(self._io, path, manifest, str(place.clock.new_id()), self._lock.check)
         return Tenure(
             *(manifest, tail, segment, identity.seed, end, durable),
             torn_bytes=inherited.torn_bytes,
