@@ -1,12 +1,11 @@
 """Opens the log that a URL names, over any io, with its rare moments made frequent."""
 
-import importlib
-import importlib.util
 import shutil
 from pathlib import Path
 from typing import Any
 
 from strandline.io import Io
+from strandline.log.files import FileLog
 from strandline.log.protocol import Log
 from strandline.log.sqlite import SqliteLog, appends
 
@@ -14,8 +13,7 @@ from strandline.log.sqlite import SqliteLog, appends
 SMALL_BYTES = 16 * 1024
 LOCK_TIMEOUT_S = 20.0
 
-HAS_FILES = importlib.util.find_spec("strandline.log.files") is not None
-SCHEMES = ("sqlite", "file") if HAS_FILES else ("sqlite",)
+SCHEMES = ("sqlite", "file")
 #: Where under `strandline.log` each is implemented.
 FOLDERS = {"sqlite": "sqlite", "file": "files"}
 
@@ -28,12 +26,10 @@ def open_store(
     if scheme == "sqlite":
         setattr(appends, "CHECKPOINT_BYTES", SMALL_BYTES)  # noqa: B010 - It is a constant elsewhere.
         return SqliteLog(path, io=io, lock_timeout_s=lock_timeout_s, **options)
-    if scheme == "file" and HAS_FILES:
-        files = importlib.import_module("strandline.log.files")
-        made: Log = files.FileLog(
+    if scheme == "file":
+        return FileLog(
             path, io=io, lock_timeout_s=lock_timeout_s, segment_bytes=SMALL_BYTES, **options
         )
-        return made
     raise ValueError(f"no store for {url}")
 
 

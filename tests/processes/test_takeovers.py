@@ -6,15 +6,12 @@ import pytest
 
 from tests.processes import restores, takeovers
 from tests.processes.fork_server import ForkServer
-from tests.processes.stores import HAS_FILES, url_in
+from tests.processes.stores import url_in
 
 #: At every so many calls here, at all of them in torture.
 OVERTAKING_STRIDE = 5
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not HAS_FILES, reason="only file: logs can be taken over"),
-]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("change", takeovers.CHANGES, ids=str)

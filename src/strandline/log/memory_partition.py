@@ -124,7 +124,7 @@ class MemoryPartition:
     ) -> list[Placed]:
         if terms.idempotency_key is not None:
             original = self._identities.find_key(tenant, terms.idempotency_key, count)
-            found = [] if original is None else _spread(original)
+            found = [] if original is None else original.each()
         elif terms.producer is not None:
             # Sequences rise, and so whatever is repeated comes first.
             each = [
@@ -433,13 +433,6 @@ class MemoryPartition:
     def _check_usable(self) -> None:
         if self._end is not None:
             raise copy(self._end)
-
-
-def _spread(original: Original) -> list[Original]:
-    return [
-        Original(Offset(original.offset + index), original.timestamp_us)
-        for index in range(original.records)
-    ]
 
 
 def _within(entries: list[Entry], bytes_max: int | None) -> list[Entry]:

@@ -68,11 +68,6 @@ class PartitionCopies:
                 best, best_start = segment, run[0]
         return best
 
-    def find_any(self, offset: int) -> CopiedSegment | None:
-        """Return the finished copy that answers for an offset, whatever its epoch."""
-        found = self._covering(offset)
-        return max(found, key=lambda segment: segment.start) if found else None
-
     def _covering(self, offset: int) -> list[CopiedSegment]:
         """Return the finished copies with this offset, the latest finished first."""
         if self._sorted is None:

@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from strandline.log.chain import Chain, link
 from strandline.log.draft import Draft, EventBody
+from strandline.log.identities import Original
 from strandline.log.loops import is_on_loop
 from strandline.log.sqlite.chain_values import ValueRow, load_value, store_values, value_row
 from strandline.log.sqlite.checksum import Content, record_crc
 from strandline.log.sqlite.database import CHECKPOINT_BYTES, Database
 from strandline.log.sqlite.durable_marks import DurableMarks
-from strandline.log.sqlite.identities import Identities, Original
+from strandline.log.sqlite.identities import Identities
 from strandline.log.sqlite.lineage import Lineage
 from strandline.log.sqlite.partition_row import (
     PartitionRow,
@@ -230,7 +231,7 @@ class AppendDelta:
             original = identities.find_key(
                 head, tenant, terms.idempotency_key, len(part.drafts), now_us
             )
-            return [] if original is None else _spread(original)
+            return [] if original is None else original.each()
         assert terms.producer is not None
         name = head.slot, tenant, terms.producer
         # Sequences rise, and so whatever is repeated comes first.
@@ -466,10 +467,3 @@ def _repeats(part: Part, originals: Sequence[Original]) -> list[Run]:
         else:
             runs.append(Run(part.partition, (index,), offset, timestamp_us, is_repeat=True))
     return runs
-
-
-def _spread(original: Original) -> list[Original]:
-    return [
-        Original(Offset(original.offset + index), original.timestamp_us)
-        for index in range(original.records)
-    ]

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from strandline.log.identities import Original
 from strandline.log.sqlite.checksum import check_row, row_crc
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow
@@ -18,14 +19,6 @@ from strandline.values import (
 _AGE_US = IDENTITY_AGE_S * 1_000_000
 #: How many more identities than are recognised may pile up before they are removed.
 _SLACK = 1024
-
-
-class Original(NamedTuple):
-    """Where a write went the first time: `records` of them from `offset` on."""
-
-    offset: Offset
-    timestamp_us: int
-    records: int = 1
 
 
 class Producer(NamedTuple):
