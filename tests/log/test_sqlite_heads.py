@@ -2,11 +2,13 @@
 
 import errno
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from strandline.clock import SystemClock
 from strandline.io import SystemIo
 from strandline.log.sqlite import SqliteLog, describe_sqlite
 from strandline.testing import FaultyIo
@@ -190,3 +192,41 @@ def test_an_append_that_meets_a_new_lock_file_goes_on_after_the_others(
             other.append("orders", Event("order", {"n": n + 1}))
 
         assert numbers(log) == list(range(20))
+
+
+class WaitingClock(SystemClock):
+    """Does something of the test's when its owner waits for the first time."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self._meanwhile: Callable[[], None] | None = meanwhile
+
+    def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return super().wait(event, timeout_s)
+
+
+def test_a_writer_that_waits_with_a_removed_lock_file_is_seen_by_the_next(
+    path: str, log: SqliteLog
+) -> None:
+    """It holds a lock that excludes nobody, and begins after somebody who holds the new one."""
+    stranger = sqlite3.connect(path, isolation_level=None)
+    newcomers: list[SqliteLog] = []
+
+    def meanwhile() -> None:
+        Path(f"{path}-strandline.lock").unlink()
+        stranger.execute("ROLLBACK")
+        newcomers.append(SqliteLog(path))
+        newcomers[0].append("orders", Event("order", {"n": 0}))
+
+    with SqliteLog(path, clock=WaitingClock(meanwhile)) as waiting:
+        stranger.execute("BEGIN IMMEDIATE")
+        waiting.append("orders", Event("order", {"n": 1}))
+        newcomers[0].append("orders", Event("order", {"n": 2}))
+        waiting.append("orders", Event("order", {"n": 3}))
+    newcomers[0].close()
+    stranger.close()
+
+    assert numbers(log) == [0, 1, 2, 3]

@@ -62,10 +62,20 @@ BUGS = [
             "a removed lock file goes unnoticed",
             StoreLock,
             "is_unbroken",
-            "self._is_current()",
+            "self.is_current()",
             "True",
         ),
         heads.test_an_append_that_meets_a_new_lock_file_goes_on_after_the_others,
+    ),
+    Planted(
+        Bug(
+            "who has waited does not look whether its lock still counts",
+            Database,
+            "begin",
+            "self.lock.is_current()",
+            "True",
+        ),
+        heads.test_a_writer_that_waits_with_a_removed_lock_file_is_seen_by_the_next,
     ),
     Planted(
         Bug("heads are left behind at a close", DurableMarks, "settle", "self.note_ends()", "pass"),

@@ -158,12 +158,23 @@ class Database:
     def begin(self, timeout_s: float) -> None:
         """Begin to write. The caller holds `lock`, but a stranger may be writing, too."""
         deadline = self.clock.monotonic() + timeout_s
-        while not self.try_begin():
-            if self.clock.monotonic() >= deadline:
-                raise UnavailableError(
-                    "somebody else is writing to the database, try again", path=self.path
-                )
-            self.clock.wait(threading.Event(), _RETRY_S)
+        while True:
+            while not self.try_begin():
+                if self.clock.monotonic() >= deadline:
+                    raise UnavailableError(
+                        "somebody else is writing to the database, try again", path=self.path
+                    )
+                self.clock.wait(threading.Event(), _RETRY_S)
+            is_excluding = False
+            try:
+                is_excluding = self.lock.is_current()
+            finally:
+                if not is_excluding:
+                    self.writer.rollback()
+            if is_excluding:
+                return
+            # Whoever holds the file that is there now would not learn that we have written.
+            self.lock.renew(deadline)
 
     def try_begin(self) -> bool:
         """Begin to write, unless a stranger does. The caller holds `lock`."""

@@ -53,9 +53,16 @@ class StoreLock:
         self._thread.release()
         return False
 
+    def is_current(self) -> bool:
+        """Whether the lock excludes everybody: its file is still there. The holder's."""
+        try:
+            return self._io.identity(self._path) == self._inode
+        except FileNotFoundError:
+            return False
+
     def is_unbroken(self) -> bool:
         """Whether the lock excludes everybody, and we were the last to hold it. The holder's."""
-        return self._fd is not None and self._is_current() and self._is_signed(self._fd)
+        return self._fd is not None and self.is_current() and self._is_signed(self._fd)
 
     def acquire(self, timeout_s: float) -> None:
         """Take the lock, or raise UnavailableError with its holder after `timeout_s`."""
@@ -70,11 +77,16 @@ class StoreLock:
             self._thread.release()
             raise
 
+    def renew(self, deadline: float) -> None:
+        """Take the lock on the file that is there now, or raise as `acquire`. The holder's."""
+        self._close_file()
+        self._lock_file(deadline)
+
     def release(self) -> None:
         """Let the lock go."""
         try:
-            assert self._fd is not None
-            self._io.unlock(self._fd)
+            if self._fd is not None:
+                self._io.unlock(self._fd)
         except OSError:
             # Closing lets go, too.
             self._close_file()
@@ -133,7 +145,7 @@ class StoreLock:
         while True:
             fd = self._open()
             if self._io.try_lock(fd):
-                if self._is_current():
+                if self.is_current():
                     self._sign(fd)
                     return
                 # Somebody removed the file: a lock on it excludes nobody.
@@ -161,12 +173,6 @@ class StoreLock:
             self._fd = self._io.open(self._path, "create")
             self._inode = self._io.identity(self._fd)
         return self._fd
-
-    def _is_current(self) -> bool:
-        try:
-            return self._io.identity(self._path) == self._inode
-        except FileNotFoundError:
-            return False
 
     def _sign(self, fd: int) -> None:
         if not self._is_signed(fd):
