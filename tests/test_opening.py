@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import strandline
+from strandline.log.files import FileLog
 from strandline.log.memory import MemoryLog
+from strandline.log.sqlite import SqliteLog
 from strandline.testing import FakeClock
 from strandline.values import ClosedError, Durability, Event, InvalidError
 
@@ -276,3 +278,16 @@ def test_only_a_log_that_is_stored_is_described(
         strandline.describe(url)
 
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("lock_timeout_s", [0, -1.0, float("inf"), float("nan")])
+def test_a_time_to_wait_for_locks_that_is_none_is_refused_before_anything_is_made(
+    tmp_path: Path, lock_timeout_s: float
+) -> None:
+    for opened in (SqliteLog, FileLog):
+        path = tmp_path / opened.__name__
+
+        with pytest.raises(InvalidError, match="lock_timeout_s"):
+            opened(str(path), lock_timeout_s=lock_timeout_s)
+
+        assert not path.exists()

@@ -1,5 +1,7 @@
 """Checks of the numbers that callers pass to a log."""
 
+import math
+
 from strandline.values import InvalidError
 
 _INT64_MAX = 2**63 - 1
@@ -24,6 +26,15 @@ def check_timeout(timeout_s: object) -> None:
     if isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool) and timeout_s >= 0:
         return
     raise InvalidError("timeout_s is a number of seconds from 0, or None", timeout_s=timeout_s)
+
+
+def check_lock_timeout(lock_timeout_s: float) -> float:
+    """Return the time to wait for a lock, or raise InvalidError."""
+    if not 0 < lock_timeout_s < math.inf:
+        raise InvalidError(
+            "lock_timeout_s is a number of seconds above 0", lock_timeout_s=lock_timeout_s
+        )
+    return lock_timeout_s
 
 
 def check_timestamp(timestamp_us: object) -> int:

@@ -203,7 +203,8 @@ class LogWriter(Protocol):
         the values first name them, and an error that belongs to one (a conflict, or
         another process that holds it) leaves the earlier ones stored, and `.write` of
         UnavailableError has the values of the others; every other error leaves nothing
-        stored.
+        stored. From an event loop, where nothing is waited for, the later ones may be
+        stored as well, and each receipt tells.
 
         As `append`, for each value, with these differences. `keys` has one for each
         value. All values without a key go to one partition. The n-th value has

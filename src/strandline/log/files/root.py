@@ -13,6 +13,7 @@ from strandline.io import Io
 from strandline.log.files import checked
 from strandline.log.files.file_errors import unavailable
 from strandline.log.files.open_file import OpenFile
+from strandline.log.numbers import check_lock_timeout
 from strandline.values import ClosedError, InvalidError, Mode, UnavailableError
 
 KIND = "log"
@@ -34,7 +35,7 @@ class Root:
         self.mode = mode
         self.io = io
         self.clock = clock
-        self.lock_timeout_s = lock_timeout_s
+        self.lock_timeout_s = check_lock_timeout(lock_timeout_s)
         self.pid = os.getpid()
         self._is_closed = False
         self._changing = threading.Lock()

@@ -11,7 +11,7 @@ from strandline.io import Io, SystemIo
 from strandline.log.draft import kind_of
 from strandline.log.local_watch import LocalWatch
 from strandline.log.loops import check_may_wait, is_on_loop
-from strandline.log.numbers import check_whole
+from strandline.log.numbers import check_lock_timeout, check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.sqlite.appends import DroppedError
 from strandline.log.sqlite.chain_values import load_value
@@ -78,7 +78,7 @@ class SqliteLog(SqliteReader):
                 Mode.parse(mode),
                 io if io is not None else SystemIo(),
                 clock if clock is not None else SystemClock(),
-                lock_timeout_s,
+                check_lock_timeout(lock_timeout_s),
             )
         )
         self._auto_create = auto_create
