@@ -34,6 +34,7 @@ CACHE = os.path.join(ROOT, ".cache")
 SCRATCH = os.path.join(ROOT, ".tmp")
 UV_LOCK = os.path.join("requirements", "uv.txt")
 DEV_LOCK = os.path.join("requirements", "dev.txt")
+SOURCE_BUILD_LOCK = os.path.join("requirements", "source-build.txt")
 
 INDEX_ADVICE = (
     "Check the free space of the project folder, and that pip reaches its index\n"
@@ -134,10 +135,12 @@ def prepare(python: Python) -> None:
     settings = prepare_uv(python)
     if os.path.exists(STAMP):
         os.remove(STAMP)
-    lock = ["--require-hashes", DEV_LOCK]
+    lock = ["--require-hashes", DEV_LOCK, "--build-constraints", SOURCE_BUILD_LOCK]
     run_uv(settings, ["pip", "sync", *lock], "The locked packages could not be installed.")
     editable = ["--no-deps", "--no-build-isolation", "--editable", "."]
     run_uv(settings, ["pip", "install", *editable], "Strandline itself could not be installed.")
+    # What was unpacked is in .venv now; without this the cache keeps PySpark three times.
+    run_uv(settings, ["cache", "prune", "--ci"], "The cache of the set-up could not be pruned.")
     write(STAMP, wanted)
 
 
@@ -159,7 +162,8 @@ def identity(python: Python) -> str:
 def fingerprint(python: Python) -> str:
     """Return a digest of everything that .venv is made from."""
     digest = hashlib.sha256(identity(python).encode("utf-8", "surrogateescape"))
-    for name in (UV_LOCK, DEV_LOCK, "pyproject.toml", os.path.join("tools", "setup_env.py")):
+    itself = os.path.join("tools", "setup_env.py")
+    for name in (UV_LOCK, DEV_LOCK, SOURCE_BUILD_LOCK, "pyproject.toml", itself):
         with open(name, "rb") as file:
             digest.update(hashlib.sha256(file.read()).digest())
     return digest.hexdigest()
@@ -278,7 +282,11 @@ def write_locks(python: Python, upgrade: bool) -> None:
     shape += ["--no-emit-index-url", "--no-emit-find-links", "--quiet"]
     shape += ["--custom-compile-command", "make lock"]
     shape += ["--upgrade"] if upgrade else []
-    sources = {UV_LOCK: ["--group", "installer"], DEV_LOCK: ["pyproject.toml", "--group", "dev"]}
+    sources = {
+        UV_LOCK: ["--group", "installer"],
+        SOURCE_BUILD_LOCK: ["--group", "source-build"],
+        DEV_LOCK: ["pyproject.toml", "--group", "dev"],
+    }
     for target, source in sources.items():
         command = ["pip", "compile", *source, *shape, "--output-file", target]
         run_uv(settings, command, f"{target} could not be written.")

@@ -1,0 +1,71 @@
+"""A Spark session on this machine that needs nothing set up."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from strandline.spark.java import find_java
+from strandline.values import InvalidError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOPBACK = "127.0.0.1"
+
+
+def local_session(
+    folder: str,
+    *,
+    name: str = "strandline",
+    master: str = "local[2]",
+    heap: str = "1g",
+    java_options: str = "",
+    settings: Mapping[str, str] | None = None,
+) -> "SparkSession":
+    """Return a session, or the one that this process has already.
+
+    Everything that Spark writes by itself goes below `folder`, which exists. It runs
+    on the Java that `find_java` finds, speaks through the loopback address alone, in
+    UTC, without its web pages. `settings` are Spark's own and win.
+    """
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
+    except ImportError as error:
+        raise InvalidError("PySpark is missing: pip install strandline[spark]") from error
+    prepare_environment()
+    chosen = {
+        "spark.driver.host": _LOOPBACK,
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.driver.memory": heap,
+        "spark.driver.extraJavaOptions": f"{java_options} -Dderby.system.home={folder}".strip(),
+        "spark.local.dir": folder,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": os.path.join(folder, "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # The default one starts about twenty programs for each micro-batch.
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
+        **(settings or {}),
+    }
+    builder = SparkSession.builder.master(master).appName(name)
+    return builder.config(map=dict(chosen)).getOrCreate()
+
+
+CHECKPOINT_FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+
+def prepare_environment() -> None:
+    """Name the Java, the Python and the address that a Spark of this process is to use.
+
+    What the environment names already stays, except a Java that will not do.
+    """
+    os.environ.update(find_java().variables)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # A machine whose own name does not resolve would not start otherwise.
+    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
