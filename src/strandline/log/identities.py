@@ -59,19 +59,22 @@ class Identities:
         self._keys: OrderedDict[tuple[Tenant | None, str], Original] = OrderedDict()
 
     @classmethod
-    def of(cls, state: "IdentityState") -> "Identities":
-        """Return the identities that `state` was made from."""
+    def of(cls, state: "IdentityState", end: int) -> "Identities":
+        """Return the identities that `state` was made from, of records before `end`."""
         identities = cls()
         for tenant, name, seen_at_us, originals in state.producers:
             producer = _Producer()
             producer.seen_at_us = seen_at_us
             for sequence, offset, timestamp_us in originals:
-                producer.originals[sequence] = Original(Offset(offset), timestamp_us)
-                producer.latest = sequence
-            identities._producers[_owner(tenant), name] = producer
+                if offset < end:
+                    producer.originals[sequence] = Original(Offset(offset), timestamp_us)
+                    producer.latest = sequence
+            if producer.originals:
+                identities._producers[_owner(tenant), name] = producer
         for tenant, key, offset, timestamp_us, records in state.keys:
-            original = Original(Offset(offset), timestamp_us, records)
-            identities._keys[_owner(tenant), key] = original
+            if offset < end:
+                original = Original(Offset(offset), timestamp_us, records)
+                identities._keys[_owner(tenant), key] = original
         return identities
 
     def state(self) -> "IdentityState":

@@ -95,11 +95,12 @@ class IdentityWindow:
             except (FileNotFoundError, CorruptError):
                 continue
             number = lineage.get(snapshot.epoch_id)
-            if number is None or snapshot.offset > state.marks.high:
+            if number is None:
                 continue
-            following = state.manifest.epochs[number + 1 :]
-            if not following or snapshot.offset <= following[0].start:
-                return Identities.of(snapshot.state), snapshot.offset
+            # A writer that was robbed may have kept what is not in its own epoch.
+            following = state.manifest.epochs[number + 1 : number + 2]
+            end = min(snapshot.offset, state.marks.high, *(each.start for each in following))
+            return Identities.of(snapshot.state, end), end
         return Identities(), 0
 
 

@@ -436,8 +436,12 @@ class PartitionStore:
         self._syncing.sync_to(tenure.manifest, self._end)
 
     def keep_identities(self) -> None:
-        """Keep a snapshot of what can be recognised, so that older frames may go."""
+        """Keep a snapshot of what can be recognised, so that older frames may go.
+
+        Of nothing that may still be lost: it would have taken the place of something older.
+        """
         if self.manifest.has_identities:
+            self.make_durable()
             self._window.store(self.manifest)
 
     def _store(
