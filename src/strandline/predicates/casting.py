@@ -77,24 +77,30 @@ def can_fail(source: SqlType, target: SqlType) -> bool:
 def caster(source: SqlType, target: SqlType, *, is_try: bool) -> Kernel:
     """Return what casts an array of the one type to the other."""
     made = arrow_type(target)
-    if source is STRING and target is not STRING:
+    if source is STRING:
         return _from_text(target, is_try=is_try)
-    if target is BOOLEAN:
-        return lambda values: pc.call_function("not_equal", [values, pa.scalar(0, values.type)])
-    if target in INTEGERS and (source in FLOATS or is_decimal(source)):
-        return _to_integer(source, target, is_try=is_try)
-    if is_decimal(source) and target is DOUBLE:
-        return _each(float, made)
-    if is_decimal(source) and target is STRING:
-        return _each(lambda value: f"{value:f}", made)
+    if is_decimal(source) and target in {DOUBLE, STRING}:
+        return _each(float if target is DOUBLE else _plain, made)
     if is_decimal(target):
         return _to_decimal(source, target, is_try=is_try)
     if target in INTEGERS and can_fail(source, target):
-        return _narrower(source, target, is_try=is_try)
+        narrowed = _narrower if source in INTEGERS else _to_integer
+        return narrowed(source, target, is_try=is_try)
+    return _plain_cast(target)
+
+
+def _plain_cast(target: SqlType) -> Kernel:
+    made = arrow_type(target)
+    if target is BOOLEAN:
+        return lambda values: pc.call_function("not_equal", [values, pa.scalar(0, values.type)])
     if target is DATE:
         # UTC is dropped first, since Arrow would look for a database of zones.
         return lambda values: values.cast(pa.timestamp("us")).cast(made, safe=False)
     return lambda values: values.cast(made, safe=False)
+
+
+def _plain(value: Decimal) -> str:
+    return f"{value:f}"
 
 
 def _each(convert: Callable[[Any], Any], made: pa.DataType) -> Kernel:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from math import isfinite
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
@@ -13,9 +14,10 @@ from strandline.predicates.coercion import Mismatch, common_type, result_type
 from strandline.predicates.dialect import CASTS, FUNCTIONS
 from strandline.predicates.errors import PredicateError, UnsupportedPredicateError
 from strandline.predicates.node import Node, literal
+from strandline.predicates.order import MAY_BE_NULL, STRICT
 from strandline.predicates.pattern import pieces
 from strandline.predicates.program import constant
-from strandline.predicates.reading import position_of
+from strandline.predicates.reading import position_of, read
 from strandline.predicates.sql_type import (
     BIGINT,
     BOOLEAN,
@@ -57,12 +59,14 @@ _ARITHMETIC: Final[Mapping[type[exp.Expression], str]] = {
     exp.Div: "div",
     exp.Mod: "mod",
 }
+_FUNCTION_NAMES: Final[Mapping[type[exp.Expression], str]] = {
+    exp.Lower: "lower",
+    exp.Upper: "upper",
+    exp.Length: "length",
+    exp.StartsWith: "startswith",
+    exp.EndsWith: "endswith",
+}
 _TEMPORAL: Final = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
-# These give NULL for a NULL among their inputs, whatever the others are.
-_STRICT: Final = frozenset(
-    "eq ne lt le gt ge add sub mul div mod neg cast try_cast not like lookup lower upper "
-    "length startswith endswith".split()  # noqa: SIM905
-)
 _INTEGER: Final = re.compile(r"[0-9]+\Z")
 _DECIMAL: Final = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+)\Z")
 _DOUBLE: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][+-]?[0-9]+\Z")
@@ -80,7 +84,12 @@ _TARGETS: Final = {
 }
 
 
-class Checker:
+def check(text: str, schema: pa.Schema) -> Node:
+    """Return the tree of a predicate on columns of this schema."""
+    return _Checker(text, schema).check(read(text))
+
+
+class _Checker:
     """Checks one predicate against the columns of one schema."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
@@ -89,6 +98,28 @@ class Checker:
         self._columns: dict[str, list[str]] = {}
         for name in schema.names:
             self._columns.setdefault(name.lower(), []).append(name)
+        self._checks: dict[type[exp.Expression], Callable[[Any, int], Node]] = {
+            exp.Paren: self._paren,
+            exp.Column: self._column,
+            exp.Bracket: self._lookup,
+            exp.Literal: self._literal,
+            exp.Boolean: self._boolean,
+            exp.Null: self._null,
+            exp.And: self._chain,
+            exp.Or: self._chain,
+            exp.Not: self._not,
+            exp.Is: self._is,
+            exp.NullSafeEQ: self._same,
+            exp.NullSafeNEQ: self._same,
+            exp.Between: self._between,
+            exp.In: self._in,
+            exp.Like: self._like,
+            exp.Escape: self._escape,
+            exp.Neg: self._minus,
+            exp.Cast: self._explicit_cast,
+            exp.TryCast: self._explicit_cast,
+            **dict.fromkeys(_FUNCTION_NAMES, self._function),
+        }
 
     def check(self, tree: exp.Expression) -> Node:
         """Return the whole as a tree of ours, which gives a boolean."""
@@ -104,10 +135,10 @@ class Checker:
             return self._compare(_COMPARE[kind], *self._pair(tree), at)
         if kind in _ARITHMETIC:
             return self._arithmetic(_ARITHMETIC[kind], *self._pair(tree), at)
-        check = _CHECKS.get(kind)
+        check = self._checks.get(kind)
         if check is None:
             self._refuse("this form is not part of the dialect", at)
-        return check(self, tree, at)
+        return check(tree, at)
 
     def _pair(self, tree: exp.Expression) -> tuple[Node, Node]:
         return self._node(tree.args["this"]), self._node(tree.args["expression"])
@@ -149,23 +180,11 @@ class Checker:
             self._refuse(str(error), at)
 
     def _number(self, digits: str, at: int, sign: str = "") -> Node:
-        if _INTEGER.match(digits) and len(digits) <= DIGITS_MAX:
-            number = int(sign + digits)
-            for kind, bits in ((INT, 31), (BIGINT, 63)):
-                if -(2**bits) <= number < 2**bits:
-                    return literal(number, kind, at)
-            return literal(Decimal(number), decimal(len(str(abs(number))), 0), at)
-        if _DECIMAL.match(digits):
-            exact = Decimal(sign + digits)
-            scale = -int(exact.as_tuple().exponent)
-            precision = max(len(exact.as_tuple().digits), scale)
-            if precision <= DIGITS_MAX:
-                return literal(exact, decimal(precision, scale), at)
-        if _DOUBLE.match(digits):
-            value = float(sign + digits)
-            if abs(value) != float("inf"):
-                return literal(value, DOUBLE, at)
-        self._wrong("this number is not written as the dialect has it, or too large", at)
+        found = _number(sign, digits)
+        if found is None:
+            self._wrong("this number is not written as the dialect has it, or too large", at)
+        value, kind = found
+        return literal(value, kind, at)
 
     def _boolean(self, tree: exp.Expression, at: int) -> Node:
         return literal(bool(tree.args["this"]), BOOLEAN, at)
@@ -239,8 +258,7 @@ class Checker:
         """Refuse what Spark 4.3 answers with TRUE for NULL, too."""
         if not (value.is_literal and is_decimal(value.type) and other.type in INTEGERS):
             return
-        bits = arrow_type(other.type).bit_width - 1
-        if value.detail is not None and not -(2**bits) <= value.detail < 2**bits:
+        if value.detail is not None and not _holds(other.type, value.detail):
             self._refuse(f"{other.type} cannot hold a number like this", value.position)
 
     def _same(self, tree: exp.Expression, at: int) -> Node:
@@ -398,7 +416,9 @@ class Checker:
         fails: bool = False,
     ) -> Node:
         """Return the node, or its value if that is known already."""
-        if op in _STRICT and any(each.is_literal and each.detail is None for each in inputs):
+        if op in STRICT | MAY_BE_NULL and any(
+            each.is_literal and each.detail is None for each in inputs
+        ):
             return literal(None, kind, at)
         fails = fails or (op in {"add", "sub", "mul", "neg"} and kind.name.endswith("int"))
         fails = fails or op in {"div", "mod"} or any(each.can_fail for each in inputs)
@@ -422,33 +442,23 @@ class Checker:
         raise PredicateError(message, position=at, text=self._text)
 
 
-_FUNCTION_NAMES: Final[Mapping[type[exp.Expression], str]] = {
-    exp.Lower: "lower",
-    exp.Upper: "upper",
-    exp.Length: "length",
-    exp.StartsWith: "startswith",
-    exp.EndsWith: "endswith",
-}
+def _number(sign: str, digits: str) -> tuple[object, SqlType] | None:
+    if _INTEGER.match(digits) and len(digits) <= DIGITS_MAX:
+        number = int(sign + digits)
+        for kind in (INT, BIGINT):
+            if _holds(kind, number):
+                return number, kind
+        return Decimal(number), decimal(len(str(abs(number))), 0)
+    if _DECIMAL.match(digits):
+        exact = Decimal(sign + digits)
+        scale = -int(exact.as_tuple().exponent)
+        precision = max(len(exact.as_tuple().digits), scale)
+        return (exact, decimal(precision, scale)) if precision <= DIGITS_MAX else None
+    if _DOUBLE.match(digits) and isfinite(value := float(sign + digits)):
+        return value, DOUBLE
+    return None
 
-_CHECKS: Final[Mapping[type[exp.Expression], Callable[[Checker, Any, int], Node]]] = {
-    exp.Paren: Checker._paren,
-    exp.Column: Checker._column,
-    exp.Bracket: Checker._lookup,
-    exp.Literal: Checker._literal,
-    exp.Boolean: Checker._boolean,
-    exp.Null: Checker._null,
-    exp.And: Checker._chain,
-    exp.Or: Checker._chain,
-    exp.Not: Checker._not,
-    exp.Is: Checker._is,
-    exp.NullSafeEQ: Checker._same,
-    exp.NullSafeNEQ: Checker._same,
-    exp.Between: Checker._between,
-    exp.In: Checker._in,
-    exp.Like: Checker._like,
-    exp.Escape: Checker._escape,
-    exp.Neg: Checker._minus,
-    exp.Cast: Checker._explicit_cast,
-    exp.TryCast: Checker._explicit_cast,
-    **dict.fromkeys(_FUNCTION_NAMES, Checker._function),
-}
+
+def _holds(kind: SqlType, number: int | Decimal) -> bool:
+    bits = arrow_type(kind).bit_width - 1
+    return bool(-(2**bits) <= number < 2**bits)

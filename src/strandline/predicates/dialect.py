@@ -24,7 +24,7 @@ class Form(NamedTuple):
 
 
 FORMS: Final = (
-    Form("`column`, `` `any name` ``", "a column of the topic", "upper and lower case are the same"),
+    Form("`column`, `` `any name` ``", "a column of the topic", "in upper or lower case"),
     Form("`map['key']`", "a map of text to text, such as `headers`", "NULL without such a key"),
     Form("`TRUE`, `FALSE`, `NULL`", "", ""),
     Form("`12`, `1.5`, `1e3`", "", "INT or BIGINT by size, DECIMAL, DOUBLE"),
@@ -32,17 +32,29 @@ FORMS: Final = (
     Form("`DATE '2026-01-31'`", "", ""),
     Form("`TIMESTAMP '2026-01-31 12:00:00.5Z'`", "", "UTC if no zone is given"),
     Form("`a AND b`, `a OR b`, `NOT a`", "BOOLEAN", "three-valued logic"),
-    Form("`=` `==` `<>` `!=` `<` `<=` `>` `>=`", "two values of types that meet", "NaN = NaN, and above all numbers; -0.0 = 0.0; text by its UTF-8 bytes"),
+    Form(
+        "`=` `==` `<>` `!=` `<` `<=` `>` `>=`",
+        "two values of types that meet",
+        "NaN is equal to itself and above all numbers, -0.0 is 0.0, text is compared by bytes",
+    ),
     Form("`a <=> b`, `a IS [NOT] DISTINCT FROM b`", "the same", "NULL is a value like others"),
     Form("`a [NOT] BETWEEN b AND c`", "the same", "`a >= b AND a <= c`"),
-    Form("`a [NOT] IN (b, c, …)`", "values of one kind: all text, or none", "NULL where only a NULL could have matched"),
+    Form(
+        "`a [NOT] IN (b, c, …)`",
+        "values of one kind: all text, or none",
+        "NULL where only a NULL could have matched",
+    ),
     Form("`a IS [NOT] NULL`, `a IS [NOT] UNKNOWN`", "anything", ""),
     Form("`a IS [NOT] TRUE`, `a IS [NOT] FALSE`", "BOOLEAN", ""),
-    Form("`a [NOT] LIKE 'pattern' [ESCAPE 'c']`", "STRING", "`%` any text, `_` one character, escaped by `\\` unless told"),
+    Form(
+        "`a [NOT] LIKE 'pattern' [ESCAPE 'c']`",
+        "STRING",
+        r"`%` is any text, `_` one character; `\` escapes them unless told otherwise",
+    ),
     Form("`a + b`, `a - b`, `a * b`, `-a`", "numbers", "an integer that overflows is an error"),
     Form("`a / b`", "numbers but DECIMAL", "always DOUBLE; division by zero is an error"),
     Form("`a % b`", "integers", "the sign of `a`; by zero is an error"),
-)  # fmt: skip
+)
 """What may stand in a predicate beside functions and casts."""
 
 FUNCTIONS: Final = {
@@ -77,14 +89,19 @@ DATE or a TIMESTAMP, too."""
 CAST_TYPES: Final = frozenset(CASTS)
 
 COMPARISONS: Final = frozenset(
-    "EQ NEQ NULLSAFE_EQ LT GT LTE GTE IS LIKE IN BETWEEN".split()  # noqa: SIM905
+    {"EQ", "NEQ", "NULLSAFE_EQ", "LT", "GT", "LTE", "GTE", "IS", "LIKE", "IN", "BETWEEN"}
 )
 """The tokens that compare: one of them between two ANDs or ORs."""
 
-TOKENS: Final = COMPARISONS | frozenset(
-    "VAR IDENTIFIER STRING NUMBER L_PAREN R_PAREN L_BRACKET R_BRACKET COMMA "
-    "PLUS DASH STAR SLASH MOD AND OR NOT NULL TRUE FALSE ESCAPE ALIAS DISTINCT FROM "
-    "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL TEXT DATE TIMESTAMP "
-    "TIMESTAMPTZ UNKNOWN".split()
+ARITHMETIC: Final = frozenset({"PLUS", "DASH", "STAR", "SLASH", "MOD"})
+
+TOKENS: Final = (
+    COMPARISONS
+    | ARITHMETIC
+    | {"VAR", "IDENTIFIER", "STRING", "NUMBER", "NULL", "TRUE", "FALSE", "UNKNOWN"}
+    | {"L_PAREN", "R_PAREN", "L_BRACKET", "R_BRACKET", "COMMA"}
+    | {"AND", "OR", "NOT", "ESCAPE", "ALIAS", "DISTINCT", "FROM"}
+    | {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
+    | {"TEXT", "DATE", "TIMESTAMP", "TIMESTAMPTZ"}
 )
 """Every kind of token, by the name that sqlglot gives to it."""

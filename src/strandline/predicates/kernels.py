@@ -32,22 +32,8 @@ _ARITHMETIC: Final = {"add": "add", "sub": "subtract", "mul": "multiply", "div":
 
 def kernel(node: Node) -> Kernel:
     """Return what computes a node from its inputs."""
-    op = node.op
-    if op in _COMPARE:
-        return _comparison(node)
-    if op in _ARITHMETIC or op == "neg":
-        return _arithmetic(node)
-    if op in {"cast", "try_cast"}:
-        return caster(node.inputs[0].type, node.type, is_try=op == "try_cast")
-    if op == "in":
-        return _membership(node)
-    if op == "like":
-        return matcher(node.detail)
-    if op == "lookup":
-        return partial(_look_up, _lookup_options(node.detail))
-    if op in {"startswith", "endswith"}:
-        return _affix(node)
-    return _PLAIN[op]
+    plain = _PLAIN.get(node.op)
+    return plain if plain is not None else _BUILT[node.op](node)
 
 
 def scalar(node: Node) -> pa.Scalar:
@@ -61,7 +47,7 @@ def scalar(node: Node) -> pa.Scalar:
 def _comparison(node: Node) -> Kernel:
     op, right = node.op, node.inputs[1]
     name = _COMPARE[op]
-    if node.inputs[0].type not in FLOATS or op == "ne" and _is_number(right):
+    if node.inputs[0].type not in FLOATS or (op == "ne" and _is_number(right)):
         return lambda a, b: _call(name, [a, b])
     if _is_number(right):
         if op in _OPPOSITE:
@@ -200,12 +186,17 @@ def _each_affix(test: Callable[[str, str], bool], texts: Any, affixes: Any) -> A
     )
 
 
-def _lookup_options(key: str) -> Any:
-    return pc.MapLookupOptions(pa.scalar(key), "first")
+def _lookup(node: Node) -> Kernel:
+    options = pc.MapLookupOptions(pa.scalar(node.detail), "first")
+    return lambda maps: _call("map_lookup", [maps], options)
 
 
-def _look_up(options: Any, maps: Any) -> Any:
-    return _call("map_lookup", [maps], options)
+def _like(node: Node) -> Kernel:
+    return matcher(node.detail)
+
+
+def _cast(node: Node) -> Kernel:
+    return caster(node.inputs[0].type, node.type, is_try=node.op == "try_cast")
 
 
 _PLAIN: Final[dict[str, Kernel]] = {
@@ -219,4 +210,16 @@ _PLAIN: Final[dict[str, Kernel]] = {
     "lower": partial(_change_case, "ascii_lower", str.lower),
     "upper": partial(_change_case, "ascii_upper", str.upper),
     "length": lambda a: _call("utf8_length", [a]),
+}
+
+_BUILT: Final[dict[str, Callable[[Node], Kernel]]] = {
+    **dict.fromkeys(_COMPARE, _comparison),
+    **dict.fromkeys((*_ARITHMETIC, "neg"), _arithmetic),
+    "cast": _cast,
+    "try_cast": _cast,
+    "in": _membership,
+    "like": _like,
+    "lookup": _lookup,
+    "startswith": _affix,
+    "endswith": _affix,
 }

@@ -7,15 +7,20 @@ reaches a part that fails would be left to chance if another part could drop it 
 NULLs alone. See design 0040.
 """
 
+from typing import Final
+
 from strandline.predicates.errors import UnsupportedPredicateError
 from strandline.predicates.node import Node
 
-# Through these a NULL in a column comes out as NULL.
-_STRICT = frozenset(
-    "column literal eq ne lt le gt ge add sub mul div mod neg cast not like lower upper length "
-    "startswith endswith".split()  # noqa: SIM905
-)
-_MAY_BE_NULL = frozenset({"try_cast", "lookup"})
+COMPARE: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+CALCULATE: Final = frozenset({"add", "sub", "mul", "div", "mod", "neg"})
+TEXT: Final = frozenset({"like", "lower", "upper", "length", "startswith", "endswith"})
+
+STRICT: Final = COMPARE | CALCULATE | TEXT | {"column", "literal", "cast", "not"}
+"""Through these a NULL comes out as NULL, and nothing else does."""
+
+MAY_BE_NULL: Final = frozenset({"try_cast", "lookup"})
+"""Through these a NULL comes out as NULL, and other values may."""
 
 
 def parts_of(node: Node) -> tuple[Node, ...]:
@@ -34,11 +39,11 @@ def check_order(node: Node, text: str) -> None:
 
 def _check_part(part: Node, text: str) -> None:
     nodes = list(part.walk())
-    loose = [each for each in nodes if each.op not in _STRICT]
+    loose = [each for each in nodes if each.op not in STRICT]
     if not loose:
         return
     leaves = [each for each in nodes if each.op == "column"]
-    if len(leaves) == 1 and all(each.op in _MAY_BE_NULL for each in loose):
+    if len(leaves) == 1 and all(each.op in MAY_BE_NULL for each in loose):
         return
     raise UnsupportedPredicateError(
         "an operation that can fail stands directly in a comparison which is joined to others "
@@ -55,7 +60,7 @@ def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], 
         if _is_null_test(each):
             asked |= each.columns()
         else:
-            seen |= each.columns() if all(n.op in _STRICT for n in each.walk()) else set()
+            seen |= each.columns() if all(n.op in STRICT for n in each.walk()) else set()
     for each in after:
         asked |= each.columns()
     if asked - seen:

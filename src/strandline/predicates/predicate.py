@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from importlib import import_module
 from typing import Any, Final
 
 import pyarrow as pa
@@ -143,10 +144,8 @@ def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
     if not text.strip():
         return Predicate(text, literal(True, BOOLEAN, 0), schema)
     # sqlglot takes a while to load, and not everybody has a predicate.
-    from strandline.predicates.checking import Checker
-    from strandline.predicates.reading import read
-
-    node = Checker(text, schema).check(read(text))
+    checking = import_module("strandline.predicates.checking")
+    node: Node = checking.check(text, schema)
     check_order(node, text)
     return Predicate(text, node, schema)
 

@@ -13,6 +13,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 
 from strandline.predicates.dialect import (
+    ARITHMETIC,
     CAST_TYPES,
     COMPARISONS,
     DEPTH_MAX,
@@ -27,7 +28,6 @@ from strandline.predicates.errors import PredicateError, UnsupportedPredicateErr
 _SPARK = Spark()
 _BEFORE_OPERAND = frozenset({"", "L_PAREN", "L_BRACKET", "COMMA", "AND", "OR", "NOT"})
 _SIGNS = frozenset({"PLUS", "DASH"})
-_ARITHMETIC = frozenset({"PLUS", "DASH", "STAR", "SLASH", "MOD"})
 _TYPED_LITERALS = frozenset({"DATE", "TIMESTAMP"})
 _PLACEHOLDERS = frozenset({"PLACEHOLDER", "COLON", "PARAMETER", "L_BRACE"})
 _WORD = re.compile(r"\w+\Z")
@@ -173,7 +173,7 @@ class _Look:
                 self._refuse("only DATE and TIMESTAMP stand before a text", token)
 
     def _check_signs(self, token: Any, name: str, before: str) -> None:
-        is_prefix = before in _BEFORE_OPERAND or before in _ARITHMETIC or before in COMPARISONS
+        is_prefix = before in _BEFORE_OPERAND or before in ARITHMETIC or before in COMPARISONS
         if name == "PLUS" and is_prefix:
             self._refuse("a plus sign stands between two numbers", token)
         if name == "NOT" or (name in _SIGNS and is_prefix):
@@ -186,13 +186,9 @@ class _Look:
     def _check_order(self, token: Any, before: str, name: str, after: str) -> None:
         level = self._levels[-1]
         if name in {"L_PAREN", "L_BRACKET"}:
-            self._levels.append([False, False])
-            if len(self._levels) > NESTING_MAX:
-                self._refuse(f"at most {NESTING_MAX} parentheses in each other", token)
+            self._open(token)
         elif name in {"R_PAREN", "R_BRACKET"}:
-            if len(self._levels) == 1:
-                raise PredicateError("this closes nothing", position=token.start, text=self._text)
-            self._levels.pop()
+            self._close(token)
         elif name == "AND" and level[1]:
             level[1] = False
         elif name in {"AND", "OR", "COMMA", "ALIAS"}:
@@ -202,8 +198,21 @@ class _Look:
                 self._refuse("put one of these two comparisons in parentheses", token)
             level[:] = True, name == "BETWEEN"
         elif name == "NOT" and before != "IS" and after not in {"IN", "LIKE", "BETWEEN"}:
-            if level[0] or before not in _BEFORE_OPERAND:
-                self._refuse("put NOT and what it negates in parentheses", token)
+            self._check_not(token, before)
+
+    def _open(self, token: Any) -> None:
+        self._levels.append([False, False])
+        if len(self._levels) > NESTING_MAX:
+            self._refuse(f"at most {NESTING_MAX} parentheses in each other", token)
+
+    def _close(self, token: Any) -> None:
+        if len(self._levels) == 1:
+            raise PredicateError("this closes nothing", position=token.start, text=self._text)
+        self._levels.pop()
+
+    def _check_not(self, token: Any, before: str) -> None:
+        if self._levels[-1][0] or before not in _BEFORE_OPERAND:
+            self._refuse("put NOT and what it negates in parentheses", token)
 
     def _refuse(self, message: str, token: Any) -> NoReturn:
         raise UnsupportedPredicateError(message, position=token.start, text=self._text)

@@ -99,8 +99,8 @@ def sql_type(arrow: pa.DataType) -> SqlType:
         return sql_type(arrow.value_type)
     if pa.types.is_timestamp(arrow) and arrow.unit != "ns":
         return TIMESTAMP if arrow.tz else TIMESTAMP_NTZ
-    if pa.types.is_decimal(arrow) and arrow.precision <= DIGITS_MAX and 0 <= arrow.scale:
-        return decimal(arrow.precision, arrow.scale) if arrow.scale <= arrow.precision else OPAQUE
+    if pa.types.is_decimal(arrow) and 0 <= arrow.scale <= arrow.precision <= DIGITS_MAX:
+        return decimal(arrow.precision, arrow.scale)
     if pa.types.is_map(arrow):
         is_text = sql_type(arrow.key_type) is STRING and sql_type(arrow.item_type) is STRING
         return MAP if is_text else OPAQUE
