@@ -1,0 +1,129 @@
+"""Which type two values meet in, by the rules of Spark in ANSI mode."""
+
+from strandline.predicates.node import Node
+from strandline.predicates.sql_type import (
+    BIGINT,
+    DATE,
+    DIGITS_MAX,
+    DOUBLE,
+    FLOAT,
+    FLOATS,
+    INTEGERS,
+    MAP,
+    OPAQUE,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    SqlType,
+    as_decimal,
+    decimal,
+    is_decimal,
+    is_number,
+    wider_decimal,
+)
+
+
+class Mismatch(Exception):  # noqa: N818
+    """Two types do not meet; `is_unsupported` if they do in Spark, and not in the dialect."""
+
+    def __init__(self, message: str, *, is_unsupported: bool = False) -> None:
+        super().__init__(message)
+        self.is_unsupported = is_unsupported
+
+
+def common_type(left: SqlType, right: SqlType) -> SqlType:
+    """Return the type in which the two are compared."""
+    if {left, right} & {OPAQUE, MAP}:
+        raise Mismatch("a column of this type can only be tested for NULL", is_unsupported=True)
+    if left == right or right is VOID:
+        return left
+    if left is VOID:
+        return right
+    if STRING in {left, right}:
+        return _with_text(left if right is STRING else right)
+    if is_number(left) and is_number(right):
+        return _of_numbers(left, right)
+    both = {left, right}
+    if both == {TIMESTAMP, TIMESTAMP_NTZ}:
+        raise Mismatch("a time with a zone and one without are not compared", is_unsupported=True)
+    if DATE in both and both & {TIMESTAMP, TIMESTAMP_NTZ}:
+        return right if left is DATE else left
+    raise Mismatch(f"{left} and {right} do not meet, use CAST")
+
+
+def result_type(
+    op: str, left: Node, right: Node
+) -> tuple[SqlType, tuple[SqlType | None, SqlType | None]]:
+    """Return the type of a result, and to which types its inputs are cast first, if to any."""
+    kinds = left.type, right.type
+    if VOID in kinds:
+        known = kinds[0] if kinds[1] is VOID else kinds[1]
+        made = DOUBLE if op == "div" or known is VOID else known
+        return made, (None, None)
+    for kind in kinds:
+        if not is_number(kind):
+            raise Mismatch(f"numbers are calculated with, and not {kind}", is_unsupported=True)
+    if op == "div":
+        return _quotient(*kinds)
+    meeting = _of_numbers(*kinds, bounded=False)
+    if op == "mod" and meeting not in INTEGERS:
+        raise Mismatch("% is for integers", is_unsupported=True)
+    if not is_decimal(meeting):
+        return meeting, (meeting, meeting)
+    return _of_decimals(op, _exact(left), _exact(right))
+
+
+def _with_text(other: SqlType) -> SqlType:
+    if other in INTEGERS:
+        return BIGINT
+    if is_number(other):
+        return DOUBLE
+    return other
+
+
+def _of_numbers(left: SqlType, right: SqlType, *, bounded: bool = True) -> SqlType:
+    if left == right:
+        return left
+    if left in FLOATS or right in FLOATS:
+        return DOUBLE if {left, right} != {FLOAT} else FLOAT
+    if left in INTEGERS and right in INTEGERS:
+        return max(left, right, key=INTEGERS.index)
+    wider = wider_decimal(as_decimal(left), as_decimal(right))
+    if bounded and wider.precision > DIGITS_MAX:
+        raise Mismatch(
+            f"to compare {left} and {right} takes more than {DIGITS_MAX} digits",
+            is_unsupported=True,
+        )
+    return wider
+
+
+def _quotient(
+    left: SqlType, right: SqlType
+) -> tuple[SqlType, tuple[SqlType | None, SqlType | None]]:
+    if (is_decimal(left) or is_decimal(right)) and not (left in FLOATS or right in FLOATS):
+        raise Mismatch("a DECIMAL is not divided, cast it to DOUBLE", is_unsupported=True)
+    return DOUBLE, (DOUBLE, DOUBLE)
+
+
+def _exact(node: Node) -> SqlType:
+    # Spark takes the digits of a literal, not those of its type.
+    if node.is_literal and node.type in INTEGERS:
+        return decimal(len(str(abs(node.detail))), 0)
+    return as_decimal(node.type)
+
+
+def _of_decimals(
+    op: str, left: SqlType, right: SqlType
+) -> tuple[SqlType, tuple[SqlType | None, SqlType | None]]:
+    if op == "mul":
+        made = decimal(left.precision + right.precision + 1, left.scale + right.scale)
+    else:
+        wider = wider_decimal(left, right)
+        made = decimal(wider.precision + 1, wider.scale)
+    if made.precision > DIGITS_MAX:
+        raise Mismatch(
+            f"the result may need more than {DIGITS_MAX} digits, cast to fewer first",
+            is_unsupported=True,
+        )
+    return made, (left, right)

@@ -1,0 +1,225 @@
+"""What each operation does to whole columns, as Spark does it to single values."""
+
+from collections.abc import Callable
+from functools import partial
+from math import isnan
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strandline.predicates.casting import caster
+from strandline.predicates.node import Node
+from strandline.predicates.pattern import matcher
+from strandline.predicates.sql_type import FLOATS, INTEGERS, arrow_type
+
+Kernel = Callable[..., Any]
+"""Takes a column, or one value for all rows, for each input; returns a column."""
+
+_call: Final = pc.call_function
+_COMPARE: Final = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+# With NaN above all numbers, `a > b` is `NOT a <= b`, for which the kernel is right.
+_OPPOSITE: Final = {"gt": "less_equal", "ge": "less"}
+_ARITHMETIC: Final = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide"}
+
+
+def kernel(node: Node) -> Kernel:
+    """Return what computes a node from its inputs."""
+    plain = _PLAIN.get(node.op)
+    return plain if plain is not None else _BUILT[node.op](node)
+
+
+def scalar(node: Node) -> pa.Scalar:
+    """Return the value of a literal."""
+    return pa.scalar(node.detail, arrow_type(node.type))
+
+
+# --- comparing ---
+
+
+def _comparison(node: Node) -> Kernel:
+    op, right = node.op, node.inputs[1]
+    name = _COMPARE[op]
+    if node.inputs[0].type not in FLOATS or (op == "ne" and _is_number(right)):
+        return lambda a, b: _call(name, [a, b])
+    if _is_number(right):
+        if op in _OPPOSITE:
+            opposite = _OPPOSITE[op]
+            return lambda a, b: _call("invert", [_call(opposite, [a, b])])
+        return lambda a, b: _call(name, [a, b])
+    return _BETWEEN_FLOATS[op]
+
+
+def _is_number(node: Node) -> bool:
+    return node.is_literal and not isnan(node.detail)
+
+
+def _equal_floats(a: Any, b: Any) -> Any:
+    both = _call("and", [_call("is_nan", [a]), _call("is_nan", [b])])
+    return _call("or", [_call("equal", [a, b]), both])
+
+
+def _less_floats(a: Any, b: Any) -> Any:
+    only_b = _call("and_not", [_call("is_nan", [b]), _call("is_nan", [a])])
+    return _call("or", [_call("less", [a, b]), only_b])
+
+
+def _not(of: Kernel) -> Kernel:
+    return lambda *inputs: _call("invert", [of(*inputs)])
+
+
+def _swapped(of: Kernel) -> Kernel:
+    return lambda a, b: of(b, a)
+
+
+_BETWEEN_FLOATS: Final = {
+    "eq": _equal_floats,
+    "ne": _not(_equal_floats),
+    "lt": _less_floats,
+    "ge": _not(_less_floats),
+    "gt": _swapped(_less_floats),
+    "le": _not(_swapped(_less_floats)),
+}
+
+
+def _membership(node: Node) -> Kernel:
+    value, *choices = node.inputs
+    given = [each.detail for each in choices if each.detail is not None]
+    has_null = len(given) < len(choices)
+    made = arrow_type(value.type)
+    options = pc.SetLookupOptions(pa.array(given, made), skip_nulls=True)
+    is_float = value.type in FLOATS
+    zero = pa.scalar(0.0, made) if is_float else None
+    missing = pa.scalar(None, pa.bool_())
+
+    def among(values: pa.Array, *_: Any) -> pa.Array:
+        # Sets tell -0.0 from 0.0, which this addition makes the same.
+        looked = _call("add", [values, zero]) if is_float else values
+        found = _call("is_in", [looked], options)
+        if has_null:
+            return _call("if_else", [found, found, missing])
+        if values.null_count:
+            return _call("if_else", [_call("is_null", [values]), missing, found])
+        return found
+
+    return among
+
+
+# --- logic ---
+
+
+def _all_of(*inputs: Any) -> Any:
+    found = inputs[0]
+    for each in inputs[1:]:
+        found = _call("and_kleene", [found, each])
+    return found
+
+
+def _any_of(*inputs: Any) -> Any:
+    found = inputs[0]
+    for each in inputs[1:]:
+        found = _call("or_kleene", [found, each])
+    return found
+
+
+def _fill(found: Any) -> Any:
+    return _call("coalesce", [found, _NO])
+
+
+_NO: Final = pa.scalar(False)
+
+
+# --- calculating ---
+
+
+def _arithmetic(node: Node) -> Kernel:
+    name = "negate" if node.op == "neg" else _ARITHMETIC[node.op]
+    if node.type in INTEGERS or node.op == "div":
+        name += "_checked"
+    return lambda *inputs: _call(name, list(inputs))
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    # By -1 it is 0 as by 1, without an overflow on the least number.
+    one, minus_one = pa.scalar(1, b.type), pa.scalar(-1, b.type)
+    divisor = _call("if_else", [_call("equal", [b, minus_one]), one, b])
+    whole = _call("divide_checked", [a, divisor])
+    return _call("subtract", [a, _call("multiply", [whole, divisor])])
+
+
+# --- text ---
+
+
+def _change_case(ascii_kernel: str, change: Callable[[str], str], texts: Any) -> Any:
+    if _call("all", [_call("string_is_ascii", [texts])]).as_py() is not False:
+        return _call(ascii_kernel, [texts])
+    return pa.array(
+        [None if text is None else change(text) for text in texts.to_pylist()], pa.string()
+    )
+
+
+def _affix(node: Node) -> Kernel:
+    affix = node.inputs[1]
+    if affix.is_literal:
+        name = "starts_with" if node.op == "startswith" else "ends_with"
+        options = pc.MatchSubstringOptions(affix.detail)
+        return lambda texts, _: _call(name, [texts], options)
+    return partial(_each_affix, str.startswith if node.op == "startswith" else str.endswith)
+
+
+def _each_affix(test: Callable[[str, str], bool], texts: Any, affixes: Any) -> Any:
+    rows = len(affixes)
+    listed = texts.to_pylist() if isinstance(texts, pa.Array) else [texts.as_py()] * rows
+    return pa.array(
+        [
+            None if text is None or affix is None else test(text, affix)
+            for text, affix in zip(listed, affixes.to_pylist(), strict=True)
+        ],
+        pa.bool_(),
+    )
+
+
+def _lookup(node: Node) -> Kernel:
+    options = pc.MapLookupOptions(pa.scalar(node.detail), "first")
+    return lambda maps: _call("map_lookup", [maps], options)
+
+
+def _like(node: Node) -> Kernel:
+    return matcher(node.detail)
+
+
+def _cast(node: Node) -> Kernel:
+    return caster(node.inputs[0].type, node.type, is_try=node.op == "try_cast")
+
+
+_PLAIN: Final[dict[str, Kernel]] = {
+    "and": _all_of,
+    "or": _any_of,
+    "not": lambda a: _call("invert", [a]),
+    "is_null": lambda a: _call("is_null", [a]),
+    "is_true": _fill,
+    "is_false": lambda a: _fill(_call("invert", [a])),
+    "mod": _remainder,
+    "lower": partial(_change_case, "ascii_lower", str.lower),
+    "upper": partial(_change_case, "ascii_upper", str.upper),
+    "length": lambda a: _call("utf8_length", [a]),
+}
+
+_BUILT: Final[dict[str, Callable[[Node], Kernel]]] = {
+    **dict.fromkeys(_COMPARE, _comparison),
+    **dict.fromkeys((*_ARITHMETIC, "neg"), _arithmetic),
+    "cast": _cast,
+    "try_cast": _cast,
+    "in": _membership,
+    "like": _like,
+    "lookup": _lookup,
+    "startswith": _affix,
+    "endswith": _affix,
+}

@@ -1,0 +1,76 @@
+"""Where a part that can fail may stand, so that it meets the same rows in every engine.
+
+Spark evaluates the parts of a WHERE from left to right and drops a row at the first that
+is not true. But it also derives `column IS NOT NULL` from each part that needs the
+column, and looks at these first or in between, depending on how it runs. So whether a row
+reaches a part that fails would be left to chance if another part could drop it for its
+NULLs alone. See design 0040.
+"""
+
+from typing import Final
+
+from strandline.predicates.errors import UnsupportedPredicateError
+from strandline.predicates.node import Node
+
+COMPARE: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+CALCULATE: Final = frozenset({"add", "sub", "mul", "div", "mod", "neg"})
+TEXT: Final = frozenset({"like", "lower", "upper", "length", "startswith", "endswith"})
+
+STRICT: Final = COMPARE | CALCULATE | TEXT | {"column", "literal", "cast", "not"}
+"""Through these a NULL comes out as NULL, and nothing else does."""
+
+MAY_BE_NULL: Final = frozenset({"try_cast", "lookup"})
+"""Through these a NULL comes out as NULL, and other values may."""
+
+
+def parts_of(node: Node) -> tuple[Node, ...]:
+    """Return what is joined by AND at the top, from left to right."""
+    return node.inputs if node.op == "and" else (node,)
+
+
+def check_order(node: Node, text: str) -> None:
+    """Raise UnsupportedPredicateError if engines may differ on which rows fail."""
+    parts = parts_of(node)
+    for at, part in enumerate(parts):
+        if part.can_fail:
+            _check_part(part, text)
+            _check_place(part, parts[:at], parts[at + 1 :], text)
+
+
+def _check_part(part: Node, text: str) -> None:
+    nodes = list(part.walk())
+    loose = [each for each in nodes if each.op not in STRICT]
+    if not loose:
+        return
+    leaves = [each for each in nodes if each.op == "column"]
+    if len(leaves) == 1 and all(each.op in MAY_BE_NULL for each in loose):
+        return
+    raise UnsupportedPredicateError(
+        "an operation that can fail stands directly in a comparison which is joined to others "
+        "by AND, not inside OR, IN, IS or <=>; calculate with DOUBLE or use TRY_CAST",
+        position=min(each.position for each in loose),
+        text=text,
+    )
+
+
+def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], text: str) -> None:
+    seen = part.columns()
+    asked: set[str] = set()
+    for each in before:
+        if _is_null_test(each):
+            asked |= each.columns()
+        else:
+            seen |= each.columns() if all(n.op in STRICT for n in each.walk()) else set()
+    for each in after:
+        asked |= each.columns()
+    if asked - seen:
+        raise UnsupportedPredicateError(
+            "a comparison that can fail comes last, after comparisons with all other columns; "
+            "move it, calculate with DOUBLE or use TRY_CAST",
+            position=part.position,
+            text=text,
+        )
+
+
+def _is_null_test(part: Node) -> bool:
+    return any(each.op == "is_null" for each in part.walk())

@@ -1,0 +1,112 @@
+"""A predicate, parsed once, and evaluated over batches as often as one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, cached_property, lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from strandline.predicates.node import Node, literal
+from strandline.predicates.order import check_order
+from strandline.predicates.sql_type import BOOLEAN
+from strandline.values import InvalidError
+
+if TYPE_CHECKING:
+    from strandline.predicates.evaluation import Evaluation
+    from strandline.predicates.program import Program
+
+EVENT_COLUMNS: Final = pa.schema(
+    [
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("key", pa.string()),
+        pa.field("headers", pa.map_(pa.string(), pa.string())),
+        pa.field("occurred_at", pa.timestamp("us", tz="UTC")),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+"""What a topic of events offers to predicates."""
+
+_SHARED_MAX: Final = 128
+
+
+class Predicate:
+    """A test of rows, made by `parse_predicate`. Immutable, and safe in any thread."""
+
+    def __init__(self, text: str, evaluation: Evaluation) -> None:
+        self._text = text
+        self._evaluation = evaluation
+
+    @property
+    def text(self) -> str:
+        """The text that it was parsed from, to be parsed again elsewhere."""
+        return self._text
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that it reads, as the schema has them and in its order."""
+        read = self._evaluation.node.columns()
+        return tuple(name for name in self._evaluation.schema.names if name in read)
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Return for each row whether it matches; NULL does not.
+
+        PredicateEvalError if a row makes it fail. InvalidError if the batch lacks a
+        column of the schema that it was parsed for.
+        """
+        return self._evaluation.matches(batch)
+
+    def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows that match, in their order; raises what `matches` does."""
+        return batch.filter(self._evaluation.mask(batch))
+
+    def __repr__(self) -> str:
+        return f"Predicate({self._text!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return parse_predicate, (self._text, self._evaluation.schema)
+
+
+def matches_each(predicates: Sequence[Predicate], batch: pa.RecordBatch) -> list[pa.BooleanArray]:
+    """Return `matches` of each predicate, all in one pass over the batch.
+
+    What several of them ask is computed once. The predicates were parsed for one schema,
+    else InvalidError. PredicateEvalError of the first one that fails.
+    """
+    if not predicates:
+        return []
+    program, evaluations = _together(tuple(predicates))
+    found: list[pa.BooleanArray] = _evaluating().run_together(program, evaluations, batch)
+    return found
+
+
+@lru_cache(_SHARED_MAX)
+def _together(predicates: tuple[Predicate, ...]) -> tuple[Program, list[Evaluation]]:
+    evaluations = [each._evaluation for each in predicates]  # noqa: SLF001
+    if not all(each.schema.equals(evaluations[0].schema) for each in evaluations):
+        raise InvalidError("predicates that are evaluated together have one schema")
+    return _evaluating().together(evaluations), evaluations
+
+
+def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
+    """Parse `text` for batches of this schema; blank text matches all.
+
+    PredicateError with the position of what is wrong: syntax, an unknown column, types
+    that do not meet, a result that is not boolean. UnsupportedPredicateError for what is
+    not in the dialect.
+    """
+    if not isinstance(text, str):
+        raise InvalidError("a predicate is text", type=type(text).__name__)
+    node: Node = literal(value=True, kind=BOOLEAN, position=0)
+    if text.strip():
+        node = import_module("strandline.predicates.checking").check(text, schema)
+        check_order(node, text)
+    return Predicate(text, _evaluating().Evaluation(text, node, schema))
+
+
+# sqlglot and the kernels of Arrow take a while to load, and not everybody has a predicate.
+@cache
+def _evaluating() -> Any:
+    return import_module("strandline.predicates.evaluation")

@@ -1,0 +1,114 @@
+"""The types of the dialect, and which of them an Arrow column has."""
+
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+DIGITS_MAX: Final = 38
+
+
+class SqlType(NamedTuple):
+    """A type by its Spark name; only a decimal has a precision and a scale."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        shown = self.name.upper()
+        return f"{shown}({self.precision},{self.scale})" if self.name == "decimal" else shown
+
+
+VOID: Final = SqlType("void")
+"""The type of a bare NULL."""
+BOOLEAN: Final = SqlType("boolean")
+TINYINT: Final = SqlType("tinyint")
+SMALLINT: Final = SqlType("smallint")
+INT: Final = SqlType("int")
+BIGINT: Final = SqlType("bigint")
+FLOAT: Final = SqlType("float")
+DOUBLE: Final = SqlType("double")
+STRING: Final = SqlType("string")
+DATE: Final = SqlType("date")
+TIMESTAMP: Final = SqlType("timestamp")
+TIMESTAMP_NTZ: Final = SqlType("timestamp_ntz")
+MAP: Final = SqlType("map")
+"""A map from text to text, which can be looked into."""
+OPAQUE: Final = SqlType("opaque")
+"""Whatever else a column holds; it can only be tested for NULL."""
+
+INTEGERS: Final = (TINYINT, SMALLINT, INT, BIGINT)
+FLOATS: Final = (FLOAT, DOUBLE)
+
+_ARROW: Final = {
+    VOID: pa.null(),
+    BOOLEAN: pa.bool_(),
+    TINYINT: pa.int8(),
+    SMALLINT: pa.int16(),
+    INT: pa.int32(),
+    BIGINT: pa.int64(),
+    FLOAT: pa.float32(),
+    DOUBLE: pa.float64(),
+    STRING: pa.string(),
+    DATE: pa.date32(),
+    TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    TIMESTAMP_NTZ: pa.timestamp("us"),
+}
+_SQL: Final = {arrow: sql for sql, arrow in _ARROW.items()} | {
+    pa.uint8(): SMALLINT,
+    pa.uint16(): INT,
+    pa.uint32(): BIGINT,
+    pa.uint64(): SqlType("decimal", 20, 0),
+    pa.large_string(): STRING,
+    pa.string_view(): STRING,
+}
+# How many digits the values of an integer type may have, as a decimal.
+_DIGITS: Final = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}
+
+
+def decimal(precision: int, scale: int) -> SqlType:
+    """Return the type of decimals with so many digits, so many of them after the point."""
+    return SqlType("decimal", precision, scale)
+
+
+def is_decimal(kind: SqlType) -> bool:
+    """Return whether it is a decimal type of any precision."""
+    return kind.name == "decimal"
+
+
+def is_number(kind: SqlType) -> bool:
+    """Return whether one can calculate with it."""
+    return kind in INTEGERS or kind in FLOATS or is_decimal(kind)
+
+
+def as_decimal(kind: SqlType) -> SqlType:
+    """Return the decimal type that holds every value of an integer type."""
+    return kind if is_decimal(kind) else decimal(_DIGITS[kind], 0)
+
+
+def arrow_type(kind: SqlType) -> pa.DataType:
+    """Return the Arrow type in which values of this type are calculated."""
+    if is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    return _ARROW[kind]
+
+
+def sql_type(arrow: pa.DataType) -> SqlType:
+    """Return the type that Spark gives to a column of this Arrow type."""
+    if pa.types.is_dictionary(arrow):
+        return sql_type(arrow.value_type)
+    if pa.types.is_timestamp(arrow) and arrow.unit != "ns":
+        return TIMESTAMP if arrow.tz else TIMESTAMP_NTZ
+    if pa.types.is_decimal(arrow) and 0 <= arrow.scale <= arrow.precision <= DIGITS_MAX:
+        return decimal(arrow.precision, arrow.scale)
+    if pa.types.is_map(arrow):
+        is_text = sql_type(arrow.key_type) is STRING and sql_type(arrow.item_type) is STRING
+        return MAP if is_text else OPAQUE
+    return _SQL.get(arrow, OPAQUE)
+
+
+def wider_decimal(left: SqlType, right: SqlType) -> SqlType:
+    """Return the decimal type that holds every value of both; it may need too many digits."""
+    scale = max(left.scale, right.scale)
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    return decimal(whole + scale, scale)
