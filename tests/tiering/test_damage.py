@@ -140,15 +140,3 @@ def test_verify_reads_the_copies_too(tmp_path: Path) -> None:
 
         assert [finding.offset for finding in report.findings] == [7]
         assert report.records == 14
-
-
-def test_a_topic_with_a_proof_is_copied_and_keeps_its_records(tmp_path: Path) -> None:
-    with opened("file", tmp_path) as log:
-        log.create_topic("t", proof=True)
-        log.append_many("t", [sl.Event("k", n) for n in range(20)])
-
-        report = move(log)
-
-        assert (report.copied_records, report.evicted_records) == (20, 0)
-        assert log.evict("t", 0, 0) == 0
-        assert log.verify("t")[0].is_sound

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 from uuid import UUID
 
-from strandline.log.history import Damage, EventBody, History, Kept, Piece
+from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
 from strandline.log.results import Batches, Hint, Receipt, Receipts, TopicName, Watch
 from strandline.values import (
     ConsumerLag,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batches",
+    "Body",
     "Damage",
     "EventBody",
     "Hint",
