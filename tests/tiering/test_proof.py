@@ -1,6 +1,8 @@
 """A topic with a proof keeps it while its records move to the tier."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import strandline as sl
 from strandline.log.chain import Chain
 from strandline.log.history import EventBody
+from strandline.log.sqlite.proving import Proving
 from strandline.tiering import copying, parquet, tier
 from strandline.values import Durability, ValueKind
 from tests.tiering.faulty_store import MemoryObjects
@@ -259,3 +262,58 @@ def test_a_column_may_be_named_as_one_of_the_tier(name: str, tmp_path: Path) -> 
         assert log.evict("t", 0, 0) == 1
         assert next(log.read("t", 0, 0)).value == batch
         assert pa.table(log.read_batches("t", 0, 0)).column(name).to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_is_found_while_records_are_written_moved_and_trimmed(
+    backend: str, tmp_path: Path
+) -> None:
+    with opened(backend, tmp_path) as log:
+        log.create_topic("t", proof=True)
+        done = threading.Event()
+
+        def write() -> None:
+            for at in range(0, 1500, 10):
+                log.append_many("t", [sl.Event("k", n) for n in range(at, at + 10)])
+
+        def shift() -> None:
+            while not done.is_set():
+                move(log, piece_records=40)
+                log.trim("t", 0, log.marks("t", 0).high // 3)
+
+        def verify() -> int:
+            count = 0
+            while not done.is_set():
+                (report,) = log.verify("t")
+                assert report.findings == ()
+                count += 1
+            return count
+
+        with ThreadPoolExecutor(3) as pool:
+            others = [pool.submit(shift), pool.submit(verify)]
+            pool.submit(write).result(120)
+            done.set()
+            for each in others:
+                each.result(60)
+
+        move(log)
+        (report,) = log.verify("t")
+        assert (report.end, report.findings) == (1500, ())
+
+
+def test_verify_in_sqlite_looks_again_if_it_is_overtaken_by_an_eviction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened("sqlite", tmp_path) as log:
+        heads = proved(log)
+        values: Any = vars(Proving)["_values"]
+
+        def overtaken(proving: Any, page: Any) -> Any:
+            monkeypatch.setattr(Proving, "_values", values)
+            assert move(log).evicted_records == 20
+            return values(proving, page)
+
+        monkeypatch.setattr(Proving, "_values", overtaken)
+        (report,) = log.verify("t", expected=heads)
+
+        assert (report.records, report.findings, report.head) == (20, (), heads[-1])

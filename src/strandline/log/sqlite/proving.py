@@ -71,8 +71,8 @@ class Proving:
                 with contextlib.suppress(CorruptError):
                     values[row[0] & _OFFSET_MASK] = checked_value(path, row)
             partition = load_partition(connection, path, slot)
-        if partition is not None and partition.low > first:
-            raise TrimmedError(partition.low, partition=self._records.partition)
+        if partition is not None and partition.first > first:
+            raise TrimmedError(partition.first, partition=self._records.partition)
         return values
 
     def _next_readable(self, start: int, end: int) -> int:
