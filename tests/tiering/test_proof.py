@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -290,7 +290,7 @@ def test_nothing_is_found_while_records_are_written_moved_and_trimmed(
             return count
 
         with ThreadPoolExecutor(3) as pool:
-            others = [pool.submit(shift), pool.submit(verify)]
+            others: list[Future[Any]] = [pool.submit(shift), pool.submit(verify)]
             pool.submit(write).result(120)
             done.set()
             for each in others:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -44,6 +45,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     #: In a topic with a proof: the chain's values before the first record and after the
     #: last one, as the log has stored them.
     chain: tuple[str, str] | None = None
+    #: SHA-256 of the file up to its footer, which holds this: enough to check a copy by.
+    digest: str | None = None
 
 
 def packed_schema(schema: pa.Schema) -> str:
@@ -62,9 +65,7 @@ def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
     Row groups end with a record, so that no record is in two of them.
     """
     table = pa.Table.from_batches(batches)
-    described = {**(table.schema.metadata or {}), METADATA_KEY: msgspec.json.encode(about)}
-    table = table.replace_schema_metadata(described)
-    sink = pa.BufferOutputStream()
+    sink = BytesIO()
     with parquet().ParquetWriter(
         sink,
         table.schema,
@@ -76,8 +77,10 @@ def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
     ) as writer:
         for start, stop in _groups(table):
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+        with sink.getbuffer() as written:
+            about = msgspec.structs.replace(about, digest=hashlib.sha256(written).hexdigest())
+        writer.add_key_value_metadata({METADATA_KEY: msgspec.json.encode(about)})
+    return sink.getvalue()
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:

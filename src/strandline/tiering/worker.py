@@ -49,7 +49,6 @@ class TieringWorker:
         self._clock = clock or SystemClock()
         self._options = options
         self._closing = threading.Event()
-        # Invariant: in the order in which they came.
         self._faults: dict[TopicName, StrandlineError] = {}
         self.report = TierReport()
         """What the runs so far have come to."""
@@ -80,7 +79,6 @@ class TieringWorker:
         except _ClosingError:
             return
         except StrandlineError as error:
-            self._faults.pop(topic, None)
             self._faults[topic] = error
             _logger.warning("tiering of %s failed and is tried again: %s", topic, error)
         else:
