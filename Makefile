@@ -12,6 +12,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 ifdef ONLY
 export STRANDLINE_BENCH_ONLY := $(ONLY)
+export STRANDLINE_TORTURE_ONLY := $(ONLY)
 endif
 ifdef BARS
 export STRANDLINE_BENCH_BARS := $(BARS)
@@ -32,7 +33,7 @@ Strandline: a durable, replayable event log.
   make lint        format, lint, types, imports, layout
   make format      let ruff rewrite what it can
   make bench       measure and compare            ONLY=coordinator  BARS=strict
-  make torture     long seeded runs               SEED=1  SECONDS=600
+  make torture     long seeded runs               SEED=1  SECONDS=600  ONLY=schedules
   make docs        build the pages into .cache/site
   make lock        write requirements/ from pyproject.toml    UPGRADE=1 takes newest versions
   make clean       remove .venv, caches and scratch files

@@ -27,7 +27,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *footprint.entries(sizes),
         *growth.entries(sizes),
         *opening.entries(sizes),
-        *view.ENTRIES,
+        *view.entries(sizes),
         *tier.ENTRIES,
     )
 

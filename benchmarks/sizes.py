@@ -29,6 +29,7 @@ class Sizes:
     log_bytes: int
     topics: int
     subscribers: int
+    view_events: int
 
 
 FULL = Sizes(
@@ -51,6 +52,7 @@ FULL = Sizes(
     log_bytes=1 << 30,
     topics=10_000,
     subscribers=1_000,
+    view_events=5_000_000,
 )
 
 TINY = Sizes(
@@ -73,4 +75,5 @@ TINY = Sizes(
     log_bytes=100_000,
     topics=10,
     subscribers=10,
+    view_events=2_000,
 )

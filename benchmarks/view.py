@@ -10,11 +10,14 @@ from typing import Any
 import strandline as sl
 from benchmarks.entry import Contender, Entry, now
 from benchmarks.events import samples
-from benchmarks.stores.ours import event_of
+from benchmarks.sizes import Sizes
+from benchmarks.stores.ours import event_of, url_of
 
 EVENTS = 50_000
 READS = 200_000
 BATCH = 1_000
+TAIL = 1_000
+RESTART_S = 1.0
 
 State = dict[str, list[int]]
 
@@ -110,6 +113,52 @@ def _ask(keys: list[str], lookup: Callable[[str], Any]) -> float:
     for key in keys:
         lookup(key)
     return len(keys) / (now() - started)
+
+
+# --- view.restart ---
+
+
+def restarting(scratch: Path, *, events: int) -> Mapping[str, Contender]:
+    """Return a start from a snapshot of `events` and a tail of TAIL, until it is ready."""
+    url, snapshot = url_of(scratch / "log"), scratch / "snapshot"
+    made = [event_of(sample) for sample in samples(BATCH)]
+    with sl.open(url) as log:
+        log.create_topic("events")
+        for at in range(0, events, BATCH):
+            log.append_many("events", made[: events - at])
+        with sl.LiveView(log, "events", Totals(), snapshot=snapshot) as view:
+            view.reconcile([0])
+            view.wait_ready()
+        log.append_many("events", made[:TAIL])
+    return {"ours": partial(_restart_s, url, snapshot, events), "wanted": lambda: RESTART_S}
+
+
+def _restart_s(url: str, snapshot: Path, events: int) -> float:
+    started = now()
+    with sl.open(url) as log:
+        view = sl.LiveView(log, "events", Totals(), snapshot=snapshot)
+        view.reconcile([0])
+        view.wait_ready()
+        elapsed_s = now() - started
+        assert view.committed(0) == events - 1
+        assert view.applied(0) == events + TAIL - 1
+        # The next round begins with the same snapshot.
+        view.close(save=False)
+    return elapsed_s
+
+
+def entries(sizes: Sizes) -> tuple[Entry, ...]:
+    """Return the entries of `view.`."""
+    return (
+        *ENTRIES,
+        Entry(
+            name="view.restart",
+            unit="s",
+            contenders=partial(restarting, events=sizes.view_events),
+            bars={"wanted": 1},
+            rounds=5,
+        ),
+    )
 
 
 ENTRIES = (

@@ -1,4 +1,4 @@
-"""Runs every torture for its share of the time, shows progress, prints the counts."""
+"""Runs the tortures, each for its share of the time, shows progress, prints the counts."""
 
 import os
 import sys
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tests.log.files import crashes, damaged
 from tests.model import coordinator_schedules
 from tests.processes import joins, kills
+from tests.views import schedules as view_schedules
 from torture import processes
 
 SECONDS_DEFAULT = 300.0
@@ -15,6 +16,7 @@ SECONDS_DEFAULT = 300.0
 #: Name of what is counted → runs one seed of it, and raises when a rule is broken.
 TORTURES: dict[str, Callable[[int], None]] = {
     "coordinator schedules": coordinator_schedules.run,
+    "view schedules": view_schedules.run,
     f"logs with {kills.KILLS_PER_LOG} kills": processes.kill,
     "logs with killed consumers": processes.kill_consumers,
     "fights of writers": processes.fight,
@@ -31,9 +33,14 @@ def main() -> int:
     """Return how many tortures found something."""
     seed = int(os.environ.get("STRANDLINE_TORTURE_SEED") or time.time_ns() % 10**9)
     seconds = float(os.environ.get("STRANDLINE_TORTURE_SECONDS") or SECONDS_DEFAULT)
+    only = os.environ.get("STRANDLINE_TORTURE_ONLY", "")
+    chosen = {name: run for name, run in TORTURES.items() if only in name}
+    if not chosen:
+        print(f"no torture has {only!r} in its name; there are: {', '.join(TORTURES)}")
+        return 1
     print(f"seed {seed}, about {seconds:.0f} s")
-    share_s = seconds / len(TORTURES)
-    return sum(not _torture(name, run, seed, share_s) for name, run in TORTURES.items())
+    share_s = seconds / len(chosen)
+    return sum(not _torture(name, run, seed, share_s) for name, run in chosen.items())
 
 
 def _torture(name: str, run: Callable[[int], None], seed: int, share_s: float) -> bool:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import strandline as sl
 from benchmarks.events import Payload, Sample
-from strandline.log.draft import Draft, EventBody
+from strandline.log.draft import Draft
 from strandline.log.files import FileLog
 from strandline.log.files.frame import ROWS, encode_frame, encode_rows
+from strandline.log.history import EventBody
 from strandline.log.protocol import Log
 from strandline.values import Durability
 

@@ -12,6 +12,7 @@ from benchmarks.entry import Contender
 SMALL = {
     "apply in memory": partial(view.applying, backend="memory", events=50),
     "apply in sqlite": partial(view.applying, backend="sqlite", events=50),
+    "restart": partial(view.restarting, events=2_500),
     "read": partial(view.reading, events=50, reads=50),
 }
 

@@ -48,10 +48,17 @@ class Bug:
 BUGS = (
     Bug(
         MemoryPartition,
-        "_trim",
-        "self._value_before(low)",
-        "self._value_before(self._low)",
+        "_let_go",
+        "self._value_before(self._local + gone)",
+        "self._value_before(self._local)",
         "trimming_keeps_the_proof",
+    ),
+    Bug(
+        MemoryPartition,
+        "_let_go",
+        "self._value_before(self._local + gone)",
+        "self._chain.origin",
+        "a_proof_goes_on_after_an_eviction",
     ),
     Bug(
         MemoryPartition,

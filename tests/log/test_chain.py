@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 
 from strandline.log.chain import Chain, link
-from strandline.log.draft import Body, EventBody
 from strandline.log.files import FileLog
+from strandline.log.history import Body, EventBody
 from strandline.log.memory import MemoryLog
 from strandline.log.protocol import Log
 from strandline.log.sqlite import SqliteLog

@@ -31,7 +31,7 @@ def test_every_call_raises_after_the_end() -> None:
         lambda: partition.offset_at(0),
         partition.segments,
         partition.proof_head,
-        partition.history,
+        lambda: partition.history(0, None),
         partition.size_bytes,
         lambda: partition.trim(0, force=True),
         lambda: partition.retain(TopicSettings()),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strandline.log.chain import Chain, link
-from strandline.log.draft import EventBody
+from strandline.log.history import EventBody
 from strandline.log.sqlite import SqliteLog
 from strandline.log.sqlite.appends import AppendDelta
 from strandline.log.sqlite.chain_values import ValueRow, store_values, value_row

@@ -43,7 +43,8 @@ def damage(objects: MemoryObjects, change: str) -> None:
     first, second, _ = sorted(objects.objects)
     content = objects.objects[second]
     if change == "flip":
-        objects.objects[second] = flipped(content, len(content) // 2)
+        # In the writer's name: nothing but the digest tells.
+        objects.objects[second] = flipped(content, content.rindex(b"parquet-cpp"))
     elif change == "cut":
         objects.objects[second] = content[:-1]
     elif change == "gone":
@@ -140,15 +141,3 @@ def test_verify_reads_the_copies_too(tmp_path: Path) -> None:
 
         assert [finding.offset for finding in report.findings] == [7]
         assert report.records == 14
-
-
-def test_a_topic_with_a_proof_is_copied_and_keeps_its_records(tmp_path: Path) -> None:
-    with opened("file", tmp_path) as log:
-        log.create_topic("t", proof=True)
-        log.append_many("t", [sl.Event("k", n) for n in range(20)])
-
-        report = move(log)
-
-        assert (report.copied_records, report.evicted_records) == (20, 0)
-        assert log.evict("t", 0, 0) == 0
-        assert log.verify("t")[0].is_sound

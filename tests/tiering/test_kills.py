@@ -29,7 +29,7 @@ def run(url: str, store: str, die_at: int) -> "subprocess.CompletedProcess[str]"
 
 def filled(url: str) -> list[sl.Record]:
     with sl.open(url) as log:
-        log.create_topic("t")
+        log.create_topic("t", proof=True)
         log.append_many("t", [sl.Event("k", {"n": n}) for n in range(20)])
         return list(log.read("t", 0, 0))
 
@@ -57,6 +57,7 @@ def test_a_kill_at_any_point_of_a_run_loses_nothing(backend: str, tmp_path: Path
             sweep(log, store)
 
             assert log.evict("t", 0, 0) == 20
+            assert log.verify("t")[0].is_sound
             assert list(log.read("t", 0, 0)) == records
             place = partition_of(log.topic("t"), 0)
             with SegmentCatalogue(log) as catalogue:
@@ -68,10 +69,11 @@ def test_a_kill_at_any_point_of_a_run_loses_nothing(backend: str, tmp_path: Path
             assert len([path for path in folder.rglob("*") if path.is_file()]) == 3
 
 
-def test_two_processes_at_once_do_not_harm_each_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["0", "worker"])
+def test_several_processes_at_once_do_not_harm_each_other(how: str, tmp_path: Path) -> None:
     url, store = f"file:{tmp_path / 'log'}", f"file://{tmp_path / 'cold'}"
     records = filled(url)
-    commands = [sys.executable, str(PROCESS), url, store, "0"]
+    commands = [sys.executable, str(PROCESS), url, store, how]
     environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
     running = [
@@ -84,3 +86,4 @@ def test_two_processes_at_once_do_not_harm_each_other(tmp_path: Path) -> None:
     with sl.open(url, mode="read") as log:
         assert list(log.read("t", 0, 0)) == records
         assert [(run.start, run.end) for run in log.segments("t", 0)] == [(0, 9), (9, 18), (18, 20)]
+        assert log.verify("t")[0].is_sound

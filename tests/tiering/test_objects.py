@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,8 @@ def test_an_object_is_parquet_with_the_columns_of_a_log(tmp_path: Path, cold: Pa
     assert column.compression == "ZSTD"
     assert (column.statistics.min, column.statistics.max) == (0, 14)
     about = msgspec.json.decode(file.metadata.metadata[b"strandline"])
+    footer_bytes = file.metadata.serialized_size + len(b"size") + len(b"PAR1")
+    assert about["digest"] == sha256(first.read_bytes()[:-footer_bytes]).hexdigest()
     assert (about["start"], about["end"], about["rows"], about["format"]) == (0, 15, 15, 1)
     assert about["topic"] == "t"
     assert about["epochs"] == [[0, 0]]

@@ -9,18 +9,21 @@ import pytest
 from strandline.log.memory import MemoryLog
 from strandline.tiering import (
     cold_segments,
+    copying,
     partition_copies,
     removal,
     segment_view,
     tiered_log,
     tiering,
 )
+from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading
 from tests.conformance.planted_bugs import Bug
 from tests.tiering import (
     test_catalogue,
     test_copies,
     test_damage,
+    test_proof,
     test_reads,
     test_steps,
     test_together,
@@ -105,6 +108,27 @@ def retention(folder: Path) -> None:
     test_reads.test_retention_counts_both_halves(folder)
 
 
+def cold_history(folder: Path) -> None:
+    test_proof.test_history_is_verified_across_hot_and_cold("sqlite", folder)
+
+
+def a_trim_in_cold_history(folder: Path) -> None:
+    test_proof.test_a_trim_within_the_copies_keeps_the_proof("file", folder)
+
+
+def forged(forge: test_proof.Forge, offsets: list[int]) -> Scenario:
+    def a_forged_copy(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            test_proof.test_a_forged_copy_is_found("memory", forge, offsets, folder, patch)
+
+    return a_forged_copy
+
+
+def a_forged_last_copy(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        test_proof.test_a_forged_last_copy_is_found_by_what_the_log_itself_keeps(folder, patch)
+
+
 RUN = tiering.TieringRun
 COPIES = partition_copies.PartitionCopies
 COLD = cold_segments.ColdSegments
@@ -139,6 +163,30 @@ BUGS: tuple[tuple[Any, str, str, str, Scenario], ...] = (
     (segment_view, "_check_added", "and other.state in _LIVE", "and False", several_tierers),
     (segment_view, "_check_not_needed", "start >= end", "True", the_only_copy),
     (segment_view, "_check_eviction", "reached < step.before", "False", the_only_copy),
+    (copying, "_read_proof", "following.anchor.hex()", "history.anchor.hex()", cold_history),
+    (ColdHistory, "value_before", "[: offset - rows.about.start]", "[:0]", a_trim_in_cold_history),
+    (
+        ColdHistory,
+        "_of_copy",
+        "Piece([entry], values[entry.offset - first])",
+        "Piece([entry], self._chain.link_kept((before, *values)[entry.offset - first], entry))",
+        forged(test_proof.changed_row, [9]),
+    ),
+    (
+        ColdHistory,
+        "_wrong_digests",
+        "self._chain.digest_kept(entry) != digest",
+        "False",
+        forged(test_proof.swapped_digests, [9, 11]),
+    ),
+    (
+        ColdHistory,
+        "_of_copy",
+        "after if stop == rows.about.end else None",
+        "values[-1]",
+        forged(test_proof.changed_row_and_digest, [7]),
+    ),
+    (LOG, "history", "[Piece((), stored.anchor)]", "[]", a_forged_last_copy),
     (COPIES, "find", "run[0] <= offset < run[1]", "True", epochs),
     (
         COPIES,

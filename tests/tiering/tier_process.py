@@ -3,10 +3,11 @@
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 import strandline as sl
-from strandline.tiering import SegmentCatalogue, open_store, tier
+from strandline.tiering import SegmentCatalogue, TieringWorker, open_store, tier
 
 
 class Dying:
@@ -46,5 +47,21 @@ def main(url: str, store: str, die_at: int) -> None:
     print(dying.count)  # noqa: T201 - For the test that started it.
 
 
+def work(url: str, store: str) -> None:
+    """Let a worker of this process run until everything has moved, by whomever."""
+    with (
+        sl.open(url) as log,
+        TieringWorker(
+            log, ["t"], store, interval_s=0.01, piece_records=9, include_open=True, local_bytes=0
+        ) as worker,
+    ):
+        while log.evict("t", 0, 0) < log.marks("t", 0).high:
+            time.sleep(0.01)
+        assert worker.fault is None, worker.fault
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    if sys.argv[3] == "worker":
+        work(sys.argv[1], sys.argv[2])
+    else:
+        main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

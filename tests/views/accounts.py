@@ -123,6 +123,7 @@ class SteeredLog:
         self.resolve_fails = False
         self.marks_asked = 0
         self.starts: list[int] = []
+        self.records_read = 0
         self.before_read: Callable[[int, int], None] = lambda partition, start: None
         self.before_position: Callable[[int], None] = lambda partition: None
 
@@ -149,7 +150,12 @@ class SteeredLog:
     ) -> Iterator[sl.Record]:
         self.before_read(partition, start)
         self.starts.append(start)
-        return self._inner.read(topic, partition, start, **limits)
+        return self._counted(self._inner.read(topic, partition, start, **limits))
+
+    def _counted(self, records: Iterator[sl.Record]) -> Iterator[sl.Record]:
+        for record in records:
+            self.records_read += 1
+            yield record
 
     def as_log(self) -> Log:
         return cast("Log", self)

@@ -74,6 +74,36 @@ def test_a_restart_goes_on_after_the_snapshot_tb7(open_again: OpenAgain, path: P
         assert state_of(view) == folded(open_again(), 0)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_a_restart_of_many_records_reads_the_tail_alone_and_ends_as_a_rebuild_does(
+    scheme: str, tmp_path: Path
+) -> None:
+    url, path = f"{scheme}:{tmp_path / 'log'}", tmp_path / "snapshot"
+    page = [moved(f"a{n % 997}", n % 1009) for n in range(1_000)]
+    with sl.open(url) as log:
+        log.create_topic("accounts")
+        for _ in range(200):
+            log.append_many("accounts", page)
+        with running(log, 0, snapshot=path) as view:
+            view.close()
+        log.append_many("accounts", page[:77])
+
+    with sl.open(url) as log:
+        steered = SteeredLog(log)
+        with sl.LiveView(steered.as_log(), "accounts", Accounts(), snapshot=path) as view:
+            view.reconcile([0])
+            view.wait_ready(PATIENCE_S)
+            resumed = view.read(0, Accounts().encode)
+            assert steered.records_read == 77
+
+            view.rebuild()
+            view.wait_ready(6 * PATIENCE_S)
+            assert steered.records_read == 77 + 200_077
+            assert view.read(0, Accounts().encode) == resumed
+        assert resumed == Accounts().encode(folded(log, 0))
+
+
 def let_pass(clock: FakeClock, seconds: int) -> None:
     """Let time pass, second by second, each begun with the pump asleep."""
     for _ in range(seconds):

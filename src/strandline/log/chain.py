@@ -1,41 +1,17 @@
 """The chain over the records of a partition. See design 0022."""
 
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from struct import Struct
-from typing import Protocol
 from uuid import UUID
 
-from strandline.log.draft import Body, EventBody
-from strandline.values import Offset, Partition, ProofHead, Tenant, ValueKind
+from strandline.log.history import Body, EventBody, Kept
+from strandline.values import Offset, Partition, ProofHead, ValueKind
 
 _ORIGIN = Struct("<16s16sI")
 #: Topic id, partition, offset, timestamp, whether and when it occurred, five lengths.
 _pack = Struct("<16sIQqBqqqqqq").pack
 _ABSENT = -1
-
-
-class Kept(Protocol):
-    """A record as any backend keeps it."""
-
-    @property
-    def offset(self) -> Offset:
-        """Where it is."""
-
-    @property
-    def timestamp_us(self) -> int:
-        """When it was appended."""
-
-    @property
-    def key(self) -> str | None:
-        """Its key."""
-
-    @property
-    def tenant(self) -> Tenant | None:
-        """Whose it is."""
-
-    @property
-    def body(self) -> Body:
-        """What is stored of its value."""
 
 
 class Chain:
@@ -87,12 +63,19 @@ class Chain:
         )
         return sha256(b"".join((packed, key_bytes, tenant_bytes, kind, headers, value))).digest()
 
+    def digest_kept(self, entry: Kept) -> bytes:
+        """Return the digest of a record that is kept."""
+        return self.digest(entry.offset, entry.timestamp_us, entry.key, entry.tenant, entry.body)
+
     def link_kept(self, before: bytes, entry: Kept) -> bytes:
         """Return the value after a record that is kept."""
-        return link(
-            before,
-            self.digest(entry.offset, entry.timestamp_us, entry.key, entry.tenant, entry.body),
-        )
+        return link(before, self.digest_kept(entry))
+
+    def link_each(self, before: bytes, digests: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the value after each record of these digests, in order."""
+        for digest in digests:
+            before = link(before, digest)
+            yield before
 
     def head(self, offset: int, value: bytes) -> ProofHead:
         """Return the value before `offset` in the form in which it may be kept elsewhere."""

@@ -1,10 +1,11 @@
 """A value on its way into a log, and back out of it."""
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from strandline.log.columns import OWN_COLUMNS
+from strandline.log.history import Body, EventBody
 from strandline.log.protocol import Value
 from strandline.values import Event, InvalidError, ValueKind
 from strandline.values.names import check_text
@@ -12,19 +13,6 @@ from strandline.values.names import check_text
 # Members of an enumeration are slow to look up, and so is what makes a named tuple.
 _EVENT = ValueKind.EVENT
 _new: Any = tuple.__new__
-
-
-class EventBody(NamedTuple):
-    """The stored parts of an event, but for its key, which the record has."""
-
-    kind: str
-    payload_json: bytes
-    headers_json: bytes
-    occurred_at_us: int | None
-
-
-Body: TypeAlias = "EventBody | bytes"
-"""What is stored of a value. A batch is stored as an Arrow IPC stream of its own."""
 
 
 class Draft(NamedTuple):

@@ -3,12 +3,14 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Self
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.columns import RecordBatches
 from strandline.log.draft import Draft, draft, key_of, kind_of, load
+from strandline.log.history import History
 from strandline.log.local_watch import LocalWatch
 from strandline.log.memory_columns import record_batches
 from strandline.log.memory_partition import Entry, MemoryPartition
@@ -17,7 +19,7 @@ from strandline.log.memory_topics import MemoryTopic, MemoryTopics
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, owner, terms_of
-from strandline.log.verifying import check_history, checked_partitions, select_heads
+from strandline.log.verifying import verify_each
 from strandline.values import (
     RECORD_BYTES_MAX,
     ClosedError,
@@ -328,11 +330,13 @@ class MemoryLog:
         expected: Iterable[ProofHead] = (),
     ) -> Sequence[ProofReport]:
         known = self._topic(topic)
-        numbers = checked_partitions(partition, len(known.partitions))
-        heads = select_heads(expected, numbers)
-        return [
-            check_history(*known.partitions[number].history(), heads[number]) for number in numbers
-        ]
+        history = partial(self.history, known.topic)
+        return verify_each(history, len(known.partitions), partition, expected)
+
+    def history(
+        self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
+    ) -> History:
+        return self._partition(topic, partition).history(start, end)
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._check_open()

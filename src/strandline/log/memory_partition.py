@@ -2,19 +2,20 @@
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from itertools import zip_longest
 from typing import NamedTuple
 
 from strandline.clock import Clock
 from strandline.log.chain import Chain
-from strandline.log.draft import Body, Draft
+from strandline.log.draft import Draft
+from strandline.log.history import Body, History, Piece
 from strandline.log.identities import Identities, Original
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint
-from strandline.log.terms import Terms, check_may_evict
-from strandline.log.verifying import History, Piece, unproved
+from strandline.log.terms import Terms
+from strandline.log.verifying import unproved
 from strandline.values import (
     CONSUMER_SILENCE_S,
     ConflictError,
@@ -266,20 +267,21 @@ class MemoryPartition:
                 raise unproved(self._topic)
             return self._chain.head(self._high, self._value_before(self._high))
 
-    def history(self) -> tuple[History, Iterable[Piece]]:
-        """Return all that is kept, to be checked."""
+    def history(self, start: int, end: int | None) -> History:
+        """Return what is kept of [start, end), to be checked or copied."""
         with self._lock:
             self._check_usable()
-            entries, values = list(self._entries), list(self._values)
-            history = History(
-                *(self.number, self._local, self._high, self._chain),
-                *(self._anchor, self._is_proved),
-            )
-        kept = zip_longest(entries, values)
-        return history, (Piece([entry], value) for entry, value in kept)
+            first = self._local
+            low = max(start, first)
+            high = max(low, self._high if end is None else min(end, self._high))
+            entries = self._entries[low - first : high - first]
+            values = self._values[low - first : high - first]
+            anchor = self._value_before(low) if self._is_proved else None
+        pieces = (Piece([entry], value) for entry, value in zip_longest(entries, values))
+        return History(self.number, low, high, self._chain, anchor, self._is_proved, pieces)
 
     def _value_before(self, offset: int) -> bytes:
-        return self._values[offset - self._low - 1] if offset > self._low else self._anchor
+        return self._values[offset - self._local - 1] if offset > self._local else self._anchor
 
     # --- trimming ---
 
@@ -326,9 +328,6 @@ class MemoryPartition:
             held_at = None
         low = max(self._low, before if held_at is None else held_at, least)
         removed = low - self._low
-        if self._is_proved:
-            self._anchor = self._value_before(low)
-            del self._values[:removed]
         self._let_go(low)
         self._low = low
         return TrimReport(self.number, removed, self._high - low, Offset(low), held_at)
@@ -337,13 +336,14 @@ class MemoryPartition:
         """Let go of what lies before `before`; the marks stay."""
         with self._lock:
             self._check_usable()
-            if before:
-                check_may_evict(self._topic, is_proved=self._is_proved)
             self._let_go(self._check_not_beyond(before))
             return Offset(self._local)
 
     def _let_go(self, before: int) -> None:
         gone = max(0, before - self._local)
+        if self._is_proved:
+            self._anchor = self._value_before(self._local + gone)
+            del self._values[:gone]
         self._kept_bytes -= sum(entry.size_bytes for entry in self._entries[:gone])
         del self._entries[:gone]
         self._local += gone

@@ -1,27 +1,12 @@
 """A page of kept records as Arrow columns, alike in every backend."""
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import cast
 
 import pyarrow as pa
 
-from strandline.log.draft import Body, EventBody
-from strandline.values import Offset, Partition, Tenant
-
-
-class Kept(Protocol):
-    """A record as a backend keeps it."""
-
-    @property
-    def offset(self) -> Offset: ...
-    @property
-    def timestamp_us(self) -> int: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def tenant(self) -> Tenant | None: ...
-    @property
-    def body(self) -> Body: ...
+from strandline.log.history import EventBody, Kept
+from strandline.values import Partition
 
 
 def own_columns(

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 from uuid import UUID
 
+from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
 from strandline.log.results import Batches, Hint, Receipt, Receipts, TopicName, Watch
 from strandline.values import (
     ConsumerLag,
@@ -54,12 +55,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batches",
+    "Body",
+    "Damage",
+    "EventBody",
     "Hint",
+    "History",
+    "Kept",
     "Log",
     "LogConsumers",
     "LogReader",
     "LogTopics",
     "LogWriter",
+    "Piece",
     "Receipt",
     "Receipts",
     "TopicName",
@@ -234,9 +241,9 @@ class LogWriter(Protocol):
         reading what was let go raises TrimmedError, with the oldest offset that is
         stored here in `.oldest`, also where a read is overtaken. Returns that offset:
         `before`, or less where a backend lets go of whole runs only. InvalidError beyond
-        what is durable, where a log reaches durable, else beyond the high-water mark;
-        and in a topic with `proof`, which holds its history itself. Retention then counts,
-        and `verify` reads, what is stored here alone.
+        what is durable, where a log reaches durable, else beyond the high-water mark.
+        In a topic with `proof` the chain goes on from what was let go. Retention then counts,
+        and `verify` reads, what is stored here alone, unless the log knows the copies.
         """
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
@@ -348,6 +355,16 @@ class LogReader(Protocol):
         An `expected` head that the log cannot confirm is a finding, for whatever
         reason, also if what it is of was trimmed; InvalidError for one of a
         partition that is not verified. Damage is a finding, and raises nothing.
+        """
+
+    def history(
+        self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
+    ) -> History:
+        """Return the records of [start, end) as they are stored, to be checked or copied.
+
+        From the oldest that is stored here, and to the high-water mark at the call.
+        Damage is named among them, and raises nothing; reading them raises TrimmedError
+        if a trim has overtaken it, ClosedError.
         """
 
     def watch(self, *, durable_only: bool = False) -> Watch:

@@ -206,12 +206,6 @@ def owner(topic: Topic, tenant: str | None) -> Tenant | None:
     raise InvalidError("this topic belongs to another tenant", topic=topic.name, tenant=tenant)
 
 
-def check_may_evict(topic: Topic, *, is_proved: bool) -> None:
-    """Raise InvalidError in a topic with a proof: its history is read from its own storage."""
-    if is_proved:
-        raise InvalidError("a topic with a proof keeps its records itself", topic=topic.name)
-
-
 def check_durable(before: int, durable: int) -> None:
     """Raise InvalidError if not all before `before` is durable, and so may still be lost."""
     if before > durable:

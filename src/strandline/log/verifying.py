@@ -1,65 +1,49 @@
 """Checking a partition's history, whatever it is stored in. See design 0022."""
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 
-from strandline.log.chain import Chain, Kept
+from strandline.log.history import Damage, History, Kept, Piece
 from strandline.log.terms import check_partition
 from strandline.values import (
     InvalidError,
     Offset,
-    Partition,
     ProofFinding,
     ProofHead,
     ProofReport,
     Topic,
+    TrimmedError,
 )
 
 
-class Piece(NamedTuple):
-    """Adjacent records, and the chain's value that is stored for the last of them."""
+def verify_each(
+    history: Callable[[int], History],
+    count: int,
+    partition: int | None,
+    expected: Iterable[ProofHead],
+) -> Sequence[ProofReport]:
+    """Return a report of the partition given, or of all of them.
 
-    entries: Sequence[Kept]
-    value: bytes | None
-
-
-class Damage(NamedTuple):
-    """A run of records that cannot be read: [offset, stop)."""
-
-    offset: int
-    stop: int
-    reason: str
-
-
-class History(NamedTuple):
-    """A partition as its marks describe it."""
-
-    partition: Partition
-    low: int
-    high: int
-    chain: Chain
-    #: The chain's value before `low`, where one is stored.
-    anchor: bytes | None
-    is_proved: bool
-
-
-def checked_partitions(partition: int | None, count: int) -> Sequence[int]:
-    """Return the partitions to check: the one given, or all of them."""
-    return range(count) if partition is None else [check_partition(partition, count)]
-
-
-def select_heads(
-    expected: Iterable[ProofHead], partitions: Sequence[int]
-) -> dict[int, list[ProofHead]]:
-    """Return the heads by partition; InvalidError for one of a partition that is not checked."""
-    heads: dict[int, list[ProofHead]] = {number: [] for number in partitions}
+    InvalidError for a head of a partition that is not checked.
+    """
+    numbers = range(count) if partition is None else [check_partition(partition, count)]
+    heads: dict[int, list[ProofHead]] = {number: [] for number in numbers}
     for head in expected:
         if head.partition not in heads:
             raise InvalidError(
                 "this head is of a partition that is not verified", partition=head.partition
             )
         heads[head.partition].append(head)
-    return heads
+    return [_verify(history, number, heads[number]) for number in numbers]
+
+
+def _verify(
+    history: Callable[[int], History], number: int, expected: Sequence[ProofHead]
+) -> ProofReport:
+    while True:
+        # Overtaken by a trim, it looks again.
+        with contextlib.suppress(TrimmedError):
+            return check_history(history(number), expected)
 
 
 def unproved(topic: Topic) -> InvalidError:
@@ -67,14 +51,14 @@ def unproved(topic: Topic) -> InvalidError:
     return InvalidError("this topic was created without a proof", topic=topic.name)
 
 
-def check_history(
-    history: History, pieces: Iterable[Piece | Damage], expected: Sequence[ProofHead]
-) -> ProofReport:
+def check_history(history: History, expected: Sequence[ProofHead]) -> ProofReport:
     """Return what is wrong with the records of a partition."""
     checking = _Checking(history, expected)
-    for piece in pieces:
+    for piece in history.pieces:
         if isinstance(piece, Damage):
             checking.damage(piece)
+        elif isinstance(piece, ProofFinding):
+            checking.find(piece)
         else:
             checking.piece(piece)
     return checking.report()
@@ -97,6 +81,7 @@ class _Checking:
     def piece(self, piece: Piece) -> None:
         entries = piece.entries
         if not entries:
+            self._join(piece.value)
             return
         for entry in entries:
             self._entry(entry)
@@ -110,6 +95,9 @@ class _Checking:
                 first, f"the records from {first} to {last} are not what was written there, or when"
             )
         self._value = piece.value or self._value
+
+    def find(self, finding: ProofFinding) -> None:
+        self._findings.append(finding)
 
     def damage(self, damage: Damage) -> None:
         self._find(damage.offset, damage.reason)
@@ -141,6 +129,16 @@ class _Checking:
         if history.anchor is None and history.is_proved:
             self._find(history.low, "the anchor is missing: nothing tells what was trimmed before")
         return history.anchor
+
+    def _join(self, value: bytes | None) -> None:
+        """Compare with the value that is stored for what lies before."""
+        if not self._history.is_proved:
+            return
+        if value is None:
+            self._find(self._next, "no proof is stored for what lies before")
+        elif self._value is not None and self._value != value:
+            self._find(self._next, "what lies before is not what was written there, or when")
+        self._value = value or self._value
 
     def _expect(self, head: ProofHead) -> None:
         history, offset = self._history, head.offset

@@ -102,6 +102,31 @@ def retention_leaves_what_was_evicted_alone(open_log: OpenLog) -> None:
     assert log.marks("t", 0).low == 0
 
 
+def a_proof_goes_on_after_an_eviction(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("t", proof=True)
+    log.append_many("t", [Event("k", n) for n in range(10)])
+    log.sync("t", 0)
+    kept = log.proof_head("t", 0)
+
+    log.evict("t", 0, 10)
+
+    assert log.proof_head("t", 0) == kept
+    (report,) = log.verify("t", expected=[kept])
+    assert (report.start, report.records, report.is_sound, report.head) == (10, 0, True, kept)
+    log.append("t", Event("k", 10))
+    log.append("t", Event("k", 11))
+    later = log.proof_head("t", 0)
+    (report,) = log.verify("t", expected=[kept, later])
+    assert (report.start, report.records, report.is_sound, report.head) == (10, 2, True, later)
+    log.trim("t", 0, 4)
+    (report,) = log.verify("t", expected=[kept, later])
+    assert report.is_sound, report.findings
+    log.trim("t", 0, 11)
+    (report,) = log.verify("t", expected=[later])
+    assert (report.start, report.is_sound, report.head) == (11, True, later)
+
+
 def _filled(open_log: OpenLog) -> Log:
     log = open_log()
     log.create_topic("t")

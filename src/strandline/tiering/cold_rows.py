@@ -1,11 +1,13 @@
 """The rows of a copy as a log hands them out: records, and record batches."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 
+from strandline.log.protocol import Body, EventBody
 from strandline.tiering.arrow_parts import compute
-from strandline.tiering.parquet import OWN_COLUMNS, CopiedRows
+from strandline.tiering.parquet import OWN_COLUMNS, PACKED, CopiedRows
 from strandline.tiering.segment import UserPartition
 from strandline.values import Event, Offset, Partition, Record, Tenant, ValueKind
 
@@ -30,6 +32,65 @@ def records_of(rows: CopiedRows, batch: pa.RecordBatch, place: UserPartition) ->
     ):
         whose = None if tenant is None else Tenant(tenant)
         yield Record(name, partition, Offset(offset), stamp, key, whose, value)
+
+
+class ColdEntry(NamedTuple):
+    """A record as a copy keeps it."""
+
+    offset: Offset
+    timestamp_us: int
+    key: str | None
+    tenant: Tenant | None
+    body: Body
+
+
+def entries_of(rows: CopiedRows, batch: pa.RecordBatch) -> Iterator[ColdEntry]:
+    """Yield the records of one batch of `rows`, with bodies as the log stored them."""
+    bodies: list[Body]
+    if rows.about.value_kind is ValueKind.BATCH:
+        bodies = list(_batch_bodies(rows, batch))
+        batch = batch.filter(compute().equal(batch.column("_row"), 0))
+    elif rows.about.value_kind is ValueKind.EVENT:
+        columns = (
+            batch.column("kind").to_pylist(),
+            batch.column("payload").cast(pa.binary()).to_pylist(),
+            batch.column("headers").cast(pa.binary()).to_pylist(),
+            batch.column("occurred_at").cast(pa.int64()).to_pylist(),
+        )
+        bodies = [EventBody(*parts) for parts in zip(*columns, strict=True)]
+    else:
+        bodies = batch.column("value").to_pylist()
+    for parts in zip(
+        batch.column("_offset").to_pylist(),
+        batch.column("_timestamp").cast(pa.int64()).to_pylist(),
+        batch.column("_key").to_pylist(),
+        batch.column("_tenant").to_pylist(),
+        bodies,
+        strict=True,
+    ):
+        yield ColdEntry(*parts)
+
+
+def _batch_bodies(rows: CopiedRows, batch: pa.RecordBatch) -> Iterator[bytes]:
+    if rows.is_packed:
+        yield from batch.column(PACKED).to_pylist()
+    else:
+        for _, value in rows.values(batch):
+            yield stream_of(without_leftovers(value))
+
+
+def without_leftovers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a copy with nothing of what the batch was cut from."""
+    return batch.take(pa.arange(0, batch.num_rows))
+
+
+def stream_of(batch: pa.RecordBatch) -> bytes:
+    """Return a batch as an Arrow IPC stream of its own."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    stored: bytes = sink.getvalue().to_pybytes()
+    return stored
 
 
 def _events(batch: pa.RecordBatch) -> Iterator[Event]:

@@ -1,5 +1,6 @@
 """A run of records read from a log and made into one object."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -7,11 +8,14 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from strandline.log.protocol import Log
+from strandline.log.protocol import Damage, History, Kept, Log, Piece
 from strandline.tiering.arrow_parts import compute
+from strandline.tiering.cold_rows import entries_of, stream_of, without_leftovers
 from strandline.tiering.parquet import (
+    DIGEST,
     OWN_COLUMNS,
     PACKED,
+    TIER_COLUMNS,
     About,
     CopiedRows,
     digest_of,
@@ -20,7 +24,7 @@ from strandline.tiering.parquet import (
     record_sizes,
 )
 from strandline.tiering.segment import UserPartition
-from strandline.values import Epoch, ValueKind
+from strandline.values import CorruptError, Epoch, TrimmedError, ValueKind
 
 #: How much of a run that has no end of its own goes into one object.
 PIECE_RECORDS: Final = 256 * 1024
@@ -28,7 +32,7 @@ PIECE_BYTES: Final = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CopyDraft:
     """One object to be: its content, and what the catalogue is told of it."""
 
     start: int
@@ -43,7 +47,7 @@ class Piece:
 
 def read_piece(
     log: Log, place: UserPartition, start: int, end: int, *, bytes_max: int | None = None
-) -> Piece:
+) -> CopyDraft:
     """Return [start, end), or as much of it as fits one object.
 
     It ends early at `bytes_max`, and in a batch topic where the schema changes: an
@@ -75,11 +79,14 @@ def read_piece(
         rows=table.num_rows,
         schema=None if schema is None else packed_schema(schema),
     )
+    proof = _read_proof(log, place, start, end)
+    if proof is not None:
+        about = msgspec.structs.replace(about, chain=proof.chain)
     if schema is None:
-        content = encode(table.to_batches(), about)
+        content = encode(_with_digests(table, proof).to_batches(), about)
     else:
-        content = _encoded_batches(log, place, table, about)
-    return Piece(
+        content = _encoded_batches(log, place, table, about, proof)
+    return CopyDraft(
         start,
         end,
         epochs,
@@ -89,6 +96,65 @@ def read_piece(
         digest_of(content),
         content,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """What a log with a proof has stored of a run of records."""
+
+    #: The chain's values before and after it.
+    chain: tuple[str, str]
+    digests: list[bytes]
+    #: Of a batch topic: the values as they are stored.
+    streams: list[bytes]
+
+
+def _read_proof(log: Log, place: UserPartition, start: int, end: int) -> _Proof | None:
+    history = log.history(place.named(), place.partition, start, end)
+    if not history.is_proved:
+        return None
+    following = log.history(place.named(), place.partition, end, end)
+    if history.low > start:
+        raise TrimmedError(history.low, partition=place.partition, offset=start)
+    if history.anchor is None or following.anchor is None:
+        raise _unreadable(place, start, "the proof is missing, see verify")
+    digests, streams = [], []
+    for entry in _entries(history, place):
+        digests.append(history.chain.digest_kept(entry))
+        if isinstance(entry.body, bytes):
+            streams.append(entry.body)
+    return _Proof((history.anchor.hex(), following.anchor.hex()), digests, streams)
+
+
+def _entries(history: History, place: UserPartition) -> Iterator[Kept]:
+    for piece in history.pieces:
+        if isinstance(piece, Damage):
+            raise _unreadable(place, piece.offset, piece.reason)
+        if isinstance(piece, Piece):
+            yield from piece.entries
+
+
+def _unreadable(place: UserPartition, offset: int, reason: str) -> CorruptError:
+    return CorruptError(
+        "these records cannot be copied",
+        file=None,
+        position=None,
+        topic=place.topic,
+        partition=place.partition,
+        offset=offset,
+        reason=reason,
+    )
+
+
+def _with_digests(table: pa.Table, proof: _Proof | None) -> pa.Table:
+    """Return the rows with the digest of each one's record, after the log's own columns."""
+    if proof is None:
+        return table
+    offsets = table.column("_offset")
+    indices = compute().subtract(offsets, offsets[0])
+    column = pa.chunked_array([pa.array(proof.digests, pa.binary())]).take(indices)
+    field = pa.field(DIGEST, pa.binary(), nullable=False)
+    return table.add_column(len(OWN_COLUMNS), field, column)
 
 
 def epochs_within(epochs: Sequence[Epoch], start: int, end: int) -> tuple[tuple[int, int], ...]:
@@ -120,27 +186,39 @@ def _same_schema(
     return end, schema, sizes
 
 
-def _encoded_batches(log: Log, place: UserPartition, table: pa.Table, about: About) -> bytes:
+def _encoded_batches(
+    log: Log, place: UserPartition, table: pa.Table, about: About, proof: _Proof | None
+) -> bytes:
     """Return batches as columns of their own, or packed where Parquet would change them."""
-    values = _values(log, place, about)
-    try:
-        content = encode(table.to_batches(), about)
-        rows = CopiedRows(content, "a new object")
-        found = (
-            value
-            for batch in rows.batches(about.start, about.end)
-            for _, value in rows.values(batch)
-        )
-        if all(_is_same(one, other) for one, other in zip(found, values, strict=True)):
-            return content
-    except (pa.ArrowException, ValueError):
-        pass  # No place for one of the types.
+    if not {PACKED, *TIER_COLUMNS}.intersection(table.schema.names):
+        # Else there is no place for one of the names, or of the types.
+        with contextlib.suppress(pa.ArrowException, ValueError):
+            content = encode(_with_digests(table, proof).to_batches(), about)
+            if _comes_back(log, place, CopiedRows(content, "a new object"), proof):
+                return content
     firsts = table.select(list(OWN_COLUMNS)).filter(compute().equal(table.column("_row"), 0))
-    packed = [_stream(value) for value in _values(log, place, about)]
+    firsts = _with_digests(firsts, proof)
+    packed = (
+        [stream_of(value) for value in _values(log, place, about)]
+        if proof is None
+        else proof.streams
+    )
     table = firsts.append_column(
         pa.field(PACKED, pa.binary(), nullable=False), pa.array(packed, pa.binary())
     )
     return encode(table.to_batches(), msgspec.structs.replace(about, rows=len(packed)))
+
+
+def _comes_back(log: Log, place: UserPartition, rows: CopiedRows, proof: _Proof | None) -> bool:
+    """Whether the batches in an object are what the log has; with a proof, byte for byte."""
+    about = rows.about
+    batches = rows.batches(about.start, about.end)
+    if proof is not None:
+        streams = (entry.body for batch in batches for entry in entries_of(rows, batch))
+        return list(streams) == proof.streams
+    found = (value for batch in batches for _, value in rows.values(batch))
+    values = _values(log, place, about)
+    return all(_is_same(one, other) for one, other in zip(found, values, strict=True))
 
 
 def _values(log: Log, place: UserPartition, about: About) -> Iterator[pa.RecordBatch]:
@@ -153,17 +231,6 @@ def _is_same(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
     if not one.schema.equals(other.schema, check_metadata=True):
         return False
     # The second is for NaN, which equals nothing.
-    return bool(one.equals(other)) or _stream(_plain(one)) == _stream(_plain(other))
-
-
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a copy without leftovers of what it was cut from."""
-    return batch.take(pa.arange(0, batch.num_rows))
-
-
-def _stream(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    stored: bytes = sink.getvalue().to_pybytes()
-    return stored
+    return bool(one.equals(other)) or (
+        stream_of(without_leftovers(one)) == stream_of(without_leftovers(other))
+    )

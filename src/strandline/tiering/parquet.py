@@ -4,6 +4,7 @@ import base64
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -18,6 +19,10 @@ METADATA_KEY: Final = b"strandline"
 GROUP_ROWS: Final = 64 * 1024
 #: The columns of every record batch of a log, before those of the value.
 OWN_COLUMNS: Final = ("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant")
+#: The record's digest, in a topic with a proof; see design 0022.
+DIGEST: Final = "_digest"
+#: Columns of a record that a copy has where there are any, and a log does not hand out.
+TIER_COLUMNS: Final = (DIGEST,)
 #: Holds a batch as an Arrow IPC stream, where Parquet has no place for one of its types.
 PACKED: Final = "packed"
 
@@ -37,6 +42,11 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     #: Of the batches of a batch topic: their schema, as Arrow serializes it.
     schema: str | None = None
+    #: In a topic with a proof: the chain's values before the first record and after the
+    #: last one, as the log has stored them.
+    chain: tuple[str, str] | None = None
+    #: SHA-256 of the file up to its footer, which holds this: enough to check a copy by.
+    digest: str | None = None
 
 
 def packed_schema(schema: pa.Schema) -> str:
@@ -55,9 +65,7 @@ def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
     Row groups end with a record, so that no record is in two of them.
     """
     table = pa.Table.from_batches(batches)
-    described = {**(table.schema.metadata or {}), METADATA_KEY: msgspec.json.encode(about)}
-    table = table.replace_schema_metadata(described)
-    sink = pa.BufferOutputStream()
+    sink = BytesIO()
     with parquet().ParquetWriter(
         sink,
         table.schema,
@@ -69,13 +77,15 @@ def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
     ) as writer:
         for start, stop in _groups(table):
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+        with sink.getbuffer() as written:
+            about = msgspec.structs.replace(about, digest=hashlib.sha256(written).hexdigest())
+        writer.add_key_value_metadata({METADATA_KEY: msgspec.json.encode(about)})
+    return sink.getvalue()
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:
     """Return the columns that a dictionary makes smaller: offsets and payloads hardly repeat."""
-    plain = {"_offset", "_timestamp", "payload", "value", PACKED}
+    plain = {"_offset", "_timestamp", DIGEST, "payload", "value", PACKED}
     return [name for name in schema.names if name not in plain]
 
 
@@ -112,6 +122,8 @@ class CopiedRows:
         except (pa.ArrowException, KeyError, msgspec.MsgspecError, OSError) as error:
             raise self._corrupt("this object is no copy of ours", str(error)) from error
         self.rows = self._file.metadata.num_rows
+        #: Which of TIER_COLUMNS it has; without a proof, the name may be a value's.
+        self.added = () if self.about.chain is None else (DIGEST,)
         self.schema = self._plain_schema()
 
     def _group(self, index: int) -> _Group:
@@ -152,12 +164,23 @@ class CopiedRows:
     def batches(
         self, start: int, stop: int, columns: list[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the records in [start, stop), as they are stored."""
+        """Yield the rows of the records in [start, stop), with the columns that a log has."""
         for group in self._groups:
             if group.end <= start or group.start >= stop:
                 continue
             for batch in self._table(group, columns).combine_chunks().to_batches():
                 yield _cut(batch, start, stop) if group.start < start or group.end > stop else batch
+
+    def digests(self) -> list[bytes]:
+        """Return the digest of each record; CorruptError if there are none."""
+        if self.about.chain is None or DIGEST not in self.schema.names:
+            raise self._corrupt("this copy has no digests", f"the column {DIGEST} is missing")
+        found: list[bytes] = []
+        for group in self._groups:
+            columns = self._table(group, ["_row", DIGEST])
+            firsts = columns.filter(compute().equal(columns.column("_row"), 0))
+            found += firsts.column(DIGEST).to_pylist()
+        return found
 
     def values(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the values in one of `batches` of a batch topic, with the row of each."""
@@ -175,8 +198,9 @@ class CopiedRows:
 
     def _table(self, group: _Group, columns: list[str] | None) -> pa.Table:
         try:
-            return self._file.read_row_group(group.index, columns=columns)
-        except (pa.ArrowException, OSError) as error:
+            found = self._file.read_row_group(group.index, columns=columns)
+            return found.drop_columns(list(self.added)) if self.added and not columns else found
+        except (pa.ArrowException, KeyError, OSError) as error:
             raise self._corrupt("this copy cannot be decoded", str(error)) from error
 
     def _corrupt(self, message: str, reason: str) -> CorruptError:

@@ -1,15 +1,17 @@
 """A log over hot frames and cold Parquet, that reads as one."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Batches, Log, TopicName
+from strandline.log.protocol import Batches, Damage, History, Log, Piece, TopicName
 from strandline.tiering.arrow_parts import compute
+from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading, Wanted
 from strandline.tiering.cold_segments import ColdSegments
 from strandline.tiering.object_store import ObjectStore, open_store
@@ -17,14 +19,11 @@ from strandline.tiering.removal import remove_dropped, remove_trimmed
 from strandline.tiering.segment import UserPartition, partition_of
 from strandline.tiering.sizes import size_of
 from strandline.values import (
-    CorruptError,
     Durability,
     InvalidError,
     Mode,
     Offset,
     ProofFinding,
-    ProofHead,
-    ProofReport,
     Record,
     Segment,
     StrandlineError,
@@ -260,36 +259,24 @@ class TieredLog(Log, Protocol):
         )
         return replace(told, size_bytes=told.size_bytes + cold)
 
-    def verify(
-        self,
-        topic: TopicName,
-        partition: int | None = None,
-        *,
-        expected: Iterable[ProofHead] = (),
-    ) -> Sequence[ProofReport]:
-        reports = _hot(self).verify(topic, partition, expected=expected)
-        return [self._with_copies(topic, report) for report in reports]
-
-    def _with_copies(self, topic: TopicName, report: ProofReport) -> ProofReport:
-        """Return the report together with what the copies below it are like."""
-        hot, cold = _hot(self), self._cold()
-        at = low = self._cold_run(topic, report.partition)[0]
-        place = partition_of(hot.topic(topic), report.partition)
-        epochs = hot.epochs(topic, report.partition)
-        findings: list[ProofFinding] = []
-        records = report.records
-        while at < report.start:
-            end = int(report.start)
-            try:
-                end = min(end, cold.find(place, epochs, at).end)
-                segment, rows = cold.fetched(place, epochs, at)
-                rows.check(segment.start, segment.end)
-                records += end - at
-            except CorruptError as error:
-                findings.append(ProofFinding(Offset(at), str(error)))
-            at = end
-        found = (*findings, *report.findings)
-        return replace(report, start=Offset(low), records=records, findings=found)
+    def history(
+        self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
+    ) -> History:
+        hot = _hot(self)
+        stored = hot.history(topic, partition, start, end)
+        low = max(start, hot.marks(topic, partition).low)
+        if stored.low <= low:
+            return stored
+        told = hot.describe_topic(topic)
+        place = partition_of(told.topic, partition)
+        cold = ColdHistory(self._cold(), place, hot.epochs(topic, partition), stored)
+        stop = stored.low if end is None else min(end, stored.low)
+        pieces: Iterator[Piece | Damage | ProofFinding] = cold.pieces(low, stop)
+        if stop == stored.low:
+            pieces = chain(pieces, [Piece((), stored.anchor)], stored.pieces)
+        return stored._replace(
+            low=low, high=max(stop, stored.high), anchor=cold.value_before(low), pieces=pieces
+        )
 
     # --- removing ---
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from strandline.clock import Clock, SystemClock
 from strandline.log.protocol import Log, TopicName
 from strandline.tiering.catalogue import SegmentCatalogue
-from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, Piece, read_piece
+from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, CopyDraft, read_piece
 from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.parquet import CopiedRows, digest_of
 from strandline.tiering.removal import retire
@@ -75,7 +75,7 @@ def tier(
     each full piece of a run that still grows, and with `include_open` the rest of it.
     Records are evicted once their copy was read back and is right: those older than
     `local_age_s`, and the oldest until each partition has at most `local_bytes`; None
-    keeps them, and so does a topic with a proof. Copies of trimmed records are deleted.
+    keeps them. Copies of trimmed records are deleted.
     `progress` hears of each step.
 
     UnavailableError if the store fails: everything done so far counts, call again.
@@ -187,7 +187,7 @@ class TieringRun:
                         found.append((at, upto, limit))
         return found
 
-    def _add(self, place: UserPartition, piece: Piece) -> None:
+    def _add(self, place: UserPartition, piece: CopyDraft) -> None:
         segment_id = self._clock.new_id()
         segment = CopiedSegment(
             id=segment_id,
@@ -214,7 +214,7 @@ class TieringRun:
             self._told(segment)
             self._finish(segment, piece.content)
 
-    def _join(self, place: UserPartition, piece: Piece) -> None:
+    def _join(self, place: UserPartition, piece: CopyDraft) -> None:
         """Go on with the copy that somebody else has just begun of the same run."""
         self._catalogue.refresh()
         for segment in self._catalogue.segments(place):
@@ -262,8 +262,7 @@ class TieringRun:
 
     def evict(self, place: UserPartition, age_s: int | None, bytes_max: int | None) -> None:
         """Let the log go of what lies beyond the limits and has a copy that is right."""
-        is_proved = self._log.describe_topic(place.named()).settings.proof
-        if is_proved or (age_s is None and bytes_max is None):
+        if age_s is None and bytes_max is None:
             return
         local = before = self._local(place)
         kept = sum(

@@ -23,7 +23,7 @@ class TieringWorker:
     Copies at most `bytes_per_s` of objects, on average; None is as fast as it goes.
     Options are those of `tier`. Any number of workers, in any processes, may run at
     once. A run that fails is logged and tried again after the interval; `fault` has the
-    last error until a run succeeds.
+    last error of a topic until a run over it succeeds.
     """
 
     def __init__(
@@ -49,11 +49,16 @@ class TieringWorker:
         self._clock = clock or SystemClock()
         self._options = options
         self._closing = threading.Event()
-        self.fault: StrandlineError | None = None
+        self._faults: dict[TopicName, StrandlineError] = {}
         self.report = TierReport()
         """What the runs so far have come to."""
         self._thread = threading.Thread(target=self._work, name="strandline-tiering", daemon=True)
         self._thread.start()
+
+    @property
+    def fault(self) -> StrandlineError | None:
+        """What stands in the way of a topic; None while all runs succeed."""
+        return next(reversed(list(self._faults.values())), None)
 
     def _work(self) -> None:
         while not self._closing.is_set():
@@ -74,10 +79,10 @@ class TieringWorker:
         except _ClosingError:
             return
         except StrandlineError as error:
-            self.fault = error
+            self._faults[topic] = error
             _logger.warning("tiering of %s failed and is tried again: %s", topic, error)
         else:
-            self.fault = None
+            self._faults.pop(topic, None)
             self.report = self.report.with_added(done)
 
     def _pace(self, step: TierStep) -> None:

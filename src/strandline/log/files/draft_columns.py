@@ -7,7 +7,8 @@ from typing import Any, overload
 
 import pyarrow as pa
 
-from strandline.log.draft import Draft, EventBody
+from strandline.log.draft import Draft
+from strandline.log.history import EventBody
 from strandline.log.protocol import Value
 from strandline.values import Event
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
-from strandline.log.draft import Body, EventBody
 from strandline.log.files.columnar import (
     Columns,
     decode_batch,
@@ -24,6 +23,7 @@ from strandline.log.files.frame import (
     tenant_of,
 )
 from strandline.log.files.page import Page
+from strandline.log.history import Body, EventBody
 from strandline.values import CorruptError, Offset, Tenant, ValueKind
 
 

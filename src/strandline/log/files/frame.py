@@ -8,7 +8,8 @@ import google_crc32c
 import msgspec
 import pyarrow as pa
 
-from strandline.log.draft import Draft, EventBody
+from strandline.log.draft import Draft
+from strandline.log.history import EventBody
 from strandline.values import Tenant
 
 HEADER = Struct("<I2sBBIIQqII")

@@ -68,7 +68,8 @@ class Manifest(msgspec.Struct, frozen=True):
     next_number: int
     #: Whether a producer or an idempotency key was ever given here.
     has_identities: bool = False
-    #: In a topic with a proof: the chain's value before `low`, if that is not 0.
+    #: In a topic with a proof: the chain's value before the oldest record
+    #: that is stored here, if its offset is not 0.
     anchor: bytes | None = None
     #: The oldest offset that is stored here, where older ones were evicted; else 0.
     local: int = 0

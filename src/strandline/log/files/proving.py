@@ -9,7 +9,7 @@ from strandline.log.files.entries import entries_of
 from strandline.log.files.frame import Frame, split_terms
 from strandline.log.files.partition import PartitionFiles, State
 from strandline.log.files.segment import FRAMES_AT
-from strandline.log.verifying import Damage, History, Piece
+from strandline.log.history import Damage, History, Piece
 from strandline.values import CorruptError, ProofHead, TrimmedError
 
 
@@ -29,7 +29,7 @@ def value_before(files: PartitionFiles, state: State, offset: int) -> bytes:
     place, manifest = files.place, state.manifest
     if offset == 0:
         return place.chain.origin
-    if offset <= manifest.low:
+    if offset <= state.local:
         if manifest.anchor is None:
             raise CorruptError("the anchor is missing", file=place.path(manifest.tail), position=0)
         return manifest.anchor
@@ -39,7 +39,7 @@ def value_before(files: PartitionFiles, state: State, offset: int) -> bytes:
         if value is None:
             raise CorruptError("no proof is stored here", file=file, position=frame.position)
         return value
-    start = max(frame.base, manifest.low)
+    start = max(frame.base, state.local)
     value = value_before(files, state, start)
     for entry in entries_of(frame, place.kind, file)[start - frame.base : offset - frame.base]:
         value = place.chain.link_kept(value, entry)
@@ -59,47 +59,58 @@ def head_at(files: PartitionFiles, offset: int) -> ProofHead:
             return chain.head(offset, value_before(files, state, offset))
 
 
-def history_of(files: PartitionFiles, state: State | None) -> History:
-    """Return what a state says of the history."""
-    place = files.place
+def history_of(
+    files: PartitionFiles, start: int, end: int | None, check_open: Callable[[], None]
+) -> History:
+    """Return what is stored of [start, end)."""
+    place, state = files.place, files.look()
     if state is None:
-        return History(place.partition, 0, 0, place.chain, None, place.is_proved)
-    return History(
-        *(place.partition, max(state.manifest.low, state.manifest.local), state.marks.high),
-        *(place.chain, state.manifest.anchor, place.is_proved),
-    )
+        anchor = place.chain.origin if place.is_proved else None
+        return History(place.partition, 0, 0, place.chain, anchor, place.is_proved, ())
+    low = max(start, state.local)
+    high = max(low, state.marks.high if end is None else min(end, state.marks.high))
+    anchor = None
+    if place.is_proved:
+        # If it is missing, whoever checks the history is told.
+        with contextlib.suppress(CorruptError):
+            anchor = value_before(files, state, low)
+    pieces = _pieces(files, state, low, high, check_open)
+    return History(place.partition, low, high, place.chain, anchor, place.is_proved, pieces)
 
 
-def pieces_of(
-    files: PartitionFiles, state: State | None, check_open: Callable[[], None]
+def _pieces(
+    files: PartitionFiles, state: State, start: int, stop: int, check_open: Callable[[], None]
 ) -> Iterator[Piece | Damage]:
     """Yield the records of each frame; what cannot be read is named, and passed over.
 
     TrimmedError if a trim has overtaken it.
     """
-    if state is None:
-        return
-    start, high = max(state.manifest.low, state.manifest.local), state.marks.high
-    while start < high:
+    while start < stop:
         try:
-            for file, frame in files.frames(state, start, high):
+            for file, frame in files.frames(state, start, stop):
                 check_open()
-                piece = _piece(files, file, frame, start)
+                piece = _piece(files, state, (file, frame), start, stop)
                 yield piece
                 start = frame.stop
         except CorruptError as error:
             _check_not_trimmed(files, start)
-            stop = _next_readable(files, state, start)
-            yield Damage(start, stop, str(error))
-            start = stop
+            following = _next_readable(files, state, start)
+            yield Damage(start, following, str(error))
+            start = following
 
 
-def _piece(files: PartitionFiles, file: str, frame: Frame, start: int) -> Piece | Damage:
+def _piece(
+    files: PartitionFiles, state: State, found: tuple[str, Frame], start: int, stop: int
+) -> Piece | Damage:
+    file, frame = found
     try:
-        entries = entries_of(frame, files.place.kind, file)
-        return Piece(entries[max(0, start - frame.base) :], value_after(frame, file))
+        entries = entries_of(frame, files.place.kind, file)[: stop - frame.base]
+        value = value_after(frame, file)
+        if stop < frame.stop and files.place.is_proved:
+            value = value_before(files, state, stop)
+        return Piece(entries[max(0, start - frame.base) :], value)
     except CorruptError as error:
-        return Damage(max(start, frame.base), frame.stop, str(error))
+        return Damage(max(start, frame.base), min(stop, frame.stop), str(error))
 
 
 def _next_readable(files: PartitionFiles, state: State, offset: int) -> int:

@@ -1,21 +1,22 @@
 """The half of a file log that changes nothing."""
 
-import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from uuid import UUID
 
 from strandline.log.columns import RecordBatches
 from strandline.log.files.file_errors import translated
 from strandline.log.files.partition import PartitionFiles
-from strandline.log.files.proving import history_of, pieces_of
+from strandline.log.files.proving import history_of
 from strandline.log.files.reading import Reading
 from strandline.log.files.root import Root
 from strandline.log.files.spans import marks_of, offset_at, span
 from strandline.log.files.topics import TopicEntry, Topics
+from strandline.log.history import History
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName
-from strandline.log.verifying import check_history, checked_partitions, select_heads
+from strandline.log.verifying import verify_each
 from strandline.values import (
     Durability,
     Epoch,
@@ -31,7 +32,6 @@ from strandline.values import (
     Segment,
     Topic,
     TopicDescription,
-    TrimmedError,
     check_position,
     parse_tenant,
 )
@@ -227,16 +227,13 @@ class FileReader:
         expected: Iterable[ProofHead] = (),
     ) -> Sequence[ProofReport]:
         entry = self._entry(topic)
-        numbers = checked_partitions(partition, entry.settings.partitions)
-        heads = select_heads(expected, numbers)
-        return [self._verify(entry.files(number), heads[number]) for number in numbers]
+        history = partial(self.history, entry.topic)
+        return verify_each(history, entry.settings.partitions, partition, expected)
 
-    def _verify(self, files: PartitionFiles, expected: Sequence[ProofHead]) -> ProofReport:
-        while True:
-            state = files.look()
-            pieces = pieces_of(files, state, self._root.check_open)
-            with contextlib.suppress(TrimmedError):
-                return check_history(history_of(files, state), pieces, expected)
+    def history(
+        self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
+    ) -> History:
+        return history_of(self._files(topic, partition), start, end, self._root.check_open)
 
     # --- inside ---
 

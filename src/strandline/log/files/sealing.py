@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
-from strandline.log.draft import EventBody
 from strandline.log.files.columnar import Compression, encode_batch, frame_schema
 from strandline.log.files.entries import Entry, entries_of
 from strandline.log.files.frame import (
@@ -23,6 +22,7 @@ from strandline.log.files.proving import value_after
 from strandline.log.files.segment import FRAMES_AT, SegmentFile
 from strandline.log.files.store import PartitionStore
 from strandline.log.files.succession import make_segment
+from strandline.log.history import EventBody
 from strandline.values import ValueKind
 
 #: How large a frame of columns becomes.

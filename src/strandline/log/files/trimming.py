@@ -10,7 +10,7 @@ from strandline.log.files.spans import check_not_beyond, first_within, marks_of,
 from strandline.log.files.store import PartitionStore
 from strandline.log.files.topics import TopicEntry
 from strandline.log.numbers import check_whole
-from strandline.log.terms import check_durable, check_may_evict
+from strandline.log.terms import check_durable
 from strandline.values import CorruptError, Offset, TopicSettings, TrimReport
 
 
@@ -50,8 +50,6 @@ def evict(store: PartitionStore, before: int) -> Offset:
     files = store.files
     state = files.look()
     check_whole("before", before)
-    if before:
-        check_may_evict(files.place.topic, is_proved=files.place.is_proved)
     check_durable(before, marks_of(state).durable)
     if state is None or before <= state.local:
         return Offset(0 if state is None else state.local)
@@ -67,7 +65,9 @@ def evict(store: PartitionStore, before: int) -> Offset:
         kept = manifest.segments[len(gone) :]
         store.keep_identities()
         local = max(state.local, kept[0].base)
-        store.change(local=local, segments=kept, trimmed_bytes=0)
+        # Of damage it is told here, while the records are still there to be kept.
+        anchor = value_before(files, state, local) if files.place.is_proved else None
+        store.change(local=local, segments=kept, trimmed_bytes=0, anchor=anchor)
         _unlink(store, gone)
     return Offset(local)
 
@@ -106,8 +106,9 @@ def _move(store: PartitionStore, low: int) -> None:
         store.keep_identities()
     position = state.end_of(kept[0])[1]
     trimmed_bytes = files.size_between(manifest, kept[0].base, low, position)
-    anchor = None
-    if files.place.is_proved:
+    anchor = manifest.anchor
+    if files.place.is_proved and low > state.local:
+        anchor = None
         # What is damaged must not keep anybody from trimming it; whoever verifies is told.
         with contextlib.suppress(CorruptError):
             anchor = value_before(files, state, low)

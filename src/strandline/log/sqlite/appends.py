@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from strandline.log.chain import Chain, link
-from strandline.log.draft import Draft, EventBody
+from strandline.log.draft import Draft
+from strandline.log.history import EventBody
 from strandline.log.identities import Original
 from strandline.log.loops import is_on_loop
 from strandline.log.sqlite.chain_values import ValueRow, load_value, store_values, value_row

@@ -5,12 +5,12 @@ import sqlite3
 from collections.abc import Iterator
 
 from strandline.log.chain import Chain
+from strandline.log.history import Damage, History, Piece
 from strandline.log.sqlite.chain_values import SELECT_VALUES, checked_value, load_value
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, load_partition, place
 from strandline.log.sqlite.records import Entry, Records, Span
 from strandline.log.sqlite.schema import OFFSET_BITS
-from strandline.log.verifying import Damage, History, Piece
 from strandline.values import CorruptError, TrimmedError
 
 _OFFSET_MASK = (1 << OFFSET_BITS) - 1
@@ -24,20 +24,24 @@ class Proving:
         self._records = records
         self._chain = chain
 
-    def history(self, connection: sqlite3.Connection, row: PartitionRow) -> History:
-        """Return what the partition's row says of its history."""
+    def history(
+        self, connection: sqlite3.Connection, row: PartitionRow, start: int, end: int | None
+    ) -> History:
+        """Return what is stored of [start, end), within the marks of the partition's row."""
         records, anchor = self._records, None
+        low = max(start, row.first)
+        high = max(low, row.high if end is None else min(end, row.high))
         if records.is_proved:
             path = self._database.path
             # If it is missing, whoever checks the history is told.
             with contextlib.suppress(CorruptError):
-                anchor = load_value(connection, path, row.slot, row.low, self._chain)
+                anchor = load_value(connection, path, row.slot, low, self._chain)
         return History(
-            *(records.partition, row.first, row.high),
-            *(self._chain, anchor, records.is_proved),
+            *(records.partition, low, high, self._chain),
+            *(anchor, records.is_proved, self._pieces(low, high)),
         )
 
-    def pieces(self, start: int, end: int) -> Iterator[Piece | Damage]:
+    def _pieces(self, start: int, end: int) -> Iterator[Piece | Damage]:
         """Yield the records one by one; what cannot be read is named, and passed over.
 
         TrimmedError if a trim has overtaken it.
@@ -67,8 +71,8 @@ class Proving:
                 with contextlib.suppress(CorruptError):
                     values[row[0] & _OFFSET_MASK] = checked_value(path, row)
             partition = load_partition(connection, path, slot)
-        if partition is not None and partition.low > first:
-            raise TrimmedError(partition.low, partition=self._records.partition)
+        if partition is not None and partition.first > first:
+            raise TrimmedError(partition.first, partition=self._records.partition)
         return values
 
     def _next_readable(self, start: int, end: int) -> int:

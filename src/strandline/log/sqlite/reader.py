@@ -1,12 +1,13 @@
 """The half of a SQLite log that changes nothing."""
 
-import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from uuid import UUID
 
 from strandline.log.chain import Chain
 from strandline.log.columns import RecordBatches
+from strandline.log.history import History
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName
 from strandline.log.sqlite.database import Database
@@ -23,7 +24,7 @@ from strandline.log.sqlite.record_batches import record_batches
 from strandline.log.sqlite.records import Records, Span, span
 from strandline.log.sqlite.topics import TopicEntry, Topics
 from strandline.log.terms import check_partition
-from strandline.log.verifying import check_history, checked_partitions, select_heads
+from strandline.log.verifying import verify_each
 from strandline.values import (
     Durability,
     Epoch,
@@ -40,7 +41,6 @@ from strandline.values import (
     Segment,
     Topic,
     TopicDescription,
-    TrimmedError,
     check_position,
     parse_tenant,
 )
@@ -231,22 +231,18 @@ class SqliteReader:
     ) -> Sequence[ProofReport]:
         with self._database.reading() as connection:
             entry = self._topics.find(connection, topic)
-        numbers = checked_partitions(partition, entry.settings.partitions)
-        heads = select_heads(expected, numbers)
-        return [self._verify(entry, number, heads[number]) for number in numbers]
+        history = partial(self.history, entry.topic)
+        return verify_each(history, entry.settings.partitions, partition, expected)
 
-    def _verify(
-        self, entry: TopicEntry, partition: int, expected: Sequence[ProofHead]
-    ) -> ProofReport:
-        records = Records(self._database, entry, Partition(partition))
-        proving = Proving(self._database, records, self._chain(entry, partition))
-        while True:
-            with self._database.reading() as connection:
-                connection.execute("BEGIN")
-                row = self._row(connection, entry.topic, partition)[2]
-                history = proving.history(connection, row)
-            with contextlib.suppress(TrimmedError):
-                return check_history(history, proving.pieces(row.first, row.high), expected)
+    def history(
+        self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
+    ) -> History:
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            entry, number, row = self._row(connection, topic, partition)
+            records = Records(self._database, entry, number)
+            proving = Proving(self._database, records, self._chain(entry, number))
+            return proving.history(connection, row, start, end)
 
     # --- inside ---
 

@@ -5,7 +5,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
-from strandline.log.draft import Body, EventBody, load
+from strandline.log.draft import load
+from strandline.log.history import Body, EventBody
 from strandline.log.sqlite.checksum import record_crc
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, load_partition, place

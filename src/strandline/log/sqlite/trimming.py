@@ -7,7 +7,6 @@ from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, place, store_partitions
 from strandline.log.sqlite.records import Records
-from strandline.log.terms import check_may_evict
 from strandline.values import Offset, TopicSettings, TrimReport
 
 #: How many rows are removed before others may write.
@@ -50,8 +49,6 @@ class Trimming:
         self, connection: sqlite3.Connection, records: Records, row: PartitionRow, before: int
     ) -> None:
         """Move what is stored here on to `before`, within the caller's transaction."""
-        if before:
-            check_may_evict(records.topic, is_proved=records.is_proved)
         if before > row.first:
             row.size_bytes -= records.size_before(connection, row.first, before)
             row.local = before
