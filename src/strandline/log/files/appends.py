@@ -8,7 +8,7 @@ from strandline.clock import Clock
 from strandline.log.chain import Chain, link
 from strandline.log.draft import Draft
 from strandline.log.files.columnar import Compression, encode_drafts
-from strandline.log.files.draft_columns import COLUMNS_MIN
+from strandline.log.files.draft_columns import COLUMNS_MIN, size_of
 from strandline.log.files.frame import (
     COLUMNS,
     FRAME_BYTES_MAX,
@@ -240,7 +240,7 @@ class AppendDelta:
         head.next += count
         head.position += len(frame)
         head.last_us = now_us
-        head.size_bytes += drafts[0][2] if count == 1 else sum(draft[2] for draft in drafts)
+        head.size_bytes += drafts[0][2] if count == 1 else size_of(drafts)
 
     def _chained(
         self, chain: Chain, drafts: Sequence[Draft], now_us: int, tenant: str | None
