@@ -4,8 +4,9 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from strandline.log.files.adoption import adopt_epoch
 from strandline.log.files.appends import AppendDelta, Frozen, Head, RefusingDelta
 from strandline.log.files.columnar import Compression
 from strandline.log.files.file_errors import unavailable
+from strandline.log.files.frame import LARGE_BYTES
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
 from strandline.log.files.open_file import OpenFile
@@ -355,12 +357,13 @@ class PartitionStore:
         tenure = self._tenure
         assert tenure is not None
         io = self._io
-        chunks = frozen.chunks
-        content = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        start = frozen.position - len(content)
+        contents = frozen.chunks if len(frozen.chunks) == 1 else _gathered(frozen.chunks)
+        start = self._end.position
         if frozen.position > self._reserved:
-            self._reserve(tenure.segment.fd, frozen.position, len(content))
-        io.pwrite(tenure.segment.fd, content, start)
+            self._reserve(tenure.segment.fd, frozen.position, frozen.position - start)
+        for content in contents:
+            io.pwrite(tenure.segment.fd, content, start)
+            start += len(content)
         _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
         about = (frozen.position, frozen.next, frozen.last_us, low, frozen.crc, self._pid)
         self._end = end = _new(
@@ -472,3 +475,12 @@ class PartitionStore:
             self._lock.release()
             self._lock.forget()
             self._tenure = None
+
+
+def _gathered(chunks: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Yield what to write at a time: small chunks together, large ones as they are."""
+    for is_large, run in groupby(chunks, lambda chunk: len(chunk) >= LARGE_BYTES):
+        if is_large:
+            yield from run
+        else:
+            yield b"".join(run)
