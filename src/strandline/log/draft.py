@@ -77,7 +77,7 @@ def load(kind: ValueKind, body: Body, key: str | None) -> Value:
     return load_batch(body) if kind is ValueKind.BATCH else body
 
 
-def load_batch(body: bytes) -> pa.RecordBatch:
+def load_batch(body: "bytes | pa.Buffer") -> pa.RecordBatch:
     """Return the batch that was stored as `body`."""
     return pa.ipc.open_stream(body).read_next_batch()
 
@@ -90,7 +90,7 @@ def _body(value: bytes | pa.RecordBatch) -> Body:
     return bytes(value) if isinstance(value, bytes) else _batch_body(value)
 
 
-def _batch_body(batch: pa.RecordBatch) -> bytes:
+def _batch_body(batch: pa.RecordBatch) -> pa.Buffer:
     names = batch.schema.names
     if batch.num_rows == 0:
         raise InvalidError("a batch has at least one row")
@@ -101,5 +101,4 @@ def _batch_body(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    stored: bytes = sink.getvalue().to_pybytes()
-    return stored
+    return sink.getvalue()

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
+import pyarrow as pa
+
 from strandline.values import Offset, Partition, ProofFinding, Tenant
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ class EventBody(NamedTuple):
     occurred_at_us: int | None
 
 
-Body: TypeAlias = "EventBody | bytes"
+Body: TypeAlias = "EventBody | bytes | pa.Buffer"
 """What is stored of a value. A batch is stored as an Arrow IPC stream of its own."""
 
 

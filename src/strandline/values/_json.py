@@ -19,7 +19,8 @@ encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 _encode = msgspec.json.Encoder().encode
 
-_PLAIN = frozenset((str, int, float, bool, type(None)))
+# Without floats, of which some are no JSON.
+_PLAIN = frozenset((str, int, bool, type(None)))
 
 # Fewer bytes than this cannot nest too deeply.
 _DEEP_BYTES_MIN = 2 * JSON_DEPTH_MAX
@@ -36,8 +37,7 @@ def encode_exact(value: object) -> bytes:
     """
     try:
         encoded = _encode(value)
-        # A number that JSON has not would be encoded as null.
-        decoded = value if b"null" not in encoded and _is_plain(value) else decode(encoded)
+        decoded = value if _is_plain(value) else decode(encoded)
     except RecursionError:
         raise InvalidError(
             "this value nests too deeply or contains itself", depth_max=JSON_DEPTH_MAX
@@ -61,7 +61,13 @@ def _is_plain(value: object) -> bool:
                 return False
         return True
     if kind is list:
-        return all(map(_is_plain, value))  # type: ignore[call-overload]
+        for item in value:  # type: ignore[attr-defined]
+            if type(item) not in _PLAIN and not _is_plain(item):
+                return False
+        return True
+    if kind is float:
+        # Any other would be encoded as null.
+        return math.isfinite(value)  # type: ignore[arg-type]
     return kind in _PLAIN
 
 

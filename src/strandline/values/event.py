@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias, final
 
@@ -18,6 +19,7 @@ KIND_BYTES_MAX = 200
 Parts: TypeAlias = "tuple[str, bytes, str | None, bytes, int | None]"
 """Kind, payload, key, headers and time as they are stored."""
 
+_EACH_PART = tuple(map(itemgetter, range(5)))
 _new = object.__new__
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _NO_HEADERS_JSON = b"{}"
@@ -122,9 +124,11 @@ class Event:
         return self._parts
 
     @staticmethod
-    def columns(events: "Iterable[Event]") -> tuple[tuple[Any, ...], ...]:
+    def columns(events: "Iterable[Event]") -> tuple[list[Any], ...]:
         """Return what `load_many` makes the same events of."""
-        return tuple(zip(*[each._parts for each in events], strict=True))
+        parts = [each._parts for each in events]
+        # One column after the other, which is faster than all at once.
+        return tuple(list(map(part, parts)) for part in _EACH_PART)
 
     @property
     def kind(self) -> str:

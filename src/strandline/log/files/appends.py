@@ -8,19 +8,25 @@ from strandline.clock import Clock
 from strandline.log.chain import Chain, link
 from strandline.log.draft import Draft
 from strandline.log.files.columnar import Compression, encode_drafts
-from strandline.log.files.draft_columns import COLUMNS_MIN
+from strandline.log.files.draft_columns import COLUMNS_MIN, size_of
 from strandline.log.files.frame import (
     COLUMNS,
     FRAME_BYTES_MAX,
     HAS_TERMS,
+    HEADER_BYTES,
     LAG_UNKNOWN,
+    LARGE_BYTES,
     ROWS,
     FrameTerms,
+    Piece,
     encode_frame,
+    encode_large_row,
+    encode_pieces,
     encode_row,
     encode_rows,
     encode_terms,
 )
+from strandline.log.history import EventBody
 from strandline.log.identities import Identities, Original
 from strandline.log.terms import PLAIN, Terms
 from strandline.values import (
@@ -117,9 +123,9 @@ class RefusingDelta:
 
 
 class Frozen(NamedTuple):
-    """The frames of one drain, and where they end."""
+    """The frames of one drain, large ones in pieces, and where they end."""
 
-    chunks: list[bytes]
+    chunks: list[bytes | memoryview]
     next: int
     position: int
     last_us: int
@@ -132,7 +138,7 @@ class AppendDelta:
 
     def __init__(self, head: Head) -> None:
         self._head = head
-        self._chunks: list[bytes] = []
+        self._chunks: list[bytes | memoryview] = []
         self._size_bytes = 0
 
     def apply(self, write: Append) -> Placed:
@@ -215,32 +221,39 @@ class AppendDelta:
             terms = terms or FrameTerms()
             terms.chain = value = self._chained(head.chain, drafts, now_us, terms.tenant)
         if count == 1:
-            kind, flags, body = ROWS, 0, encode_row(drafts[0])
+            kind, flags, body = ROWS, 0, _one_row(drafts[0])
         elif count < _COLUMNS_MIN or head.kind is ValueKind.BATCH:
-            kind, flags, body = ROWS, 0, encode_rows(drafts)
+            kind, flags, body = ROWS, 0, [encode_rows(drafts)]
         else:
-            kind = COLUMNS
-            flags, body = encode_drafts(head.kind, drafts, head.compression)
+            flags, columns = encode_drafts(head.kind, drafts, head.compression)
+            kind, body = COLUMNS, [columns]
         if terms is not None:
             flags |= HAS_TERMS
-            body = encode_terms(terms) + body
-        if len(body) > FRAME_BYTES_MAX:
+            body.insert(0, encode_terms(terms))
+        size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+        if size > FRAME_BYTES_MAX:
             raise InvalidError(
                 "these values are too much for one append, append fewer at a time",
-                bytes=len(body),
+                bytes=size,
                 bytes_max=FRAME_BYTES_MAX,
             )
         lag = head.next - head.durable
         lag = min(lag, LAG_UNKNOWN)
         about = (kind, flags, head.next, count, now_us, lag)
-        frame, crc = encode_frame(head.seed, head.crc, about, body)
-        self._chunks.append(frame)
-        self._size_bytes += len(frame)
-        head.crc, head.value = crc, value
+        if size < LARGE_BYTES:
+            whole = body[0] if len(body) == 1 else b"".join(body)
+            frame, head.crc = encode_frame(head.seed, head.crc, about, whole)
+            self._chunks.append(frame)
+        else:
+            pieces, head.crc = encode_pieces(head.seed, head.crc, about, body)
+            self._chunks += pieces
+        size += HEADER_BYTES
+        self._size_bytes += size
+        head.value = value
         head.next += count
-        head.position += len(frame)
+        head.position += size
         head.last_us = now_us
-        head.size_bytes += drafts[0][2] if count == 1 else sum(draft[2] for draft in drafts)
+        head.size_bytes += drafts[0][2] if count == 1 else size_of(drafts)
 
     def _chained(
         self, chain: Chain, drafts: Sequence[Draft], now_us: int, tenant: str | None
@@ -249,6 +262,13 @@ class AppendDelta:
         for offset, draft in enumerate(drafts, self._head.next):
             value = link(value, chain.digest(offset, now_us, draft.key, tenant, draft.body))
         return value
+
+
+def _one_row(drafted: Draft) -> list[Piece]:
+    body = drafted[1]
+    if type(body) is not EventBody and len(body) >= LARGE_BYTES:
+        return encode_large_row(drafted)
+    return [encode_row(drafted)]
 
 
 def _frame_terms(tenant: Tenant | None, terms: Terms, numbers: Sequence[int]) -> FrameTerms | None:

@@ -58,7 +58,8 @@ class EventColumns(Sequence[Draft]):
         return map(_new_draft, zip(keys, bodies, self._sizes(), strict=True))
 
     def _sizes(self) -> list[int]:
-        ends = list(map(sum, zip(*map(_ends, self.arrays[:-1]), strict=True)))
+        columns = [_ends(each).tolist() for each in self.arrays[:-1]]
+        ends = list(map(sum, zip(*columns, strict=True)))
         return list(map(sub, ends[1:], ends))
 
     @overload
@@ -69,6 +70,13 @@ class EventColumns(Sequence[Draft]):
         if isinstance(index, slice) and len(range(self._count)[index]) == self._count:
             return self
         return list(self)[index]
+
+
+def size_of(drafts: Sequence[Draft]) -> int:
+    """Return how large the records count together."""
+    if isinstance(drafts, EventColumns):
+        return drafts.size_bytes
+    return sum(draft[2] for draft in drafts)
 
 
 def event_arrays(columns: Sequence[Sequence[Any]]) -> "list[pa.Array]":
@@ -89,5 +97,5 @@ def _json_array(values: Sequence[bytes]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(made), made.buffers(), made.null_count)
 
 
-def _ends(column: pa.Array) -> list[int]:
-    return memoryview(column.buffers()[1]).cast("i")[: len(column) + 1].tolist()
+def _ends(column: pa.Array) -> memoryview:
+    return memoryview(column.buffers()[1]).cast("i")[: len(column) + 1]

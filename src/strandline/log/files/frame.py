@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import google_crc32c
 import msgspec
@@ -37,7 +37,15 @@ LAG_UNKNOWN = 0xFFFFFFFF
 FRAME_BYTES_MAX = 1 << 30
 
 #: From here on, whatever saves a copy is cheaper than the copy.
-_LARGE_BYTES = 4096
+_COPY_BYTES = 4096
+LARGE_BYTES = 1 << 16
+"""From here on, a piece is cheaper written by itself than copied to others."""
+
+Piece: TypeAlias = "bytes | pa.Buffer"
+
+# MessagePack: an array of one, an array of so many more, and the head of a large binary.
+_ONE_ROW, _ARRAY = b"\x91", 0x90
+_BINARY, _BINARY_32 = Struct(">BI"), 0xC6
 
 _crc = google_crc32c.extend
 _pack = HEADER.pack
@@ -120,6 +128,14 @@ def encode_row(drafted: Draft) -> bytes:
     return encode_rows((drafted,))
 
 
+def encode_large_row(drafted: Draft) -> list[Piece]:
+    """Return what `encode_row` does for a value of LARGE_BYTES or more, which is not copied."""
+    key, _, *size = _row(drafted)
+    value = drafted.body
+    opening = _ONE_ROW + bytes((_ARRAY + 2 + len(size),)) + _encode(key)
+    return [opening + _BINARY.pack(_BINARY_32, len(value)), value, *map(_encode, size)]
+
+
 def encode_rows(drafts: Sequence[Draft]) -> bytes:
     """Return the body of a frame of rows."""
     return _encode([_row(drafted) for drafted in drafts])
@@ -130,9 +146,10 @@ def _row(drafted: Draft) -> tuple[object, ...]:
     if isinstance(body, EventBody):
         kind, payload, headers, occurred = body
         return key, kind, payload, None if headers == NO_HEADERS else headers, occurred
+    value = body if isinstance(body, bytes) else memoryview(body)
     if size_bytes == len(body) + (0 if key is None else len(key.encode())):
-        return key, body
-    return key, body, size_bytes
+        return key, value
+    return key, value, size_bytes
 
 
 def encode_terms(terms: FrameTerms) -> bytes:
@@ -166,15 +183,27 @@ def encode_frame(
 
     `about` is kind, flags, first offset, count, timestamp and lag.
     """
+    if len(body) >= _COPY_BYTES:
+        pieces, crc = encode_pieces(seed, previous, about, (body,))
+        return b"".join(pieces), crc
     kind, flags, base, count, timestamp_us, lag = about
     packed = _pack(0, MAGIC, kind, flags, previous, len(body), base, timestamp_us, count, lag)
-    if len(body) >= _LARGE_BYTES:
-        head = packed[4:]
-        crc = _crc(_crc(seed, head), body)
-        return b"".join((_CRC.pack(crc), head, body)), crc
     rest = packed[4:] + body
     crc = _crc(seed, rest)
     return _CRC.pack(crc) + rest, crc
+
+
+def encode_pieces(
+    seed: int, previous: int, about: tuple[int, int, int, int, int, int], body: Sequence[Piece]
+) -> tuple[list[bytes | memoryview], int]:
+    """Do what `encode_frame` does for a body in pieces, none of which is copied."""
+    kind, flags, base, count, timestamp_us, lag = about
+    length = sum(map(len, body))
+    head = _pack(0, MAGIC, kind, flags, previous, length, base, timestamp_us, count, lag)[4:]
+    crc = _crc(seed, head)
+    for piece in body:
+        crc = _crc(crc, piece)
+    return [_CRC.pack(crc) + head, *(memoryview(piece) for piece in body)], crc
 
 
 def decode_frame(seed: int, data: bytes, at: int, position: int) -> Frame | None:
@@ -190,7 +219,7 @@ def decode_frame(seed: int, data: bytes, at: int, position: int) -> Frame | None
     end = at + HEADER_BYTES + length
     if magic != MAGIC or length > FRAME_BYTES_MAX or end > len(data) or not count:
         return None
-    if length < _LARGE_BYTES:
+    if length < _COPY_BYTES:
         checked = data[at + 4 : end]
         body = checked[HEADER_BYTES - 4 :]
     else:

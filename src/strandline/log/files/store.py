@@ -4,8 +4,9 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from strandline.log.files.adoption import adopt_epoch
 from strandline.log.files.appends import AppendDelta, Frozen, Head, RefusingDelta
 from strandline.log.files.columnar import Compression
 from strandline.log.files.file_errors import unavailable
+from strandline.log.files.frame import LARGE_BYTES
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
 from strandline.log.files.open_file import OpenFile
@@ -57,6 +59,9 @@ from strandline.values import (
 
 #: How long an owner goes on without a look at whether its files are still in their place.
 _OWN_CHECK_S = 0.01
+
+#: The part of what is reserved from which on a write is a large one.
+_LARGE_PART = 8
 
 _logger = logging.getLogger("strandline")
 # What makes a named tuple by name is slow, and one is made for each append.
@@ -352,12 +357,13 @@ class PartitionStore:
         tenure = self._tenure
         assert tenure is not None
         io = self._io
-        chunks = frozen.chunks
-        content = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        start = frozen.position - len(content)
+        contents = frozen.chunks if len(frozen.chunks) == 1 else _gathered(frozen.chunks)
+        start = self._end.position
         if frozen.position > self._reserved:
-            self._reserve(tenure.segment.fd, frozen.position)
-        io.pwrite(tenure.segment.fd, content, start)
+            self._reserve(tenure.segment.fd, frozen.position, frozen.position - start)
+        for content in contents:
+            io.pwrite(tenure.segment.fd, content, start)
+            start += len(content)
         _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
         about = (frozen.position, frozen.next, frozen.last_us, low, frozen.crc, self._pid)
         self._end = end = _new(
@@ -380,9 +386,15 @@ class PartitionStore:
             with self.held():
                 self.make_durable()
 
-    def _reserve(self, fd: int, position: int) -> None:
-        """Have zeros on the disk ahead: a sync of what replaces them changes no file's map."""
+    def _reserve(self, fd: int, position: int, size: int) -> None:
+        """Have zeros on the disk ahead: a sync of what replaces them changes no file's map.
+
+        Where much is written at a time, that saves less than the zeros cost.
+        """
         start, ahead = max(self._reserved, position), self._reserve_bytes
+        if size >= ahead // _LARGE_PART:
+            self._reserved = position
+            return
         self._io.preallocate(fd, start + ahead)
         self._io.pwrite(fd, bytes(ahead), start)
         self._reserved = start + ahead
@@ -467,3 +479,12 @@ class PartitionStore:
             self._lock.release()
             self._lock.forget()
             self._tenure = None
+
+
+def _gathered(chunks: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Yield what to write at a time: small chunks together, large ones as they are."""
+    for is_large, run in groupby(chunks, lambda chunk: len(chunk) >= LARGE_BYTES):
+        if is_large:
+            yield from run
+        else:
+            yield b"".join(run)
