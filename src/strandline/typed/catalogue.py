@@ -28,6 +28,7 @@ RETENTION_KEY: Final = "retention_seconds"
 """The metadata that is also the topic's retention by age."""
 
 _NEAR_MAX: Final = 3
+_DIGITS_MAX: Final = 18
 
 AnyTopic: TypeAlias = "str | Topic | TopicDefinition"
 """How a scope is told which topic: by a name that it sees, or by the topic itself."""
@@ -171,7 +172,7 @@ def _retention_s(metadata: Mapping[str, str]) -> int | None:
     text = metadata.get(RETENTION_KEY)
     if text is None:
         return None
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
         return int(text)
     raise InvalidError(f"{RETENTION_KEY} is a whole number of seconds, as text", value=text)
 
