@@ -7,8 +7,8 @@ from strandline.clock import Clock
 from strandline.log.files import FileLog
 from strandline.log.memory import MemoryLog
 from strandline.log.sqlite import SqliteLog, describe_sqlite
-from strandline.subscriptions import SubscribableLog
 from strandline.tiering import TieredLog
+from strandline.typed import ScopedLog
 from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode
 
 URL_VARIABLE = "STRANDLINE_URL"
@@ -17,19 +17,19 @@ STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
 _STATE_DIR = ".strandline"
 
 
-class OpenedLog(TieredLog, SubscribableLog, Protocol):
-    """A log as it is opened: with subscriptions, and with a tier if it has one."""
+class OpenedLog(TieredLog, ScopedLog, Protocol):
+    """A log as it is opened: with subscriptions, scopes, and with a tier if it has one."""
 
 
-class SubscribableMemoryLog(TieredLog, MemoryLog, SubscribableLog):  # type: ignore[misc] # Reads give any Batches.
+class SubscribableMemoryLog(TieredLog, MemoryLog, ScopedLog):  # type: ignore[misc] # Reads give any Batches.
     """A memory: log, as it is opened."""
 
 
-class SubscribableSqliteLog(TieredLog, SqliteLog, SubscribableLog):  # type: ignore[misc] # Reads give any Batches.
+class SubscribableSqliteLog(TieredLog, SqliteLog, ScopedLog):  # type: ignore[misc] # Reads give any Batches.
     """A sqlite: log, as it is opened."""
 
 
-class SubscribableFileLog(TieredLog, FileLog, SubscribableLog):  # type: ignore[misc] # Reads give any Batches.
+class SubscribableFileLog(TieredLog, FileLog, ScopedLog):  # type: ignore[misc] # Reads give any Batches.
     """A file: log, as it is opened."""
 
 
@@ -43,7 +43,7 @@ def open_log(
     exclusive: bool = False,
     take_over: bool = False,
     compression: str | None = None,
-) -> SubscribableLog:
+) -> ScopedLog:
     """Open the log that `url` names; the caller closes it.
 
     `memory:` is a new log that lives in what is returned; `file:<path>` is the log in

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.values import InvalidError, Tenant, Topic, TopicSettings, ValueKind
+from strandline.values import (
+    InvalidError,
+    Tenant,
+    Topic,
+    TopicSettings,
+    ValueKind,
+    sorted_metadata,
+)
 
 TOPIC_ID = UUID("018bcfe5-6800-7000-8000-000000000001")
 COUNTS = st.none() | st.integers(1, 2**63 - 1)
@@ -132,3 +139,25 @@ def test_bytes_of_something_else_are_refused(load: Any, data: bytes) -> None:
 def test_a_later_version_asks_for_an_upgrade(load: Any) -> None:
     with pytest.raises(InvalidError, match="upgrade to read it: version=2"):
         load(b'{"version":2,"shape":"unknown"}')
+
+
+def test_settings_keep_a_schema_and_metadata_sorted_by_key() -> None:
+    settings = TopicSettings(
+        value_kind=ValueKind.BATCH,
+        schema=b"\x00arrow",
+        metadata=sorted_metadata({"owner": "köln", "a": ""}),
+    )
+
+    assert settings.metadata == (("a", ""), ("owner", "köln"))
+    assert TopicSettings.from_json(settings.to_json()) == settings
+
+
+def test_only_a_topic_of_batches_has_a_schema() -> None:
+    with pytest.raises(InvalidError, match="batches"):
+        TopicSettings(schema=b"arrow")
+
+
+@pytest.mark.parametrize("bad", [["a"], {1: "a"}, {"a": 1}, {"": "a"}, {"a": "b" * 70_000}])
+def test_metadata_is_a_bounded_mapping_of_texts(bad: Any) -> None:
+    with pytest.raises(InvalidError):
+        sorted_metadata(bad)

@@ -1,7 +1,7 @@
 """A log that lives and dies with its process: the reference, and the model in tests."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Self
@@ -44,6 +44,7 @@ from strandline.values import (
     check_consumer_name,
     check_position,
     parse_tenant,
+    sorted_metadata,
 )
 
 _SCHEME = "memory"
@@ -97,6 +98,8 @@ class MemoryLog:
         tenant: str | None = None,
         internal: bool = False,
         proof: bool = False,
+        schema: bytes | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> Topic:
         self._check_open()
         settings = TopicSettings(
@@ -106,6 +109,8 @@ class MemoryLog:
             retention_bytes=retention_bytes,
             limit_bytes=limit_bytes,
             proof=proof,
+            schema=schema,
+            metadata=sorted_metadata(metadata),
         )
         return self._topics.create(name, parse_tenant(tenant), settings, internal=internal).topic
 

@@ -11,7 +11,7 @@ from strandline.clock import Clock
 from strandline.log.chain import Chain
 from strandline.log.memory_partition import MemoryPartition
 from strandline.log.protocol import TopicName
-from strandline.log.terms import check_partition
+from strandline.log.terms import check_new_name, check_partition
 from strandline.values import (
     ConflictError,
     InvalidError,
@@ -66,7 +66,7 @@ class MemoryTopics:
         self, name: str, tenant: Tenant | None, settings: TopicSettings, *, internal: bool
     ) -> MemoryTopic:
         """Return the new topic, or the one that is the same already."""
-        _check_name(name, internal=internal)
+        check_new_name(name, internal=internal)
         with self._lock:
             known = self._by_name.get((tenant, name))
             if known is None:
@@ -149,9 +149,3 @@ class MemoryTopics:
 
     def _names(self, tenant: Tenant | None) -> Sequence[str]:
         return [name for whose, name in self._by_name if whose == tenant]
-
-
-def _check_name(name: str, *, internal: bool) -> None:
-    check_topic_name(name, internal=internal)
-    if internal and not name.startswith(RESERVED_PREFIX):
-        raise InvalidError(f"an internal topic begins with {RESERVED_PREFIX}", topic=name)

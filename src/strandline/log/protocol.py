@@ -24,7 +24,7 @@ Everywhere:
   another process raises InvalidError; make it with `asyncio.to_thread`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 from uuid import UUID
 
@@ -93,13 +93,16 @@ class LogTopics(Protocol):
         tenant: str | None = None,
         internal: bool = False,
         proof: bool = False,
+        schema: bytes | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> Topic:
         """Create a topic, and return it; it and its settings are durable then.
 
         If it exists with equal settings, return that one. ConflictError if it exists
         with others; InvalidError if the tenant has a name that differs only by case.
         `internal` allows, and requires, the prefix `__strandline.`. With `proof` the
-        topic's records are chained, and `verify` tells whether any was changed.
+        topic's records are chained, and `verify` tells whether any was changed. `schema`,
+        of a topic of batches, and `metadata` are kept with the settings and not looked at.
         """
 
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:

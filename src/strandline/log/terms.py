@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from strandline.log.numbers import check_limit, check_timeout, check_whole
+from strandline.log.results import TopicName
 from strandline.values import (
     PRODUCER_SEQUENCES_KEPT,
     Durability,
@@ -13,9 +14,11 @@ from strandline.values import (
     Topic,
     check_idempotency_key,
     check_producer_name,
+    check_topic_name,
     parse_tenant,
     partition_for_key,
 )
+from strandline.values.names import RESERVED_PREFIX
 
 # Members of an enumeration are slow to look up.
 _APPLIED, _WRITTEN, _ = Durability
@@ -194,6 +197,19 @@ def check_partition(partition: object, partitions: int) -> Partition:
             "the topic has no such partition", partition=number, partitions=partitions
         )
     return Partition(number)
+
+
+def check_new_name(name: str, *, internal: bool) -> None:
+    """Raise InvalidError unless a topic may be created with this name."""
+    check_topic_name(name, internal=internal)
+    if internal and not name.startswith(RESERVED_PREFIX):
+        raise InvalidError(f"an internal topic begins with {RESERVED_PREFIX}", topic=name)
+
+
+def is_internal(topic: TopicName) -> bool:
+    """Return whether the topic is one that the rooms above the log keep for themselves."""
+    name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
+    return name.startswith(RESERVED_PREFIX)
 
 
 def owner(topic: Topic, tenant: str | None) -> Tenant | None:

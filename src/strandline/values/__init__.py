@@ -60,6 +60,7 @@ from strandline.values.topic import (
     Topic,
     TopicSettings,
     ValueKind,
+    sorted_metadata,
 )
 
 __all__ = [
@@ -115,4 +116,5 @@ __all__ = [
     "murmur2",
     "parse_tenant",
     "partition_for_key",
+    "sorted_metadata",
 ]

@@ -1,6 +1,6 @@
 """What a topic is called, what it holds, and where in it one can start."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final, Literal, NewType, TypeVar
@@ -9,10 +9,11 @@ from uuid import UUID
 import msgspec
 
 from strandline.values.errors import InvalidError
-from strandline.values.names import check_topic_name
+from strandline.values.names import check_length, check_text, check_topic_name
 from strandline.values.tenant import Tenant, parse_tenant
 
 PARTITIONS_MAX = 4096
+METADATA_BYTES_MAX = 64 * 1024
 _INT64_MAX = 2**63 - 1
 _ID_VERSION = 7
 
@@ -79,6 +80,8 @@ class TopicSettings:
 
     `retention_bytes` waits for consumers that are behind; `limit_bytes` does not.
     `proof` chains the records, so that `verify` can tell whether history was changed.
+    `schema` is that of a batch topic's first batches, as Arrow serializes it, and is for
+    the rooms above the log to keep; `metadata` is the user's own, sorted by key.
     """
 
     partitions: int = 1
@@ -87,6 +90,8 @@ class TopicSettings:
     retention_bytes: int | None = None
     limit_bytes: int | None = None
     proof: bool = False
+    schema: bytes | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         _check_count("partitions", self.partitions, PARTITIONS_MAX)
@@ -108,6 +113,17 @@ class TopicSettings:
             )
         if not isinstance(self.proof, bool):
             raise InvalidError("proof is True or False", proof=self.proof)
+        self._check_schema()
+
+    def _check_schema(self) -> None:
+        if self.schema is None:
+            return
+        if type(self.schema) is not bytes or not self.schema:
+            raise InvalidError("a schema is the bytes of an Arrow schema, or None")
+        if self.value_kind is not ValueKind.BATCH:
+            raise InvalidError(
+                "only a topic of batches has a schema", value_kind=str(self.value_kind)
+            )
 
     def to_json(self) -> bytes:
         """Return the settings as versioned JSON."""
@@ -120,6 +136,8 @@ class TopicSettings:
                 self.retention_bytes,
                 self.proof,
                 self.limit_bytes,
+                self.schema,
+                dict(self.metadata),
             )
         )
 
@@ -134,7 +152,28 @@ class TopicSettings:
             retention_bytes=stored.retention_bytes,
             limit_bytes=stored.limit_bytes,
             proof=stored.proof,
+            schema=stored.schema,
+            metadata=sorted_metadata(stored.metadata),
         )
+
+
+def sorted_metadata(metadata: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    """Return a map of texts as `TopicSettings` keeps it; InvalidError for anything else."""
+    if metadata is None:
+        return ()
+    if not isinstance(metadata, Mapping):
+        raise InvalidError("metadata is a mapping of texts", type=type(metadata).__name__)
+    pairs = [
+        (check_length(check_text(key, "metadata key"), "metadata key", METADATA_BYTES_MAX), value)
+        for key, value in metadata.items()
+    ]
+    checked = sorted((key, check_text(value, "metadata value")) for key, value in pairs)
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in checked)
+    if size > METADATA_BYTES_MAX:
+        raise InvalidError(
+            "this metadata is too large, shorten it", bytes=size, bytes_max=METADATA_BYTES_MAX
+        )
+    return tuple(checked)
 
 
 class _Version(msgspec.Struct):
@@ -156,6 +195,8 @@ class _SettingsV1(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     retention_bytes: int | None
     proof: bool = False
     limit_bytes: int | None = None
+    schema: bytes | None = None
+    metadata: dict[str, str] = {}
 
 
 _decode_version = msgspec.json.Decoder(_Version).decode

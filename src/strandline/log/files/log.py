@@ -3,7 +3,7 @@
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -30,7 +30,7 @@ from strandline.log.local_watch import LocalWatch
 from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
-from strandline.log.terms import Terms, terms_of
+from strandline.log.terms import Terms, check_new_name, is_internal, terms_of
 from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
@@ -48,11 +48,10 @@ from strandline.values import (
     TopicSettings,
     TrimReport,
     ValueKind,
-    check_topic_name,
     epoch_before,
     parse_tenant,
+    sorted_metadata,
 )
-from strandline.values.names import RESERVED_PREFIX
 
 _RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
 _SEGMENT_BYTES = 64 * 1024 * 1024
@@ -125,6 +124,8 @@ class FileLog(FileConsumers):
         tenant: str | None = None,
         internal: bool = False,
         proof: bool = False,
+        schema: bytes | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> Topic:
         settings = TopicSettings(
             partitions=partitions,
@@ -133,10 +134,10 @@ class FileLog(FileConsumers):
             retention_bytes=retention_bytes,
             limit_bytes=limit_bytes,
             proof=proof,
+            schema=schema,
+            metadata=sorted_metadata(metadata),
         )
-        check_topic_name(name, internal=internal)
-        if internal and not name.startswith(RESERVED_PREFIX):
-            raise InvalidError(f"an internal topic begins with {RESERVED_PREFIX}", topic=name)
+        check_new_name(name, internal=internal)
         whose = parse_tenant(tenant)
         self._check_mode(Mode.CONSUME if internal else Mode.WRITE)
         with self._root.changing():
@@ -266,9 +267,7 @@ class FileLog(FileConsumers):
 
     @translated
     def _writer_to_append(self, topic: TopicName, values: Sequence[Value]) -> TopicWriter:
-        name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
-        is_parking = name.startswith(RESERVED_PREFIX)
-        if self.mode is Mode.READ or (self.mode is Mode.CONSUME and not is_parking):
+        if self.mode is Mode.READ or (self.mode is Mode.CONSUME and not is_internal(topic)):
             raise self._not_allowed()
         try:
             entry = self._topics.find(topic)
@@ -317,8 +316,7 @@ class FileLog(FileConsumers):
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
         entry = self._entry(topic)
-        is_internal = entry.topic.name.startswith(RESERVED_PREFIX)
-        self._check_mode(Mode.CONSUME if is_internal else Mode.WRITE)
+        self._check_mode(Mode.CONSUME if is_internal(entry.topic) else Mode.WRITE)
         return trim(self._lane(entry, partition).store, self._cursors, entry, before, force=force)
 
     @translated

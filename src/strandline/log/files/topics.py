@@ -28,6 +28,7 @@ from strandline.values import (
     ValueKind,
     check_case_twin,
     check_topic_name,
+    sorted_metadata,
 )
 from strandline.values.names import RESERVED_PREFIX
 
@@ -49,6 +50,9 @@ class _StoredTopic(msgspec.Struct, frozen=True):
     is_dropped: bool = False
     proof: bool = False
     limit_bytes: int | None = None
+    #: Left out where there is none.
+    schema: bytes | msgspec.UnsetType = msgspec.UNSET
+    metadata: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,6 +274,8 @@ class Topics:
             *(topic.id, name, tenant, clock.now_us(), settings.partitions, settings.value_kind),
             proof=settings.proof,
             limit_bytes=settings.limit_bytes,
+            schema=settings.schema or msgspec.UNSET,
+            metadata=dict(settings.metadata) or msgspec.UNSET,
         )
         entry = replace(self._entry(stored, directory), settings=settings)
         self._store(entry)
@@ -284,6 +290,8 @@ class Topics:
             is_dropped=is_dropped,
             proof=settings.proof,
             limit_bytes=settings.limit_bytes,
+            schema=settings.schema or msgspec.UNSET,
+            metadata=dict(settings.metadata) or msgspec.UNSET,
         )
         unique = str(self._root.clock.new_id())
         checked.store(self._io, entry.path, KIND, stored, unique=unique)
@@ -324,4 +332,6 @@ def _settings(stored: _StoredTopic) -> TopicSettings:
         retention_bytes=stored.retention_bytes,
         proof=stored.proof,
         limit_bytes=stored.limit_bytes,
+        schema=stored.schema or None,
+        metadata=sorted_metadata(stored.metadata or None),
     )

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -26,7 +26,7 @@ from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.sqlite.trimming import Trimming
 from strandline.log.sqlite.watching import SqliteWatches
 from strandline.log.sqlite.writer import Writer
-from strandline.log.terms import Terms, check_durable, owner, terms_of
+from strandline.log.terms import Terms, check_durable, check_new_name, is_internal, owner, terms_of
 from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
@@ -44,11 +44,10 @@ from strandline.values import (
     TrimReport,
     ValueKind,
     check_consumer_name,
-    check_topic_name,
     epoch_before,
     parse_tenant,
+    sorted_metadata,
 )
-from strandline.values.names import RESERVED_PREFIX
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 
@@ -107,6 +106,8 @@ class SqliteLog(SqliteReader):
         tenant: str | None = None,
         internal: bool = False,
         proof: bool = False,
+        schema: bytes | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> Topic:
         settings = TopicSettings(
             partitions=partitions,
@@ -115,10 +116,10 @@ class SqliteLog(SqliteReader):
             retention_bytes=retention_bytes,
             limit_bytes=limit_bytes,
             proof=proof,
+            schema=schema,
+            metadata=sorted_metadata(metadata),
         )
-        check_topic_name(name, internal=internal)
-        if internal and not name.startswith(RESERVED_PREFIX):
-            raise InvalidError(f"an internal topic begins with {RESERVED_PREFIX}", topic=name)
+        check_new_name(name, internal=internal)
         whose = parse_tenant(tenant)
         writer = self._check_mode(Mode.CONSUME if internal else Mode.WRITE)
         with self._database.changing() as connection:
@@ -237,7 +238,7 @@ class SqliteLog(SqliteReader):
         return writer.append(find, values, keys, terms, offered)
 
     def _writer_for(self, topic: TopicName) -> Writer:
-        if self._writer is None or (self.mode is Mode.CONSUME and not _is_internal(topic)):
+        if self._writer is None or (self.mode is Mode.CONSUME and not is_internal(topic)):
             raise self._not_allowed()
         return self._writer
 
@@ -271,7 +272,7 @@ class SqliteLog(SqliteReader):
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
         check_whole("before", before)
-        self._check_mode(Mode.CONSUME if _is_internal(topic) else Mode.WRITE)
+        self._check_mode(Mode.CONSUME if is_internal(topic) else Mode.WRITE)
         with self._database.changing() as connection:
             records, row = self._records(connection, topic, partition)
             row.check_not_beyond(before)
@@ -493,8 +494,3 @@ class SqliteLog(SqliteReader):
             row = self._row(connection, topic, partition)[2]
         self._marks.expect([(row.slot, row.high)])
         self._writer.sync()
-
-
-def _is_internal(topic: TopicName) -> bool:
-    name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
-    return name.startswith(RESERVED_PREFIX)

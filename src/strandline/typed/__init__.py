@@ -1,0 +1,46 @@
+"""Typed topics: registered Arrow schemas, and scopes that keep tenants apart.
+
+Promises: a batch in a typed topic is exactly of a registered version of its schema, and
+every value of it has its place in Parquet and in Spark. What one tenant can observe does
+not depend on another's data: completely on a topic of its own; on one that tenants share,
+positions, lag and timing excepted.
+
+Does not keep anything apart from whoever holds the log itself: a log is the unscoped
+administrator, and sees all tenants.
+"""
+
+from strandline.typed.catalogue import RETENTION_KEY, AnyTopic
+from strandline.typed.definition import TopicDefinition
+from strandline.typed.delivered import Delivered, DeliveredBatch
+from strandline.typed.errors import (
+    SchemaConflictError,
+    SchemaMismatchError,
+    TenantMismatchError,
+    UnsupportedTypeError,
+)
+from strandline.typed.readers import ConsumerProgress
+from strandline.typed.scope import Scope
+from strandline.typed.scoped_log import ScopedLog
+from strandline.typed.spark_types import SparkType, spark_batch, spark_ddl, spark_schema, spark_type
+from strandline.typed.subscription import ScopedSubscription
+
+__all__ = [
+    "RETENTION_KEY",
+    "AnyTopic",
+    "ConsumerProgress",
+    "Delivered",
+    "DeliveredBatch",
+    "SchemaConflictError",
+    "SchemaMismatchError",
+    "Scope",
+    "ScopedLog",
+    "ScopedSubscription",
+    "SparkType",
+    "TenantMismatchError",
+    "TopicDefinition",
+    "UnsupportedTypeError",
+    "spark_batch",
+    "spark_ddl",
+    "spark_schema",
+    "spark_type",
+]

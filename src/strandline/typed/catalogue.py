@@ -1,0 +1,202 @@
+"""Which topics a tenant has, and which it sees. Rules C9 to C11 of the specification."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+from uuid import UUID
+
+import pyarrow as pa
+
+from strandline.log.protocol import Log
+from strandline.typed.definition import TopicDefinition, defined
+from strandline.typed.errors import SchemaConflictError
+from strandline.typed.schemas import checked_schema, differences, packed, unlike_evolution
+from strandline.typed.versions import SchemaVersions
+from strandline.values import (
+    ConflictError,
+    InvalidError,
+    Mode,
+    Tenant,
+    Topic,
+    ValueKind,
+    check_topic_name,
+    sorted_metadata,
+)
+
+RETENTION_KEY: Final = "retention_seconds"
+"""The metadata that is also the topic's retention by age."""
+
+_NEAR_MAX: Final = 3
+_DIGITS_MAX: Final = 18
+
+AnyTopic: TypeAlias = "str | Topic | TopicDefinition"
+"""How a scope is told which topic: by a name that it sees, or by the topic itself."""
+
+
+class Catalogue:
+    """The topics of one tenant, or of nobody, and the global ones beside them."""
+
+    def __init__(self, log: Log, tenant: Tenant | None, versions: SchemaVersions) -> None:
+        self._log = log
+        self._tenant = tenant
+        self._versions = versions
+        # What was registered never changes; versions are added to it.
+        self._first: dict[UUID, TopicDefinition] = {}
+
+    def register(
+        self, name: str, schema: pa.Schema, metadata: Mapping[str, str] | None, partitions: int
+    ) -> TopicDefinition:
+        """See Scope.register."""
+        checked = checked_schema(schema)
+        given = dict(sorted_metadata(metadata))
+        try:
+            topic = self._log.create_topic(
+                name,
+                partitions=partitions,
+                value_kind=ValueKind.BATCH,
+                retention_age_s=_retention_s(given),
+                tenant=self._tenant,
+                schema=packed(checked),
+                metadata=given,
+            )
+        except ConflictError:
+            known = self._fresh(self._log.topic(name, tenant=self._tenant))
+            _check_same(known, checked, given, partitions)
+            return known
+        return self._fresh(topic)
+
+    def find(self, name: AnyTopic) -> TopicDefinition:
+        """Return a topic that the tenant sees, with the versions known so far.
+
+        InvalidError if there is none; it says the same whoever else has such a topic.
+        """
+        if isinstance(name, TopicDefinition):
+            topic: Topic | None = name.topic
+            self._first.setdefault(name.id, replace(name, versions=name.versions[:1]))
+        else:
+            topic = name if isinstance(name, Topic) else self._seen(check_topic_name(name))
+        if topic is None or not self._is_visible(topic):
+            raise self._unknown(name)
+        return self._known(topic)
+
+    def look_up(self, name: AnyTopic) -> TopicDefinition:
+        """Do what `find` does, with every version that there is, of a topic that exists."""
+        found = self.find(name)
+        try:
+            self._log.topic(found.topic)
+        except InvalidError:
+            raise self._unknown(name) from None
+        return self.renewed(found)
+
+    def renewed(self, known: TopicDefinition) -> TopicDefinition:
+        """Return the topic with the versions that others have added."""
+        if known.is_typed:
+            self._versions.catch_up(self._log)
+        return self._known(known.topic)
+
+    def list(self) -> Sequence[TopicDefinition]:
+        """Return the tenant's own topics and the global ones, in the order of creation."""
+        topics = list(self._log.topics())
+        if self._tenant is not None:
+            topics += self._log.topics(tenant=self._tenant)
+        self._versions.catch_up(self._log)
+        found = [self._known(topic) for topic in topics]
+        return sorted(found, key=lambda each: (each.created_at_us, each.id))
+
+    def drop(self, topic_id: UUID) -> None:
+        """See Scope.drop."""
+        for topic in self._log.topics(tenant=self._tenant):
+            if topic.id == topic_id:
+                self._log.drop_topic(topic)
+                return
+        raise InvalidError("there is no such topic of this tenant's own", topic=str(topic_id))
+
+    def evolve(self, name: AnyTopic, schema: pa.Schema) -> TopicDefinition:
+        """See Scope.evolve."""
+        checked = checked_schema(schema)
+        if self._log.mode is not Mode.WRITE:
+            raise InvalidError("the log was opened in a mode that does not allow this")
+        known = self.find(name)
+        if known.tenant != self._tenant:
+            raise InvalidError(
+                "only whoever registered a topic changes its schema", topic=known.name
+            )
+        known.version_at(None)
+        while True:
+            end = self._versions.catch_up(self._log)
+            known = self._known(known.topic)
+            if known.version_of(checked) is not None:
+                return known
+            if wrong := unlike_evolution(checked, known.schema):
+                raise SchemaConflictError(
+                    "this schema does not follow from the topic's", wrong, topic=known.name
+                )
+            self._versions.add(self._log, known.topic, checked, end)
+
+    def _seen(self, name: str) -> Topic | None:
+        for tenant in (self._tenant, None) if self._tenant is not None else (None,):
+            try:
+                return self._log.topic(name, tenant=tenant)
+            except InvalidError:
+                continue
+        return None
+
+    def _is_visible(self, topic: Topic) -> bool:
+        return topic.tenant is None or topic.tenant == self._tenant
+
+    def _fresh(self, topic: Topic) -> TopicDefinition:
+        self._versions.catch_up(self._log)
+        return self._known(topic)
+
+    def _known(self, topic: Topic) -> TopicDefinition:
+        first = self._first.get(topic.id)
+        if first is None:
+            first = defined(self._log.describe_topic(topic))
+            self._first[topic.id] = first
+        added = self._versions.known(topic)
+        return replace(first, versions=(*first.versions, *added)) if added else first
+
+    def _unknown(self, wanted: AnyTopic) -> InvalidError:
+        name = wanted if isinstance(wanted, str) else wanted.name
+        names = {topic.name for topic in self._log.topics()}
+        if self._tenant is not None:
+            names |= {topic.name for topic in self._log.topics(tenant=self._tenant)}
+        near = difflib.get_close_matches(name, sorted(names - {name}), _NEAR_MAX)
+        return InvalidError(
+            "there is no such topic, register it first or mend the name", topic=name, near=near
+        )
+
+
+def _retention_s(metadata: Mapping[str, str]) -> int | None:
+    text = metadata.get(RETENTION_KEY)
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
+        return int(text)
+    raise InvalidError(f"{RETENTION_KEY} is a whole number of seconds, as text", value=text)
+
+
+def _check_same(
+    known: TopicDefinition, schema: pa.Schema, metadata: Mapping[str, str], partitions: int
+) -> None:
+    if not known.is_typed:
+        raise SchemaConflictError(
+            "the topic exists, and has no schema",
+            [f"kind: {known.value_kind} in the topic"],
+            topic=known.name,
+        )
+    found = [] if known.version_of(schema) is not None else differences(schema, known.schema)
+    if partitions != known.partitions:
+        found.append(f"partitions: {partitions} given, {known.partitions} in the topic")
+    found += [
+        f"metadata {key}: {metadata.get(key)!r} given, {known.metadata.get(key)!r} in the topic"
+        for key in sorted({*metadata, *known.metadata})
+        if metadata.get(key) != known.metadata.get(key)
+    ]
+    if found:
+        raise SchemaConflictError(
+            "the topic is registered otherwise, evolve it or choose another name",
+            found,
+            topic=known.name,
+        )

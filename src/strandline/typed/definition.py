@@ -1,0 +1,87 @@
+"""A topic as a scope shows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+import pyarrow as pa
+
+from strandline.typed.schemas import unpacked
+from strandline.values import InvalidError, Tenant, Topic, TopicDescription, ValueKind
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefinition:
+    """What was registered under a name, as it was when it was looked up.
+
+    May be passed wherever a scope takes a name: it stands for this very topic, also if
+    another has its name by now, and saves the look-up.
+    """
+
+    topic: Topic
+    value_kind: ValueKind
+    versions: tuple[pa.Schema, ...]
+    """The schemas that may be published, oldest first; empty where there is none."""
+    metadata: Mapping[str, str]
+    partitions: int
+    created_at_us: int
+
+    @property
+    def id(self) -> UUID:
+        """The topic's id, a UUIDv7."""
+        return self.topic.id
+
+    @property
+    def name(self) -> str:
+        """The topic's name, unique for its tenant."""
+        return self.topic.name
+
+    @property
+    def tenant(self) -> Tenant | None:
+        """Whose the topic is; None for one that everybody sees."""
+        return self.topic.tenant
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The newest version of the schema. InvalidError if the topic has none."""
+        return self.version_at(None)
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the topic has a schema."""
+        return bool(self.versions)
+
+    def version_at(self, number: int | None) -> pa.Schema:
+        """Return a version of the schema, counted from 1; None stands for the newest."""
+        if not self.versions:
+            raise InvalidError("this topic has no schema", topic=self.name)
+        if number is None:
+            return self.versions[-1]
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise InvalidError("a version is a whole number from 1", version=number)
+        if 1 <= number <= len(self.versions):
+            return self.versions[number - 1]
+        raise InvalidError(
+            "the topic's schema has no such version", version=number, newest=len(self.versions)
+        )
+
+    def version_of(self, schema: pa.Schema) -> int | None:
+        """Return the number of the version that equals `schema`, if one does."""
+        for number in range(len(self.versions), 0, -1):
+            if schema.equals(self.versions[number - 1]):
+                return number
+        return None
+
+
+def defined(description: TopicDescription) -> TopicDefinition:
+    """Return the topic as it was registered, with the first version of its schema only."""
+    settings = description.settings
+    first = () if settings.schema is None else (unpacked(settings.schema),)
+    return TopicDefinition(
+        description.topic,
+        settings.value_kind,
+        first,
+        dict(settings.metadata),
+        settings.partitions,
+        description.created_at_us,
+    )

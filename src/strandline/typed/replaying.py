@@ -1,0 +1,55 @@
+"""The finite half: what a scope sees of the records that there are, a page at a time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from strandline.log.protocol import Log
+from strandline.subscriptions.cursor import Place
+from strandline.subscriptions.start import resolve
+from strandline.subscriptions.subscribing import Starts
+from strandline.typed.definition import TopicDefinition
+from strandline.typed.delivered import Delivered, Sight
+from strandline.values import InvalidError, Offset, Partition
+
+PAGE_RECORDS_MAX: Final = 128
+PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+
+
+def spans_of(
+    log: Log, definition: TopicDefinition, start: Starts
+) -> Sequence[tuple[Partition, Offset, Offset]]:
+    """Return from where to where each partition is replayed, as it is now."""
+    if isinstance(start, int) and definition.partitions > 1:
+        raise InvalidError("an offset is one partition's, give a mapping with one for each")
+    chosen = start if isinstance(start, Mapping) else range(definition.partitions)
+    spans = []
+    for number in sorted(chosen):
+        place = Place(definition.topic, Partition(number))
+        marks = log.marks(*place)
+        begin = start[number] if isinstance(start, Mapping) else start
+        spans.append((place.partition, resolve(log, place, begin, marks, marks.high), marks.high))
+    return spans
+
+
+def replayed(
+    log: Log,
+    definition: TopicDefinition,
+    spans: Sequence[tuple[Partition, Offset, Offset]],
+    sight: Sight,
+) -> Iterator[Delivered]:
+    """Yield what is seen in each span, partition by partition, with one page in memory."""
+    for partition, begin, end in spans:
+        at: int = begin
+        while at < end:
+            page = log.read(
+                definition.topic,
+                partition,
+                at,
+                end,
+                records_max=PAGE_RECORDS_MAX,
+                bytes_max=PAGE_BYTES_MAX,
+            )
+            for record in page:
+                at = record.offset + 1
+                if (shown := sight.of(record)) is not None:
+                    yield shown

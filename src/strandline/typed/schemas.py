@@ -1,0 +1,221 @@
+"""Arrow schemas of typed topics: which may be, which follow from which, what differs."""
+
+from importlib import import_module
+from typing import Any, Final
+
+import pyarrow as pa
+
+from strandline.typed.errors import SchemaMismatchError, UnsupportedTypeError
+from strandline.typed.spark_types import check_names, may_exceed_spark, spark_type
+from strandline.values import InvalidError
+
+TENANT_COLUMN: Final = "tenant_id"
+"""Reserved, as is every name that begins with an underscore."""
+
+_INTEGERS: Final = {
+    pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
+    pa.int16(): (pa.int32(), pa.int64()),
+    pa.int32(): (pa.int64(),),
+    pa.uint8(): (pa.uint16(), pa.uint32(), pa.uint64(), pa.int16(), pa.int32(), pa.int64()),
+    pa.uint16(): (pa.uint32(), pa.uint64(), pa.int32(), pa.int64()),
+    pa.uint32(): (pa.uint64(), pa.int64()),
+}
+_FLOATS: Final = {
+    pa.float16(): (pa.float32(), pa.float64()),
+    pa.float32(): (pa.float64(),),
+}
+WIDENINGS: Final = {**_INTEGERS, **_FLOATS}
+"""What a column's type may become; decimals besides, see `is_wider`."""
+
+
+def checked_schema(schema: object) -> pa.Schema:
+    """Return `schema` with dictionaries decoded, as a topic may have it.
+
+    InvalidError for what is no schema; UnsupportedTypeError, with the column and the
+    reason, for a reserved name, two names that Spark takes for one, and a type that
+    Parquet or Spark cannot carry.
+    """
+    if not isinstance(schema, pa.Schema):
+        raise InvalidError("a schema is a pyarrow.Schema", type=type(schema).__name__)
+    if not schema.names:
+        raise InvalidError("a schema has at least one column")
+    for name in schema.names:
+        if name.startswith("_") or name.casefold() == TENANT_COLUMN:
+            reason = f"names that begin with _, and {TENANT_COLUMN}, are reserved"
+            raise UnsupportedTypeError(name, reason)
+    check_names(schema.names)
+    for field in schema:
+        spark_type(field.type, field.name)
+    return decoded_schema(schema)
+
+
+def packed(schema: pa.Schema) -> bytes:
+    """Return the schema as Arrow serializes it."""
+    content: bytes = schema.serialize().to_pybytes()
+    return content
+
+
+def unpacked(content: bytes) -> pa.Schema:
+    """Return the schema that was packed."""
+    return pa.ipc.read_schema(pa.py_buffer(content))
+
+
+def decoded_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with the type of the values in place of each dictionary."""
+    if not any(_has_dictionary(field.type) for field in schema):
+        return schema
+    fields = [field.with_type(_decoded(field.type)) for field in schema]
+    return pa.schema(fields, metadata=schema.metadata)
+
+
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return `batch`, which equals `schema` once decoded, as one of exactly `schema`.
+
+    InvalidError for a null where there may be none, and a value that Spark cannot hold.
+    """
+    columns = []
+    for field, column in zip(schema, batch.columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise InvalidError(
+                "this column may not be null, and is", column=field.name, nulls=column.null_count
+            )
+        if may_exceed_spark(field.type):
+            _check_range(field, column)
+        columns.append(column.cast(field.type) if _has_dictionary(column.type) else column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def differences(given: pa.Schema, wanted: pa.Schema) -> list[str]:
+    """Return what distinguishes the two, a sentence for each field; none if they are equal."""
+    found = [_named(wanted, name, given) for name in wanted.names]
+    found += [
+        f"{name}: {_shown(given.field(name))} is not in the topic"
+        for name in given.names
+        if name not in wanted.names
+    ]
+    if len(set(given.names)) < len(given.names):
+        found.append("two columns have one name")
+    told = [sentence for sentence in found if sentence]
+    if not told and given.names != wanted.names:
+        told.append(f"the order of columns: {given.names} given, {wanted.names} in the topic")
+    return told
+
+
+def unlike_evolution(new: pa.Schema, old: pa.Schema) -> list[str]:
+    """Return why `new` does not follow from `old`; nothing if it does.
+
+    It does if it has the columns of `old` first, in order, each of the same type or a
+    wider number, and after them columns that may be null.
+    """
+    common = [
+        old.field(field.name) if _follows(field, old.field(field.name)) else field
+        for field in new
+        if field.name in old.names
+    ]
+    found = differences(pa.schema(common), old)
+    found += [
+        f"{field.name}: a column that is added may be null"
+        for field in new
+        if field.name not in old.names and not field.nullable
+    ]
+    if not found and new.names[: len(old)] != old.names:
+        found.append("columns that are added come after the others")
+    return found
+
+
+def is_wider(new: pa.DataType, old: pa.DataType) -> bool:
+    """Return whether every number of type `old` is one of type `new`, by WIDENINGS.
+
+    A decimal may get more digits on either side of the point, and lose none.
+    """
+    if pa.types.is_decimal(new) and pa.types.is_decimal(old):
+        whole = (new.precision - new.scale) - (old.precision - old.scale)
+        return bool(whole >= 0 and new.scale >= old.scale)
+    return new in WIDENINGS.get(old, ())
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows as another version of the topic's schema has them.
+
+    Null where a column was added since, numbers widened. To an older version: without
+    what was added; SchemaMismatchError if a number does not fit its type there.
+    """
+    names = set(batch.schema.names)
+    columns = []
+    for field in schema:
+        if field.name not in names:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        try:
+            columns.append(_checked_cast(batch.column(field.name), field.type))
+        except pa.ArrowInvalid as error:
+            sentence = f"{field.name}: {error}"
+            raise SchemaMismatchError(
+                "a row does not fit this version of the schema, read a newer one", [sentence]
+            ) from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _follows(new: pa.Field, old: pa.Field) -> bool:
+    return new.nullable == old.nullable and is_wider(new.type, old.type)
+
+
+def _checked_cast(column: pa.Array, arrow: pa.DataType) -> pa.Array:
+    cast = column.cast(arrow)
+    if pa.types.is_floating(arrow) and not is_wider(arrow, column.type):
+        # Arrow rounds a float without a word. What tells is slow to import, and rarely needed.
+        pc: Any = import_module("pyarrow.compute")
+        lost = pc.and_not(pc.not_equal(cast.cast(column.type), column), pc.is_nan(column))
+        if pc.any(lost).as_py():
+            raise pa.ArrowInvalid(f"a number has more digits than {arrow} keeps")
+    return cast
+
+
+def _named(wanted: pa.Schema, name: str, given: pa.Schema) -> str:
+    field = wanted.field(name)
+    if name not in given.names:
+        return f"{name}: missing, {_shown(field)} in the topic"
+    if given.names.count(name) > 1:
+        return ""
+    other = given.field(name)
+    if other.equals(field):
+        return ""
+    return f"{name}: {_shown(other)} given, {_shown(field)} in the topic"
+
+
+def _shown(field: pa.Field) -> str:
+    return f"{field.type}" if field.nullable else f"{field.type} not null"
+
+
+def _check_range(field: pa.Field, column: pa.Array) -> None:
+    try:
+        column.cast(spark_type(field.type, field.name).arrow)
+    except pa.ArrowInvalid as error:
+        raise InvalidError(
+            "this column has a value that Spark cannot hold", column=field.name, reason=str(error)
+        ) from error
+
+
+def _has_dictionary(arrow: pa.DataType) -> bool:
+    if pa.types.is_nested(arrow):
+        return any(_has_dictionary(arrow.field(n).type) for n in range(arrow.num_fields))
+    return bool(pa.types.is_dictionary(arrow))
+
+
+def _decoded(arrow: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(arrow):
+        return arrow.value_type
+    if not _has_dictionary(arrow):
+        return arrow
+    fields = [
+        arrow.field(n).with_type(_decoded(arrow.field(n).type)) for n in range(arrow.num_fields)
+    ]
+    if pa.types.is_struct(arrow):
+        return pa.struct(fields)
+    if pa.types.is_map(arrow):
+        return pa.map_(
+            _decoded(arrow.key_type), arrow.item_field.with_type(_decoded(arrow.item_type))
+        )
+    if pa.types.is_fixed_size_list(arrow):
+        return pa.list_(fields[0], arrow.list_size)
+    return pa.large_list(fields[0]) if pa.types.is_large_list(arrow) else pa.list_(fields[0])

@@ -1,0 +1,264 @@
+"""A log as one tenant may see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, overload
+from uuid import UUID
+
+import pyarrow as pa
+
+from strandline.clock import Clock, SystemClock
+from strandline.log.protocol import Log, Receipt, Value
+from strandline.subscriptions import Marker
+from strandline.subscriptions.subscribing import Starts, open_subscription
+from strandline.typed.catalogue import AnyTopic, Catalogue
+from strandline.typed.definition import TopicDefinition
+from strandline.typed.delivered import Delivered, Sight
+from strandline.typed.errors import SchemaMismatchError, TenantMismatchError
+from strandline.typed.readers import ConsumerProgress, Reader, Readers
+from strandline.typed.replaying import replayed, spans_of
+from strandline.typed.schemas import decoded_schema, differences, with_schema
+from strandline.typed.subscription import ScopedSubscription
+from strandline.typed.versions import SchemaVersions
+from strandline.values import (
+    LATEST,
+    Durability,
+    InvalidError,
+    Tenant,
+    check_consumer_name,
+    parse_tenant,
+)
+
+
+class Scope:
+    """Everything that one tenant, or nobody, may do with a log and see of it.
+
+    The tenant is fixed for good. A tenant sees its own topics and the global ones; its
+    own wins where both have a name. Of a global topic's records it sees its own and those
+    of nobody. No name, count, error, consumer or producer of another tenant shows; of a
+    topic that tenants share, positions, lag and timing do. See design 0041.
+
+    A topic is given by its name or by its definition; an unknown one is InvalidError, and
+    so is another tenant's, in the same words.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        tenant: str | None,
+        *,
+        versions: SchemaVersions,
+        readers: Readers,
+        clock: Clock | None = None,
+    ) -> None:
+        self._log = log
+        self._tenant = parse_tenant(tenant)
+        self._catalogue = Catalogue(log, self._tenant, versions)
+        self._readers = readers
+        self._clock = clock or SystemClock()
+
+    @property
+    def tenant(self) -> Tenant | None:
+        """Whose scope it is; None for nobody's."""
+        return self._tenant
+
+    # --- topics ---
+
+    def register(
+        self,
+        name: str,
+        schema: pa.Schema,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        partitions: int = 1,
+    ) -> TopicDefinition:
+        """Create a topic of batches with this schema, pinned to the tenant; global for nobody.
+
+        Atomic and durable. If it is registered with the same metadata and partitions, and
+        `schema` is one of its versions, return it; SchemaConflictError, with what differs,
+        if it is not. `retention_seconds` in the metadata is the topic's retention by age.
+        UnsupportedTypeError for a column that cannot be, see `checked_schema`.
+        """
+        return self._catalogue.register(name, schema, metadata, partitions)
+
+    def topic(self, name: AnyTopic) -> TopicDefinition:
+        """Return a topic that the tenant sees, as it is now."""
+        return self._catalogue.look_up(name)
+
+    def topics(self) -> Sequence[TopicDefinition]:
+        """Return the tenant's own topics and the global ones, in the order of creation."""
+        return self._catalogue.list()
+
+    def drop(self, topic_id: UUID) -> None:
+        """Remove a topic with everything in it.
+
+        Only the tenant's own; a global one in the scope of nobody. InvalidError otherwise.
+        """
+        self._catalogue.drop(topic_id)
+
+    def evolve(self, name: AnyTopic, schema: pa.Schema) -> TopicDefinition:
+        """Add a version to the topic's schema; durable when this returns.
+
+        It has the columns of the newest, each of the same type or a wider number, and
+        after them columns that may be null. A version that there is already is no error;
+        anything else is SchemaConflictError, with what differs.
+        """
+        return self._catalogue.evolve(name, schema)
+
+    # --- writing ---
+
+    def publish(
+        self,
+        name: AnyTopic,
+        value: Value,
+        *,
+        key: str | None = None,
+        partition: int | None = None,
+        durability: Durability | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        idempotency_key: str | None = None,
+        expected_offset: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Receipt:
+        """Append one record, the tenant's, and return as `append` does.
+
+        A batch for a typed topic has exactly the names, types and nullability of one of
+        its versions, else SchemaMismatchError says what differs; dictionaries are decoded.
+        It has a row at least. TenantMismatchError for a definition of another tenant's
+        topic. Nothing is stored by whatever raises.
+        """
+        if not isinstance(name, str) and name.tenant not in (None, self._tenant):
+            # Known from what the caller holds; nothing was looked up.
+            raise TenantMismatchError(name.name, name.tenant, self._tenant)
+        known = self._catalogue.find(name)
+        return self._log.append(
+            known.topic,
+            self._checked(known, value) if known.is_typed else value,
+            key=key,
+            partition=partition,
+            tenant=self._tenant,
+            durability=durability,
+            producer=producer,
+            sequence=sequence,
+            idempotency_key=idempotency_key,
+            expected_offset=expected_offset,
+            timeout_s=timeout_s,
+        )
+
+    # --- reading ---
+
+    @overload
+    def subscribe(
+        self,
+        name: AnyTopic,
+        *,
+        start: Starts | None = ...,
+        consumer: str | None = ...,
+        version: int | None = ...,
+        markers: Literal[False] = ...,
+        durable_only: bool = ...,
+        read_ahead: int | None = ...,
+    ) -> ScopedSubscription[Delivered]: ...
+
+    @overload
+    def subscribe(
+        self,
+        name: AnyTopic,
+        *,
+        start: Starts | None = ...,
+        consumer: str | None = ...,
+        version: int | None = ...,
+        markers: Literal[True],
+        durable_only: bool = ...,
+        read_ahead: int | None = ...,
+    ) -> ScopedSubscription[Delivered | Marker]: ...
+
+    def subscribe(
+        self,
+        name: AnyTopic,
+        *,
+        start: Starts | None = None,
+        consumer: str | None = None,
+        version: int | None = None,
+        markers: bool = False,
+        durable_only: bool = False,
+        read_ahead: int | None = None,
+    ) -> ScopedSubscription[Any]:
+        """Read what the tenant sees of a topic from `start` on, and go on as it grows.
+
+        `start` None stands for what comes from now on. With `consumer`, a partition
+        starts at the cursor of that consumer of the tenant's, and the subscription can
+        `ack`. Batches come in the newest version of the schema, or in `version`, counted
+        from 1. Everything else as `SubscribableLog.subscribe`.
+        """
+        known = self._catalogue.look_up(name)
+        sight = Sight(self._catalogue, known, self._tenant, version)
+        reader = None
+        if consumer is not None:
+            reader = Reader(known.topic, self._tenant, check_consumer_name(consumer))
+        inner = open_subscription(
+            self._log,
+            known.topic,
+            start=LATEST if start is None else start,
+            consumer=consumer,
+            tenant=self._tenant,
+            markers=markers,
+            durable_only=durable_only,
+            read_ahead=read_ahead,
+            clock=self._clock,
+        )
+        if reader is not None:
+            assignment = inner.assignment
+            reader.starts = {each: assignment.position(each) for each in assignment.assigned()}
+            self._readers.add(reader)
+        return ScopedSubscription(
+            *(self._log, known.topic, inner, sight),
+            clock=self._clock,
+            reader=reader,
+            readers=self._readers,
+        )
+
+    def replay(
+        self, name: AnyTopic, start: Starts | None, *, version: int | None = None
+    ) -> Iterator[Delivered]:
+        """Yield what the tenant sees of the records from `start` on that there are now.
+
+        Ends there: nothing that comes later is waited for. Read a page at a time, one
+        partition after the other. `start` None gives nothing, since nothing is before now.
+        """
+        known = self._catalogue.look_up(name)
+        sight = Sight(self._catalogue, known, self._tenant, version)
+        spans = () if start is None else spans_of(self._log, known, start)
+        return replayed(self._log, known, spans, sight)
+
+    def consumers(self, name: AnyTopic) -> Sequence[ConsumerProgress]:
+        """Return how far the tenant's consumers of a topic have come.
+
+        Those with a cursor, and those with a live subscription of this log object.
+        """
+        known = self._catalogue.look_up(name)
+        return self._readers.progress(self._log, known.topic, self._tenant)
+
+    def _checked(self, known: TopicDefinition, value: Value) -> Value:
+        if not isinstance(value, pa.RecordBatch):
+            return value  # The log says what kind of values the topic holds.
+        version = _version_for(known, value.schema)
+        if version is None:
+            known = self._catalogue.renewed(known)
+            version = _version_for(known, value.schema)
+        if version is None:
+            raise SchemaMismatchError(
+                "this batch has another schema than the topic",
+                differences(decoded_schema(value.schema), known.schema),
+                topic=known.name,
+            )
+        if value.num_rows == 0:
+            raise InvalidError("a batch has at least one row", topic=known.name)
+        return with_schema(value, version)
+
+
+def _version_for(known: TopicDefinition, schema: pa.Schema) -> pa.Schema | None:
+    number = known.version_of(schema) or known.version_of(decoded_schema(schema))
+    return None if number is None else known.versions[number - 1]

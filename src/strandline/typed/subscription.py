@@ -1,0 +1,147 @@
+"""History, then live, of what one scope sees."""
+
+import threading
+from typing import Generic, Self, TypeVar
+
+from strandline.clock import Clock
+from strandline.log.protocol import Log
+from strandline.subscriptions import Assignment, CaughtUp, FellBehind, Marker, Subscription
+from strandline.typed.delivered import Delivered, DeliveredBatch, Sight
+from strandline.typed.readers import Reader, Readers
+from strandline.values import ClosedError, InvalidError, Offset, Record, Topic
+
+ItemT = TypeVar("ItemT", bound=Delivered | Marker)
+
+
+class ScopedSubscription(Generic[ItemT]):
+    """A stream of what one tenant sees of a topic, in offset order within a partition.
+
+    A subscription reads every record in order, without a gap; only then it is decided
+    what of it is seen. What does not show is passed over, so offsets may skip. Behaves
+    as `Subscription` otherwise; a step that fails stays where it is, so that a repeat
+    meets the same record.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topic: Topic,
+        inner: Subscription[Record | Marker],
+        sight: Sight,
+        *,
+        clock: Clock,
+        reader: Reader | None,
+        readers: Readers,
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._inner = inner
+        self._sight = sight
+        self._clock = clock
+        self._reader = reader
+        self._readers = readers
+        self._stepping = threading.Lock()
+        self._on_its_way: Record | Marker | None = None
+
+    @property
+    def assignment(self) -> Assignment:
+        """Which partitions it reads; they may be changed at any time, from any thread."""
+        return self._inner.assignment
+
+    def next(self, timeout_s: float | None = None) -> ItemT | None:
+        """Return the next item, or None if there is none within `timeout_s`."""
+        deadline = self._begin_step(timeout_s)
+        try:
+            while True:
+                if self._on_its_way is None:
+                    self._on_its_way = self._inner.next(self._left_s(deadline))
+                if self._on_its_way is None:
+                    return None
+                if (item := self._look()) is not None:
+                    return item
+        finally:
+            self._stepping.release()
+
+    async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
+        """Do what `next` does, asleep on the running event loop."""
+        deadline = self._begin_step(timeout_s)
+        try:
+            while True:
+                if self._on_its_way is None:
+                    self._on_its_way = await self._inner.arrived(self._left_s(deadline))
+                if self._on_its_way is None:
+                    return None
+                if (item := self._look()) is not None:
+                    return item
+        finally:
+            self._stepping.release()
+
+    def ack(self, delivered: Delivered) -> Offset:
+        """Say that this and everything before it is dealt with; return the cursor, stored then.
+
+        InvalidError for a subscription without a consumer. On an event loop, make this
+        call with `asyncio.to_thread`.
+        """
+        if self._reader is None:
+            raise InvalidError("only a consumer acks, subscribe with consumer=")
+        return self._log.ack(
+            self._topic,
+            self._reader.name,
+            delivered.partition,
+            delivered.offset + 1,
+            tenant=self._reader.tenant,
+        )
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ItemT:
+        try:
+            item = self.next()
+        except ClosedError:
+            self.close()
+            raise StopIteration from None
+        assert item is not None
+        return item
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ItemT:
+        try:
+            item = await self.arrived()
+        except ClosedError:
+            self.close()
+            raise StopAsyncIteration from None
+        assert item is not None
+        return item
+
+    def close(self) -> None:
+        """End the stream, also for whoever waits for its next item. May be repeated."""
+        self._inner.close()
+        if self._reader is not None:
+            self._readers.remove(self._reader)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _look(self) -> ItemT | None:
+        """Return what is seen of the item on its way, which has arrived then."""
+        item = self._on_its_way
+        assert item is not None
+        shown = item if isinstance(item, CaughtUp | FellBehind) else self._sight.of(item)
+        self._on_its_way = None
+        if self._reader is not None and isinstance(shown, DeliveredBatch | Record):
+            self._reader.delivered[shown.partition] = shown.offset
+        return shown  # type: ignore[return-value] # Markers come only if they were asked for.
+
+    def _begin_step(self, timeout_s: float | None) -> float | None:
+        if not self._stepping.acquire(blocking=False):
+            raise InvalidError("another thread or task reads this subscription, subscribe twice")
+        return None if timeout_s is None else self._clock.monotonic() + timeout_s
+
+    def _left_s(self, deadline: float | None) -> float | None:
+        return None if deadline is None else max(0.0, deadline - self._clock.monotonic())

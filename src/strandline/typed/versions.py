@@ -1,0 +1,65 @@
+"""The later versions of every schema: records of an internal topic, folded as they come."""
+
+import base64
+import threading
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import pyarrow as pa
+
+from strandline.log.protocol import Log
+from strandline.typed.schemas import packed, unpacked
+from strandline.values import ConflictError, Event, InvalidError, Offset, Topic
+
+SCHEMAS_TOPIC: Final = "__strandline.schemas"
+_ADDED: Final = "schema.added"
+
+
+class SchemaVersions:
+    """What one log object knows of later versions. Thread-safe.
+
+    A version is there once its record is durable. Each was found to follow from the one
+    before it, and is stored at the offset where whoever found it had read to: so no two
+    follow from the same one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next = Offset(0)
+        self._added: dict[UUID, list[pa.Schema]] = {}
+
+    def known(self, topic: Topic) -> Sequence[pa.Schema]:
+        """Return the later versions that were read so far."""
+        with self._lock:
+            return tuple(self._added.get(topic.id, ()))
+
+    def catch_up(self, log: Log) -> Offset:
+        """Read what others have added, and return where the internal topic ends."""
+        try:
+            internal = log.topic(SCHEMAS_TOPIC)
+        except InvalidError:
+            return Offset(0)  # Nobody has added one yet.
+        with self._lock:
+            for record in log.read(internal, 0, self._next):
+                self._fold(record.event)
+                self._next = Offset(record.offset + 1)
+            return self._next
+
+    def add(self, log: Log, topic: Topic, schema: pa.Schema, end: Offset) -> bool:
+        """Add a version if nothing was added since the topic ended at `end`; say whether."""
+        internal = log.create_topic(SCHEMAS_TOPIC, internal=True)
+        content = base64.b64encode(packed(schema)).decode("ascii")
+        event = Event(_ADDED, {"topic": str(topic.id), "schema": content})
+        try:
+            log.append(
+                internal, event, partition=0, expected_offset=end, durability=log.durability_max
+            )
+        except ConflictError:
+            return False
+        return True
+
+    def _fold(self, event: Event) -> None:
+        added = event.payload
+        schemas = self._added.setdefault(UUID(added["topic"]), [])
+        schemas.append(unpacked(base64.b64decode(added["schema"])))
