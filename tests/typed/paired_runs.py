@@ -165,7 +165,7 @@ def consumers(actor: Actor) -> Seen:
 def meddle(actor: Actor) -> Seen:
     """Try another tenant's topic, of which the id is known from somewhere."""
     foreign = actor.foreign()
-    tried = []
+    tried: list[Seen] = []
     for act in (
         lambda: actor.scope.publish(foreign, actor.batch()),
         lambda: actor.scope.topic(foreign),

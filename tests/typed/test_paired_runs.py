@@ -66,9 +66,9 @@ def test_a_near_match_of_anothers_name_is_caught(monkeypatch: pytest.MonkeyPatch
     unknown = Catalogue._unknown  # noqa: SLF001
 
     def telling(self: Any, wanted: Any) -> sl.InvalidError:
-        honest = unknown(self, wanted)
+        near: Any = unknown(self, wanted).fields["near"]
         others = [each.name for each in self._log.topics(tenant="bob")]
-        return sl.InvalidError("there is no such topic", near=[*honest.fields["near"], *others])
+        return sl.InvalidError("there is no such topic", near=[*near, *others])
 
     monkeypatch.setattr(Catalogue, "_unknown", telling)
 
