@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 CHOSEN := $(if $(filter file,$(origin PYTHON)),,--chosen)
 SETUP := "$(PYTHON)" -I -X utf8 tools/setup_env.py $(CHOSEN)
+# What stays together is in conftest.py.
+PYTEST := $(VENV_PYTHON) -m pytest -n auto --maxprocesses 4
 TREES := src tests tools benchmarks examples torture conftest.py
 
 unexport PYTHONPATH PYTHONHOME
@@ -28,7 +30,7 @@ define HELP
 Strandline: a durable, replayable event log.
 
   make demo        append, follow and read back     DEMO_EVENTS=20000
-  make test        every test                     ARGS="-k receipt" passes options to pytest
+  make test        every test                     ARGS="-k receipt" passes options to pytest, -n0 runs one by one
   make test-fast   the tests not marked slow      ARGS as above
   make lint        format, lint, types, imports, layout
   make format      let ruff rewrite what it can
@@ -56,10 +58,10 @@ demo: setup
 	@$(VENV_PYTHON) -m examples.demo
 
 test: setup
-	@$(VENV_PYTHON) -m pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 test-fast: setup
-	@$(VENV_PYTHON) -m pytest -m "not slow" $(ARGS)
+	@$(PYTEST) -m "not slow" $(ARGS)
 
 lint: setup
 	$(VENV_PYTHON) -m ruff format --check $(TREES)

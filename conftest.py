@@ -4,8 +4,10 @@ import os
 import tempfile
 from typing import Any
 
+import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 
 def _enter_folder(namespace: dict[str, Any]) -> None:
@@ -25,3 +27,17 @@ pytest_collect_file = Sybil(
     setup=_enter_folder,
     teardown=_leave_folder,
 ).pytest()
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc] # xdist tells no types.
+    """Leaves all of Spark, and what builds on one another in a page, to one process each."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        if "spark" in path:
+            return "spark"
+        return path if path.endswith(".md") else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    return Together(config, log)
