@@ -1,7 +1,7 @@
 """From sqlglot's tree to ours: every column known, every type agreed, every cast written out."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, NoReturn
@@ -211,11 +211,11 @@ class _Checker:
         flat: list[Node] = []
         for part in parts:
             flat += part.inputs if part.op == op else (part,)
-        kept = [part for part in flat if not (part.is_literal and part.detail is not deciding)]
-        kept += [part for part in flat if part.is_literal and part.detail is None]
-        for part in flat:
-            if part.is_literal and part.detail is deciding:
-                return literal(deciding, BOOLEAN, at)
+        if any(part.is_literal and part.detail is deciding for part in flat):
+            self._check_dropped(flat)
+            return literal(deciding, BOOLEAN, at)
+        kept = [part for part in flat if not part.is_literal]
+        kept += [part for part in flat if part.is_literal and part.detail is None][:1]
         if not kept:
             return literal(not deciding, BOOLEAN, at)
         if len(kept) == 1:
@@ -416,9 +416,8 @@ class _Checker:
         fails: bool = False,
     ) -> Node:
         """Return the node, or its value if that is known already."""
-        if op in STRICT | MAY_BE_NULL and any(
-            each.is_literal and each.detail is None for each in inputs
-        ):
+        if op in STRICT | MAY_BE_NULL and any(_is_null(each) for each in inputs):
+            self._check_dropped(inputs)
             return literal(None, kind, at)
         fails = fails or (op in {"add", "sub", "mul", "neg"} and kind.name.endswith("int"))
         fails = fails or op in {"div", "mod"} or any(each.can_fail for each in inputs)
@@ -429,6 +428,12 @@ class _Checker:
             return literal(constant(node), kind, at)
         except pa.ArrowInvalid as error:
             self._wrong(f"this fails for every row: {error}", at)
+
+    def _check_dropped(self, parts: Iterable[Node]) -> None:
+        """Refuse to leave out what can fail: Spark may evaluate it all the same."""
+        for part in parts:
+            if part.can_fail:
+                self._refuse("the result does not depend on this, which can fail", part.position)
 
     def _mismatch(self, error: Mismatch, at: int) -> NoReturn:
         if error.is_unsupported:
@@ -457,6 +462,10 @@ def _number(sign: str, digits: str) -> tuple[object, SqlType] | None:
     if _DOUBLE.match(digits) and isfinite(value := float(sign + digits)):
         return value, DOUBLE
     return None
+
+
+def _is_null(node: Node) -> bool:
+    return node.is_literal and node.detail is None
 
 
 def _holds(kind: SqlType, number: int | Decimal) -> bool:

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from functools import partial
 from math import isnan
+from operator import and_, or_
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from strandline.predicates.casting import caster
+from strandline.predicates.letter_case import lowered, uppered
 from strandline.predicates.node import Node
 from strandline.predicates.pattern import matcher
 from strandline.predicates.sql_type import FLOATS, INTEGERS, arrow_type
@@ -17,6 +19,12 @@ Kernel = Callable[..., Any]
 """Takes a column, or one value for all rows, for each input; returns a column."""
 
 _call: Final = pc.call_function
+_from_bytes: Final = int.from_bytes
+_from_buffers: Final = pa.Array.from_buffers
+_py_buffer: Final = pa.py_buffer
+_Mask: Final = pa.BooleanArray
+_BOOLEAN: Final = pa.bool_()
+_SHORT_MAX: Final = 8192
 _COMPARE: Final = {
     "eq": "equal",
     "ne": "not_equal",
@@ -91,16 +99,20 @@ _BETWEEN_FLOATS: Final = {
 
 def _membership(node: Node) -> Kernel:
     value, *choices = node.inputs
-    given = [each.detail for each in choices if each.detail is not None]
+    is_float = value.type in FLOATS
+    # Sets tell -0.0 from 0.0, which adding 0.0 makes the same, here and below.
+    given = [
+        each.detail + 0.0 if is_float else each.detail
+        for each in choices
+        if each.detail is not None
+    ]
     has_null = len(given) < len(choices)
     made = arrow_type(value.type)
     options = pc.SetLookupOptions(pa.array(given, made), skip_nulls=True)
-    is_float = value.type in FLOATS
     zero = pa.scalar(0.0, made) if is_float else None
     missing = pa.scalar(None, pa.bool_())
 
     def among(values: pa.Array, *_: Any) -> pa.Array:
-        # Sets tell -0.0 from 0.0, which this addition makes the same.
         looked = _call("add", [values, zero]) if is_float else values
         found = _call("is_in", [looked], options)
         if has_null:
@@ -115,18 +127,29 @@ def _membership(node: Node) -> Kernel:
 # --- logic ---
 
 
-def _all_of(*inputs: Any) -> Any:
-    found = inputs[0]
-    for each in inputs[1:]:
-        found = _call("and_kleene", [found, each])
+def _all_of(a: Any, b: Any, *others: Any) -> Any:
+    found = _joined(a, b, "and_kleene", and_)
+    for each in others:
+        found = _joined(found, each, "and_kleene", and_)
     return found
 
 
-def _any_of(*inputs: Any) -> Any:
-    found = inputs[0]
-    for each in inputs[1:]:
-        found = _call("or_kleene", [found, each])
+def _any_of(a: Any, b: Any, *others: Any) -> Any:
+    found = _joined(a, b, "or_kleene", or_)
+    for each in others:
+        found = _joined(found, each, "or_kleene", or_)
     return found
+
+
+def _joined(a: Any, b: Any, name: str, join: Callable[[int, int], int]) -> Any:
+    """Join two masks: as numbers if they are short, which costs less than to call a kernel."""
+    if type(a) is type(b) is _Mask and not a.offset and not b.offset and len(a) <= _SHORT_MAX:
+        (a_nulls, a_bits), (b_nulls, b_bits) = a.buffers(), b.buffers()
+        if a_nulls is None is b_nulls:
+            bits = join(_from_bytes(a_bits, "little"), _from_bytes(b_bits, "little"))
+            stored = bits.to_bytes(max(a_bits.size, b_bits.size), "little")
+            return _from_buffers(_BOOLEAN, len(a), [None, _py_buffer(stored)], 0)
+    return _call(name, [a, b])
 
 
 def _fill(found: Any) -> Any:
@@ -207,8 +230,8 @@ _PLAIN: Final[dict[str, Kernel]] = {
     "is_true": _fill,
     "is_false": lambda a: _fill(_call("invert", [a])),
     "mod": _remainder,
-    "lower": partial(_change_case, "ascii_lower", str.lower),
-    "upper": partial(_change_case, "ascii_upper", str.upper),
+    "lower": partial(_change_case, "ascii_lower", lowered),
+    "upper": partial(_change_case, "ascii_upper", uppered),
     "length": lambda a: _call("utf8_length", [a]),
 }
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from strandline.predicates.errors import UnsupportedPredicateError
 from strandline.predicates.node import Node
+from strandline.predicates.sql_type import is_number
 
 COMPARE: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 CALCULATE: Final = frozenset({"add", "sub", "mul", "div", "mod", "neg"})
@@ -39,6 +40,13 @@ def check_order(node: Node, text: str) -> None:
 
 def _check_part(part: Node, text: str) -> None:
     nodes = list(part.walk())
+    for each in nodes:
+        if each.op in COMPARE and _may_be_skipped(*each.inputs):
+            raise UnsupportedPredicateError(
+                "an operation that can fail is compared with a number of its own type",
+                position=each.inputs[1].position,
+                text=text,
+            )
     loose = [each for each in nodes if each.op not in STRICT]
     if not loose:
         return
@@ -74,3 +82,9 @@ def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], 
 
 def _is_null_test(part: Node) -> bool:
     return any(each.op == "is_null" for each in part.walk())
+
+
+def _may_be_skipped(value: Node, other: Node) -> bool:
+    # Spark knows without looking that no INT is 0.5, and that each is below 3000000000.
+    inner = value.inputs[0] if value.op == "cast" else value
+    return other.is_literal and value.op == "cast" and inner.can_fail and is_number(inner.type)
