@@ -33,6 +33,14 @@ def fresh(scratch: Path) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
+@contextmanager
+def opened(opening: Opening, scratch: Path, durability: Durability) -> Iterator[Store]:
+    """Give a store that holds one event: the first one makes files, here or with a peer."""
+    with fresh(scratch) as path, closing(opening(path, durability)) as store:
+        store.append(samples(1)[0])
+        yield store
+
+
 def pieces(events: int, piece: int = PIECE) -> Iterator[list[Sample]]:
     """Yield at least `events` events that were only just made."""
     piece = min(events, piece)
@@ -41,7 +49,7 @@ def pieces(events: int, piece: int = PIECE) -> Iterator[list[Sample]]:
 
 def single_rate(opening: Opening, scratch: Path, durability: Durability, events: int) -> float:
     """One thread, event after event."""
-    with fresh(scratch) as path, closing(opening(path, durability)) as store:
+    with opened(opening, scratch, durability) as store:
         return appended_rate(store, events)
 
 
@@ -61,7 +69,7 @@ def batch_rate(
     opening: Opening, scratch: Path, durability: Durability, batches: int, batch_events: int
 ) -> float:
     """One thread, batch after batch, from plain objects to what is stored."""
-    with fresh(scratch) as path, closing(opening(path, durability)) as store:
+    with opened(opening, scratch, durability) as store:
         return appended_many_rate(store, batches, batch_events)
 
 
@@ -80,7 +88,7 @@ def ready_rate(
 ) -> float:
     """One thread, batch after batch, of events that were encoded beforehand."""
     elapsed_s = 0.0
-    with fresh(scratch) as path, closing(opening(path, durability)) as store:
+    with opened(opening, scratch, durability) as store:
         for batch in pieces(batches * batch_events, batch_events):
             ready = store.encoded(batch)
             started = now()
@@ -100,11 +108,7 @@ def threads_rate(
         for sample in events:
             store.append(sample)
 
-    with (
-        fresh(scratch) as path,
-        closing(opening(path, durability)) as store,
-        ThreadPoolExecutor(threads) as pool,
-    ):
+    with opened(opening, scratch, durability) as store, ThreadPoolExecutor(threads) as pool:
         producers = [pool.submit(produce, made) for made in made_anew(samples(each), threads)]
         gate.wait()
         started = now()
@@ -127,6 +131,7 @@ async def _tasks_rate(store: AsyncStore, tasks: int, each: int) -> float:
             await store.append(sample)
 
     made = list(made_anew(samples(each), tasks))
+    await store.append(samples(1)[0])
     started = now()
     async with asyncio.TaskGroup() as group:
         for events in made:
@@ -156,6 +161,7 @@ def _produce(
 ) -> None:
     store = opening(path, durability)
     made = samples(each)
+    store.append(made[0])
     parent.send("ready")
     parent.recv()
     for sample in made:

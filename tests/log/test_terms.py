@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.log.loops import is_on_loop
-from strandline.log.terms import PLAIN, Terms, terms_of
-from strandline.values import InvalidError
+from strandline.log.terms import Terms, terms_of
+from strandline.values import Durability, InvalidError
 
 NOTHING: dict[str, Any] = {
     "partition": None,
@@ -56,9 +56,14 @@ def test_one_value_is_routed_like_a_batch_of_one(
         ("timeout_s", 0),
     ],
 )
-def test_terms_are_plain_only_where_nothing_was_given(name: str, value: object) -> None:
-    assert terms_of(**NOTHING) is PLAIN
-    assert getattr(terms_of(**(NOTHING | {name: value})), name) == value
+def test_terms_are_plain_only_where_a_level_was_given_at_most(name: str, value: object) -> None:
+    assert terms_of(**NOTHING).is_plain
+    assert terms_of(**(NOTHING | {"durability": Durability.DURABLE})).is_plain
+
+    given = terms_of(**(NOTHING | {name: value}))
+
+    assert getattr(given, name) == value
+    assert not given.is_plain
 
 
 def test_a_producer_alone_is_refused() -> None:

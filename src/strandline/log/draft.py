@@ -36,22 +36,20 @@ def kind_of(value: object) -> ValueKind:
     )
 
 
-def key_of(value: Value, key: str | None) -> str | None:
-    """Return the key of the record; InvalidError if there are two different ones."""
-    own = value.key if isinstance(value, Event) else None
-    if key is None:
-        return own
-    if own is None or key == own:
-        return check_text(key, "key")
-    raise InvalidError("the event has another key, pass one of them", key=key, event_key=own)
-
-
 def draft(value: Value, key: str | None, kind: ValueKind, bytes_max: int) -> Draft:
-    """Return `value` ready to be stored; InvalidError if a topic of `kind` may not hold it."""
+    """Return `value` ready to be stored; InvalidError if a topic of `kind` may not hold it.
+
+    `key` is the record's, unless an event has its own; InvalidError if these differ.
+    """
+    parts = value.parts() if isinstance(value, Event) else None
+    if key is not None:
+        key = _checked_key(key, None if parts is None else parts[2])
+    elif parts is not None:
+        key = parts[2]
     size = 0 if key is None else len(key) if key.isascii() else len(key.encode())
     body: EventBody | None = None
-    if isinstance(value, Event) and kind is _EVENT:
-        name, payload, _, headers, occurred_at_us = value.parts()
+    if parts is not None and kind is _EVENT:
+        name, payload, _, headers, occurred_at_us = parts
         size += len(payload) + len(headers) + (len(name) if name.isascii() else len(name.encode()))
         body = _new(EventBody, (name, payload, headers, occurred_at_us))
     elif kind_of(value) is kind:
@@ -68,6 +66,12 @@ def draft(value: Value, key: str | None, kind: ValueKind, bytes_max: int) -> Dra
         )
     drafted: Draft = _new(Draft, (key, body or _body(value), size))
     return drafted
+
+
+def _checked_key(key: str, own: str | None) -> str:
+    if own is None or key == own:
+        return check_text(key, "key")
+    raise InvalidError("the event has another key, pass one of them", key=key, event_key=own)
 
 
 def load(kind: ValueKind, body: Body, key: str | None) -> Value:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.columns import RecordBatches
-from strandline.log.draft import Draft, draft, key_of, kind_of, load
+from strandline.log.draft import Draft, draft, kind_of, load
 from strandline.log.history import History
 from strandline.log.local_watch import LocalWatch
 from strandline.log.memory_columns import record_batches
@@ -243,7 +243,7 @@ class MemoryLog:
         self, known: MemoryTopic, values: list[Value], keys: Sequence[str | None]
     ) -> list[Draft]:
         return [
-            draft(value, key_of(value, key), known.settings.value_kind, self._record_bytes_max)
+            draft(value, key, known.settings.value_kind, self._record_bytes_max)
             for value, key in zip(values, keys, strict=True)
         ]
 

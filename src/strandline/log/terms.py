@@ -40,6 +40,8 @@ class Terms:
     idempotency_key: str | None
     expected_offset: int | None
     timeout_s: float | None
+    #: Whether they say nothing but a level, if that; set by `terms_of`, which saves others a look.
+    is_plain: bool = False
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout_s)
@@ -72,6 +74,8 @@ class Terms:
         """Return the level to reach, in a log that reaches `durability_max`."""
         if self.durability is None:
             return _APPLIED if durability_max is _APPLIED else _WRITTEN
+        if self.durability is durability_max:
+            return durability_max
         return check_level(self.durability, durability_max)
 
     def route(
@@ -131,13 +135,11 @@ def _with_level(level: Durability | None) -> Terms:
         idempotency_key=None,
         expected_offset=None,
         timeout_s=None,
+        is_plain=True,
     )
 
 
-PLAIN = _with_level(None)
-"""The terms of those who ask for nothing in particular."""
-
-_LEVELS = {level: _with_level(level) for level in Durability}
+_LEVELS = {level: _with_level(level) for level in (None, *Durability)}
 
 
 def terms_of(
@@ -160,11 +162,9 @@ def terms_of(
         and idempotency_key is None
         and expected_offset is None
         and timeout_s is None
+        and (durability is None or isinstance(durability, Durability))
     ):
-        if durability is None:
-            return PLAIN
-        if isinstance(durability, Durability):
-            return _LEVELS[durability]
+        return _LEVELS[durability]
     return Terms(
         partition=partition,
         tenant=tenant,

@@ -419,12 +419,12 @@ class _HotBatches:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         topic, partition, wanted, durable_only = self._asked
-        at = wanted[0]
+        last: pa.RecordBatch | None = None
         try:
-            for batch in self._hot:
-                yield batch
-                at = batch.column("_offset")[batch.num_rows - 1].as_py() + 1
+            for last in self._hot:
+                yield last
         except TrimmedError as error:
+            at = wanted[0] if last is None else last.column("_offset")[-1].as_py() + 1
             stop = self._log.stop_of(topic, partition, wanted, durable_only=durable_only)
             rest = (wanted[0], stop, None, wanted[3])
             reading = self._log.reading(topic, partition, rest, error, durable_only=durable_only)

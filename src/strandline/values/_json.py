@@ -61,7 +61,7 @@ def _is_plain(value: object) -> bool:
                 return False
         return True
     if kind is list:
-        for item in value:  # type: ignore[attr-defined] # noqa: SIM110 - A generator costs more.
+        for item in value:  # type: ignore[attr-defined]  # noqa: SIM110 - A generator is slow.
             if type(item) not in _PLAIN and not _is_plain(item):
                 return False
         return True

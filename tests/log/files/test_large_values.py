@@ -32,13 +32,8 @@ def test_large_values_come_back_with_key_tenant_and_producer(tmp_path: Path) -> 
     with FileLog(str(tmp_path / "log"), segment_bytes=1 << 20) as log:
         log.create_topic("rows", value_kind=ValueKind.BATCH, proof=True)
         for number in range(8):
-            log.append(
-                *("rows", batch(number)),
-                key=f"k-{number}",
-                tenant="acme",
-                producer="p",
-                sequence=number,
-            )
+            key = f"k-{number}"
+            log.append("rows", batch(number), key=key, tenant="acme", producer="p", sequence=number)
         log.append_many("rows", [batch(8), batch(9)])
 
         repeat = log.append("rows", batch(3), tenant="acme", producer="p", sequence=3)

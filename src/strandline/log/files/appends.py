@@ -28,7 +28,7 @@ from strandline.log.files.frame import (
 )
 from strandline.log.history import EventBody
 from strandline.log.identities import Identities, Original
-from strandline.log.terms import PLAIN, Terms
+from strandline.log.terms import Terms
 from strandline.values import (
     ConflictError,
     InvalidError,
@@ -146,7 +146,7 @@ class AppendDelta:
         drafts, tenant, terms, _ = write
         now_us = head.clock.now_us()
         now_us = max(now_us, head.last_us)
-        if terms is not PLAIN and (terms.has_identity or terms.expected_offset is not None):
+        if not terms.is_plain and (terms.has_identity or terms.expected_offset is not None):
             return self._apply_on_terms(write, now_us)
         offset = head.next
         self._add(drafts, now_us, None if tenant is None else FrameTerms(tenant))

@@ -28,6 +28,7 @@ class PartitionLock:
         self._holder: OpenFile | None = None
         self._identity: LockIdentity | None = None
         self.is_held = False
+        self._name = b"%-20d\n" % os.getpid()
         self._never = threading.Event()
 
     @property
@@ -87,7 +88,8 @@ class PartitionLock:
         self.is_held = False
         if self._file is not None:
             self._file.close()
-        self._file = self._identity = None
+        # Its holder's name lies beside it, and is replaced with it.
+        self._file = self._identity = self._holder = None
 
     def replace(self, unique: str) -> None:
         """Put a new lock file, held by us, in place of one whose holder does not let go."""
@@ -110,9 +112,9 @@ class PartitionLock:
     def name_holder(self) -> None:
         """Write down who holds the lock, for the error that others get."""
         # Not in the lock file itself, which nobody changes.
-        if self._holder is None or not self._holder.is_in_place():
+        if self._holder is None:
             self._holder = OpenFile(self._io, self._place.path(HOLDER), "create")
-        self._io.pwrite(self._holder.fd, b"%-20d\n" % os.getpid(), 0)
+        self._io.pwrite(self._holder.fd, self._name, 0)
 
     def holder(self) -> int | None:
         """Return who holds the lock, as far as anybody wrote it down."""

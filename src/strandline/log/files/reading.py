@@ -1,6 +1,7 @@
 """Records of a partition as objects and as record batches."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple, cast
 
 import pyarrow as pa
@@ -43,10 +44,9 @@ class Reading:
         self._repeated: tuple[pa.Array, pa.Array, pa.Array] = (), (), ()
 
     def records(self) -> Iterator[Record]:
-        """Yield the records one by one."""
+        """Return the records one by one."""
         name, partition = self._place.topic.name, self._place.partition
-        for page in self._pages():
-            yield from page.records(name, partition)
+        return chain.from_iterable(page.records(name, partition) for page in self._pages())
 
     def batches(self) -> RecordBatches:
         """Return the records as record batches."""
@@ -147,13 +147,13 @@ class Reading:
         count = frame.records
         partitions, rows, nobody = self._constants(count)
         if frame.flags & IS_MIXED:
-            stamps, tenants = stored.column("_timestamp"), stored.column("_tenant")
+            stamps, tenants, keys, *value = stored.columns
         else:
+            keys, *value = stored.columns
             stamps = pa.repeat(pa.scalar(frame.timestamp_us, _US), count)
             tenants = nobody if tenant is None else pa.repeat(pa.scalar(tenant, _TEXT), count)
         offsets = pa.arange(frame.base, frame.stop)
-        own = [partitions, offsets, rows, stamps, stored.column("_key"), tenants]
-        value = [stored.column(name) for name in schema.names[len(own) :]]
+        own = [partitions, offsets, rows, stamps, keys, tenants]
         batch = pa.RecordBatch.from_arrays([*own, *value], schema=schema)
         _, start, stop, _ = self._span
         first, last = max(start, frame.base), min(stop, frame.stop)
@@ -168,6 +168,8 @@ class Reading:
                 pa.nulls(count, _TEXT),
             )
         partitions, rows, nobody = self._repeated
+        if len(partitions) == count:
+            return self._repeated
         return partitions[:count], rows[:count], nobody[:count]
 
     def _of_batches(self) -> RecordBatches:

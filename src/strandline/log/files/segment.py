@@ -27,7 +27,8 @@ _IDENTITY = Struct("<8sHHI16s16sI16s")
 _HEADER = Struct(f"<{_IDENTITY.size}sQI")
 FRAMES_AT = _HEADER.size
 
-_CHUNK_BYTES = 1 << 20
+#: Few enough that the memory they are read into stays in the processor's caches.
+_CHUNK_BYTES = 1 << 16
 #: A place is remembered each so many bytes.
 _INDEX_BYTES = 64 * 1024
 _ENDS_MAX = 256

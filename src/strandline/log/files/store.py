@@ -37,7 +37,6 @@ from strandline.log.files.tail import (
     FENCE_AT,
     NO_FENCE,
     TAIL_BYTES,
-    Durable,
     End,
     is_fenced,
     pack_end,
@@ -240,11 +239,11 @@ class PartitionStore:
 
     def _take_over(self, tenure: Tenure, raw: bytes) -> bool:
         """Go on where others have come to in the same segment; False if it takes more."""
-        end, durable = unpack_end(self._seed, raw), unpack_durable(self._seed, raw)
+        end = unpack_end(self._seed, raw)
+        if raw[DURABLE_AT:FENCE_AT] != self._durable_raw and not self._take_durable(raw):
+            return False
         if (
             end is None
-            or durable is None
-            or durable.is_failed
             or end.generation != tenure.manifest.generation
             or end.segment != tenure.manifest.active.number
         ):
@@ -253,15 +252,14 @@ class PartitionStore:
             self._lock.name_holder()
         if self._head.chain is not None:
             self._head.value = self._value_at(tenure.manifest, end)
-        self._set(end, durable, raw)
+        self._set(end, raw)
         return True
 
-    def _set(self, end: End, durable: Durable, raw: bytes) -> None:
+    def _set(self, end: End, raw: bytes) -> None:
         head = self._head
         head.next, head.position, head.crc = end.next, end.position, end.crc
-        head.last_us, head.size_bytes, head.durable = end.last_us, end.size_bytes, durable.next
-        self._end = end
-        self._end_raw, self._durable_raw = raw[:END_BYTES], raw[DURABLE_AT:FENCE_AT]
+        head.last_us, head.size_bytes = end.last_us, end.size_bytes
+        self._end, self._end_raw = end, raw[:END_BYTES]
 
     def _value_at(self, manifest: Manifest, end: End) -> bytes:
         """Return the chain's value at an end in the segment that we have last written to."""
@@ -327,7 +325,9 @@ class PartitionStore:
         if self._io.pread(tenure.tail.fd, END_BYTES, 0) != end:
             # What somebody left behind who died before the tail was written.
             self._io.pwrite(tenure.tail.fd, end, 0)
-        self._set(tenure.end, tenure.durable, self._io.pread(tenure.tail.fd, TAIL_BYTES, 0))
+        raw = self._io.pread(tenure.tail.fd, TAIL_BYTES, 0)
+        self._set(tenure.end, raw)
+        self._head.durable, self._durable_raw = tenure.durable.next, raw[DURABLE_AT:FENCE_AT]
 
     def _identities(self) -> Identities:
         """Return the writes that the partition can recognise; under the lock."""

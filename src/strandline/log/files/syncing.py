@@ -1,7 +1,7 @@
 """Making a partition durable, from any process, and remembering how far it is."""
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from strandline.log.files.manifest import Manifest
 from strandline.log.files.open_file import OpenFile
@@ -35,6 +35,15 @@ class UnsettledError(UnavailableError):
     """Somebody died who had begun to take the partition over: whoever writes next ends it."""
 
 
+class LastSync(NamedTuple):
+    """Where a sync was."""
+
+    manifest: Manifest
+    segment: SegmentFile
+    tail: OpenFile
+    seed: int
+
+
 class Syncing:
     """One thread at a time syncs; the thread that drains may roll at the same time."""
 
@@ -43,10 +52,7 @@ class Syncing:
         self._io = files.place.io
         #: None for a reader, who leaves no mark behind.
         self._tell = tell
-        #: Where the last sync was.
-        self._manifest: Manifest | None = None
-        self._segment: SegmentFile | None = None
-        self._tail: OpenFile | None = None
+        self._last: LastSync | None = None
 
     def sync(self) -> None:
         """Return once everything that any process has written so far is durable."""
@@ -69,19 +75,19 @@ class Syncing:
 
     def _sync_again(self) -> bool:
         """Sync where the last sync was, if nothing but frames has been written since."""
-        manifest, segment, tail = self._manifest, self._segment, self._tail
-        if manifest is None or segment is None or tail is None or not tail.is_in_place():
+        last = self._last
+        if last is None or not last.tail.is_in_place():
             return False
-        seed = self._files.place.tail_seed(manifest.epoch.number)
-        raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
-        end = unpack_end(seed, raw)
+        manifest = last.manifest
+        raw = self._io.pread(last.tail.fd, TAIL_BYTES, 0)
+        end = unpack_end(last.seed, raw)
         if end is None or is_fenced(raw) or end.generation != manifest.generation:
             return False
         if end.boot != self._io.boot_id():
             return False
         if self._files.known_durable >= end.next:
             return True
-        if not self._sync(segment, manifest, durable_at(end)):
+        if not self._sync(last.segment, manifest, durable_at(end)):
             return False
         self._know(end.next)
         return True
@@ -95,35 +101,36 @@ class Syncing:
 
     def _sync(self, segment: SegmentFile, manifest: Manifest, durable: Durable) -> bool:
         """Sync; False if the epoch ended meanwhile, and nobody knows what was covered."""
-        self._manifest, self._segment = manifest, segment
         if self._files.has_failed_sync:
             raise ClosedError("a sync has failed here before, open the log anew")
         try:
             self._io.sync(segment.fd)
         except OSError:
             self._files.has_failed_sync = True
-            self._note(manifest, durable, is_failed=True)
+            self._note(segment, manifest, durable, is_failed=True)
             raise
-        return self._note(manifest, durable, is_failed=False)
+        return self._note(segment, manifest, durable, is_failed=False)
 
     def _know(self, end: int) -> None:
         self._files.note_durable(end)
         if self._tell is not None:
             self._tell(self._files, end, durable_only=True)
 
-    def _note(self, manifest: Manifest, durable: Durable, *, is_failed: bool) -> bool:
+    def _note(
+        self, segment: SegmentFile, manifest: Manifest, durable: Durable, *, is_failed: bool
+    ) -> bool:
         """Write into the tail how far it is durable, or that nobody can know any more.
 
         False if somebody has begun another epoch.
         """
-        tail = self._open_tail(manifest)
-        if tail is None:
+        synced = self._synced(segment, manifest)
+        if synced is None:
             newest = self._files.place.load_manifest()
             return newest is not None and newest.epoch == manifest.epoch
+        tail, seed = synced.tail, synced.seed
         # Another process may be writing its own mark; ours then follows with the next sync.
         is_locked = self._tell is not None and self._io.try_lock(tail.fd)
         try:
-            seed = self._files.place.tail_seed(manifest.epoch.number)
             raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
             known = unpack_durable(seed, raw)
             if known is not None and known.is_failed:
@@ -144,15 +151,23 @@ class Syncing:
         end = unpack_end(seed, raw)
         return end is not None and end.boot == self._io.boot_id()
 
-    def _open_tail(self, manifest: Manifest) -> OpenFile | None:
-        """Return the tail of the epoch that was synced; None if it is gone."""
-        path = self._files.place.path(manifest.tail)
-        if self._tail is None or self._tail.path != path:
+    def _synced(self, segment: SegmentFile, manifest: Manifest) -> LastSync | None:
+        """Return where the sync was; None if the tail of its epoch is gone."""
+        last = self._last
+        if last is not None and last.manifest is manifest and last.segment is segment:
+            return last
+        place = self._files.place
+        path = place.path(manifest.tail)
+        if last is not None and last.tail.path == path and last.tail.is_in_place():
+            tail = last.tail
+        else:
             try:
-                self._tail = OpenFile(self._io, path, "read" if self._tell is None else "write")
+                tail = OpenFile(self._io, path, "read" if self._tell is None else "write")
             except FileNotFoundError:
                 return None
-        return self._tail
+        seed = place.tail_seed(manifest.epoch.number)
+        self._last = synced = LastSync(manifest, segment, tail, seed)
+        return synced
 
 
 def durable_at(end: End) -> Durable:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
-from strandline.log.draft import Draft, draft, key_of
+from strandline.log.draft import Draft, draft
 from strandline.log.files.appends import Append, Frozen, Head, Placed
 from strandline.log.files.draft_columns import COLUMNS_MIN, EventColumns
 from strandline.log.files.file_errors import unavailable
@@ -19,7 +19,7 @@ from strandline.log.files.topics import TopicEntry
 from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
 from strandline.log.protocol import Value
-from strandline.log.terms import PLAIN, Terms, owner
+from strandline.log.terms import Terms, owner
 from strandline.values import (
     Durability,
     FailedError,
@@ -88,9 +88,10 @@ class TopicWriter:
 
     def append(self, value: Value, key: str | None, terms: Terms) -> FileReceipt:
         """Append one value."""
-        drafted = draft(value, key_of(value, key), self._kind, self._record_bytes_max)
-        if terms is PLAIN and self._partitions == 1:
-            number, tenant, level, sequences = _FIRST, self._tenant, _WRITTEN, _NONE
+        drafted = draft(value, key, self._kind, self._record_bytes_max)
+        if terms.is_plain and self._partitions == 1:
+            number, tenant, sequences = _FIRST, self._tenant, _NONE
+            level = _WRITTEN if terms.durability is None else terms.durability
         else:
             number = terms.route_one(drafted.key, self._partitions, self._turn)
             tenant = owner(self.entry.topic, terms.tenant)
@@ -160,7 +161,7 @@ class TopicWriter:
             if columns is not None:
                 return columns
         return [
-            draft(value, key_of(value, key), kind, bytes_max)
+            draft(value, key, kind, bytes_max)
             for value, key in zip(values, keys or repeat(None, len(values)), strict=True)
         ]
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from strandline.log.draft import Draft, draft, key_of
+from strandline.log.draft import Draft, draft
 from strandline.log.loops import is_on_loop
 from strandline.log.protocol import Value
 from strandline.log.sqlite.appends import (
@@ -76,7 +76,7 @@ class Writer:
         """
         level = terms.level(_DURABLE)
         settings = entry.settings
-        drafted = draft(value, key_of(value, key), settings.value_kind, self._record_bytes_max)
+        drafted = draft(value, key, settings.value_kind, self._record_bytes_max)
         turn = self._turns[entry.first_slot].__next__
         write = Single(
             entry,
@@ -150,8 +150,7 @@ class Writer:
         tenant = owner(entry.topic, terms.tenant)
         kind, bytes_max = entry.settings.value_kind, self._record_bytes_max
         drafts = [
-            draft(value, key_of(value, key), kind, bytes_max)
-            for value, key in zip(values, keys, strict=True)
+            draft(value, key, kind, bytes_max) for value, key in zip(values, keys, strict=True)
         ]
         return Append(entry, self._route(entry, drafts, terms), tenant, terms)
 
