@@ -103,8 +103,13 @@ class Outbox:
                 connection: sqlite3.Connection = database.new_writer(BlockConnection)
                 # What is known of the tables is read before anybody has to wait for us.
                 connection.execute("SELECT 1 FROM strandline_log").fetchone()
-            else:
+            elif isinstance(outside, sqlite3.Connection):
                 connection = outside
+            else:
+                raise InvalidError(
+                    "pass the sqlite3 connection itself, not what is around it",
+                    type=type(outside).__qualname__,
+                )
             block = Block(connection, is_outside=outside is not None)
             try:
                 self._enter(block)
@@ -214,12 +219,7 @@ class Outbox:
             return 0
 
 
-def _check_outside(database: Database, connection: object) -> None:
-    if not isinstance(connection, sqlite3.Connection):
-        raise InvalidError(
-            "pass the sqlite3 connection itself, not what is around it",
-            type=type(connection).__qualname__,
-        )
+def _check_outside(database: Database, connection: sqlite3.Connection) -> None:
     if SQLITE_VERSION < OUTSIDE_VERSION_MIN:
         raise InvalidError(
             "a connection that was opened elsewhere checkpoints outside of our lock, which damages"

@@ -1,0 +1,586 @@
+"""The caller's rows and its events in one transaction of a SQLite log."""
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import strandline as sl
+from strandline.log.sqlite import SqliteLog, outbox
+from strandline.values import (
+    ClosedError,
+    ConflictError,
+    Durability,
+    Event,
+    InvalidError,
+    UnavailableError,
+    UnknownError,
+)
+
+PATIENCE_S = 30.0
+CREATED = Event("order.created", {"id": 1})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A database of an application's own."""
+    path = str(tmp_path / "shop.sqlite")
+    with sqlite3.connect(path) as application:
+        application.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, name TEXT UNIQUE)")
+        application.execute("CREATE VIEW names AS SELECT name FROM orders")
+        application.execute("INSERT INTO orders VALUES (1, 'old')")
+    application.close()
+    return path
+
+
+@pytest.fixture
+def log(path: str) -> Iterator[SqliteLog]:
+    with SqliteLog(path, lock_timeout_s=0.2) as log:
+        log.create_topic("orders")
+        yield log
+
+
+def add(connection: sqlite3.Connection, name: str) -> None:
+    connection.execute("INSERT INTO orders (name) VALUES (?)", (name,))
+
+
+def rows(path: str) -> list[str]:
+    """Return the names that another connection sees."""
+    connection = sqlite3.connect(path)
+    try:
+        return [name for (name,) in connection.execute("SELECT name FROM orders ORDER BY id")]
+    finally:
+        connection.close()
+
+
+def kinds(log: SqliteLog) -> list[str]:
+    return [record.kind for record in log.read("orders", 0, 0)]
+
+
+# --- in an application's own database ---
+
+
+def test_a_log_moves_into_a_database_that_is_there_and_leaves_the_rest_alone(path: str) -> None:
+    def schema() -> set[tuple[str, str]]:
+        connection = sqlite3.connect(path)
+        found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL")
+        each = set(found.fetchall())
+        connection.close()
+        return each
+
+    before = schema()
+
+    with SqliteLog(path) as log:
+        log.create_topic("orders")
+        log.append("orders", CREATED)
+
+    assert before <= schema()
+    assert all(name.startswith("strandline_") for name, _ in schema() - before)
+    assert rows(path) == ["old"]
+
+
+# --- together ---
+
+
+def test_rows_and_events_are_there_together_when_the_block_is_left(
+    path: str, log: SqliteLog
+) -> None:
+    with log.transaction() as connection:
+        add(connection, "new")
+        receipt = log.append("orders", CREATED)
+        several = log.append_many("orders", [Event("a", {}), Event("b", {})])
+        seen_inside = rows(path), kinds(log), log.marks("orders", 0).high
+        offsets = [receipt.offset, *(each.offset for each in several)]
+
+    assert seen_inside == (["old"], [], 0)
+    assert offsets == [0, 1, 2] == [receipt.offset, *(each.offset for each in several)]
+    assert rows(path) == ["old", "new"]
+    assert kinds(log) == ["order.created", "a", "b"]
+
+
+def test_a_block_that_raises_leaves_nothing_of_either(path: str, log: SqliteLog) -> None:
+    log.append("orders", Event("before", {}))
+
+    with pytest.raises(ZeroDivisionError), log.transaction() as connection:
+        add(connection, "new")
+        receipt = log.append("orders", CREATED)
+        raise ZeroDivisionError
+
+    assert rows(path) == ["old"]
+    assert kinds(log) == ["before"]
+    with pytest.raises(InvalidError, match="nothing of it is stored") as caught:
+        _ = receipt.offset
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    with pytest.raises(InvalidError, match="nothing of it is stored"):
+        receipt.wait()
+    assert (receipt.is_settled, receipt.level) == (True, None)
+    assert log.append("orders", Event("after", {})).offset == 1
+
+
+def test_appends_go_on_densely_around_blocks_of_two_logs(path: str, log: SqliteLog) -> None:
+    with SqliteLog(path) as other:
+        offsets = []
+        for _ in range(80):
+            offsets.append(log.append("orders", CREATED).offset)
+            with other.transaction():
+                offsets.append(other.append("orders", CREATED).offset)
+            offsets.append(other.append("orders", CREATED).offset)
+            with log.transaction():
+                offsets.append(log.append("orders", CREATED).offset)
+
+        assert offsets == list(range(320))
+        assert other.marks("orders", 0).high == log.marks("orders", 0).high == 320
+
+
+def test_a_receipt_is_settled_by_the_commit_and_becomes_durable_when_asked(log: SqliteLog) -> None:
+    with log.transaction():
+        receipt = log.append("orders", CREATED)
+        inside = receipt.is_settled, receipt.level
+        with pytest.raises(InvalidError, match="after that"):
+            receipt.wait()
+
+    assert inside == (False, None)
+    assert (receipt.is_settled, receipt.level) == (True, Durability.WRITTEN)
+    assert receipt.wait(Durability.DURABLE).level is Durability.DURABLE
+    assert log.marks("orders", 0).durable == 1
+
+
+def test_a_durable_append_makes_its_whole_block_durable(log: SqliteLog) -> None:
+    with log.transaction():
+        log.append("orders", CREATED)
+        receipt = log.append("orders", CREATED, durability=Durability.DURABLE)
+
+    assert receipt.level is Durability.DURABLE
+    assert log.marks("orders", 0).durable == 2
+
+
+def test_another_thread_and_an_event_loop_wait_for_the_end_of_the_block(log: SqliteLog) -> None:
+    receipts = []
+    has_appended, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with log.transaction():
+            receipts.append(log.append("orders", CREATED))
+            has_appended.set()
+            may_end.wait(PATIENCE_S)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert has_appended.wait(PATIENCE_S)
+    with pytest.raises(UnavailableError, match="wait again"):
+        receipts[0].wait(timeout_s=0)
+
+    async def wait() -> None:
+        with pytest.raises(UnavailableError, match="wait again"):
+            await receipts[0].reached(timeout_s=0.01)
+        waiting = asyncio.create_task(receipts[0].reached(Durability.DURABLE))
+        await asyncio.sleep(0)
+        may_end.set()
+        assert (await waiting).level is Durability.DURABLE
+
+    asyncio.run(wait())
+    thread.join()
+    assert receipts[0].wait().offset == 0
+
+
+def test_identities_and_expected_offsets_hold_inside_a_block(log: SqliteLog) -> None:
+    log.append("orders", CREATED, idempotency_key="first")
+
+    with log.transaction():
+        repeat = log.append("orders", CREATED, idempotency_key="first")
+        fresh = log.append("orders", CREATED, idempotency_key="second")
+        again = log.append("orders", CREATED, idempotency_key="second")
+        sequence = log.append("orders", CREATED, producer="p", sequence=1)
+        with pytest.raises(ConflictError):
+            log.append("orders", CREATED, expected_offset=1)
+        log.append("orders", CREATED, expected_offset=3)
+
+    assert [(r.offset, r.is_repeat) for r in (repeat, fresh, again, sequence)] == [
+        (0, True),
+        (1, False),
+        (1, True),
+        (2, False),
+    ]
+    assert log.append("orders", CREATED, producer="p", sequence=1).is_repeat
+
+
+def test_an_identity_that_was_rolled_back_is_free_again(log: SqliteLog) -> None:
+    with pytest.raises(ZeroDivisionError), log.transaction():
+        log.append("orders", CREATED, idempotency_key="key")
+        raise ZeroDivisionError
+
+    assert not log.append("orders", CREATED, idempotency_key="key").is_repeat
+
+
+def test_a_proof_goes_on_through_blocks(log: SqliteLog) -> None:
+    log.create_topic("proved", proof=True)
+    for _ in range(2):
+        with log.transaction():
+            log.append_many("proved", [CREATED, CREATED])
+        with pytest.raises(ZeroDivisionError), log.transaction():
+            log.append("proved", CREATED)
+            raise ZeroDivisionError
+        log.append("proved", CREATED)
+
+    assert log.marks("proved", 0).high == 6
+    (report,) = log.verify("proved")
+    assert not report.findings
+
+
+def test_a_tail_is_told_after_the_commit_and_not_of_what_was_rolled_back(log: SqliteLog) -> None:
+    watch = log.watch()
+    watch.add("orders", 0, 0)
+    watch.wait(0)
+
+    with log.transaction():
+        log.append("orders", CREATED)
+        told_inside = watch.wait(0)
+    told = watch.wait(PATIENCE_S)
+    with pytest.raises(ZeroDivisionError), log.transaction():
+        log.append("orders", CREATED)
+        raise ZeroDivisionError
+
+    assert not told_inside
+    assert [hint.end for hint in told] == [1]
+    assert not watch.wait(0)
+
+
+# --- savepoints are the caller's ---
+
+
+def test_a_savepoint_takes_events_back_with_the_rows(path: str, log: SqliteLog) -> None:
+    with log.transaction() as connection:
+        add(connection, "kept")
+        kept = log.append("orders", Event("kept", {}))
+        connection.execute("SAVEPOINT mine")
+        add(connection, "undone")
+        undone = log.append("orders", Event("undone", {}), idempotency_key="key")
+        repeat = log.append("orders", Event("undone", {}), idempotency_key="key")
+        connection.execute("ROLLBACK TO mine")
+        later = log.append("orders", Event("later", {}))
+
+    assert rows(path) == ["old", "kept"]
+    assert kinds(log) == ["kept", "later"]
+    assert (kept.offset, later.offset) == (0, 1)
+    for receipt in (undone, repeat):
+        with pytest.raises(InvalidError, match="savepoint"):
+            _ = receipt.offset
+    assert not log.append("orders", CREATED, idempotency_key="key").is_repeat
+
+
+# --- whose transaction it is ---
+
+
+def test_what_would_end_the_transaction_is_refused_and_it_goes_on(
+    path: str, log: SqliteLog
+) -> None:
+    with log.transaction() as connection:
+        add(connection, "new")
+        for call in (connection.commit, connection.rollback, connection.close):
+            with pytest.raises(InvalidError, match="leave it to commit"):
+                call()
+        with pytest.raises(InvalidError, match="leave it to commit"):
+            connection.executescript("CREATE TABLE other (id)")
+        with pytest.raises(InvalidError, match="leave it to commit"), connection:
+            pass
+        for statement in ("COMMIT", "END", "ROLLBACK", "BEGIN"):
+            with pytest.raises(sqlite3.DatabaseError, match="not authorized"):
+                connection.execute(statement)
+        with pytest.raises(sqlite3.DatabaseError, match="not authorized"):
+            connection.cursor().executescript("CREATE TABLE other (id)")
+        log.append("orders", CREATED)
+
+    assert rows(path) == ["old", "new"]
+    assert kinds(log) == ["order.created"]
+
+
+def test_a_connection_is_of_no_use_after_its_block(log: SqliteLog) -> None:
+    with log.transaction() as connection:
+        assert isinstance(connection, sqlite3.Connection)
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
+
+
+def test_a_statement_that_still_writes_is_told_and_all_is_rolled_back(
+    path: str, log: SqliteLog
+) -> None:
+    with pytest.raises(InvalidError, match="still open"), log.transaction() as connection:
+        receipt = log.append("orders", CREATED)
+        left = connection.execute("INSERT INTO orders (name) VALUES ('a'), ('b') RETURNING id")
+
+    assert left is not None
+    assert rows(path) == ["old"]
+    assert kinds(log) == []
+    with pytest.raises(InvalidError, match="nothing of it is stored"):
+        receipt.wait()
+
+
+def test_a_query_that_was_not_read_to_its_end_holds_nobody_up(path: str, log: SqliteLog) -> None:
+    with log.transaction() as connection:
+        add(connection, "new")
+        left = connection.execute("SELECT * FROM orders")
+        left.fetchone()
+        log.append("orders", CREATED)
+
+    log.flush()
+    assert rows(path) == ["old", "new"]
+
+
+def test_a_transaction_that_sqlite_rolled_back_is_told(path: str, log: SqliteLog) -> None:
+    with pytest.raises(InvalidError, match="do all of it again"), log.transaction() as connection:
+        receipt = log.append("orders", CREATED)
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute("INSERT OR ROLLBACK INTO orders (name) VALUES ('old')")
+        with pytest.raises(InvalidError, match="do all of it again"):
+            log.append("orders", CREATED)
+
+    assert rows(path) == ["old"]
+    assert kinds(log) == []
+    with pytest.raises(InvalidError, match="nothing of it is stored"):
+        _ = receipt.offset
+
+
+def test_how_the_caller_sees_rows_does_not_matter_to_the_log(log: SqliteLog) -> None:
+    log.append("orders", CREATED, idempotency_key="key")
+    with log.transaction() as connection:
+        connection.row_factory = lambda _, row: {"row": row}
+        connection.text_factory = bytes
+        assert log.append("orders", CREATED, idempotency_key="key").is_repeat
+        log.append("orders", CREATED)
+        assert connection.execute("SELECT name FROM orders").fetchone() == {"row": (b"old",)}
+
+    assert log.marks("orders", 0).high == 2
+
+
+# --- the same thread, others, event loops, forks ---
+
+
+def test_one_inside_another_and_calls_that_change_more_are_refused(log: SqliteLog) -> None:
+    log.append("orders", CREATED)
+    with log.transaction():
+        for call in (
+            lambda: log.transaction().__enter__(),
+            lambda: log.create_topic("others"),
+            lambda: log.ack("orders", "c", 0, 1),
+            lambda: log.trim("orders", 0, 0),
+            lambda: log.sync("orders", 0),
+            log.flush,
+            log.close,
+        ):
+            with pytest.raises(InvalidError, match="transaction"):
+                call()
+        receipt = log.append("orders", CREATED)
+
+    assert receipt.wait().offset == 1
+    log.create_topic("others")
+
+
+def test_other_threads_wait_and_are_told_when_it_takes_too_long(log: SqliteLog) -> None:
+    told: list[BaseException | int] = []
+
+    def append(timeout_s: float) -> None:
+        try:
+            told.append(log.append("orders", Event("other", {}), timeout_s=timeout_s).offset)
+        except UnavailableError as error:
+            told.append(error)
+
+    with log.transaction():
+        log.append("orders", CREATED)
+        hasty = threading.Thread(target=append, args=(0.01,))
+        hasty.start()
+        hasty.join()
+        patient = threading.Thread(target=append, args=(PATIENCE_S,))
+        patient.start()
+    patient.join()
+
+    assert isinstance(told[0], UnavailableError)
+    assert told[0].write == Event("other", {})
+    assert told[1:] == [1]
+
+
+def test_an_event_loop_is_told_to_use_a_thread(log: SqliteLog) -> None:
+    async def begin() -> None:
+        with pytest.raises(InvalidError, match="to_thread"), log.transaction():
+            pass
+
+    async def append(number: int) -> None:
+        def work() -> None:
+            with log.transaction() as connection:
+                add(connection, str(number))
+                log.append("orders", CREATED)
+
+        await asyncio.to_thread(work)
+
+    asyncio.run(begin())
+    asyncio.run(append(1))
+    assert kinds(log) == ["order.created"]
+
+
+def test_a_loop_that_runs_inside_a_block_appends_into_it(log: SqliteLog) -> None:
+    async def append() -> int:
+        return log.append("orders", CREATED).offset
+
+    with pytest.raises(ZeroDivisionError), log.transaction():
+        assert asyncio.run(append()) == 0
+        raise ZeroDivisionError
+
+    assert kinds(log) == []
+
+
+def test_a_child_of_a_fork_can_neither_append_nor_end_the_block(path: str, log: SqliteLog) -> None:
+    def be_the_child(connection: sqlite3.Connection) -> int:
+        try:
+            log.append("orders", CREATED)
+        except ClosedError:
+            pass
+        else:
+            return 1
+        try:
+            connection.execute("DELETE FROM orders WHERE 1")
+        except sqlite3.DatabaseError:
+            return 0
+        return 2
+
+    block = log.transaction()
+    connection = block.__enter__()
+    add(connection, "new")
+    pid = os.fork()
+    if pid == 0:
+        code = 3
+        try:
+            code = be_the_child(connection)
+            try:
+                block.__exit__(None, None, None)
+                code = 4
+            except ClosedError:
+                pass
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    log.append("orders", CREATED)
+    block.__exit__(None, None, None)
+
+    assert rows(path) == ["old", "new"]
+    assert kinds(log) == ["order.created"]
+
+
+def test_logs_that_are_not_in_sqlite_say_where_to_go(tmp_path: Path) -> None:
+    for url in ("memory:", f"file:{tmp_path / 'events'}"):
+        with sl.open(url) as log, pytest.raises(InvalidError, match="sqlite:"):
+            log.transaction()
+
+
+def test_a_log_that_may_not_write_refuses(path: str, log: SqliteLog) -> None:
+    assert log.id
+    for mode in ("read", "consume"):
+        with SqliteLog(path, mode=mode) as other, pytest.raises(InvalidError, match="mode"):
+            other.transaction()
+
+
+# --- a connection from elsewhere ---
+
+
+@pytest.fixture
+def outside(path: str, log: SqliteLog) -> Iterator[sqlite3.Connection]:
+    assert log.id
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "SQLITE_VERSION", (3, 51, 3))
+
+
+def test_a_connection_from_elsewhere_is_refused_where_sqlite_may_damage_its_log(
+    log: SqliteLog, outside: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "SQLITE_VERSION", (3, 51, 2))
+
+    with (
+        pytest.raises(InvalidError, match=r"before 3\.51\.3.*sqlite='3\.51\.2'"),
+        log.transaction(outside),
+    ):
+        pass
+
+
+@pytest.mark.usefixtures("newer")
+def test_a_connection_from_elsewhere_takes_part_and_stays_open(
+    path: str, log: SqliteLog, outside: sqlite3.Connection
+) -> None:
+    outside.row_factory = sqlite3.Row
+    with log.transaction(outside) as connection:
+        add(connection, "new")
+        receipt = log.append("orders", CREATED)
+    with pytest.raises(ZeroDivisionError), log.transaction(outside) as connection:
+        add(connection, "undone")
+        log.append("orders", CREATED)
+        raise ZeroDivisionError
+
+    assert connection is outside
+    assert receipt.offset == 0
+    assert rows(path) == ["old", "new"]
+    assert kinds(log) == ["order.created"]
+    assert outside.execute("SELECT count(*) AS n FROM orders").fetchone()["n"] == 2
+
+
+@pytest.mark.usefixtures("newer")
+def test_a_connection_to_another_file_or_in_a_transaction_or_unsynced_is_refused(
+    tmp_path: Path, log: SqliteLog, outside: sqlite3.Connection
+) -> None:
+    def refused(connection: object, match: str) -> None:
+        with pytest.raises(InvalidError, match=match), log.transaction(connection):  # type: ignore[arg-type]
+            pass
+
+    elsewhere = sqlite3.connect(tmp_path / "other.sqlite")
+    refused(elsewhere, "another file")
+    elsewhere.close()
+    in_memory = sqlite3.connect(":memory:")
+    refused(in_memory, "another file")
+    in_memory.close()
+    refused("shop.sqlite", "the sqlite3 connection itself")
+    add(outside, "pending")
+    refused(outside, "inside a transaction already")
+    outside.rollback()
+    outside.execute("PRAGMA synchronous = OFF")
+    refused(outside, "never syncs")
+
+
+@pytest.mark.usefixtures("newer")
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_who_commits_a_connection_of_its_own_is_told_and_nothing_is_torn(
+    path: str, log: SqliteLog, outside: sqlite3.Connection, begins_anew: bool
+) -> None:
+    with pytest.raises(InvalidError, match="inside its block"), log.transaction(outside):
+        add(outside, "early")
+        receipt = log.append("orders", CREATED)
+        outside.commit()
+        if begins_anew:
+            add(outside, "late")
+            log.append("orders", Event("late", {}))
+
+    assert rows(path) == ["old", "early"]
+    assert kinds(log) == ["order.created"]
+    with pytest.raises(UnknownError):
+        _ = receipt.offset
+    assert log.append("orders", CREATED).offset == 1
+
+
+@pytest.mark.usefixtures("newer")
+def test_who_closes_a_connection_of_its_own_is_told_and_nothing_is_stored(
+    path: str, log: SqliteLog, outside: sqlite3.Connection
+) -> None:
+    with pytest.raises(InvalidError, match="was closed"), log.transaction(outside):
+        add(outside, "new")
+        log.append("orders", CREATED)
+        outside.close()
+
+    assert rows(path) == ["old"]
+    assert kinds(log) == []
