@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
-from strandline.log.sqlite import SqliteLog, outbox
+from strandline.log.sqlite import SqliteLog
 from strandline.values import (
     ClosedError,
     ConflictError,
@@ -18,23 +18,24 @@ from strandline.values import (
     Event,
     InvalidError,
     UnavailableError,
-    UnknownError,
+)
+from tests.log.shop import (
+    CREATED,
+    ChangedMindError,
+    add,
+    kinds,
+    make_shop,
+    refused,
+    rolled_back,
+    rows,
 )
 
 PATIENCE_S = 30.0
-CREATED = Event("order.created", {"id": 1})
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A database of an application's own."""
-    path = str(tmp_path / "shop.sqlite")
-    with sqlite3.connect(path) as application:
-        application.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, name TEXT UNIQUE)")
-        application.execute("CREATE VIEW names AS SELECT name FROM orders")
-        application.execute("INSERT INTO orders VALUES (1, 'old')")
-    application.close()
-    return path
+    return make_shop(tmp_path)
 
 
 @pytest.fixture
@@ -44,21 +45,12 @@ def log(path: str) -> Iterator[SqliteLog]:
         yield log
 
 
-def add(connection: sqlite3.Connection, name: str) -> None:
-    connection.execute("INSERT INTO orders (name) VALUES (?)", (name,))
-
-
-def rows(path: str) -> list[str]:
-    """Return the names that another connection sees."""
-    connection = sqlite3.connect(path)
+def is_closed(log: SqliteLog) -> bool:
     try:
-        return [name for (name,) in connection.execute("SELECT name FROM orders ORDER BY id")]
-    finally:
-        connection.close()
-
-
-def kinds(log: SqliteLog) -> list[str]:
-    return [record.kind for record in log.read("orders", 0, 0)]
+        log.marks("orders", 0)
+    except ClosedError:
+        return True
+    return False
 
 
 # --- in an application's own database ---
@@ -105,20 +97,32 @@ def test_rows_and_events_are_there_together_when_the_block_is_left(
 def test_a_block_that_raises_leaves_nothing_of_either(path: str, log: SqliteLog) -> None:
     log.append("orders", Event("before", {}))
 
-    with pytest.raises(ZeroDivisionError), log.transaction() as connection:
+    with rolled_back(log) as connection:
         add(connection, "new")
         receipt = log.append("orders", CREATED)
-        raise ZeroDivisionError
 
     assert rows(path) == ["old"]
     assert kinds(log) == ["before"]
     with pytest.raises(InvalidError, match="nothing of it is stored") as caught:
         _ = receipt.offset
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert isinstance(caught.value.__cause__, ChangedMindError)
     with pytest.raises(InvalidError, match="nothing of it is stored"):
         receipt.wait()
     assert (receipt.is_settled, receipt.level) == (True, None)
+    with rolled_back(log):
+        assert log.append("orders", CREATED).offset == 1
     assert log.append("orders", Event("after", {})).offset == 1
+
+
+def test_appends_go_on_densely_around_blocks(log: SqliteLog) -> None:
+    offsets = []
+    for _ in range(3):
+        offsets.append(log.append("orders", CREATED).offset)
+        with log.transaction():
+            offsets.append(log.append("orders", CREATED).offset)
+        offsets.append(log.append("orders", CREATED).offset)
+
+    assert offsets == list(range(9))
 
 
 def test_appends_go_on_densely_around_blocks_of_two_logs(path: str, log: SqliteLog) -> None:
@@ -209,9 +213,8 @@ def test_identities_and_expected_offsets_hold_inside_a_block(log: SqliteLog) -> 
 
 
 def test_an_identity_that_was_rolled_back_is_free_again(log: SqliteLog) -> None:
-    with pytest.raises(ZeroDivisionError), log.transaction():
+    with rolled_back(log):
         log.append("orders", CREATED, idempotency_key="key")
-        raise ZeroDivisionError
 
     assert not log.append("orders", CREATED, idempotency_key="key").is_repeat
 
@@ -221,9 +224,8 @@ def test_a_proof_goes_on_through_blocks(log: SqliteLog) -> None:
     for _ in range(2):
         with log.transaction():
             log.append_many("proved", [CREATED, CREATED])
-        with pytest.raises(ZeroDivisionError), log.transaction():
+        with rolled_back(log):
             log.append("proved", CREATED)
-            raise ZeroDivisionError
         log.append("proved", CREATED)
 
     assert log.marks("proved", 0).high == 6
@@ -240,13 +242,30 @@ def test_a_tail_is_told_after_the_commit_and_not_of_what_was_rolled_back(log: Sq
         log.append("orders", CREATED)
         told_inside = watch.wait(0)
     told = watch.wait(PATIENCE_S)
-    with pytest.raises(ZeroDivisionError), log.transaction():
+    with rolled_back(log):
         log.append("orders", CREATED)
-        raise ZeroDivisionError
 
     assert not told_inside
     assert [hint.end for hint in told] == [1]
     assert not watch.wait(0)
+
+
+def test_nobody_is_told_before_the_commit(log: SqliteLog) -> None:
+    watch = log.watch()
+    watch.add("orders", 0, 0)
+    watch.wait(0)
+    told_before: list[int] = []
+
+    def notice(statement: str) -> None:
+        if statement == "COMMIT":
+            told_before.append(len(watch.wait(0)))
+
+    with log.transaction() as connection:
+        log.append("orders", CREATED)
+        connection.set_trace_callback(notice)
+
+    assert told_before == [0]
+    assert len(watch.wait(0)) == 1
 
 
 # --- savepoints are the caller's ---
@@ -309,7 +328,7 @@ def test_a_connection_is_of_no_use_after_its_block(log: SqliteLog) -> None:
 def test_a_statement_that_still_writes_is_told_and_all_is_rolled_back(
     path: str, log: SqliteLog
 ) -> None:
-    with pytest.raises(InvalidError, match="still open"), log.transaction() as connection:
+    with refused("still open"), log.transaction() as connection:
         receipt = log.append("orders", CREATED)
         left = connection.execute("INSERT INTO orders (name) VALUES ('a'), ('b') RETURNING id")
 
@@ -332,7 +351,7 @@ def test_a_query_that_was_not_read_to_its_end_holds_nobody_up(path: str, log: Sq
 
 
 def test_a_transaction_that_sqlite_rolled_back_is_told(path: str, log: SqliteLog) -> None:
-    with pytest.raises(InvalidError, match="do all of it again"), log.transaction() as connection:
+    with refused("do all of it again"), log.transaction() as connection:
         receipt = log.append("orders", CREATED)
         with pytest.raises(sqlite3.IntegrityError):
             connection.execute("INSERT OR ROLLBACK INTO orders (name) VALUES ('old')")
@@ -403,9 +422,45 @@ def test_other_threads_wait_and_are_told_when_it_takes_too_long(log: SqliteLog) 
     assert told[1:] == [1]
 
 
+def test_the_connection_is_for_the_blocks_own_thread(log: SqliteLog) -> None:
+    told: list[BaseException] = []
+
+    def use(connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("SELECT 1")
+        except sqlite3.ProgrammingError as error:
+            told.append(error)
+
+    with log.transaction() as connection:
+        thread = threading.Thread(target=use, args=(connection,))
+        thread.start()
+        thread.join()
+
+    assert "same thread" in str(told[0])
+
+
+def test_a_log_that_another_thread_closes_lets_the_block_come_to_its_end(
+    path: str, log: SqliteLog
+) -> None:
+    with log.transaction() as connection:
+        add(connection, "new")
+        log.append("orders", CREATED)
+        thread = threading.Thread(target=log.close)
+        thread.start()
+        while not is_closed(log):
+            thread.join(0.01)
+        with pytest.raises(ClosedError):
+            log.append("orders", CREATED)
+    thread.join()
+
+    with SqliteLog(path) as again:
+        assert rows(path) == ["old", "new"]
+        assert kinds(again) == ["order.created"]
+
+
 def test_an_event_loop_is_told_to_use_a_thread(log: SqliteLog) -> None:
     async def begin() -> None:
-        with pytest.raises(InvalidError, match="to_thread"), log.transaction():
+        with refused("to_thread"), log.transaction():
             pass
 
     async def append(number: int) -> None:
@@ -425,9 +480,8 @@ def test_a_loop_that_runs_inside_a_block_appends_into_it(log: SqliteLog) -> None
     async def append() -> int:
         return log.append("orders", CREATED).offset
 
-    with pytest.raises(ZeroDivisionError), log.transaction():
+    with rolled_back(log):
         assert asyncio.run(append()) == 0
-        raise ZeroDivisionError
 
     assert kinds(log) == []
 
@@ -476,111 +530,7 @@ def test_logs_that_are_not_in_sqlite_say_where_to_go(tmp_path: Path) -> None:
 
 
 def test_a_log_that_may_not_write_refuses(path: str, log: SqliteLog) -> None:
-    assert log.id
+    log.append("orders", CREATED)
     for mode in ("read", "consume"):
         with SqliteLog(path, mode=mode) as other, pytest.raises(InvalidError, match="mode"):
             other.transaction()
-
-
-# --- a connection from elsewhere ---
-
-
-@pytest.fixture
-def outside(path: str, log: SqliteLog) -> Iterator[sqlite3.Connection]:
-    assert log.id
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA wal_autocheckpoint = 0")
-    yield connection
-    connection.close()
-
-
-@pytest.fixture
-def newer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "SQLITE_VERSION", (3, 51, 3))
-
-
-def test_a_connection_from_elsewhere_is_refused_where_sqlite_may_damage_its_log(
-    log: SqliteLog, outside: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outbox, "SQLITE_VERSION", (3, 51, 2))
-
-    with (
-        pytest.raises(InvalidError, match=r"before 3\.51\.3.*sqlite='3\.51\.2'"),
-        log.transaction(outside),
-    ):
-        pass
-
-
-@pytest.mark.usefixtures("newer")
-def test_a_connection_from_elsewhere_takes_part_and_stays_open(
-    path: str, log: SqliteLog, outside: sqlite3.Connection
-) -> None:
-    outside.row_factory = sqlite3.Row
-    with log.transaction(outside) as connection:
-        add(connection, "new")
-        receipt = log.append("orders", CREATED)
-    with pytest.raises(ZeroDivisionError), log.transaction(outside) as connection:
-        add(connection, "undone")
-        log.append("orders", CREATED)
-        raise ZeroDivisionError
-
-    assert connection is outside
-    assert receipt.offset == 0
-    assert rows(path) == ["old", "new"]
-    assert kinds(log) == ["order.created"]
-    assert outside.execute("SELECT count(*) AS n FROM orders").fetchone()["n"] == 2
-
-
-@pytest.mark.usefixtures("newer")
-def test_a_connection_to_another_file_or_in_a_transaction_or_unsynced_is_refused(
-    tmp_path: Path, log: SqliteLog, outside: sqlite3.Connection
-) -> None:
-    def refused(connection: object, match: str) -> None:
-        with pytest.raises(InvalidError, match=match), log.transaction(connection):  # type: ignore[arg-type]
-            pass
-
-    elsewhere = sqlite3.connect(tmp_path / "other.sqlite")
-    refused(elsewhere, "another file")
-    elsewhere.close()
-    in_memory = sqlite3.connect(":memory:")
-    refused(in_memory, "another file")
-    in_memory.close()
-    refused("shop.sqlite", "the sqlite3 connection itself")
-    add(outside, "pending")
-    refused(outside, "inside a transaction already")
-    outside.rollback()
-    outside.execute("PRAGMA synchronous = OFF")
-    refused(outside, "never syncs")
-
-
-@pytest.mark.usefixtures("newer")
-@pytest.mark.parametrize("begins_anew", [False, True])
-def test_who_commits_a_connection_of_its_own_is_told_and_nothing_is_torn(
-    path: str, log: SqliteLog, outside: sqlite3.Connection, begins_anew: bool
-) -> None:
-    with pytest.raises(InvalidError, match="inside its block"), log.transaction(outside):
-        add(outside, "early")
-        receipt = log.append("orders", CREATED)
-        outside.commit()
-        if begins_anew:
-            add(outside, "late")
-            log.append("orders", Event("late", {}))
-
-    assert rows(path) == ["old", "early"]
-    assert kinds(log) == ["order.created"]
-    with pytest.raises(UnknownError):
-        _ = receipt.offset
-    assert log.append("orders", CREATED).offset == 1
-
-
-@pytest.mark.usefixtures("newer")
-def test_who_closes_a_connection_of_its_own_is_told_and_nothing_is_stored(
-    path: str, log: SqliteLog, outside: sqlite3.Connection
-) -> None:
-    with pytest.raises(InvalidError, match="was closed"), log.transaction(outside):
-        add(outside, "new")
-        log.append("orders", CREATED)
-        outside.close()
-
-    assert rows(path) == ["old"]
-    assert kinds(log) == []

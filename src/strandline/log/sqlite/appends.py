@@ -136,6 +136,20 @@ class Changes(NamedTuple):
     values: list[ValueRow]
     size_bytes: int
 
+    def store(self, connection: sqlite3.Connection, due: Collection[PartitionRow]) -> None:
+        """Put it into the present transaction, with the partitions' rows that are due."""
+        records, _, identities, values, _ = self
+        if len(records) == 1:
+            connection.execute(_INSERT, records[0])
+        else:
+            connection.executemany(_INSERT, records)
+        if values:
+            store_values(connection, values)
+        if due:
+            store_partitions(connection, due)
+        if identities is not None:
+            identities.store()
+
 
 class AppendDelta:
     """Implements Delta: decides offsets, timestamps, conflicts and repeats."""
@@ -420,7 +434,7 @@ class AppendFlusher:
             due = [head for head in due if is_due(head) or self._marks.is_unnoted(head.slot)]
         if due:
             self._marks.carry(due)
-        store_changes(connection, frozen, due)
+        frozen.store(connection, due)
         connection.execute("COMMIT")
         self._marks.wrote(heads)
         self._database.logged_bytes += COMMIT_BYTES + PAGE_BYTES * len(due) + frozen.size_bytes
@@ -428,23 +442,6 @@ class AppendFlusher:
 
     def sync(self) -> None:
         self._marks.sync()
-
-
-def store_changes(
-    connection: sqlite3.Connection, changes: Changes, due: Collection[PartitionRow]
-) -> None:
-    """Put what was decided into the present transaction, and the rows that are due."""
-    records, _, identities, values, _ = changes
-    if len(records) == 1:
-        connection.execute(_INSERT, records[0])
-    else:
-        connection.executemany(_INSERT, records)
-    if values:
-        store_values(connection, values)
-    if due:
-        store_partitions(connection, due)
-    if identities is not None:
-        identities.store()
 
 
 def is_due(head: PartitionRow) -> bool:

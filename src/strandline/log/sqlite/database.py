@@ -378,7 +378,7 @@ class Database:
             # Without the lock they stay open until the process ends. The writer may be
             # in the midst of another thread's change, which is whole or not at all.
             for connection in self._all:
-                if connection is not self._writer:
+                if connection is not self._writer and connection is not self._lent:
                     _end(connection)
             _leak(self._all)
         self._all.clear()

@@ -14,7 +14,6 @@ from strandline.log.sqlite.appends import (
     Placement,
     Single,
     is_due,
-    store_changes,
 )
 from strandline.log.sqlite.block import Block, BlockConnection, Joined, Stored
 from strandline.log.sqlite.database import Database
@@ -79,7 +78,7 @@ class Outbox:
             changes, _ = delta.freeze()
             due = [h for h in changes.heads.values() if changes.identities or is_due(h)]
             try:
-                store_changes(connection, changes, due)
+                changes.store(connection, due)
             except BaseException as error:
                 block.failure = InvalidError("an append has failed half-way, roll all of it back")
                 block.failure.__cause__ = error

@@ -93,7 +93,8 @@ def connect(
 ) -> Any:
     """Return a connection that never checkpoints by itself; `access` is ro, rw or rwc.
 
-    It may go on with other parameters of SQLite's URIs.
+    It may go on with other parameters of SQLite's URIs. A connection of another `kind` is
+    for the thread that makes it.
     """
     with translated(path):
         connection = sqlite3.connect(
@@ -101,7 +102,7 @@ def connect(
             uri=True,
             timeout=busy_s,
             isolation_level=None,
-            check_same_thread=False,
+            check_same_thread=kind is not sqlite3.Connection,
             cached_statements=256,
             factory=kind,
         )
