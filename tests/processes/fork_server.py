@@ -211,7 +211,7 @@ def _live(request: dict[str, Any], report: Report) -> None:
 
 def main() -> None:
     """Serve on the socket whose number is the first argument."""
-    for module in ("lives", "rarities", "fighters", "forks", "joiners"):
+    for module in ("lives", "rarities", "fighters", "forks", "joiners", "outbox_lives"):
         importlib.import_module(f"tests.processes.{module}")
     with socket.socket(fileno=int(sys.argv[1])) as control:
         serve(control)

@@ -10,9 +10,11 @@ from strandline.log.files.partition_lock import PartitionLock
 from strandline.log.files.store import PartitionStore
 from strandline.log.files.succession import _Succession
 from strandline.log.files.syncing import Syncing
-from strandline.log.sqlite.appends import AppendBracket, AppendFlusher
+from strandline.log.sqlite.appends import AppendBracket, AppendFlusher, Changes
+from strandline.log.sqlite.consuming import SqliteConsumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.log import SqliteLog
+from strandline.log.sqlite.outbox import Outbox
 from strandline.log.sqlite.store_lock import StoreLock
 from strandline.log.sqlite.trimming import Trimming
 from strandline.subscriptions.consumer import Consumer
@@ -46,8 +48,8 @@ PROCESS_BUGS: list[Planted] = [
     ),
     Planted(
         "an append is stored in two transactions",
-        AppendFlusher,
-        "flush",
+        Changes,
+        "store",
         "connection.executemany(_INSERT, records)",
         "connection.executemany(_INSERT, records[:1]); "
         'connection.execute("COMMIT"); connection.execute("BEGIN IMMEDIATE"); '
@@ -55,8 +57,8 @@ PROCESS_BUGS: list[Planted] = [
     ),
     Planted(
         "identities are not stored",
-        AppendFlusher,
-        "flush",
+        Changes,
+        "store",
         "identities.store()",
         "pass",
     ),
@@ -76,7 +78,7 @@ PROCESS_BUGS: list[Planted] = [
     ),
     Planted(
         "a cursor is acknowledged and not stored",
-        SqliteLog,
+        SqliteConsumers,
         "ack",
         "self._consumers.put(",
         "(lambda *_: None)(",
@@ -120,6 +122,58 @@ PROCESS_BUGS: list[Planted] = [
         "self.lock.suspect()\n        raise",
         "self.lock.suspect()\n        return",
         caught_by="faults",
+    ),
+    Planted(
+        "events are committed before the rows",
+        Outbox,
+        "join",
+        "changes.store(connection, due)",
+        "changes.store(connection, due); connection.take_back(); connection.execute('COMMIT'); "
+        "connection.execute('BEGIN IMMEDIATE'); connection.lend()",
+        caught_by="outboxes",
+    ),
+    Planted(
+        "rows are committed before the events",
+        Outbox,
+        "join",
+        "block.check()",
+        "block.check(); connection = block.connection; connection.take_back(); "
+        "connection.execute('COMMIT'); connection.execute('BEGIN IMMEDIATE'); connection.lend()",
+        caught_by="outboxes",
+    ),
+    Planted(
+        "a block goes on from the head of an earlier one",
+        Outbox,
+        "join",
+        "AppendDelta(Heads(database))",
+        "AppendDelta(self.__dict__.setdefault('kept', Heads(database)))",
+        caught_by="outboxes",
+    ),
+    Planted(
+        "an append goes on from the head before a block",
+        AppendBracket,
+        "_begin",
+        "self._heads.version = None",
+        "pass",
+        caught_by="outboxes",
+    ),
+    Planted(
+        "a block is committed when it raises",
+        Outbox,
+        "_roll_back",
+        "block.drop()",
+        "block.end(); block.connection.execute('COMMIT')",
+        caught_by="outboxes",
+    ),
+    Planted(
+        "a block lets the lock go before its commit",
+        Outbox,
+        "_enter",
+        "database.lock.block_thread = block.thread",
+        "database.lock.block_thread = block.thread; block.connection.take_back(); "
+        "block.connection.execute('COMMIT'); block.connection.execute('BEGIN DEFERRED'); "
+        "block.connection.lend(); database.io.unlock(database.lock._fd)",
+        caught_by="outboxes",
     ),
     Planted(
         "a consumer acks what it delivers",

@@ -19,6 +19,7 @@ from strandline.log.memory_topics import MemoryTopic, MemoryTopics
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.transactions import NoTransactions
 from strandline.log.verifying import verify_each
 from strandline.values import (
     RECORD_BYTES_MAX,
@@ -50,7 +51,7 @@ from strandline.values import (
 _SCHEME = "memory"
 
 
-class MemoryLog:
+class MemoryLog(NoTransactions):
     """Implements Log. Reaches applied, and no more: nothing here outlives the process.
 
     Retention is applied after each append. A child of a fork cannot use it.

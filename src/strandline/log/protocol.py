@@ -30,6 +30,7 @@ from uuid import UUID
 
 from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
 from strandline.log.results import Batches, Hint, Receipt, Receipts, TopicName, Watch
+from strandline.log.transactions import LogTransactions
 from strandline.values import (
     ConsumerLag,
     Durability,
@@ -65,6 +66,7 @@ __all__ = [
     "LogConsumers",
     "LogReader",
     "LogTopics",
+    "LogTransactions",
     "LogWriter",
     "Piece",
     "Receipt",
@@ -439,7 +441,7 @@ class LogConsumers(Protocol):
         """Remove the consumer's cursors in all partitions; False if there were none."""
 
 
-class Log(LogTopics, LogWriter, LogReader, LogConsumers, Protocol):
+class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers, Protocol):
     """A log that is open."""
 
     @property

@@ -31,6 +31,7 @@ from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, check_new_name, is_internal, terms_of
+from strandline.log.transactions import NoTransactions
 from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
@@ -57,7 +58,7 @@ _RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
 _SEGMENT_BYTES = 64 * 1024 * 1024
 
 
-class FileLog(FileConsumers):
+class FileLog(FileConsumers, NoTransactions):
     """Implements Log. A child of a fork cannot use it, and is told so.
 
     `mode="write"` creates the directory; the other modes need a log. Any number of

@@ -1,6 +1,7 @@
 """The write path: appends decided in memory, stored in one transaction per drain."""
 
 import contextlib
+import sqlite3
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -43,8 +44,8 @@ _NO_HEADERS = b"{}"
 _ALONE = range(1)
 _ROW_BYTES = 64
 #: About what the smallest transaction adds to the write-ahead log, and each row besides.
-_COMMIT_BYTES = 5 * 1024
-_PAGE_BYTES = 4 * 1024
+COMMIT_BYTES = 5 * 1024
+PAGE_BYTES = 4 * 1024
 #: How many records a partition's row may lag behind.
 _TAIL_MAX = 64
 _INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -134,6 +135,20 @@ class Changes(NamedTuple):
     identities: Identities | None
     values: list[ValueRow]
     size_bytes: int
+
+    def store(self, connection: sqlite3.Connection, due: Collection[PartitionRow]) -> None:
+        """Put it into the present transaction, with the partitions' rows that are due."""
+        records, _, identities, values, _ = self
+        if len(records) == 1:
+            connection.execute(_INSERT, records[0])
+        else:
+            connection.executemany(_INSERT, records)
+        if values:
+            store_values(connection, values)
+        if due:
+            store_partitions(connection, due)
+        if identities is not None:
+            identities.store()
 
 
 class AppendDelta:
@@ -353,11 +368,16 @@ class AppendBracket:
         self.leave()
         return False
 
-    def _begin(self, timeout_s: float) -> None:
+    def enter_with(self, connection: sqlite3.Connection, timeout_s: float) -> None:
+        """Do what `enter` does, with this connection as the one that writes until `leave`."""
+        self._begin(timeout_s, connection)
+
+    def _begin(self, timeout_s: float, lent: sqlite3.Connection | None = None) -> None:
         database = self._database
         deadline = database.clock.monotonic() + timeout_s
         database.lock.acquire(timeout_s)
         try:
+            database.lend(lent)
             database.begin(max(0.0, deadline - database.clock.monotonic()))
             self._lineage.check(database.writer)
             # Even the lock's file may have been another's until we began.
@@ -374,9 +394,11 @@ class AppendBracket:
                 # Nothing was stored, whatever was decided.
                 self._heads.version = None
                 database.writer.rollback()
+            database.take_back()
             if database.logged_bytes >= CHECKPOINT_BYTES:
                 self._tidy()
         finally:
+            database.take_back()
             database.lock.release()
 
     def _tidy(self) -> None:
@@ -406,31 +428,25 @@ class AppendFlusher:
 
     def flush(self, frozen: Changes, epochs: range) -> None:  # noqa: ARG002 - Offsets tell more.
         connection = self._database.writer
-        records, heads, identities, values, size_bytes = frozen
-        if len(records) == 1:
-            connection.execute(_INSERT, records[0])
-        else:
-            connection.executemany(_INSERT, records)
-        if values:
-            store_values(connection, values)
+        heads = frozen.heads
         due: Collection[PartitionRow] = heads.values()
-        if identities is None:
-            due = [head for head in due if self._is_due(head)]
+        if frozen.identities is None:
+            due = [head for head in due if is_due(head) or self._marks.is_unnoted(head.slot)]
         if due:
             self._marks.carry(due)
-            store_partitions(connection, due)
-        if identities is not None:
-            identities.store()
+        frozen.store(connection, due)
         connection.execute("COMMIT")
         self._marks.wrote(heads)
-        self._database.logged_bytes += _COMMIT_BYTES + _PAGE_BYTES * len(due) + size_bytes
+        self._database.logged_bytes += COMMIT_BYTES + PAGE_BYTES * len(due) + frozen.size_bytes
         self._on_written(heads)
-
-    def _is_due(self, head: PartitionRow) -> bool:
-        return head.high - head.noted >= _TAIL_MAX or self._marks.is_unnoted(head.slot)
 
     def sync(self) -> None:
         self._marks.sync()
+
+
+def is_due(head: PartitionRow) -> bool:
+    """Whether a partition's row lags behind as far as it may."""
+    return head.high - head.noted >= _TAIL_MAX
 
 
 def _content(draft: Draft, tenant: Tenant | None) -> Content:

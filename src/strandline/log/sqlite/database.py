@@ -18,6 +18,7 @@ from strandline.log.sqlite.schema import (
     BUSY_S,
     FORMAT_VERSION,
     TABLES,
+    Made,
     connect,
     is_busy,
     translated,
@@ -56,6 +57,7 @@ class Database:
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
         self._writer: sqlite3.Connection | None = None
+        self._lent: sqlite3.Connection | None = None
         self._wal_fd: int | None = None
         self._is_closed = False
         #: How often this process has changed partitions past the heads it keeps in mind.
@@ -114,10 +116,22 @@ class Database:
         """Return a connection that reads, and is closed with the others."""
         return self._keep(connect(self.path, self._access))
 
-    def _keep(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+    def _keep(self, connection: Made) -> Made:
         with self._mutex:
             self._all.append(connection)
         return connection
+
+    def new_writer(self, kind: type[Made]) -> Made:
+        """Return a connection of this kind for one block, to be closed with `close_writer`."""
+        self.check_open()
+        return self._keep(connect(self.path, "rw", busy_s=0, kind=kind))
+
+    def close_writer(self, connection: sqlite3.Connection) -> None:
+        """Close what `new_writer` made. It is never the last that is open, and moves nothing."""
+        with self._mutex:
+            if connection in self._all:
+                self._all.remove(connection)
+                connection.close()
 
     def check_open(self) -> None:
         """Raise ClosedError if the file was given back, or belongs to a parent process."""
@@ -149,11 +163,21 @@ class Database:
     @property
     def writer(self) -> sqlite3.Connection:
         """The one connection that writes. The caller holds `lock`."""
+        if self._lent is not None:
+            return self._lent
         if self._writer is None:
             self.check_open()
             # Whoever waits does so by itself, in order to keep its own deadline.
             self._writer = self._keep(connect(self.path, "rw", busy_s=0))
         return self._writer
+
+    def lend(self, connection: sqlite3.Connection | None) -> None:
+        """Let this connection be the one that writes until `take_back`. The caller holds `lock`."""
+        self._lent = connection
+
+    def take_back(self) -> None:
+        """Write through our own connection again. The caller holds `lock`."""
+        self._lent = None
 
     def begin(self, timeout_s: float) -> None:
         """Begin to write. The caller holds `lock`, but a stranger may be writing, too."""
@@ -189,7 +213,8 @@ class Database:
     @property
     def is_in_transaction(self) -> bool:
         """Whether the writer has begun and not ended. The caller holds `lock`."""
-        return self._writer is not None and self._writer.in_transaction
+        writer = self._lent or self._writer
+        return writer is not None and writer.in_transaction
 
     @contextlib.contextmanager
     def locked(self, timeout_s: float | None = None) -> Iterator[None]:
@@ -353,7 +378,7 @@ class Database:
             # Without the lock they stay open until the process ends. The writer may be
             # in the midst of another thread's change, which is whole or not at all.
             for connection in self._all:
-                if connection is not self._writer:
+                if connection is not self._writer and connection is not self._lent:
                     _end(connection)
             _leak(self._all)
         self._all.clear()

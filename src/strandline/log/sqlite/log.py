@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Self
 
@@ -15,10 +16,9 @@ from strandline.log.numbers import check_lock_timeout, check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.sqlite.appends import DroppedError
 from strandline.log.sqlite.chain_values import load_value
-from strandline.log.sqlite.consumers import Consumers
+from strandline.log.sqlite.consuming import SqliteConsumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, load_epochs
-from strandline.log.sqlite.reader import SqliteReader
 from strandline.log.sqlite.receipts import SqliteReceipt, SqliteReceipts
 from strandline.log.sqlite.records import Records
 from strandline.log.sqlite.schema import translated
@@ -26,11 +26,10 @@ from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.sqlite.trimming import Trimming
 from strandline.log.sqlite.watching import SqliteWatches
 from strandline.log.sqlite.writer import Writer
-from strandline.log.terms import Terms, check_durable, check_new_name, is_internal, owner, terms_of
+from strandline.log.terms import Terms, check_durable, check_new_name, is_internal, terms_of
 from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
-    ConsumerLag,
     Durability,
     InvalidError,
     Marks,
@@ -43,7 +42,6 @@ from strandline.values import (
     TopicSettings,
     TrimReport,
     ValueKind,
-    check_consumer_name,
     epoch_before,
     parse_tenant,
     sorted_metadata,
@@ -52,7 +50,7 @@ from strandline.values import (
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 
 
-class SqliteLog(SqliteReader):
+class SqliteLog(SqliteConsumers):
     """Implements Log. A child of a fork cannot use it, and is told so.
 
     `mode="write"` creates the database, or the log's tables in a database that is
@@ -81,7 +79,6 @@ class SqliteLog(SqliteReader):
             )
         )
         self._auto_create = auto_create
-        self._consumers = Consumers(self._database)
         self._trimming = Trimming(self._database, self._consumers)
         self._watches = SqliteWatches(self._database, self._marks, self._find)
         #: Where appends of this process went last; an append finds out if it is gone.
@@ -221,6 +218,11 @@ class SqliteLog(SqliteReader):
             raise InvalidError("there is one key for each value", keys=len(keys), values=len(each))
         return self._append(topic, each, keys or [None] * len(each), terms, each)
 
+    def transaction(
+        self, connection: sqlite3.Connection | None = None
+    ) -> AbstractContextManager[sqlite3.Connection]:
+        return self._check_mode(Mode.WRITE).transaction(connection)
+
     def _append(
         self,
         topic: TopicName,
@@ -349,90 +351,6 @@ class SqliteLog(SqliteReader):
         self._database.check_open()
         return self._watches.open(durable_only=durable_only)
 
-    # --- consumers ---
-
-    def ack(
-        self,
-        topic: TopicName,
-        consumer: str,
-        partition: int,
-        end: int,
-        *,
-        tenant: str | None = None,
-    ) -> Offset:
-        name = check_consumer_name(consumer)
-        check_whole("end", end)
-        writer = self._check_mode(Mode.CONSUME)
-        self._make_durable_before(topic, partition, end)
-        with self._database.changing() as connection:
-            entry, _, row = self._row(connection, topic, partition)
-            whose = owner(entry.topic, tenant)
-            offset = row.check_not_beyond(end)
-            known = self._consumers.find(connection, row.slot, whose, name)
-            if known is not None:
-                self._consumers.check(connection, entry, row, known)
-                offset = max(offset, Offset(known.offset))
-            self._consumers.put(connection, row.slot, whose, name, offset)
-        writer.sync()
-        return offset
-
-    def seek(
-        self,
-        topic: TopicName,
-        consumer: str,
-        partition: int,
-        offset: int,
-        *,
-        tenant: str | None = None,
-    ) -> None:
-        name = check_consumer_name(consumer)
-        check_whole("offset", offset)
-        writer = self._check_mode(Mode.CONSUME)
-        self._make_durable_before(topic, partition, offset)
-        with self._database.changing() as connection:
-            entry, _, row = self._row(connection, topic, partition)
-            whose = owner(entry.topic, tenant)
-            self._consumers.put(connection, row.slot, whose, name, row.check_kept(offset))
-        writer.sync()
-
-    def cursor(
-        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
-    ) -> Offset | None:
-        name = check_consumer_name(consumer)
-        with self._database.reading() as connection:
-            connection.execute("BEGIN")
-            entry, _, row = self._row(connection, topic, partition)
-            whose = owner(entry.topic, tenant)
-            known = self._consumers.find(connection, row.slot, whose, name)
-            if known is None:
-                return None
-            self._consumers.check(connection, entry, row, known)
-            return Offset(known.offset)
-
-    def consumers(self, topic: TopicName, *, tenant: str | None = None) -> Sequence[ConsumerLag]:
-        with self._database.reading() as connection:
-            connection.execute("BEGIN")
-            entry = self._topics.find(connection, topic)
-            whose = owner(entry.topic, tenant)
-            rows = [
-                self._row(connection, entry.topic, number)[2]
-                for number in range(entry.settings.partitions)
-            ]
-            lags = [
-                lag for row in rows for lag in self._consumers.lags(connection, entry, row, whose)
-            ]
-        return sorted(lags, key=lambda lag: (lag.consumer, lag.partition))
-
-    def forget(self, topic: TopicName, consumer: str, *, tenant: str | None = None) -> bool:
-        name = check_consumer_name(consumer)
-        writer = self._check_mode(Mode.CONSUME)
-        with self._database.changing() as connection:
-            entry = self._topics.find(connection, topic)
-            whose = owner(entry.topic, tenant)
-            forgotten = self._consumers.forget(connection, entry.slots, whose, name)
-        writer.sync()
-        return forgotten
-
     # --- the whole log ---
 
     def sync(self, topic: TopicName, partition: int) -> Marks:
@@ -454,6 +372,7 @@ class SqliteLog(SqliteReader):
     def close(self) -> None:
         if os.getpid() == self._database.pid:
             if self._writer is not None:
+                self._writer.check_no_block()
                 self._writer.close()
             self._watches.close()
             self._database.close()
@@ -467,7 +386,6 @@ class SqliteLog(SqliteReader):
     # --- inside ---
 
     def _check_mode(self, least: Mode) -> Writer:
-        """Return the writer for a call that may wait and needs this mode."""
         self._database.check_open()
         if self._writer is None or _RANK[self.mode] < _RANK[least]:
             raise self._not_allowed()
@@ -478,7 +396,6 @@ class SqliteLog(SqliteReader):
         return InvalidError("the log was opened in a mode that does not allow this", mode=self.mode)
 
     def _make_durable_before(self, topic: TopicName, partition: int, offset: int) -> None:
-        """Sync, if what lies before `offset` is there and not durable."""
         marks = self.marks(topic, partition)
         if marks.durable < offset <= marks.high:
             self._make_durable(topic, partition)

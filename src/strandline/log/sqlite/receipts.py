@@ -1,13 +1,17 @@
 """Receipts of a SQLite log: a place in what one write of the coordinator came to."""
 
-from collections.abc import Generator, Sequence
+import asyncio
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from strandline.log.numbers import check_timeout
 from strandline.log.sqlite.appends import Append, Placed, Placement, Single
+from strandline.log.sqlite.block import Joined
 from strandline.log.terms import check_level
-from strandline.values import Durability, Offset, Partition, UnavailableError
+from strandline.values import Durability, InvalidError, Offset, Partition, UnavailableError
+from strandline.writes import Channel
 from strandline.writes import Receipt as WriteReceipt
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 
 _WRITTEN = Durability.WRITTEN
 _DURABLE = Durability.DURABLE
@@ -104,6 +108,93 @@ class SqliteReceipts(Sequence["SqliteReceipt"]):
         return max(wanted, _WRITTEN)
 
 
+class JoinedReceipts(SqliteReceipts):
+    """Receipts of an append inside a transaction.
+
+    Where its values are is known at once, and true if the transaction is committed.
+    """
+
+    __slots__ = ("_channel", "_joined", "_known", "_placement")
+
+    def __init__(
+        self,
+        count: int,
+        placement: Placement,
+        joined: Joined,
+        level: Durability,
+        offered: object,
+        *,
+        channel: Channel[Any, Any],
+        known: Callable[[int], int],
+    ) -> None:
+        super().__init__(count, None, level, offered)
+        self._placement = placement
+        self._joined = joined
+        self._channel = channel
+        self._known = known
+
+    @property
+    def is_settled(self) -> bool:
+        return bool(self._joined.block.over.value)
+
+    @property
+    def level(self) -> Durability | None:
+        if not self.is_settled or self._joined.error is not None:
+            return None
+        ends = self._joined.block.ends.items()
+        return _DURABLE if all(self._known(slot) >= end for slot, end in ends) else _WRITTEN
+
+    def settle(self, level: Durability | None, timeout_s: float | None) -> Placement:
+        wanted = self._wanted(level, timeout_s)
+        block = self._joined.block
+        block.check_owner()
+        clock = self._channel.storage.clock
+        deadline = None if timeout_s is None else clock.monotonic() + timeout_s
+        self._check_not_inside()
+        waiter = ThreadWaiter(clock)
+        with block.over.awaited_by(waiter, 1):
+            while not block.over.value:
+                if not waiter.wait(deadline):
+                    raise _still_open()
+        if self._is_short_of(wanted):
+            left_s = None if deadline is None else max(0.0, deadline - clock.monotonic())
+            self._channel.flush(durable=True).wait(_DURABLE, left_s)
+        return self._placement
+
+    async def settle_on_loop(self, level: Durability | None, timeout_s: float | None) -> Placement:
+        wanted = self._wanted(level, timeout_s)
+        block = self._joined.block
+        block.check_owner()
+        self._check_not_inside()
+        waiter = LoopWaiter()
+        try:
+            async with asyncio.timeout(timeout_s):
+                with block.over.awaited_by(waiter, 1):
+                    while not block.over.value:
+                        await waiter.wait()
+                if self._is_short_of(wanted):
+                    await self._channel.flush(durable=True).reached(_DURABLE)
+        except TimeoutError:
+            raise _still_open() from None
+        return self._placement
+
+    def placed(self, index: int) -> Placed:
+        if self._joined.error is not None:
+            raise self._joined.error.with_traceback(None)
+        placed = self._placement.find(index)
+        assert placed is not None
+        return placed
+
+    def _is_short_of(self, wanted: Durability) -> bool:
+        if self._joined.error is not None:
+            raise self._joined.error.with_traceback(None)
+        return wanted is _DURABLE and self.level is not _DURABLE
+
+    def _check_not_inside(self) -> None:
+        if self._joined.block.is_mine and not self.is_settled:
+            raise InvalidError("this is written when its transaction is, wait for it after that")
+
+
 class SqliteReceipt:
     """Implements Receipt."""
 
@@ -164,6 +255,10 @@ def _checked(placement: Placement) -> Placement:
     if placement.error is not None:
         raise placement.error.with_traceback(None)
     return placement
+
+
+def _still_open() -> UnavailableError:
+    return UnavailableError("it is neither committed nor rolled back in time, wait again")
 
 
 _NOTHING = Placement((), None)

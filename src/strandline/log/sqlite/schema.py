@@ -3,7 +3,7 @@
 import contextlib
 import sqlite3
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar, overload
 from urllib.parse import quote
 
 from strandline.values import CorruptError, FailedError, InvalidError, UnavailableError
@@ -76,10 +76,25 @@ TABLES = (
 )
 
 
-def connect(path: str, access: str, *, busy_s: float = BUSY_S) -> sqlite3.Connection:
+Made = TypeVar("Made", bound=sqlite3.Connection)
+"""The kind of connection that is asked for."""
+
+
+@overload
+def connect(path: str, access: str, *, busy_s: float = ...) -> sqlite3.Connection: ...
+
+
+@overload
+def connect(path: str, access: str, *, busy_s: float = ..., kind: type[Made]) -> Made: ...
+
+
+def connect(
+    path: str, access: str, *, busy_s: float = BUSY_S, kind: type[Any] = sqlite3.Connection
+) -> Any:
     """Return a connection that never checkpoints by itself; `access` is ro, rw or rwc.
 
-    It may go on with other parameters of SQLite's URIs.
+    It may go on with other parameters of SQLite's URIs. A connection of another `kind` is
+    for the thread that makes it.
     """
     with translated(path):
         connection = sqlite3.connect(
@@ -87,8 +102,9 @@ def connect(path: str, access: str, *, busy_s: float = BUSY_S) -> sqlite3.Connec
             uri=True,
             timeout=busy_s,
             isolation_level=None,
-            check_same_thread=False,
+            check_same_thread=kind is not sqlite3.Connection,
             cached_statements=256,
+            factory=kind,
         )
         try:
             for pragma in _PRAGMAS:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from strandline.clock import Clock
 from strandline.io import Io
-from strandline.values import UnavailableError
+from strandline.values import InvalidError, UnavailableError
 
 _PID_BYTES = 12
 #: Where the last holder signs: with bytes that no other lock has, not even one of a
@@ -39,6 +39,8 @@ class StoreLock:
         self._signature = clock.random_bytes(12) + (next(_made) & 0xFFFFFFFF).to_bytes(4, "big")
         #: How often somebody else has held the lock since we did. The holder's.
         self.breaks = 0
+        #: The thread that holds it for a block of its own, and so must not ask for it again.
+        self.block_thread = 0
 
     def try_acquire(self) -> bool:
         """Take the lock if that needs no waiting; the holder then asks `is_unbroken`."""
@@ -66,6 +68,10 @@ class StoreLock:
 
     def acquire(self, timeout_s: float) -> None:
         """Take the lock, or raise UnavailableError with its holder after `timeout_s`."""
+        if self.block_thread == threading.get_ident():
+            raise InvalidError(
+                "this thread is in the midst of a transaction, make this call before or after it"
+            )
         deadline = self._clock.monotonic() + timeout_s
         if not self._thread.acquire(timeout=max(0.0, timeout_s)):
             raise UnavailableError(

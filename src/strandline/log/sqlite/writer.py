@@ -2,8 +2,9 @@
 
 import contextlib
 import itertools
+import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from strandline.log.draft import Draft, draft
@@ -21,13 +22,20 @@ from strandline.log.sqlite.appends import (
     Placement,
     Single,
 )
+from strandline.log.sqlite.block import Block
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.durable_marks import DurableMarks
+from strandline.log.sqlite.outbox import Outbox
 from strandline.log.sqlite.partition_row import PartitionRow
-from strandline.log.sqlite.receipts import SqliteReceipt, SqliteReceipts, handed_back
+from strandline.log.sqlite.receipts import (
+    JoinedReceipts,
+    SqliteReceipt,
+    SqliteReceipts,
+    handed_back,
+)
 from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.terms import Terms, owner
-from strandline.values import Durability, FailedError, UnavailableError
+from strandline.values import Durability, FailedError, InvalidError, UnavailableError
 from strandline.writes import Coordinator, Receipt, Settings
 
 _CHANNEL = "appends"
@@ -54,6 +62,8 @@ class Writer:
         self._marks = marks
         self._record_bytes_max = record_bytes_max
         self._turns: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
+        bracket = AppendBracket(database, marks)
+        self.outbox = Outbox(database, bracket, marks, on_written)
         self._coordinator: Coordinator[Write, Placement, Changes, None, None, Heads] = Coordinator(
             Settings(bracket_timeout_s=database.lock_timeout_s),
             [_CHANNEL],
@@ -61,7 +71,7 @@ class Writer:
             snapshot=None,
             delta=AppendDelta,
             flusher=AppendFlusher(database, marks, on_written),
-            bracket=AppendBracket(database, marks),
+            bracket=bracket,
             clock=database.clock,
         )
         self._coordinator.start()
@@ -85,6 +95,8 @@ class Writer:
             owner(entry.topic, terms.tenant),
             terms.expected_offset,
         )
+        if (block := self.outbox.own_block()) is not None:
+            return self._join(block, write, 1, level, value)[0]
         try:
             outcome = self._channel.write(
                 write, _DURABLE if level is _DURABLE else _WRITTEN, terms.timeout_s
@@ -108,6 +120,12 @@ class Writer:
         write = self._prepare(find(on_loop), values, keys, terms)
         if not values:
             return SqliteReceipts(0, None, level, offered)
+        if (block := self.outbox.own_block()) is not None:
+            try:
+                return self._join(block, write, len(values), level, offered)
+            except DroppedError:
+                again = self._prepare(find(True), values, keys, terms)
+                return self._join(block, again, len(values), level, offered)
         try:
             if on_loop:
                 outcome = self._channel.try_write(write, terms.timeout_s)
@@ -124,8 +142,24 @@ class Writer:
             raise placement.error.with_traceback(None)
         return SqliteReceipts(len(values), outcome, level, offered)
 
+    @contextlib.contextmanager
+    def transaction(self, outside: sqlite3.Connection | None) -> Iterator[sqlite3.Connection]:
+        """Do what `LogWriter.transaction` says."""
+        with self.outbox.transaction(outside) as block:
+            yield block.connection
+        if block.level is _DURABLE:
+            self.sync()
+
+    def check_no_block(self) -> None:
+        """Raise InvalidError inside a transaction of this thread."""
+        if self.outbox.own_block() is not None:
+            raise InvalidError(
+                "this thread is in the midst of a transaction, make this call before or after it"
+            )
+
     def sync(self) -> None:
         """Return once everything written so far, by any process, is durable."""
+        self.check_no_block()
         self._channel.flush(durable=True).wait(_DURABLE)
 
     def close(self) -> None:
@@ -136,6 +170,21 @@ class Writer:
         self._marks.settle()
 
     # --- inside ---
+
+    def _join(
+        self, block: Block, write: Write, count: int, level: Durability, offered: object
+    ) -> JoinedReceipts:
+        placement, joined = self.outbox.join(block, write)
+        block.level = max(block.level, level)
+        return JoinedReceipts(
+            count,
+            placement,
+            joined,
+            level,
+            offered,
+            channel=self._channel,
+            known=self._marks.known,
+        )
 
     def _write(self, write: Append, level: Durability, terms: Terms) -> Receipt[Placement]:
         return self._channel.write(write, max(level, _WRITTEN), terms.timeout_s)

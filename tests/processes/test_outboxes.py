@@ -1,0 +1,36 @@
+"""SIGKILL at any moment, and at every line: rows and events are there together, or neither is."""
+
+import pytest
+
+from tests.processes import outboxes
+from tests.processes.fork_server import ForkServer
+
+LOGS = 3
+#: A long way for the fast suite, a shorter one for all of it; each line has its turn in torture.
+STRIDE, SHORT_STRIDE = 151, 7
+
+
+def test_a_kill_at_any_moment_leaves_rows_and_events_together(
+    server: ForkServer, seed: int
+) -> None:
+    assert outboxes.run(server, seed) == outboxes.KILLS_PER_LOG
+
+
+def test_a_kill_at_some_lines_leaves_rows_and_events_together(
+    server: ForkServer, seed: int
+) -> None:
+    assert outboxes.sweep(server, first=1 + seed % STRIDE, stride=STRIDE) > 5
+
+
+@pytest.mark.slow
+def test_many_kills_leave_rows_and_events_together(server: ForkServer, seed: int) -> None:
+    killed = sum(outboxes.run(server, seed + number) for number in range(LOGS))
+
+    assert killed == LOGS * outboxes.KILLS_PER_LOG
+
+
+@pytest.mark.slow
+def test_a_kill_at_many_lines_leaves_rows_and_events_together(
+    server: ForkServer, seed: int
+) -> None:
+    assert outboxes.sweep(server, first=1 + seed % SHORT_STRIDE, stride=SHORT_STRIDE) > 100
