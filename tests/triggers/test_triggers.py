@@ -137,7 +137,9 @@ def test_after_the_last_retry_a_record_is_parked_with_its_cause(
     publish(log, [1, 2])
     with caplog.at_level(logging.ERROR, "strandline"), Triggers(log, [bill]) as triggers:
         wait_until(lambda: cursors(log, "billing")[0] == 2)
-        wait_until(lambda: triggers.metrics()["billing"] == Counters(handled=1, retried=1, parked=1))
+        wait_until(
+            lambda: triggers.metrics()["billing"] == Counters(handled=1, retried=1, parked=1)
+        )
 
     (parked,) = log.read("__strandline.parked.orders", 0, 0)
     assert parked.payload["number"] == 1
@@ -173,7 +175,9 @@ def test_whatever_a_function_raises_harms_no_other(error: BaseException) -> None
     with triggers:
         publish(log, [1, 2])
         calls.wait_for(2)
-        wait_until(lambda: [triggers.metrics()[name].parked for name in ("sync", "async")] == [2, 2])
+        wait_until(
+            lambda: [triggers.metrics()[name].parked for name in ("sync", "async")] == [2, 2]
+        )
 
     assert calls.seen == [1, 2]
 

@@ -63,11 +63,15 @@ class Stop:
         self.is_urgent = asyncio.Event()
 
     def ask(self, timeout_s: float | None = None) -> None:
-        """Stop; asked twice, at once."""
-        if self.is_asked.is_set():
-            self.is_urgent.set()
+        """Take no more records, and end within the time."""
         if timeout_s is not None:
             self.timeout_s = timeout_s
+        self.is_asked.set()
+
+    def insist(self) -> None:
+        """Stop; at once, if that was asked for before."""
+        if self.is_asked.is_set():
+            self.is_urgent.set()
         self.is_asked.set()
 
 
@@ -113,6 +117,7 @@ class Dispatch:
 
     async def run(self, stop: Stop) -> None:
         """Work until asked to stop; raises what keeps it from working."""
+        self._stop = stop
         self._alarm = Alarm(self._clock, self._stir)
         self._has_news = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -122,15 +127,13 @@ class Dispatch:
         settler = asyncio.create_task(self._settle_all())
         asked = asyncio.create_task(stop.is_asked.wait())
         try:
-            await asyncio.wait(
-                [*feeders, settler, asked], return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait([*feeders, settler, asked], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._is_stopping = True
             for task in (*feeders, asked):
                 task.cancel()
             await asyncio.wait([*feeders, asked])
-            await self._finish_calls(stop)
+            await self._finish_calls()
             await self._finish_settling(settler)
             self._alarm.close()
             self._workers.close()
@@ -230,7 +233,9 @@ class Dispatch:
             yield "handled", entry.key.key
 
     def _begin_ready(self) -> None:
-        while self._ready and len(self._calls) < self.trigger.concurrency and not self._is_stopping:
+        while self._ready and len(self._calls) < self.trigger.concurrency:
+            if self._is_stopping or self._stop.is_asked.is_set():
+                return
             self._begin(self._ready.popleft())
         if self._is_roomy():
             self._has_room.set()
@@ -258,12 +263,12 @@ class Dispatch:
         except asyncio.CancelledError as cancelled:
             if self._is_stopping:
                 # Handed back: it comes again.
-                self._leave(entry)
+                self._leave()
                 return
             error = cancelled
         except BaseException as failure:  # noqa: BLE001 - Whatever a function raises is its failure.
             error = failure
-        self._leave(entry)
+        self._leave()
         if error is None:
             if entry.key is not None and self._keys is not None:
                 self._keys.add(entry.key)
@@ -272,7 +277,7 @@ class Dispatch:
             self._fail(entry, error)
         self._begin_ready()
 
-    def _leave(self, entry: Entry) -> None:
+    def _leave(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         del self._calls[task]
@@ -368,13 +373,13 @@ class Dispatch:
 
     # --- the end ---
 
-    async def _finish_calls(self, stop: Stop) -> None:
+    async def _finish_calls(self) -> None:
         if not self._calls:
             return
         self._is_idle.clear()
         waits = [
-            asyncio.create_task(wait_until(self._clock, self._is_idle, stop.timeout_s)),
-            asyncio.create_task(stop.is_urgent.wait()),
+            asyncio.create_task(wait_until(self._clock, self._is_idle, self._stop.timeout_s)),
+            asyncio.create_task(self._stop.is_urgent.wait()),
         ]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:

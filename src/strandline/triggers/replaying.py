@@ -44,9 +44,7 @@ class Parked:
     """Whether it was handed to its trigger once more."""
 
 
-def parked_records(
-    log: Log, topic: TopicName, *, consumer: str | None = None
-) -> Iterator[Parked]:
+def parked_records(log: Log, topic: TopicName, *, consumer: str | None = None) -> Iterator[Parked]:
     """Yield what is parked of a topic, oldest first; of one consumer, if given."""
     found = log.topic(topic)
     parking = _parking_of(log, found)

@@ -1,5 +1,6 @@
 """Where a trigger's records come from: its topic, and what is replayed of it."""
 
+from datetime import datetime
 from typing import Protocol
 
 from strandline.clock import Clock
@@ -87,9 +88,7 @@ class ReplaySource:
         self.consumer.ack(carrier)
 
 
-def _consumer(
-    log: Log, topic: Topic, trigger: Trigger, start: Start, clock: Clock
-) -> Consumer:
+def _consumer(log: Log, topic: Topic, trigger: Trigger, start: Start | datetime, clock: Clock) -> Consumer:
     # One delivery more than allowed: the trigger parks such a record itself, and says so.
     deliveries_max = len(trigger.retry) + 2
     return Consumer(

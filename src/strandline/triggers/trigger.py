@@ -170,9 +170,7 @@ def _takes_delivery(function: Callable[..., Any]) -> bool:
         if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
     ]
     second = places[1] if len(places) >= _WITH_DELIVERY else None
-    is_wanted = second is not None and (
-        second.default is second.empty or second.name == "delivery"
-    )
+    is_wanted = second is not None and (second.default is second.empty or second.name == "delivery")
     try:
         signature.bind(*range(_WITH_DELIVERY if is_wanted else 1))
     except TypeError:

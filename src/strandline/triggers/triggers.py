@@ -109,8 +109,8 @@ class Triggers:
     def stop(self, timeout_s: float | None = None) -> None:
         """Stop as the class says, within `timeout_s` if given, and return when it has.
 
-        From any thread but the event loop's. May be repeated; a second one meanwhile
-        makes it stop at once. Raises what ended the runner, if that was the log.
+        From any thread but the event loop's. May be repeated. Raises what ended the
+        runner, if that was the log.
         """
         run = self._run
         if run is None:
@@ -178,7 +178,7 @@ class Triggers:
             stop = run.enter_loop()
             self._dispatches = await asyncio.to_thread(self._open)
             run.is_open.set()
-            with _signals(run) if heeds_signals else contextlib.nullcontext():
+            with _signals(stop) if heeds_signals else contextlib.nullcontext():
                 works = [asyncio.create_task(each.run(stop)) for each in self._dispatches]
                 await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
                 if not stop.is_asked.is_set():
@@ -234,6 +234,9 @@ class _Run:
             if self._loop is None or self._stop is None:
                 self._asked.append(timeout_s)
                 return
+        if self.is_on_its_loop():
+            self._stop.ask(timeout_s)
+            return
         # A loop that is closed has stopped.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stop.ask, timeout_s)
@@ -254,10 +257,10 @@ class _Run:
 
 
 @contextlib.contextmanager
-def _signals(run: _Run) -> Iterator[None]:
+def _signals(stop: Stop) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
-        loop.add_signal_handler(number, run.ask_to_stop)
+        loop.add_signal_handler(number, stop.insist)
     try:
         yield
     finally:

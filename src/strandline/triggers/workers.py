@@ -40,9 +40,7 @@ class Workers:
         self._busy += 1
         if self._busy > self._threads and self._threads < self._count:
             self._threads += 1
-            thread = threading.Thread(
-                target=self._work, name=f"trigger {self._name}", daemon=True
-            )
+            thread = threading.Thread(target=self._work, name=f"trigger {self._name}", daemon=True)
             thread.start()
         self._calls.put(call)
         try:
