@@ -22,7 +22,7 @@ KEYS = 5
 RETRIES = 12
 HOPELESS = 11
 FAILS_ONCE = 7
-PATIENCE_S = 60.0
+PATIENCE_S = 20.0
 
 
 def feed(report: Report, url: str) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
-from strandline.triggers import Counters, Triggers, parked_records, replay_parked
+from strandline.triggers import Counters, Triggers, parked_records, replay_parked, replaying
 from tests.triggers.calls import Calls, cursors, publish, wait_until
 
 
@@ -50,8 +50,10 @@ def test_parked_records_go_to_their_trigger_once_more_and_to_nobody_else(log: sl
     publish(log, [3], partition=1)
     billing, shipping = Faulty(log, "billing", {1, 3}), Faulty(log, "shipping", set())
     work_off(log, billing, shipping)
-    assert {(each.consumer, each.partition, each.record_offset, each.reason, each.is_replayed)
-            for each in parked_records(log, "orders")} == {
+    assert {
+        (each.consumer, each.partition, each.record_offset, each.reason, each.is_replayed)
+        for each in parked_records(log, "orders")
+    } == {
         ("billing", 0, 0, "ValueError: 1", False),
         ("billing", 1, 0, "ValueError: 3", False),
     }
@@ -85,6 +87,22 @@ def test_what_fails_again_is_parked_anew_and_can_be_replayed_anew(log: sl.Log) -
     assert billing.calls.seen == [(0, 0, 1)] * 4
     assert replay_parked(log, "orders") == []
     assert [each.is_replayed for each in parked_records(log, "orders")] == [True] * 3
+
+
+def test_two_who_replay_at_the_same_time_replay_once(
+    log: sl.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(log, [1])
+    billing = Faulty(log, "billing", {1})
+    work_off(log, billing)
+
+    replayed = replay_parked(log, "orders")
+    # The other one has looked before the first has replayed.
+    monkeypatch.setattr(replaying, "_replayed", lambda *_: set())
+
+    assert len(replayed) == 1
+    assert replay_parked(log, "orders") == []
+    assert log.marks("__strandline.replayed.orders", 0).high == 1
 
 
 def test_a_runner_at_work_gets_them_at_once(log: sl.Log) -> None:

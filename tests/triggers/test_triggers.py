@@ -109,12 +109,13 @@ def test_a_failure_is_tried_again_by_its_schedule_with_the_count(clock: FakeCloc
         assert calls.wait_for(2) == [(1, 1), (2, 1)]
         wait_until(lambda: triggers.metrics()["billing"].retried == 1)
         clock.advance(4.9)
-        assert len(calls.seen) == 2
+        assert clock.pending_timers == 1
         assert cursors(log, "billing")[0] is None
         clock.advance(0.1)
         assert calls.wait_for(3)[2:] == [(1, 2)]
         wait_until(lambda: triggers.metrics()["billing"].retried == 2)
         clock.advance(59.9)
+        assert clock.pending_timers == 1
         assert len(calls.seen) == 3
         clock.advance(0.1)
         assert calls.wait_for(4)[3:] == [(1, 3)]
@@ -228,9 +229,11 @@ def test_a_record_that_waits_for_its_retry_holds_up_its_key_alone(clock: FakeClo
         assert calls.wait_for(4)[2:] == [("a", 1, 2), ("a", 2, 1)]
 
 
-def test_a_stop_lets_functions_end(log: sl.Log) -> None:
+def test_a_stop_lets_functions_end(clock: FakeClock) -> None:
+    log = sl.open("memory:", clock=clock)
+    log.create_topic("orders", partitions=2)
     calls, gate = Calls(), threading.Event()
-    triggers = Triggers(log)
+    triggers = Triggers(log, clock=clock)
 
     @triggers.on("orders", name="billing")
     def bill(record: sl.Record) -> None:
@@ -242,6 +245,8 @@ def test_a_stop_lets_functions_end(log: sl.Log) -> None:
     triggers.start()
     calls.wait_for(1)
     triggers.request_stop()
+    # From here on it waits for the function, for as long as its clock says.
+    wait_until(lambda: clock.pending_timers == 1)
     gate.set()
     triggers.stop()
 
@@ -277,6 +282,7 @@ def test_what_does_not_end_in_time_is_handed_back(log: sl.Log, open_again: OpenA
 
     assert calls.counted() == {"begin": 1, 1: 1, "cancelled": 1}
     assert (cursors(log, "sync")[0] or 0, cursors(log, "async")[0] or 0) == (0, 0)
+    assert triggers.metrics() == {"sync": Counters(), "async": Counters()}
     gate.set()
     calls.wait_until(lambda seen: "too late" in seen)
     with triggers:
