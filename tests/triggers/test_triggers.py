@@ -159,7 +159,7 @@ def test_whatever_a_function_raises_harms_no_other(error: BaseException) -> None
     calls = Calls()
     log = sl.open("memory:")
     log.create_topic("orders", partitions=2)
-    triggers = Triggers(log)
+    triggers = Triggers(log, stop_timeout_s=1)
 
     @triggers.on("orders", name="sync", retry=[])
     def bad(record: sl.Record) -> None:
@@ -196,7 +196,7 @@ def test_as_many_run_at_once_as_concurrency_says_and_one_of_a_key() -> None:
 
     for key, number in [("a", 1), ("a", 2), ("b", 1), ("a", 3), (None, 1), ("c", 1)]:
         publish(log, [number], key=key)
-    with Triggers(log, [bill]) as triggers:
+    with Triggers(log, [bill], stop_timeout_s=1) as triggers:
         begun = calls.wait_for(3)
         assert begun == [("begin", "a", 1), ("begin", "b", 1), ("begin", None, 1)]
         assert triggers.metrics()["billing"].in_flight == 3
