@@ -178,7 +178,7 @@ def _to_decimal(source: SqlType, target: SqlType, *, is_try: bool) -> Kernel:
     def one(value: Any) -> Decimal | None:
         exact = Decimal(value)
         rounded = _WIDE.quantize(exact, step) if target.scale < held.scale else exact
-        if abs(rounded) < limit:
+        if rounded.copy_abs() < limit:
             return rounded
         if is_try:
             return None

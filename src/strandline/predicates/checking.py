@@ -211,11 +211,10 @@ class _Checker:
         flat: list[Node] = []
         for part in parts:
             flat += part.inputs if part.op == op else (part,)
-        kept = [part for part in flat if not (part.is_literal and part.detail is not deciding)]
-        kept += [part for part in flat if part.is_literal and part.detail is None]
-        for part in flat:
-            if part.is_literal and part.detail is deciding:
-                return literal(deciding, BOOLEAN, at)
+        if any(part.is_literal and part.detail is deciding for part in flat):
+            return literal(deciding, BOOLEAN, at)
+        kept = [part for part in flat if not part.is_literal]
+        kept += [part for part in flat if part.is_literal and part.detail is None][:1]
         if not kept:
             return literal(not deciding, BOOLEAN, at)
         if len(kept) == 1:

@@ -1,0 +1,55 @@
+"""What Spark says to many predicates on one table, a few jobs for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GROUP = 24
+
+
+class Failed(frozenset[int]):
+    """The answer of a predicate that fails."""
+
+    reason: str = ""
+
+
+def answers(
+    spark: SparkSession, view: str, predicates: Sequence[str], *, group: int = GROUP
+) -> Iterator[tuple[str, frozenset[int]]]:
+    """Yield each predicate with the ids of the rows that Spark selects, or Failed.
+
+    A group is one job, and is split only if one of it fails.
+    """
+    for at in range(0, len(predicates), group):
+        yield from _answer(spark, view, predicates[at : at + group])
+
+
+def _answer(
+    spark: SparkSession, view: str, predicates: Sequence[str]
+) -> Iterator[tuple[str, frozenset[int]]]:
+    selects = [
+        f"SELECT {number} AS p, id FROM {view} WHERE {text}"
+        for number, text in enumerate(predicates)
+    ]
+    try:
+        rows = spark.sql(" UNION ALL ".join(selects)).collect()
+    except PySparkException as error:
+        if len(predicates) == 1:
+            failed = Failed()
+            failed.reason = str(error).split("\n")[0][:300]
+            yield predicates[0], failed
+            return
+        half = len(predicates) // 2
+        yield from _answer(spark, view, predicates[:half])
+        yield from _answer(spark, view, predicates[half:])
+        return
+    found: list[set[int]] = [set() for _ in predicates]
+    for number, row in rows:
+        found[number].add(row)
+    yield from zip(predicates, map(frozenset, found), strict=True)
