@@ -101,7 +101,7 @@ class Generator:
     # --- predicates ---
 
     def predicate(self) -> str:
-        return self._boolean(self._random.randrange(4))
+        return self._boolean(self._pick((0, 0, 0, 1, 2, 3)))
 
     def _boolean(self, depth: int) -> str:
         if depth > 0 and self._random.random() < 0.7:

@@ -2,15 +2,17 @@
 
 import threading
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from enum import Enum, auto
 from typing import Final
 
 from strandline.clock import Clock
 from strandline.log.protocol import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
 from strandline.subscriptions.markers import Marker
+from strandline.subscriptions.screening import Outcome, Screen
 from strandline.subscriptions.start import end_of
-from strandline.values import Record, UnavailableError
+from strandline.values import InvalidError, Record, Topic, UnavailableError
 
 POLL_S: Final = 1.0
 """After how long a partition is looked at without a hint, or once more after a failed read."""
@@ -19,10 +21,21 @@ PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 """How much one page holds, unless its first record alone is larger."""
 
 
+class Skipped(Enum):
+    """There was something, and nothing of it was wanted."""
+
+    SKIPPED = auto()
+
+
+SKIPPED: Final = Skipped.SKIPPED
+
+
 class Pages:
     """Takes the next item of any partition. Never waits.
 
-    One page is in memory at a time. Partitions take turns, a page each.
+    One page is in memory at a time. Partitions take turns, a page each. With screens,
+    one for each topic, a record that is not wanted is passed over: its cursor moves as if
+    it had been delivered.
     """
 
     def __init__(
@@ -35,6 +48,7 @@ class Pages:
         *,
         records_max: int,
         durable_only: bool,
+        screens: Mapping[Topic, Screen] | None = None,
     ) -> None:
         self._log = log
         self._cursors = cursors
@@ -43,7 +57,10 @@ class Pages:
         self._clock = clock
         self._records_max = records_max
         self._durable_only = durable_only
+        self._screens = screens
         self._page: deque[Record] = deque()
+        self._sifted: deque[Outcome] = deque()
+        """What becomes of each record of the page, once the screens were asked."""
         self._cursor: Cursor | None = None
         self._poll_at = clock.monotonic() + POLL_S
 
@@ -52,15 +69,19 @@ class Pages:
         """Whether the next item has to be read first."""
         return not self._page
 
-    def take(self) -> Record | Marker | None:
-        """Return the next item; None if no partition has one."""
+    def take(self) -> Record | Marker | Skipped | None:
+        """Return the next item; None if no partition has one.
+
+        SKIPPED after a page of which nothing was wanted, so that a long history without a
+        match can be left in between.
+        """
         with self._lock:
             try:
                 return self._next_item()
             except BaseException:
                 # An interrupt may have come between the page and its cursor. The cursor
                 # is right, so the page is read again.
-                self._page.clear()
+                self._drop_page()
                 self._cursors.doubt()
                 raise
 
@@ -77,7 +98,7 @@ class Pages:
         due = self._poll_at if deadline is None else min(self._poll_at, deadline)
         return max(0.0, due - self._clock.monotonic())
 
-    def _next_item(self) -> Record | Marker | None:
+    def _next_item(self) -> Record | Marker | Skipped | None:
         while True:
             if item := self._in_hand():
                 return item
@@ -88,20 +109,42 @@ class Pages:
             if marker := self._serve(cursor):
                 return marker
 
-    def _in_hand(self) -> Record | Marker | None:
+    def _in_hand(self) -> Record | Marker | Skipped | None:
         cursor = self._cursor
         if not self._page or cursor is None:
             return None
-        if cursor.is_removed:
-            self._page.clear()
-            return None
-        if cursor.markers:
-            return cursor.speak()
+        while self._page:
+            if cursor.is_removed:
+                self._drop_page()
+                return None
+            if cursor.markers:
+                return cursor.speak()
+            wanted = self._page[0] if self._screens is None else self._wanted(cursor)
+            self._hand_over(cursor)
+            if wanted is not None:
+                return wanted
+        return SKIPPED
+
+    def _hand_over(self, cursor: Cursor) -> None:
         record = self._page.popleft()
         cursor.deliver(record.offset)
         if not self._page:
             self._cursors.queue(cursor)
-        return record
+
+    def _wanted(self, cursor: Cursor) -> Record | None:
+        """Return what is wanted of the first record of the page; raise why that fails."""
+        assert self._screens is not None
+        if not self._sifted:
+            cursor.check(record.offset for record in self._page)
+            self._sifted.extend(self._screens[cursor.place.topic].sift(tuple(self._page)))
+        outcome = self._sifted.popleft()
+        if isinstance(outcome, InvalidError):
+            raise outcome
+        return outcome
+
+    def _drop_page(self) -> None:
+        self._page.clear()
+        self._sifted.clear()
 
     def _poll(self) -> None:
         now = self._clock.monotonic()

@@ -31,6 +31,7 @@ class SubscribableLog(Log, Protocol):
         partitions: Partitions | None = ...,
         consumer: str | None = ...,
         tenant: str | None = ...,
+        where: str = ...,
         markers: Literal[False] = ...,
         durable_only: bool = ...,
         read_ahead: int | None = ...,
@@ -46,6 +47,7 @@ class SubscribableLog(Log, Protocol):
         partitions: Partitions | None = ...,
         consumer: str | None = ...,
         tenant: str | None = ...,
+        where: str = ...,
         markers: Literal[True],
         durable_only: bool = ...,
         read_ahead: int | None = ...,
@@ -60,6 +62,7 @@ class SubscribableLog(Log, Protocol):
         partitions: Partitions | None = None,
         consumer: str | None = None,
         tenant: str | None = None,
+        where: str = "",
         markers: bool = False,
         durable_only: bool = False,
         read_ahead: int | None = None,
@@ -81,6 +84,14 @@ class SubscribableLog(Log, Protocol):
         InvalidError for a partition that there is not, and for a start that is negative
         or beyond the end; TrimmedError for one that is no longer kept.
 
+        With `where`, a predicate (`docs/reference/predicates.md`), only what matches comes.
+        Of an event topic, which has the columns kind, key, headers, occurred_at and
+        timestamp, that is records; of a batch topic it is rows: a record comes with those
+        that match and its own offset, and not at all if none does. Cursors and markers
+        move as if everything had come. PredicateError if the text does not fit an event
+        topic; of a batch topic it is parsed for the schema of the batches as they come,
+        and a column that they have not is PredicateError then.
+
         With `markers`, CaughtUp and FellBehind come between the records. With
         `durable_only`, a record comes once it is durable, and the end is the durable
         mark; InvalidError where nothing ever is. At most `read_ahead` records are held
@@ -93,6 +104,7 @@ class SubscribableLog(Log, Protocol):
             partitions=partitions,
             consumer=consumer,
             tenant=tenant,
+            where=where,
             markers=markers,
             durable_only=durable_only,
             read_ahead=read_ahead,

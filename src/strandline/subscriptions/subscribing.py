@@ -12,6 +12,7 @@ from strandline.log.protocol import Log, TopicName
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
 from strandline.subscriptions.cursor import Cursors, Place
 from strandline.subscriptions.pages import Pages
+from strandline.subscriptions.screening import Screen, screen_for
 from strandline.subscriptions.start import StartPoint
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import EARLIEST, InvalidError, Topic
@@ -39,6 +40,7 @@ def open_subscription(
     partitions: Partitions | None = None,
     consumer: str | None = None,
     tenant: str | None = None,
+    where: str = "",
     markers: bool = False,
     durable_only: bool = False,
     read_ahead: int | None = None,
@@ -47,6 +49,7 @@ def open_subscription(
     """Do what `SubscribableLog.subscribe` says."""
     depth = _queue_depth() if read_ahead is None else check_count("read_ahead", read_ahead)
     topics = _topics(log, topic)
+    screens = _screens(log, topics, where)
     starts = collapse(_asked(topics, start, partitions))
     if isinstance(start, int) and len(starts) > 1:
         raise InvalidError("an offset is one partition's, give a mapping with one for each")
@@ -55,7 +58,16 @@ def open_subscription(
     cursors = Cursors(behind_max=depth)
     watch = log.watch(durable_only=durable_only)
     assignment = Assignment(log, topics, cursors, watch, lock, durable_only=durable_only)
-    pages = Pages(log, cursors, watch, lock, clock, records_max=depth, durable_only=durable_only)
+    pages = Pages(
+        log,
+        cursors,
+        watch,
+        lock,
+        clock,
+        records_max=depth,
+        durable_only=durable_only,
+        screens=screens,
+    )
     made = Subscription[Any](assignment, pages, watch, clock, markers=markers)
     try:
         for place, wanted in starts.items():
@@ -96,6 +108,15 @@ def _topics(log: Log, names: TopicName | Sequence[TopicName]) -> Mapping[Topic, 
     if not topics:
         raise InvalidError("subscribe to at least one topic")
     return {topic: log.describe_topic(topic).settings.partitions for topic in topics}
+
+
+def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Screen] | None:
+    if not isinstance(where, str):
+        raise InvalidError("where is the text of a predicate", type=type(where).__name__)
+    if not where.strip():
+        return None
+    kinds = {topic: log.describe_topic(topic).settings.value_kind for topic in topics}
+    return {topic: screen_for(where, kind) for topic, kind in kinds.items()}
 
 
 def _asked(

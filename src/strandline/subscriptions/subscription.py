@@ -10,7 +10,7 @@ from strandline.clock import Clock
 from strandline.log.protocol import Hint, Watch
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.markers import Marker
-from strandline.subscriptions.pages import Pages
+from strandline.subscriptions.pages import SKIPPED, Pages, Skipped
 from strandline.values import ClosedError, InvalidError, Record
 
 ItemT = TypeVar("ItemT", bound=Record | Marker)
@@ -27,7 +27,8 @@ class Subscription(Generic[ItemT]):
 
     TrimmedError if a trim has overtaken it: remove the partition, and add it at `.oldest`.
     InvalidError if its topic was dropped. A partition that is unavailable is tried again
-    by itself (see `Assignment.fault`), and holds no other up.
+    by itself (see `Assignment.fault`), and holds no other up. PredicateEvalError, each time
+    anew, if a record makes `where` fail: remove the partition, and add it behind the record.
 
     A subscription that is no longer referred to is closed.
     """
@@ -54,8 +55,9 @@ class Subscription(Generic[ItemT]):
     def next(self, timeout_s: float | None = None) -> ItemT | None:
         """Return the next item, or None if there is none within `timeout_s`.
 
-        What was appended before the call is found also with a timeout of 0. ClosedError
-        once the subscription or its log is closed.
+        What was appended before the call is found also with a timeout of 0, however long
+        it takes to look through what `where` leaves out. ClosedError once the subscription
+        or its log is closed.
         """
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
         self._begin_step()
@@ -77,11 +79,11 @@ class Subscription(Generic[ItemT]):
             if self._pages.is_empty:
                 # A long history must not keep the loop from its other tasks.
                 await _let_others_run()
-            while (item := self._take()) is None:
+            while (item := await self._take_on_loop()) is None:
                 is_last = self._is_over(deadline)
                 await self._sleep_on_loop(deadline)
                 if is_last:
-                    return self._take()
+                    return await self._take_on_loop()
             return item
         finally:
             self._reading.release()
@@ -132,12 +134,22 @@ class Subscription(Generic[ItemT]):
         return deadline is not None and self._clock.monotonic() >= deadline
 
     def _take(self) -> ItemT | None:
+        while isinstance(item := self._look(), Skipped):
+            pass
+        return item
+
+    async def _take_on_loop(self) -> ItemT | None:
+        while isinstance(item := self._look(), Skipped):
+            await _let_others_run()
+        return item
+
+    def _look(self) -> ItemT | Skipped | None:
         while True:
             if self._is_closed:
                 raise ClosedError("this subscription was closed, subscribe anew")
             item = self._pages.take()
-            if self._markers or item is None or isinstance(item, Record):
-                return cast("ItemT | None", item)
+            if item is SKIPPED or self._markers or item is None or isinstance(item, Record):
+                return cast("ItemT | Skipped | None", item)
 
     # In both ways to sleep: no hints were heard if the sleep is broken off, though the
     # watch may have given some away. So the next step looks for itself.

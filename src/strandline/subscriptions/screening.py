@@ -1,0 +1,105 @@
+"""Which records a subscription with a predicate is given, and which rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec.structs
+import pyarrow as pa
+
+from strandline.predicates import (
+    EVENT_COLUMNS,
+    Predicate,
+    PredicateEvalError,
+    parse_predicate,
+)
+from strandline.values import InvalidError, Record, ValueKind
+
+Outcome: TypeAlias = Record | InvalidError | None
+"""The record, or what is left of it; why it cannot be told; None if it is not wanted."""
+
+
+class Screen(Protocol):
+    """A predicate on the records of one topic."""
+
+    def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
+        """Return what becomes of each record, in their order."""
+
+
+def screen_for(where: str, kind: ValueKind) -> Screen:
+    """Return the screen for topics of this kind; PredicateError if the text does not fit it."""
+    if kind is ValueKind.EVENT:
+        return EventScreen(where)
+    if kind is ValueKind.BATCH:
+        return BatchScreen(where)
+    raise InvalidError("records of plain bytes have no columns, subscribe without where")
+
+
+class EventScreen:
+    """A predicate on what EVENT_COLUMNS names."""
+
+    def __init__(self, where: str) -> None:
+        read = parse_predicate(where, EVENT_COLUMNS).columns or ("kind",)
+        self._schema = pa.schema([EVENT_COLUMNS.field(name) for name in read])
+        self._predicate = parse_predicate(where, self._schema)
+
+    def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
+        try:
+            wanted = self._predicate.matches(self._columns(records)).to_pylist()
+        except PredicateEvalError as error:
+            if len(records) > 1:
+                return [outcome for each in records for outcome in self.sift([each])]
+            return [_told(error, records[0])]
+        return [
+            record if is_wanted else None for record, is_wanted in zip(records, wanted, strict=True)
+        ]
+
+    def _columns(self, records: Sequence[Record]) -> pa.RecordBatch:
+        arrays = [
+            pa.array([_READ[field.name](record) for record in records], field.type)
+            for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+class BatchScreen:
+    """A predicate on the rows of batches, each parsed for the schema that it has."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._schema: pa.Schema | None = None
+        self._predicate: Predicate | None = None
+
+    def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
+        return [self._sift(record) for record in records]
+
+    def _sift(self, record: Record) -> Outcome:
+        batch: Any = record.value
+        try:
+            kept = self._for(batch.schema).filter(batch)
+        except InvalidError as error:
+            return _told(error, record)
+        if kept.num_rows == batch.num_rows:
+            return record
+        return msgspec.structs.replace(record, value=kept) if kept.num_rows else None
+
+    def _for(self, schema: pa.Schema) -> Predicate:
+        if self._predicate is None or self._schema is None or not schema.equals(self._schema):
+            self._predicate = parse_predicate(self._where, schema)
+            self._schema = schema
+        return self._predicate
+
+
+def _told(error: InvalidError, record: Record) -> InvalidError:
+    error.add_note(f"topic={record.topic} partition={record.partition} offset={record.offset}")
+    return error
+
+
+_READ: Final[dict[str, Callable[[Record], Any]]] = {
+    "kind": lambda record: record.event.kind,
+    "key": lambda record: record.key,
+    "headers": lambda record: list(record.event.headers.items()),
+    "occurred_at": lambda record: record.event.occurred_at_us,
+    "timestamp": lambda record: record.timestamp_us,
+}
