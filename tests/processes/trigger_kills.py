@@ -147,6 +147,7 @@ def kill_replays(server: ForkServer, url: str, *, bug: str | None = None) -> Non
     server.run("lives:create", url=url)
     server.run("triggerers:park", url=url, count=PARKED)
     nth = 1
+    messages: list[Message] = []
     while nth < CALLS_MAX:
         child = server.start("triggerers:die_replaying", bug=bug, url=url, nth=nth)
         messages = list(child.messages())

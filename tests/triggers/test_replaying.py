@@ -1,6 +1,7 @@
 """Parked records: listed, and handed to their trigger once more, once."""
 
 import base64
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -32,15 +33,15 @@ def work_off(log: sl.Log, *faulty: Faulty) -> None:
     for each in faulty:
         with each.triggers:
             (name,) = each.triggers.metrics()
-            wait_until(lambda name=name: lag(log, name) == 0)
+            wait_until(partial(is_done, log, name))
 
 
-def lag(log: sl.Log, name: str) -> int:
-    """Return how many records wait for a trigger, replayed ones included."""
+def is_done(log: sl.Log, name: str) -> bool:
+    """Return whether no record waits for a trigger, replayed ones included."""
     replays = log.topic("__strandline.replayed.orders")
     topics: list[Any] = [("orders", 0), ("orders", 1), (replays, 0)]
-    return sum(
-        log.marks(topic, partition).high - (log.cursor(topic, name, partition) or 0)
+    return all(
+        log.marks(topic, partition).high == (log.cursor(topic, name, partition) or 0)
         for topic, partition in topics
     )
 

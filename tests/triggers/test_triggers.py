@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
+from strandline.subscriptions import OUTSTANDING_MAX
 from strandline.testing import FakeClock
 from strandline.triggers import Counters, Triggers, backoff, on
 from tests.triggers.calls import Calls, cursors, publish, wait_until
@@ -429,3 +430,27 @@ def test_backoff_grows_to_its_cap() -> None:
         backoff(factor=0.5)
     with pytest.raises(sl.InvalidError):
         backoff(retries=-1)
+
+
+def test_a_record_that_takes_long_holds_up_no_more_than_it_must() -> None:
+    """What is beyond it is bounded; the rest comes when it has ended."""
+    log = sl.open("memory:")
+    log.create_topic("orders", partitions=2)
+    calls, gate = Calls(), threading.Event()
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="billing", concurrency=2)
+    async def bill(record: sl.Record) -> None:
+        calls.note(record.offset)
+        if record.offset == 0:
+            await asyncio.to_thread(gate.wait, 20)
+
+    count = OUTSTANDING_MAX + 50
+    log.append_many("orders", [sl.Event("order", n) for n in range(count)], partition=0)
+    with triggers:
+        assert len(calls.wait_for(OUTSTANDING_MAX)) == OUTSTANDING_MAX
+        assert cursors(log, "billing")[0] is None
+        gate.set()
+        wait_until(lambda: cursors(log, "billing")[0] == count)
+
+    assert calls.seen == list(range(count))

@@ -150,8 +150,7 @@ class Dispatch:
                 self._has_room.clear()
                 await self._has_room.wait()
             try:
-                async with asyncio.timeout(None) as self._patience[source]:
-                    delivery = await source.consumer.arrived()
+                delivery = await self._next_of(source)
             except TimeoutError:
                 # Stirred: something may be due earlier than this step knew.
                 continue
@@ -159,10 +158,17 @@ class Dispatch:
                 _logger.debug("trigger %s has to wait: %s", self.trigger.name, error)
                 await self._rest()
                 continue
-            finally:
-                self._patience.pop(source, None)
-            assert delivery is not None
             self._take(source, delivery)
+
+    async def _next_of(self, source: Source) -> Delivery:
+        """Return the next delivery; TimeoutError once stirred, which loses none."""
+        try:
+            async with asyncio.timeout(None) as self._patience[source]:
+                delivery = await source.consumer.arrived()
+        finally:
+            del self._patience[source]
+        assert delivery is not None
+        return delivery
 
     def _is_roomy(self) -> bool:
         return not self._ready and len(self._calls) < self.trigger.concurrency
@@ -355,7 +361,9 @@ class Dispatch:
         if self._keys is not None and self._settling.horizon_us is not None:
             self._keys.forget(self._settling.horizon_us)
             self._settling.horizon_us = None
-        self._stir()
+        self._is_stirred.set()
+        if any(finished.verdict is Verdict.FAILED for finished in batch):
+            self._stir()
 
     def _count(self, finished: Finished) -> None:
         counters = self.counters

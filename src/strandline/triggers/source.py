@@ -88,7 +88,9 @@ class ReplaySource:
         self.consumer.ack(carrier)
 
 
-def _consumer(log: Log, topic: Topic, trigger: Trigger, start: Start | datetime, clock: Clock) -> Consumer:
+def _consumer(
+    log: Log, topic: Topic, trigger: Trigger, start: Start | datetime, clock: Clock
+) -> Consumer:
     # One delivery more than allowed: the trigger parks such a record itself, and says so.
     deliveries_max = len(trigger.retry) + 2
     return Consumer(

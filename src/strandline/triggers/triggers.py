@@ -90,7 +90,7 @@ class Triggers:
         return run is not None and not run.is_over.is_set()
 
     def run(self) -> None:
-        """Work until stopped. On the main thread SIGINT and SIGTERM stop it; a second one at once."""
+        """Work until stopped. On the main thread SIGINT and SIGTERM stop it, a second at once."""
         run = self._begin()
         asyncio.run(self._work(run, heeds_signals=_is_main_thread()))
         run.check()
@@ -181,11 +181,11 @@ class Triggers:
             with _signals(stop) if heeds_signals else contextlib.nullcontext():
                 works = [asyncio.create_task(each.run(stop)) for each in self._dispatches]
                 await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
-                if not stop.is_asked.is_set():
-                    _logger.error("the triggers end, since the log failed one of them")
-                    stop.ask()
+                stop.ask()
                 await asyncio.wait(works)
             run.error = next((error for work in works if (error := work.exception())), None)
+            if run.error is not None:
+                _logger.error("the triggers have ended, since the log failed one: %s", run.error)
         except BaseException as error:  # noqa: BLE001 - Whoever waits for this run is told.
             run.error = error
         finally:
