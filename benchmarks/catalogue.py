@@ -11,6 +11,7 @@ from benchmarks import (
     tail_inside,
     tier,
     trigger,
+    trigger_tail,
     view,
 )
 from benchmarks.entry import Entry
@@ -31,6 +32,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *view.entries(sizes),
         *tier.ENTRIES,
         *trigger.ENTRIES,
+        *trigger_tail.entries(sizes),
     )
 
 

@@ -12,6 +12,7 @@ from strandline.subscriptions import (
     Subscription,
     subscribe,
 )
+from strandline.triggers import Triggers, on
 from strandline.typed import (
     ConsumerProgress,
     DeliveredBatch,
@@ -84,6 +85,7 @@ __all__ = [
     "Subscription",
     "TenantMismatchError",
     "TopicDefinition",
+    "Triggers",
     "TrimmedError",
     "UnavailableError",
     "UnknownError",
@@ -93,6 +95,7 @@ __all__ = [
     "active",
     "describe",
     "install",
+    "on",
     "open",
     "reset",
     "subscribe",

@@ -20,6 +20,9 @@ from strandline.log.sqlite.trimming import Trimming
 from strandline.subscriptions.consumer import Consumer
 from strandline.subscriptions.cursor import Cursor
 from strandline.subscriptions.subscription import Subscription
+from strandline.triggers.dispatch import Dispatch
+from strandline.triggers.handled_keys import HandledKeys
+from strandline.triggers.settling import Settling
 from tests.model.planted_bugs import Bug
 
 
@@ -183,6 +186,55 @@ PROCESS_BUGS: list[Planted] = [
         "self._log.ack(self._topic, self._name, record.partition, record.offset + 1)\n"
         "    with self._lock:",
         caught_by="consumers",
+    ),
+    Planted(
+        "a trigger acks before its function was called",
+        Dispatch,
+        "_call",
+        "await self._call_function(entry)",
+        "await asyncio.to_thread(entry.source.consumer.ack, entry.carrier)\n"
+        "        await self._call_function(entry)",
+        caught_by="triggers",
+    ),
+    Planted(
+        "a trigger forgets at each restart what it has handled",
+        HandledKeys,
+        "_load",
+        "self._log.read(self._notes, 0, low)",
+        "()",
+        caught_by="triggers",
+    ),
+    Planted(
+        "a trigger remembers a key after the ack",
+        Settling,
+        "settle",
+        "self._store_keys(batch)",
+        "pass",
+        caught_by="triggers",
+    ),
+    Planted(
+        "a trigger lets the records of a key overtake each other",
+        Dispatch,
+        "_lanes_of",
+        "record.partition, record.key",
+        "record.offset",
+        caught_by="triggers",
+    ),
+    Planted(
+        "a trigger loses the count of a retry",
+        Dispatch,
+        "_take",
+        "entry.count = delivery.count",
+        "pass",
+        caught_by="triggers",
+    ),
+    Planted(
+        "a trigger acks what failed",
+        Dispatch,
+        "_fail",
+        "Verdict.FAILED",
+        "Verdict.HANDLED",
+        caught_by="triggers",
     ),
     Planted(
         "a cancelled reader loses its record",

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import fights, holder, joins, kills, outboxes, sweeps, takeovers
+from tests.processes import (
+    fights,
+    holder,
+    joins,
+    kills,
+    outboxes,
+    sweeps,
+    takeovers,
+    trigger_kills,
+)
 from tests.processes.fork_server import ForkServer
 from tests.processes.planted_bugs import PROCESS_BUGS, Planted
 from tests.processes.stores import url_in
@@ -53,6 +62,11 @@ def by_outboxes(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
         outboxes.run(server, seed + number, bug=bug.title)
 
 
+def by_triggers(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
+    for number in range(4):
+        trigger_kills.run(server, bug.scheme, seed + number, bug=bug.title)
+
+
 def by_the_witness(_: ForkServer, bug: Planted, __: int, folder: Path) -> None:
     if WHY_NOT is not None:
         pytest.skip(WHY_NOT)
@@ -89,6 +103,7 @@ SLICES: dict[str, Slice] = {
     "joins": by_joins,
     "outboxes": by_outboxes,
     "consumers": by_consumers,
+    "triggers": by_triggers,
     "witness": by_the_witness,
     "take-overs": by_take_overs,
     "a writer who goes on": by_overtaking("a writer"),

@@ -217,6 +217,16 @@ class Consumer:
         self._park(outstanding, record, count, reason)
         return True
 
+    def park(self, record: Record, *, reason: str = "") -> None:
+        """Park the record, however often it was delivered; it is dealt with then.
+
+        InvalidError if it is not outstanding.
+        """
+        with self._lock:
+            outstanding = self._of(record)
+            count = outstanding.count(record.offset)
+        self._park(outstanding, record, count, reason)
+
     def seek(self, partition: int, offset: int) -> None:
         """Go to `offset`, forwards or back, and forget what is outstanding there.
 

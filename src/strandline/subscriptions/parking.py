@@ -17,9 +17,18 @@ def parking_name(topic: Topic) -> str:
 
 
 def park(
-    log: Log, topic: Topic, record: Record, consumer: str, *, deliveries: int, reason: str
+    log: Log,
+    topic: Topic,
+    record: Record,
+    consumer: str,
+    *,
+    deliveries: int,
+    reason: str,
+    replay: int | None = None,
 ) -> Offset:
     """Append the record to the parking topic, once however often this is called.
+
+    Once more for each `replay`, a number that tells the replays of the record apart.
 
     It is as durable as the log can make it when this returns where it is, since the
     consumer's cursor passes the original next.
@@ -29,7 +38,9 @@ def park(
     begin with `strandline.` say where it came from and why.
     """
     parking = log.create_topic(parking_name(topic), tenant=topic.tenant, internal=True)
-    place = f"{topic.id}/{record.partition}/{record.offset}"
+    identity = f"{topic.id}/{record.partition}/{record.offset}/{consumer}"
+    if replay is not None:
+        identity = f"{identity}/{replay}"
     origin = {
         "strandline.topic": topic.name,
         "strandline.partition": str(record.partition),
@@ -43,7 +54,7 @@ def park(
         _parked(record, origin),
         tenant=record.tenant,
         durability=log.durability_max,
-        idempotency_key=f"{place}/{consumer}",
+        idempotency_key=identity,
     )
     return receipt.offset
 

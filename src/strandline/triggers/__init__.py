@@ -1,0 +1,27 @@
+"""Triggers: functions that are called for records.
+
+Promises: each record that a trigger wants is handled at least once, or parked with the
+cause; its cursor never passes one that is neither; records of one key are handled one by
+one, in order; a key that was handled is not handled again within its window, also after
+a restart; what is parked can be replayed, once. See design 0044.
+
+Does not promise exactly once: a process may be killed after a function has returned and
+before the log knows. Does not share a trigger among several runners.
+"""
+
+from strandline.triggers.counters import Counters
+from strandline.triggers.replaying import Parked, parked_records, replay_parked
+from strandline.triggers.schedule import backoff
+from strandline.triggers.trigger import Trigger, on
+from strandline.triggers.triggers import Triggers
+
+__all__ = [
+    "Counters",
+    "Parked",
+    "Trigger",
+    "Triggers",
+    "backoff",
+    "on",
+    "parked_records",
+    "replay_parked",
+]

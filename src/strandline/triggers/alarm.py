@@ -1,0 +1,75 @@
+"""One timer for many moments, and a sleep, both on an event loop and by the clock."""
+
+import asyncio
+import contextlib
+import heapq
+from collections.abc import Callable
+
+from strandline.clock import Clock, Timer
+
+
+class Alarm:
+    """Calls `ring` on the loop at each moment that was asked for. For the loop's thread."""
+
+    def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
+        self._clock = clock
+        self._ring = ring
+        self._loop = asyncio.get_running_loop()
+        self._due: list[float] = []
+        self._timer: Timer | None = None
+        self._set_for = float("inf")
+
+    def ring_in(self, delay_s: float) -> None:
+        """Ring once after `delay_s`."""
+        heapq.heappush(self._due, self._clock.monotonic() + delay_s)
+        self._set()
+
+    def close(self) -> None:
+        """Ring no more."""
+        self._due.clear()
+        self._cancel()
+
+    def _set(self) -> None:
+        if self._due and self._due[0] < self._set_for:
+            self._cancel()
+            self._set_for = self._due[0]
+            delay_s = max(0.0, self._set_for - self._clock.monotonic())
+            self._timer = self._clock.call_later(delay_s, self._call)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self._set_for = float("inf")
+
+    def _call(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._go_off)
+
+    def _go_off(self) -> None:
+        now = self._clock.monotonic()
+        is_due = False
+        while self._due and self._due[0] <= now:
+            heapq.heappop(self._due)
+            is_due = True
+        self._cancel()
+        self._set()
+        if is_due:
+            self._ring()
+
+
+async def wait_until(clock: Clock, done: asyncio.Event, timeout_s: float | None) -> bool:
+    """Return True once `done` is set, False if `timeout_s` of the clock's passed before."""
+    if timeout_s is None:
+        return await done.wait()
+    over = asyncio.Event()
+    alarm = Alarm(clock, over.set)
+    alarm.ring_in(timeout_s)
+    waits = [asyncio.ensure_future(done.wait()), asyncio.ensure_future(over.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        alarm.close()
+        for wait in waits:
+            wait.cancel()
+    return done.is_set()

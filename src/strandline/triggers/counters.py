@@ -1,0 +1,26 @@
+"""What became of a trigger's records, in numbers."""
+
+from dataclasses import astuple, dataclass
+from typing import Self
+
+
+@dataclass(slots=True)
+class Counters:
+    """Counted since the trigger began to run. Records that wait are not in flight."""
+
+    handled: int = 0
+    """Functions that returned."""
+    retried: int = 0
+    """Failures after which the record comes again."""
+    parked: int = 0
+    deduplicated: int = 0
+    """Records passed over because their key was handled."""
+    passed_over: int = 0
+    """Records that the predicate does not want."""
+    in_flight: int = 0
+    """Functions that run at this moment."""
+
+    def __iadd__(self, other: "Counters") -> Self:
+        for name, count in zip(self.__slots__, astuple(other), strict=True):
+            setattr(self, name, getattr(self, name) + count)
+        return self

@@ -1,0 +1,421 @@
+"""One trigger at work on an event loop: feeding, calling, settling."""
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from strandline.clock import Clock
+from strandline.log.protocol import Log
+from strandline.subscriptions import Delivery
+from strandline.subscriptions.pages import POLL_S
+from strandline.triggers.alarm import Alarm, wait_until
+from strandline.triggers.counters import Counters
+from strandline.triggers.filtering import wanted
+from strandline.triggers.handled_keys import HandledKey, HandledKeys, digest_of
+from strandline.triggers.lanes import Lanes
+from strandline.triggers.settling import Finished, Settling, Verdict, reason_of
+from strandline.triggers.source import ReplaySource, Source, TopicSource
+from strandline.triggers.trigger import Trigger
+from strandline.triggers.workers import Workers
+from strandline.values import Record, StrandlineError, UnavailableError
+
+LAST_WORDS_S: Final = 5.0
+"""How long cancelled functions and the last acks may take, once time is up."""
+
+_logger = logging.getLogger("strandline")
+
+
+class TooOftenError(StrandlineError):
+    """The processes that handled a record ended each time."""
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A delivery that is in hand: it waits for its turn, runs, or rests until its retry."""
+
+    source: Source
+    carrier: Record
+    """Without its value."""
+    count: int
+    record: Record | None
+    """What the function is given; None while it waits, to be read again."""
+    key: HandledKey | None = None
+    error: Exception | None = None
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Tells it from all others that are in hand."""
+        return id(self.source), self.carrier.partition, self.carrier.offset
+
+
+class Stop:
+    """When and how fast to stop, for all triggers of a runner. For the loop's thread."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self.is_asked = asyncio.Event()
+        self.is_urgent = asyncio.Event()
+
+    def ask(self, timeout_s: float | None = None) -> None:
+        """Take no more records, and end within the time."""
+        if timeout_s is not None:
+            self.timeout_s = timeout_s
+        self.is_asked.set()
+
+    def insist(self) -> None:
+        """Stop; at once, if that was asked for before."""
+        if self.is_asked.is_set():
+            self.is_urgent.set()
+        self.is_asked.set()
+
+
+class Dispatch:
+    """Runs one trigger. Made on any thread, which may have to wait; then for the loop alone.
+
+    A record is taken from its consumer when there is room for one more call. If a record
+    of the same lane is in hand, it waits, without its value, and the next is taken. What
+    is finished is settled in batches, on a thread, while calls go on.
+    """
+
+    def __init__(self, log: Log, trigger: Trigger, clock: Clock) -> None:
+        topic = log.topic(trigger.topic)
+        self.trigger = trigger
+        self.counters = Counters()
+        self._clock = clock
+        self._wanted = wanted(log, topic, trigger.where)
+        self._keys: HandledKeys | None = None
+        if trigger.dedupe_key is not None:
+            window_us = round(trigger.dedupe_window_s * 1_000_000)
+            self._keys = HandledKeys(log, topic, trigger.name, window_us)
+        self._settling = Settling(log, topic, trigger, self._keys, clock)
+        self._sources: list[Source] = []
+        for kind in (TopicSource, ReplaySource):
+            try:
+                self._sources.append(kind(log, topic, trigger, clock))
+            except BaseException:
+                self.close()
+                raise
+        self._workers = Workers(trigger.concurrency, trigger.name)
+        self._lanes: Lanes[Entry] = Lanes()
+        self._ready: deque[Entry] = deque()
+        self._resting: dict[tuple[int, int, int], Entry] = {}
+        self._calls: dict[asyncio.Task[None], Entry] = {}
+        self._finished: list[Finished] = []
+        self._patience: dict[Source, asyncio.Timeout] = {}
+        self._is_stopping = False
+
+    def close(self) -> None:
+        """Take no more. What is in hand comes again."""
+        for source in self._sources:
+            source.consumer.close()
+
+    async def run(self, stop: Stop) -> None:
+        """Work until asked to stop; raises what keeps it from working."""
+        self._stop = stop
+        self._alarm = Alarm(self._clock, self._stir)
+        self._has_news = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._is_idle = asyncio.Event()
+        self._is_stirred = asyncio.Event()
+        feeders = [asyncio.create_task(self._feed(source)) for source in self._sources]
+        settler = asyncio.create_task(self._settle_all())
+        asked = asyncio.create_task(stop.is_asked.wait())
+        try:
+            await asyncio.wait([*feeders, settler, asked], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._is_stopping = True
+            for task in (*feeders, asked):
+                task.cancel()
+            await asyncio.wait([*feeders, asked])
+            await self._finish_calls()
+            await self._finish_settling(settler)
+            self._alarm.close()
+            self._workers.close()
+            self.close()
+        for task in (*feeders, settler):
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    # --- from the consumer to a call ---
+
+    async def _feed(self, source: Source) -> None:
+        while True:
+            while not self._is_roomy():
+                self._has_room.clear()
+                await self._has_room.wait()
+            try:
+                delivery = await self._next_of(source)
+            except TimeoutError:
+                # Stirred: something may be due earlier than this step knew.
+                continue
+            except UnavailableError as error:
+                _logger.debug("trigger %s has to wait: %s", self.trigger.name, error)
+                await self._rest()
+                continue
+            self._take(source, delivery)
+
+    async def _next_of(self, source: Source) -> Delivery:
+        """Return the next delivery; TimeoutError once stirred, which loses none."""
+        try:
+            async with asyncio.timeout(None) as self._patience[source]:
+                delivery = await source.consumer.arrived()
+        finally:
+            del self._patience[source]
+        assert delivery is not None
+        return delivery
+
+    def _is_roomy(self) -> bool:
+        return not self._ready and len(self._calls) < self.trigger.concurrency
+
+    async def _rest(self) -> None:
+        """Return after the next batch was settled, or after a while."""
+        self._is_stirred.clear()
+        self._alarm.ring_in(POLL_S)
+        await self._is_stirred.wait()
+
+    def _stir(self) -> None:
+        """Have the feeders look again."""
+        now = asyncio.get_running_loop().time()
+        for patience in self._patience.values():
+            if not patience.expired():
+                patience.reschedule(now)
+        self._is_stirred.set()
+
+    def _take(self, source: Source, delivery: Delivery) -> None:
+        entry = Entry(source, _light(delivery.record), delivery.count, None)
+        rested = self._resting.pop(entry.place, None)
+        if rested is not None:
+            entry = rested
+            entry.count = delivery.count
+        if entry.count > len(self.trigger.retry) + 1:
+            entry.error = TooOftenError(
+                "each process that handled this record ended while it did",
+                deliveries=entry.count - 1,
+            )
+        else:
+            self._read(entry, delivery.record)
+        if entry.record is None and entry.error is None:
+            self._finish(entry, Verdict.UNWANTED, holds_lanes=rested is not None)
+        elif rested is not None or self._lanes.enter(entry, self._lanes_of(entry)):
+            self._ready.append(entry)
+        else:
+            entry.record = None
+        self._begin_ready()
+
+    def _read(self, entry: Entry, carrier: Record | None = None) -> None:
+        """Find out what the function is to be given, and under which key."""
+        entry.record, entry.key, entry.error = None, None, None
+        try:
+            if carrier is None:
+                carrier = entry.source.read(entry.carrier.partition, entry.carrier.offset)
+            subject = entry.source.subject(carrier)
+            entry.record = None if subject is None else self._wanted(subject)
+            if entry.record is not None and self._keys is not None:
+                entry.key = self._key_of(entry.record)
+        except Exception as error:  # noqa: BLE001 - A failure of the trigger, as those of its function.
+            entry.error = error
+
+    def _key_of(self, record: Record) -> HandledKey | None:
+        asked = self.trigger.dedupe_key
+        if isinstance(asked, str):
+            payload = record.payload
+            key = payload.get(asked) if isinstance(payload, dict) else None
+        else:
+            assert asked is not None
+            key = asked(record)
+        return None if key is None else HandledKey(digest_of(key), record.timestamp_us)
+
+    def _lanes_of(self, entry: Entry) -> Iterator[tuple[object, ...]]:
+        record = entry.record or entry.carrier
+        if record.key is not None:
+            yield "key", record.partition, record.key
+        if entry.key is not None:
+            yield "handled", entry.key.key
+
+    def _begin_ready(self) -> None:
+        while self._ready and len(self._calls) < self.trigger.concurrency:
+            if self._is_stopping or self._stop.is_asked.is_set():
+                return
+            self._begin(self._ready.popleft())
+        if self._is_roomy():
+            self._has_room.set()
+
+    def _begin(self, entry: Entry) -> None:
+        if entry.record is None and entry.error is None:
+            self._read(entry)
+        if entry.error is not None:
+            self._fail(entry, entry.error)
+        elif entry.record is None:
+            self._finish(entry, Verdict.UNWANTED, holds_lanes=True)
+        elif entry.key is not None and self._keys is not None and self._keys.is_handled(*entry.key):
+            self._finish(entry, Verdict.REPEATED, holds_lanes=True)
+        else:
+            task = asyncio.create_task(self._call(entry))
+            self._calls[task] = entry
+            self.counters.in_flight += 1
+
+    # --- the call ---
+
+    async def _call(self, entry: Entry) -> None:
+        error: BaseException | None = None
+        try:
+            await self._call_function(entry)
+        except asyncio.CancelledError as cancelled:
+            if self._is_stopping:
+                # Handed back: it comes again.
+                self._leave()
+                return
+            error = cancelled
+        except BaseException as failure:  # noqa: BLE001 - Whatever a function raises is its failure.
+            error = failure
+        self._leave()
+        if error is None:
+            if entry.key is not None and self._keys is not None:
+                self._keys.add(entry.key)
+            self._finish(entry, Verdict.HANDLED, holds_lanes=True)
+        else:
+            self._fail(entry, error)
+        self._begin_ready()
+
+    def _leave(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        del self._calls[task]
+        self.counters.in_flight -= 1
+        if not self._calls:
+            self._is_idle.set()
+
+    async def _call_function(self, entry: Entry) -> None:
+        record, function = entry.record, self.trigger.function
+        assert record is not None
+        arguments: tuple[Any, ...] = (record,)
+        if self.trigger.takes_delivery:
+            arguments = record, Delivery(record, entry.count)
+        if _is_async(function):
+            await function(*arguments)
+        else:
+            result = await self._workers.run(function, *arguments)
+            if inspect.isawaitable(result):
+                await result
+
+    def _fail(self, entry: Entry, error: BaseException) -> None:
+        schedule = self.trigger.retry
+        if entry.count > len(schedule):
+            self._finish(entry, Verdict.HOPELESS, error, holds_lanes=True)
+            return
+        delay_s = schedule[entry.count - 1]
+        _logger.info(
+            "trigger %s failed and tries again in %g s: partition=%d offset=%d count=%d cause=%s",
+            *(self.trigger.name, delay_s, entry.carrier.partition, entry.carrier.offset),
+            *(entry.count, reason_of(error)),
+        )
+        self._resting[entry.place] = entry
+        self._finish(entry, Verdict.FAILED, error, delay_s=delay_s)
+
+    def _finish(
+        self,
+        entry: Entry,
+        verdict: Verdict,
+        error: BaseException | None = None,
+        *,
+        holds_lanes: bool = False,
+        delay_s: float = 0.0,
+    ) -> None:
+        entry.record = None
+        finished = Finished(entry.source, entry.carrier, entry.count, verdict)
+        finished.key, finished.error, finished.delay_s = entry.key, error, delay_s
+        self._finished.append(finished)
+        self._has_news.set()
+        if holds_lanes:
+            self._ready.extend(self._lanes.leave(entry))
+
+    # --- from a call to the log ---
+
+    async def _settle_all(self) -> None:
+        while self._finished or not self._is_stopping or self._calls:
+            await self._has_news.wait()
+            self._has_news.clear()
+            batch, self._finished = self._finished, []
+            if batch:
+                await self._settle(batch)
+
+    async def _settle(self, batch: list[Finished]) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(self._settling.settle, batch)
+            except UnavailableError as error:
+                _logger.warning("trigger %s cannot ack yet: %s", self.trigger.name, error)
+                await wait_until(self._clock, asyncio.Event(), POLL_S)
+            else:
+                break
+        for finished in batch:
+            self._count(finished)
+            if finished.verdict is Verdict.FAILED:
+                self._alarm.ring_in(finished.delay_s)
+        if self._keys is not None and self._settling.horizon_us is not None:
+            self._keys.forget(self._settling.horizon_us)
+            self._settling.horizon_us = None
+        self._is_stirred.set()
+        if any(finished.verdict is Verdict.FAILED for finished in batch):
+            self._stir()
+
+    def _count(self, finished: Finished) -> None:
+        counters = self.counters
+        match finished.verdict:
+            case Verdict.HANDLED:
+                counters.handled += 1
+            case Verdict.REPEATED:
+                counters.deduplicated += 1
+            case Verdict.UNWANTED:
+                counters.passed_over += 1
+            case Verdict.FAILED:
+                counters.retried += 1
+            case Verdict.HOPELESS:
+                counters.parked += 1
+
+    # --- the end ---
+
+    async def _finish_calls(self) -> None:
+        if not self._calls:
+            return
+        self._is_idle.clear()
+        waits = [
+            asyncio.create_task(wait_until(self._clock, self._is_idle, self._stop.timeout_s)),
+            asyncio.create_task(self._stop.is_urgent.wait()),
+        ]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        left = [*self._calls]
+        for task in left:
+            task.cancel()
+        if left:
+            _logger.warning(
+                "trigger %s hands back %d records whose functions did not end in time",
+                *(self.trigger.name, len(left)),
+            )
+            await asyncio.wait(left, timeout=LAST_WORDS_S)
+
+    async def _finish_settling(self, settler: asyncio.Task[None]) -> None:
+        self._has_news.set()
+        if not settler.done():
+            await asyncio.wait([settler], timeout=LAST_WORDS_S)
+        if not settler.done():
+            settler.cancel()
+            await asyncio.wait([settler])
+
+
+def _light(record: Record) -> Record:
+    return msgspec.structs.replace(record, value=b"")
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - Of an object whose call is async.
+    )

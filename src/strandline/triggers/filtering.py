@@ -1,0 +1,65 @@
+"""The part of a record that a trigger wants."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from strandline.log.protocol import Log
+from strandline.predicates import parse_predicate
+from strandline.subscriptions.screening import Screen, screen_for
+from strandline.typed.catalogue import Catalogue
+from strandline.typed.schemas import conformed
+from strandline.typed.versions import SchemaVersions
+from strandline.values import InvalidError, Record, Topic
+
+Wanted: TypeAlias = Callable[[Record], Record | None]
+"""Returns the record, or the matching rows of it; None if it is passed over."""
+
+
+def wanted(log: Log, topic: Topic, where: str) -> Wanted:
+    """Return what tells the records that `where` matches, blank for all.
+
+    Of a topic with a schema, in its newest version. PredicateError, with the position, if
+    the text does not fit the topic; InvalidError for a topic of bytes.
+    """
+    if not isinstance(where, str):
+        raise InvalidError("where is the text of a predicate", type=type(where).__name__)
+    settings = log.describe_topic(topic).settings
+    screen = screen_for(where, settings.value_kind) if where.strip() else None
+    if settings.schema is None:
+        return lambda record: _screened(screen, record)
+    newest = NewestSchema(log, topic)
+    parse_predicate(where, newest.schema)
+    return lambda record: _screened(screen, newest.of(record))
+
+
+class NewestSchema:
+    """Records of a typed topic, with the rows as its newest schema has them."""
+
+    def __init__(self, log: Log, topic: Topic) -> None:
+        self._catalogue = Catalogue(log, topic.tenant, SchemaVersions())
+        self._definition = self._catalogue.look_up(topic)
+
+    @property
+    def schema(self) -> Any:
+        """The newest schema, as far as is known."""
+        return self._definition.schema
+
+    def of(self, record: Record) -> Record:
+        """Return the record in that schema."""
+        batch: Any = record.value
+        if batch.schema.equals(self.schema):
+            return record
+        if self._definition.version_of(batch.schema) is None:
+            self._definition = self._catalogue.renewed(self._definition)
+        return msgspec.structs.replace(record, value=conformed(batch, self.schema))
+
+
+def _screened(screen: Screen | None, record: Record) -> Record | None:
+    if screen is None:
+        return record
+    (outcome,) = screen.sift([record])
+    if isinstance(outcome, InvalidError):
+        raise outcome
+    return outcome

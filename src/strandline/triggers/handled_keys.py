@@ -1,0 +1,106 @@
+"""Which keys were handled, and when: kept in the log, so that it outlives the process."""
+
+import hashlib
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from strandline.log.protocol import Log
+from strandline.values import Event, InvalidError, Topic
+
+KEYS_MAX: Final = 1_000_000
+"""How many keys a trigger remembers at most; the latest count."""
+
+KEY_BYTES: Final = 16
+
+
+class HandledKey(NamedTuple):
+    """A key, as its digest, and when the record that was handled had been appended."""
+
+    key: bytes
+    timestamp_us: int
+
+
+def digest_of(key: object) -> bytes:
+    """Return what stands for a key: equal for equal JSON, and for nothing else."""
+    try:
+        text = msgspec.json.encode(key, order="sorted")
+    except (TypeError, ValueError) as error:
+        raise InvalidError(
+            "a de-duplication key is text, a number or other JSON", type=type(key).__name__
+        ) from error
+    return hashlib.blake2b(text, digest_size=KEY_BYTES).digest()
+
+
+class HandledKeys:
+    """One trigger's keys, in an internal topic of its own.
+
+    A key is remembered before the record that had it is acked, so a crash in between
+    costs nothing; and a record that was not handled is never remembered. Times are
+    those of the records, so it does not matter how late they are handled.
+    """
+
+    def __init__(self, log: Log, topic: Topic, consumer: str, window_us: int) -> None:
+        self._log = log
+        self._window_us = window_us
+        digest = hashlib.sha256(f"{topic.tenant or ''}/{consumer}".encode()).hexdigest()[:32]
+        self._notes = log.create_topic(
+            f"__strandline.handled.{topic.id}.{digest}", tenant=topic.tenant, internal=True
+        )
+        self._consumer = consumer
+        self._keys: dict[bytes, int] = {}
+        self._stored: deque[tuple[int, int]] = deque()
+        """Of each note its offset, and the latest time in it."""
+        self._load()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def is_handled(self, key: bytes, timestamp_us: int) -> bool:
+        """Whether a record with this key was handled, of about that time."""
+        handled_us = self._keys.get(key)
+        return handled_us is not None and abs(timestamp_us - handled_us) < self._window_us
+
+    def add(self, handled: HandledKey) -> None:
+        """From now on the key is handled; `store` makes it last."""
+        self._keys.pop(handled.key, None)
+        self._keys[handled.key] = handled.timestamp_us
+        if len(self._keys) > KEYS_MAX:
+            del self._keys[next(iter(self._keys))]
+
+    def store(self, handled: Sequence[HandledKey]) -> None:
+        """Make them last; as durable as the log can when this returns. May have to wait."""
+        keys = [[each.key.hex(), each.timestamp_us] for each in handled]
+        receipt = self._log.append(
+            self._notes,
+            Event("handled", {"consumer": self._consumer, "keys": keys}),
+            durability=self._log.durability_max,
+        )
+        self._stored.append((receipt.offset, max(each.timestamp_us for each in handled)))
+
+    def trim(self, horizon_us: int) -> None:
+        """No record from before `horizon_us` will come: let go of what none can repeat."""
+        before = None
+        while self._stored and self._stored[0][1] <= horizon_us - self._window_us:
+            before = self._stored.popleft()[0] + 1
+        if before is not None:
+            self._log.trim(self._notes, 0, before)
+
+    def forget(self, horizon_us: int) -> None:
+        """Do in memory what `trim` does in the log."""
+        while self._keys:
+            key = next(iter(self._keys))
+            if self._keys[key] > horizon_us - self._window_us:
+                break
+            del self._keys[key]
+
+    def _load(self) -> None:
+        low = self._log.marks(self._notes, 0).low
+        for note in self._log.read(self._notes, 0, low):
+            latest_us = 0
+            for key, timestamp_us in note.payload["keys"]:
+                self.add(HandledKey(bytes.fromhex(key), timestamp_us))
+                latest_us = max(latest_us, timestamp_us)
+            self._stored.append((note.offset, latest_us))

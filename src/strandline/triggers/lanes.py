@@ -1,0 +1,44 @@
+"""Who may begin: those who share a lane go one at a time, in the order in which they came."""
+
+from collections import deque
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+EntrantT = TypeVar("EntrantT", bound=Hashable)
+
+
+class Lanes(Generic[EntrantT]):
+    """Pure, no I/O. An entrant is in any number of lanes, and begins as the first in each.
+
+    Whoever comes enters all its lanes at once, so no two ever wait for each other.
+    """
+
+    def __init__(self) -> None:
+        self._lanes: dict[Hashable, deque[EntrantT]] = {}
+        self._of: dict[EntrantT, tuple[Hashable, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def enter(self, entrant: EntrantT, lanes: Iterable[Hashable]) -> bool:
+        """Return whether it may begin at once; otherwise a `leave` names it later."""
+        taken = self._of[entrant] = tuple(dict.fromkeys(lanes))
+        for lane in taken:
+            self._lanes.setdefault(lane, deque()).append(entrant)
+        return self._is_first(entrant)
+
+    def leave(self, entrant: EntrantT) -> list[EntrantT]:
+        """Return those who may begin now that this one, who had begun, is done."""
+        freed: dict[EntrantT, None] = {}
+        for lane in self._of.pop(entrant):
+            queue = self._lanes[lane]
+            assert queue[0] == entrant
+            queue.popleft()
+            if queue:
+                freed[queue[0]] = None
+            else:
+                del self._lanes[lane]
+        return [next_one for next_one in freed if self._is_first(next_one)]
+
+    def _is_first(self, entrant: EntrantT) -> bool:
+        return all(self._lanes[lane][0] == entrant for lane in self._of[entrant])

@@ -1,0 +1,144 @@
+"""What became of records, written down: handled keys first, then acks, parking and retries."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from strandline.clock import Clock
+from strandline.log.protocol import Log
+from strandline.triggers.handled_keys import HandledKey, HandledKeys
+from strandline.triggers.source import Source
+from strandline.triggers.trigger import Trigger
+from strandline.values import Record, Topic
+
+_REASON_CHARS_MAX = 2_000
+_NOTES_BETWEEN_TRIMS = 256
+
+_logger = logging.getLogger("strandline")
+
+
+class Verdict(Enum):
+    """What is to become of a delivery."""
+
+    HANDLED = "handled"
+    REPEATED = "repeated"
+    UNWANTED = "unwanted"
+    FAILED = "failed"
+    """It comes again."""
+    HOPELESS = "hopeless"
+    """It is parked."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the record needs an ack and nothing else."""
+        return self in {Verdict.HANDLED, Verdict.REPEATED, Verdict.UNWANTED}
+
+
+@dataclass(slots=True, eq=False)
+class Finished:
+    """A delivery with its verdict."""
+
+    source: Source
+    carrier: Record
+    """Its place is what counts here."""
+    count: int
+    verdict: Verdict
+    key: HandledKey | None = None
+    error: BaseException | None = None
+    delay_s: float = 0.0
+    is_settled: bool = False
+
+
+class Settling:
+    """Writes down what became of one trigger's records."""
+
+    def __init__(
+        self, log: Log, topic: Topic, trigger: Trigger, keys: HandledKeys | None, clock: Clock
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._trigger = trigger
+        self._keys = keys
+        self._clock = clock
+        self._notes = 0
+        self.horizon_us: int | None = None
+        """No record of before will come; None until it was looked for."""
+
+    def settle(self, batch: Sequence[Finished]) -> None:
+        """Write it all down, durable where the log reaches that. May have to wait.
+
+        A batch that failed may be given again: what is settled is left alone.
+        """
+        # Invariant: a key is stored before the ack of the record that had it, and of
+        # those that were passed over because of it.
+        self._store_keys(batch)
+        # The last first, so that the cursor moves once for all of them.
+        for one in sorted(batch, key=lambda each: -each.carrier.offset):
+            if one.verdict.is_final and not one.is_settled:
+                one.source.consumer.ack(one.carrier)
+                one.is_settled = True
+        for one in batch:
+            if not one.is_settled:
+                self._give_up(one)
+                one.is_settled = True
+
+    def _give_up(self, one: Finished) -> None:
+        if one.verdict is Verdict.FAILED:
+            one.source.consumer.nack(one.carrier, delay_s=one.delay_s)
+            return
+        reason = reason_of(one.error)
+        carrier = one.source.read(one.carrier.partition, one.carrier.offset)
+        one.source.park(carrier, deliveries=one.count, reason=reason)
+        _logger.error(
+            "trigger %s parked a record: topic=%s partition=%d offset=%d deliveries=%d cause=%s",
+            *(self._trigger.name, carrier.topic, carrier.partition, carrier.offset),
+            *(one.count, reason),
+            exc_info=one.error if one.error is not None and one.error.__traceback__ else None,
+            extra={
+                "trigger": self._trigger.name,
+                "topic": carrier.topic,
+                "partition": carrier.partition,
+                "offset": carrier.offset,
+                "deliveries": one.count,
+                "cause": reason,
+            },
+        )
+
+    def _store_keys(self, batch: Sequence[Finished]) -> None:
+        handled = [
+            one.key
+            for one in batch
+            if one.key is not None and one.verdict is Verdict.HANDLED and not one.is_settled
+        ]
+        if self._keys is None or not handled:
+            return
+        self._keys.store(handled)
+        self._notes += 1
+        if self._notes % _NOTES_BETWEEN_TRIMS == 0:
+            self.horizon_us = self._look_for_horizon()
+            if self.horizon_us is not None:
+                self._keys.trim(self.horizon_us)
+
+    def _look_for_horizon(self) -> int | None:
+        """Return a time before which no record is still to be handled."""
+        times = []
+        for partition in range(self._log.describe_topic(self._topic).settings.partitions):
+            cursor = self._log.cursor(self._topic, self._trigger.name, partition)
+            marks = self._log.marks(self._topic, partition)
+            following = max(cursor or 0, marks.low)
+            if following < marks.high:
+                (first,) = self._log.read(self._topic, partition, following, records_max=1)
+                times.append(first.timestamp_us)
+        return min(times, default=self._clock.now_us())
+
+
+def reason_of(error: BaseException | None) -> str:
+    """Return an error in words that a header can hold."""
+    if error is None:
+        return "no cause is known"
+    try:
+        text = f"{type(error).__qualname__}: {error}"
+    except Exception:  # noqa: BLE001 - An error that cannot even say what it is.
+        text = type(error).__qualname__
+    return text[:_REASON_CHARS_MAX].encode(errors="backslashreplace").decode()

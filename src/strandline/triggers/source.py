@@ -1,0 +1,103 @@
+"""Where a trigger's records come from: its topic, and what is replayed of it."""
+
+from datetime import datetime
+from typing import Protocol
+
+from strandline.clock import Clock
+from strandline.log.protocol import Log
+from strandline.subscriptions import Consumer
+from strandline.subscriptions.parking import park
+from strandline.triggers.replaying import consumer_of, original, replay_topic
+from strandline.triggers.trigger import Trigger
+from strandline.values import EARLIEST, Record, Start, Topic
+
+
+class Source(Protocol):
+    """A consumer, and what the records that it carries stand for."""
+
+    @property
+    def consumer(self) -> Consumer:
+        """Delivers the carriers."""
+
+    def read(self, partition: int, offset: int) -> Record:
+        """Return a carrier once more."""
+
+    def subject(self, carrier: Record) -> Record | None:
+        """Return the record that a carrier stands for; None if it is for another trigger."""
+
+    def park(self, carrier: Record, *, deliveries: int, reason: str) -> None:
+        """Park the subject; the carrier is dealt with then. May have to wait."""
+
+
+class TopicSource:
+    """The topic itself: each record stands for itself."""
+
+    def __init__(self, log: Log, topic: Topic, trigger: Trigger, clock: Clock) -> None:
+        self._log = log
+        self._topic = topic
+        self.consumer = _consumer(log, topic, trigger, trigger.start, clock)
+
+    def read(self, partition: int, offset: int) -> Record:
+        """See Source."""
+        return _read(self._log, self._topic, partition, offset)
+
+    def subject(self, carrier: Record) -> Record | None:
+        """See Source."""
+        return carrier
+
+    def park(self, carrier: Record, *, deliveries: int, reason: str) -> None:  # noqa: ARG002 - The consumer counts itself.
+        """See Source."""
+        self.consumer.park(carrier, reason=reason)
+
+
+class ReplaySource:
+    """Parked records of the topic that somebody wants handled once more."""
+
+    def __init__(self, log: Log, topic: Topic, trigger: Trigger, clock: Clock) -> None:
+        self._log = log
+        self._topic = topic
+        self._kind = log.describe_topic(topic).settings.value_kind
+        self._name = trigger.name
+        self._replays = replay_topic(log, topic)
+        self.consumer = _consumer(log, self._replays, trigger, EARLIEST, clock)
+
+    def read(self, partition: int, offset: int) -> Record:
+        """See Source."""
+        return _read(self._log, self._replays, partition, offset)
+
+    def subject(self, carrier: Record) -> Record | None:
+        """See Source."""
+        if consumer_of(carrier) != self._name:
+            return None
+        return original(self._log, self._topic, self._kind, carrier)
+
+    def park(self, carrier: Record, *, deliveries: int, reason: str) -> None:
+        """See Source."""
+        whole = self.read(carrier.partition, carrier.offset)
+        subject = self.subject(whole)
+        assert subject is not None
+        park(
+            self._log,
+            self._topic,
+            subject,
+            self._name,
+            deliveries=deliveries,
+            reason=reason,
+            replay=carrier.offset,
+        )
+        self.consumer.ack(carrier)
+
+
+def _consumer(
+    log: Log, topic: Topic, trigger: Trigger, start: Start | datetime, clock: Clock
+) -> Consumer:
+    # One delivery more than allowed: the trigger parks such a record itself, and says so.
+    deliveries_max = len(trigger.retry) + 2
+    return Consumer(
+        log, topic, trigger.name, start=start, deliveries_max=deliveries_max, clock=clock
+    )
+
+
+def _read(log: Log, topic: Topic, partition: int, offset: int) -> Record:
+    (record,) = log.read(topic, partition, offset, records_max=1)
+    return record

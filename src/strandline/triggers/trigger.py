@@ -1,0 +1,185 @@
+"""What `@on` says: which records a function wants, and how it is to be called."""
+
+import inspect
+import sys
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
+
+from strandline.log.protocol import TopicName
+from strandline.triggers.schedule import RETRY, checked_schedule
+from strandline.values import EARLIEST, InvalidError, Record, Start, check_consumer_name
+
+CONCURRENCY_MAX: Final = 1_000
+DEDUPE_WINDOW_S: Final = 7 * 24 * 3600.0
+"""For how long a key is remembered, unless told otherwise."""
+
+_MARK = "__strandline_triggers__"
+_WITH_DELIVERY = 2
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+DedupeKey: TypeAlias = str | Callable[[Record], Hashable | None]
+
+
+class Terms(TypedDict, total=False):
+    """What `on` can be told beside the topic."""
+
+    where: str
+    name: str | None
+    concurrency: int
+    retry: Iterable[float]
+    dedupe_key: DedupeKey | None
+    dedupe_window_s: float
+    start: Start | datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """One function on one topic. Made by `on`."""
+
+    function: Callable[..., Any]
+    topic: TopicName
+    name: str
+    where: str
+    concurrency: int
+    retry: tuple[float, ...]
+    dedupe_key: DedupeKey | None
+    dedupe_window_s: float
+    start: Start | datetime
+    takes_delivery: bool
+
+
+def trigger(
+    function: Callable[..., Any],
+    topic: TopicName,
+    *,
+    where: str = "",
+    name: str | None = None,
+    concurrency: int = 1,
+    retry: Iterable[float] = RETRY,
+    dedupe_key: DedupeKey | None = None,
+    dedupe_window_s: float = DEDUPE_WINDOW_S,
+    start: Start | datetime = EARLIEST,
+) -> Trigger:
+    """Return what `on` with these arguments says of the function, checked."""
+    if not 1 <= concurrency <= CONCURRENCY_MAX:
+        raise InvalidError(
+            "a concurrency is a whole number from 1", concurrency=concurrency, max=CONCURRENCY_MAX
+        )
+    if not 0 <= dedupe_window_s < float("inf"):
+        raise InvalidError("a window is seconds from 0", dedupe_window_s=dedupe_window_s)
+    if dedupe_key is not None and not (dedupe_key and isinstance(dedupe_key, str)):
+        _check_callable(dedupe_key)
+    return Trigger(
+        function=function,
+        topic=topic,
+        name=check_consumer_name(_own_name(function) if name is None else name),
+        where=where,
+        concurrency=concurrency,
+        retry=checked_schedule(retry),
+        dedupe_key=dedupe_key,
+        dedupe_window_s=dedupe_window_s,
+        start=start,
+        takes_delivery=_takes_delivery(function),
+    )
+
+
+def on(
+    topic: TopicName,
+    *,
+    where: str = "",
+    name: str | None = None,
+    concurrency: int = 1,
+    retry: Iterable[float] = RETRY,
+    dedupe_key: DedupeKey | None = None,
+    dedupe_window_s: float = DEDUPE_WINDOW_S,
+    start: Start | datetime = EARLIEST,
+) -> Callable[[Function], Function]:
+    """Have a function called for each record of a topic, once `Triggers` runs it.
+
+    The function is returned as it was. It takes the record, or the record and its
+    `Delivery`, which has the count, and may be `async`. What it returns is ignored, and
+    the record is dealt with. What it raises is a failure: the record comes again after
+    each of the delays of `retry` in turn, and is parked with the cause after the last.
+
+    `where` is a predicate; other records are passed over. `name` is that of its
+    consumer, without which it is the function's module and qualified name: the function
+    goes on where the consumer of that name ended, and begins at `start` if there was
+    none. So many as `concurrency` says are handled at a time; those of one key one by
+    one, in order, also while one of them waits for its retry.
+
+    With `dedupe_key`, a field of the payload or a function of the record, a record is
+    passed over if one with an equal key was handled, and was appended less than
+    `dedupe_window_s` before or after it. None as key stands for no key.
+    """
+
+    def mark(function: Function) -> Function:
+        made = trigger(
+            function,
+            topic,
+            where=where,
+            name=name,
+            concurrency=concurrency,
+            retry=retry,
+            dedupe_key=dedupe_key,
+            dedupe_window_s=dedupe_window_s,
+            start=start,
+        )
+        setattr(function, _MARK, (made, *getattr(function, _MARK, ())))
+        return function
+
+    return mark
+
+
+def triggers_of(function: Callable[..., Any]) -> tuple[Trigger, ...]:
+    """Return what `on` said of the function; InvalidError if it said nothing."""
+    found: tuple[Trigger, ...] = getattr(function, _MARK, ())
+    if not found:
+        raise InvalidError("decorate this function with @on first", function=repr(function))
+    return found
+
+
+def _own_name(function: Callable[..., Any]) -> str:
+    qualified = getattr(function, "__qualname__", None)
+    if qualified is None:
+        raise InvalidError("this callable has no name of its own, pass name=", got=repr(function))
+    module = function.__module__
+    if module == "__main__":
+        # The same name however the program is started, where Python knows it.
+        spec = getattr(sys.modules[module], "__spec__", None)
+        module = getattr(spec, "name", module)
+    return f"{module}.{qualified}"
+
+
+def _takes_delivery(function: Callable[..., Any]) -> bool:
+    """Whether it takes the delivery, too; InvalidError if it cannot be called either way.
+
+    A second parameter with a default is something of the function's own, unless it is
+    named `delivery`.
+    """
+    _check_callable(function)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        # Written in C, and silent about what it takes.
+        return False
+    places = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
+    ]
+    second = places[1] if len(places) >= _WITH_DELIVERY else None
+    is_wanted = second is not None and (second.default is second.empty or second.name == "delivery")
+    try:
+        signature.bind(*range(_WITH_DELIVERY if is_wanted else 1))
+    except TypeError:
+        raise InvalidError(
+            "a function takes the record, or the record and its delivery", function=repr(function)
+        ) from None
+    return is_wanted
+
+
+def _check_callable(value: object) -> None:
+    if not callable(value):
+        raise InvalidError("this is no function", got=repr(value))

@@ -1,0 +1,272 @@
+"""Runs triggers: in the calling thread, in one of its own, or on a running event loop."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Self, Unpack
+
+from strandline.clock import Clock, SystemClock
+from strandline.log.protocol import Log, TopicName
+from strandline.triggers.counters import Counters
+from strandline.triggers.dispatch import Dispatch, Stop
+from strandline.triggers.trigger import Function, Terms, Trigger, trigger, triggers_of
+from strandline.values import InvalidError, Topic
+
+STOP_TIMEOUT_S: Final = 30.0
+"""How long functions may go on after a stop, unless told otherwise."""
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+_logger = logging.getLogger("strandline")
+
+
+class Triggers:
+    """The functions that are called for a log's records.
+
+    `functions` are decorated with `on`; more are added with this object's own `on`.
+    Each has a consumer of its own and goes on where it ended. `run()` works in the
+    calling thread until SIGINT or SIGTERM comes, or somebody calls `stop`. `start()`
+    works in a thread of its own, and `with` does that, too. `async with` works on the
+    running event loop. Functions that are `async` run on that loop, others in threads.
+
+    Each record is handled at least once: a function that returned is not called for
+    the record again once `stop` has returned, and may be if the process was killed.
+    What a function raises harms no other. Only the log itself can end a runner: what it
+    raised stops all triggers, and comes out of `run`, `stop` or the block.
+
+    Stopping takes no more records and lets functions end within `stop_timeout_s`. Then
+    those that are `async` are cancelled, the others are left alone, and their records
+    come again. One runner at a time runs a trigger of one name.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        functions: Iterable[Callable[..., Any]] = (),
+        *,
+        stop_timeout_s: float = STOP_TIMEOUT_S,
+        clock: Clock | None = None,
+    ) -> None:
+        if not 0 <= stop_timeout_s < float("inf"):
+            raise InvalidError("a timeout is seconds from 0", stop_timeout_s=stop_timeout_s)
+        self._log = log
+        self._clock = clock or SystemClock()
+        self._stop_timeout_s = stop_timeout_s
+        self._triggers: dict[tuple[str, str], Trigger] = {}
+        self._dispatches: list[Dispatch] = []
+        self._lock = threading.Lock()
+        self._run: _Run | None = None
+        self._thread: threading.Thread | None = None
+        for function in functions:
+            for each in triggers_of(function):
+                self._add(each)
+
+    def on(self, topic: TopicName, **terms: Unpack[Terms]) -> Callable[[Function], Function]:
+        """Add a function, as the decorator `strandline.on` describes it."""
+
+        def add(function: Function) -> Function:
+            self._add(trigger(function, topic, **terms))
+            return function
+
+        return add
+
+    def metrics(self) -> Mapping[str, Counters]:
+        """Return what each trigger has done, by its name, since the runner was started last.
+
+        Triggers of one name on several topics are counted together.
+        """
+        counted: dict[str, Counters] = {each.name: Counters() for each in self._triggers.values()}
+        for dispatch in self._dispatches:
+            counted[dispatch.trigger.name] += dispatch.counters
+        return counted
+
+    @property
+    def is_running(self) -> bool:
+        """Whether records are being handled."""
+        run = self._run
+        return run is not None and not run.is_over.is_set()
+
+    def run(self) -> None:
+        """Work until stopped. On the main thread SIGINT and SIGTERM stop it, a second at once."""
+        run = self._begin()
+        asyncio.run(self._work(run, heeds_signals=_is_main_thread()))
+        run.check()
+
+    def start(self) -> None:
+        """Work in a thread of its own, from when this returns until `stop`."""
+        run = self._begin()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._work(run)), name="strandline-triggers", daemon=True
+        )
+        self._thread.start()
+        run.is_open.wait()
+        if run.is_over.is_set():
+            run.check()
+
+    def stop(self, timeout_s: float | None = None) -> None:
+        """Stop as the class says, within `timeout_s` if given, and return when it has.
+
+        From any thread but the event loop's. May be repeated. Raises what ended the
+        runner, if that was the log.
+        """
+        run = self._run
+        if run is None:
+            return
+        if run.is_on_its_loop():
+            raise InvalidError("this would wait for itself, call request_stop")
+        self.request_stop(timeout_s)
+        run.is_over.wait()
+        if self._thread is not None:
+            self._thread.join()
+        run.check()
+
+    def request_stop(self, timeout_s: float | None = None) -> None:
+        """Have it stop, and do not wait for that. From anywhere, also from a function."""
+        if self._run is not None:
+            self._run.ask_to_stop(timeout_s)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        run = self._begin()
+        run.task = asyncio.create_task(self._work(run))
+        await asyncio.to_thread(run.is_open.wait)
+        if run.is_over.is_set():
+            run.check()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        run = self._run
+        assert run is not None
+        assert run.task is not None
+        run.ask_to_stop()
+        await run.task
+        run.check()
+
+    def _add(self, added: Trigger) -> None:
+        if self.is_running:
+            raise InvalidError("add triggers before the runner is started", name=added.name)
+        topic = added.topic
+        place = str(topic.id) if isinstance(topic, Topic) else topic
+        if (place, added.name) in self._triggers:
+            raise InvalidError(
+                "two triggers of one name would share a cursor, pass name=",
+                topic=place,
+                name=added.name,
+            )
+        self._triggers[place, added.name] = added
+
+    def _begin(self) -> "_Run":
+        with self._lock:
+            if self.is_running:
+                raise InvalidError("this runner runs already")
+            if not self._triggers:
+                raise InvalidError("there is nothing to run, add a function with @on")
+            self._run = _Run(self._stop_timeout_s)
+            return self._run
+
+    async def _work(self, run: "_Run", *, heeds_signals: bool = False) -> None:
+        try:
+            stop = run.enter_loop()
+            self._dispatches = await asyncio.to_thread(self._open)
+            run.is_open.set()
+            with _signals(stop) if heeds_signals else contextlib.nullcontext():
+                works = [asyncio.create_task(each.run(stop)) for each in self._dispatches]
+                await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+                stop.ask()
+                await asyncio.wait(works)
+            run.error = next((error for work in works if (error := work.exception())), None)
+            if run.error is not None:
+                _logger.error("the triggers have ended, since the log failed one: %s", run.error)
+        except BaseException as error:  # noqa: BLE001 - Whoever waits for this run is told.
+            run.error = error
+        finally:
+            run.end()
+
+    def _open(self) -> list[Dispatch]:
+        opened: list[Dispatch] = []
+        try:
+            for each in self._triggers.values():
+                opened.append(Dispatch(self._log, each, self._clock))  # noqa: PERF401 - Those before it are closed.
+        except BaseException:
+            for dispatch in opened:
+                dispatch.close()
+            raise
+        return opened
+
+
+class _Run:
+    """One life of a runner, as other threads see it."""
+
+    def __init__(self, stop_timeout_s: float) -> None:
+        self._stop_timeout_s = stop_timeout_s
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread: int | None = None
+        self._stop: Stop | None = None
+        self._asked: list[float | None] = []
+        self.task: asyncio.Task[None] | None = None
+        self.error: BaseException | None = None
+        self.is_open = threading.Event()
+        self.is_over = threading.Event()
+
+    def enter_loop(self) -> Stop:
+        """Make the stop that this run obeys, on its loop."""
+        stop = Stop(self._stop_timeout_s)
+        with self._lock:
+            self._loop, self._stop = asyncio.get_running_loop(), stop
+            self._loop_thread = threading.get_ident()
+        for timeout_s in self._asked:
+            stop.ask(timeout_s)
+        return stop
+
+    def ask_to_stop(self, timeout_s: float | None = None) -> None:
+        """From any thread, at any time."""
+        with self._lock:
+            if self._loop is None or self._stop is None:
+                self._asked.append(timeout_s)
+                return
+        if self.is_on_its_loop():
+            self._stop.ask(timeout_s)
+            return
+        # A loop that is closed has stopped.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._stop.ask, timeout_s)
+
+    def is_on_its_loop(self) -> bool:
+        """Whether the calling thread is the one that this run works on."""
+        return not self.is_over.is_set() and threading.get_ident() == self._loop_thread
+
+    def end(self) -> None:
+        """Wake all who wait for it."""
+        self.is_over.set()
+        self.is_open.set()
+
+    def check(self) -> None:
+        """Raise what ended it, if anything did."""
+        if self.error is not None:
+            raise self.error
+
+
+@contextlib.contextmanager
+def _signals(stop: Stop) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop.insist)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

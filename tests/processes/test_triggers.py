@@ -1,0 +1,38 @@
+"""Triggers whose processes are killed: nothing is lost, passed over, reordered or forgotten."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.processes import trigger_kills
+from tests.processes.fork_server import ForkServer
+from tests.processes.stores import SCHEMES, url_in
+
+LOGS = 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_killed_at_any_moment_a_trigger_keeps_its_promises(
+    server: ForkServer, scheme: str, seed: int
+) -> None:
+    """E26, E28: at least once, in order per key, counted, parked once, ids once after restarts."""
+    killed = sum(trigger_kills.run(server, scheme, seed + number) for number in range(LOGS))
+
+    assert killed == LOGS * trigger_kills.KILLS_PER_LOG
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_signal_lets_functions_end_and_loses_no_ack(
+    server: ForkServer, scheme: str, seed: int, number: int, tmp_path: Path
+) -> None:
+    trigger_kills.stop_by_signal(server, scheme, tmp_path, seed, number)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_replay_that_is_killed_and_repeated_gives_each_record_once(
+    server: ForkServer, scheme: str, tmp_path: Path
+) -> None:
+    trigger_kills.kill_replays(server, url_in(scheme, tmp_path))

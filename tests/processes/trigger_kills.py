@@ -1,0 +1,159 @@
+"""Triggers whose processes are killed again and again: what they have to have done in the end."""
+
+import random
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from tests.processes.fork_server import Child, ForkServer
+from tests.processes.lives import PARTITIONS
+from tests.processes.report import Message
+from tests.processes.stores import url_in
+from tests.processes.triggerers import HOPELESS, IDS, KEYS, RECORDS, RETRIES
+
+KILLS_PER_LOG = 6
+PARKED = 5
+CALLS_MAX = 20_000
+
+Place = tuple[int, int]
+
+
+class Witness:
+    """What the processes said, held to the promises of a trigger."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.ended: dict[Place, int] = defaultdict(int)
+        self.cursors = [0] * PARTITIONS
+        self._running: set[Place] = set()
+        self._counts: dict[Place, int] = {}
+        self._begun_as: dict[str, Place] = {}
+
+    def begin_life(self) -> None:
+        self._running.clear()
+        self._counts.clear()
+
+    def note(self, message: Message) -> None:
+        match message:
+            case ["cursors", cursors]:
+                self._check_cursors(cursors)
+            case ["begin", partition, offset, count]:
+                self._begin((partition, offset), count)
+            case ["failed", partition, offset, _]:
+                self._running.remove((partition, offset))
+            case ["end", partition, offset, _]:
+                self._running.remove((partition, offset))
+                self.ended[partition, offset] += 1
+                self._handle_id((partition, offset))
+            case ["crash", text]:
+                raise AssertionError(f"{self.where}: {text}")
+
+    def _check_cursors(self, cursors: list[int]) -> None:
+        for partition, cursor in enumerate(cursors):
+            assert cursor >= self.cursors[partition], f"{self.where}: a cursor went back"
+            for offset in range(cursor):
+                place = partition, offset
+                assert self._is_dealt_with(place), f"{self.where}: {place} was passed, {cursors}"
+        self.cursors = cursors
+
+    def _is_dealt_with(self, place: Place) -> bool:
+        """Whether it was handled, or its id was; the hopeless are parked, which is seen later."""
+        partition, offset = place
+        first = partition, offset % IDS
+        return offset % IDS == HOPELESS or place in self.ended or first in self.ended
+
+    def _begin(self, place: Place, count: int) -> None:
+        partition, offset = place
+        assert offset >= self.cursors[partition], f"{self.where}: {place} was acked before"
+        assert count > self._counts.get(place, 0), f"{self.where}: {place} lost its count"
+        assert count <= RETRIES + 1, f"{self.where}: {place} came {count} times"
+        self._counts[place] = count
+        for earlier in range(offset % KEYS, offset, KEYS):
+            assert (partition, earlier) not in self._running, f"{self.where}: {place} overtook"
+            assert self._is_dealt_with((partition, earlier)), f"{self.where}: {place} overtook"
+        self._running.add(place)
+
+    def _handle_id(self, place: Place) -> None:
+        partition, offset = place
+        first = self._begun_as.setdefault(f"{partition}.{offset % IDS}", place)
+        assert first == place, f"{self.where}: {first} and {place} have one id"
+
+
+def run(server: ForkServer, scheme: str, seed: int, *, bug: str | None = None) -> int:
+    """Kill KILLS_PER_LOG processes on a fresh log, let one finish, and check it all."""
+    rng = random.Random(seed)
+    witness = Witness(f"{scheme}: seed={seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        url = url_in(scheme, Path(folder, "log"))
+        server.run("lives:create", url=url)
+        server.run("triggerers:feed", url=url)
+        for _ in range(KILLS_PER_LOG):
+            child = server.start("triggerers:handle", bug=bug, url=url, seed=rng.getrandbits(32))
+            _live(child, witness, rng)
+        witness.begin_life()
+        for message in server.run("triggerers:finish", bug=bug, url=url, seed=seed):
+            witness.note(message)
+    assert witness.cursors == [RECORDS] * PARTITIONS, f"{witness.where}: {witness.cursors}"
+    hopeless = [(p, n) for p in range(PARTITIONS) for n in (HOPELESS, HOPELESS + IDS)]
+    assert sorted(tuple(each) for each in message[1]) == hopeless, f"{witness.where}: {message}"
+    return KILLS_PER_LOG
+
+
+def _live(child: Child, witness: Witness, rng: random.Random) -> None:
+    witness.begin_life()
+    wanted = rng.randrange(1, 60)
+    try:
+        for message in child.messages(2.0):
+            witness.note(message)
+            wanted -= 1
+            if wanted <= 0:
+                break
+    except BaseException:
+        child.kill()
+        raise
+    time.sleep(rng.choice([0.0, rng.uniform(0, 0.01)]))
+    for message in child.kill():
+        witness.note(message)
+
+
+def stop_by_signal(server: ForkServer, scheme: str, folder: Path, seed: int, number: int) -> None:
+    """Send a signal in the middle; what runs then comes to its end, and no cursor is behind."""
+    rng = random.Random(seed)
+    witness = Witness(f"{scheme}: seed={seed}")
+    url = url_in(scheme, folder)
+    server.run("lives:create", url=url)
+    server.run("triggerers:feed", url=url)
+    child = server.start("triggerers:handle_until_told", url=url, seed=seed)
+    wanted = rng.randrange(2, 40)
+    kinds = []
+    for message in child.messages():
+        witness.note(message)
+        kinds.append(message[0])
+        wanted -= 1
+        if wanted == 0:
+            child.signal(number)
+    assert child.reap() == 0, f"{witness.where}: {kinds[-1:]}"
+    assert kinds[-2:] == ["stopped", "cursors"], f"{witness.where}: {kinds}"
+    assert kinds.count("begin") == kinds.count("end") + kinds.count("failed"), witness.where
+    assert 0 < sum(witness.cursors) < PARTITIONS * RECORDS or wanted > 0, witness.where
+
+
+def kill_replays(server: ForkServer, url: str, *, bug: str | None = None) -> None:
+    """Kill replays at one I/O call after the other; each parked record goes once.
+
+    A file log has more to do after each death, so the steps grow.
+    """
+    server.run("lives:create", url=url)
+    server.run("triggerers:park", url=url, count=PARKED)
+    nth = 1
+    messages: list[Message] = []
+    while nth < CALLS_MAX:
+        child = server.start("triggerers:die_replaying", bug=bug, url=url, nth=nth)
+        messages = list(child.messages())
+        if child.reap() == 0:
+            break
+        nth += 1 + nth // 8
+    assert messages[-1][0] == "replayed", messages
+    ((_, replays),) = server.run("triggerers:tell_replays", url=url)
+    assert replays == list(range(PARKED)), replays

@@ -1,0 +1,128 @@
+"""Processes that run triggers and are killed: each says what its function begins and ends."""
+
+import os
+import random
+import signal
+import threading
+import time
+
+import strandline as sl
+from strandline.io import SystemIo
+from strandline.log.protocol import Log
+from strandline.testing.faulty_io import FaultyIo
+from strandline.triggers import Triggers, parked_records, replay_parked
+from tests.processes.lives import PARTITIONS, TOPIC
+from tests.processes.report import Report
+from tests.processes.stores import open_store
+
+NAME = "billing"
+RECORDS = 60
+IDS = RECORDS // 2
+KEYS = 5
+RETRIES = 12
+HOPELESS = 11
+FAILS_ONCE = 7
+PATIENCE_S = 20.0
+
+
+def feed(report: Report, url: str) -> None:
+    """Append RECORDS to each partition; the second half repeats the ids of the first."""
+    with open_store(url) as log:
+        for partition in range(PARTITIONS):
+            for number in range(RECORDS):
+                fields = {"n": number, "id": f"{partition}.{number % IDS}"}
+                event = sl.Event("order", fields, key=f"k{number % KEYS}")
+                log.append(TOPIC, event, partition=partition)
+    report.say("done")
+
+
+def handle(report: Report, url: str, seed: int) -> None:
+    """Run the trigger until killed."""
+    log = open_store(url)
+    _tell_cursors(report, log)
+    _triggers(report, log, seed).run()
+
+
+def handle_until_told(report: Report, url: str, seed: int) -> None:
+    """Run the trigger until a signal comes, and say so."""
+    with open_store(url) as log:
+        _tell_cursors(report, log)
+        _triggers(report, log, seed).run()
+        report.say("stopped")
+        _tell_cursors(report, log)
+
+
+def finish(report: Report, url: str, seed: int) -> None:
+    """Run the trigger until everything is dealt with, and say what was parked."""
+    with open_store(url) as log:
+        _tell_cursors(report, log)
+        deadline = time.monotonic() + PATIENCE_S
+        with _triggers(report, log, seed):
+            while _cursors(log) != [RECORDS] * PARTITIONS and time.monotonic() < deadline:
+                time.sleep(0.005)
+        _tell_cursors(report, log)
+        parked = [(each.partition, each.record_offset) for each in parked_records(log, TOPIC)]
+        report.say("parked", parked)
+
+
+def _triggers(report: Report, log: Log, seed: int) -> Triggers:
+    rng = random.Random(seed)
+    lock = threading.Lock()
+    triggers = Triggers(log)
+
+    @triggers.on(
+        TOPIC,
+        name=NAME,
+        concurrency=rng.choice([1, 3, 8]),
+        retry=[0.0] * RETRIES,
+        dedupe_key="id",
+    )
+    def bill(record: sl.Record, delivery: sl.Delivery) -> None:
+        place = record.partition, record.offset
+        report.say("begin", *place, delivery.count)
+        with lock:
+            rest_s = rng.choice([0.0, 0.0, rng.uniform(0, 0.004)])
+        time.sleep(rest_s)
+        number = record.payload["n"] % IDS
+        if number == HOPELESS or (number == FAILS_ONCE and delivery.count == 1):
+            report.say("failed", *place, delivery.count)
+            raise ValueError(number)
+        report.say("end", *place, delivery.count)
+
+    return triggers
+
+
+def _cursors(log: Log) -> list[int]:
+    return [log.cursor(TOPIC, NAME, partition) or 0 for partition in range(PARTITIONS)]
+
+
+def _tell_cursors(report: Report, log: Log) -> None:
+    report.say("cursors", _cursors(log))
+
+
+def park(report: Report, url: str, count: int) -> None:
+    """Have a consumer park so many records."""
+    with open_store(url) as log:
+        log.append_many(TOPIC, [sl.Event("order", {"n": n}) for n in range(count)], partition=0)
+        with sl.Consumer(log, TOPIC, NAME, partitions=[0]) as consumer:
+            for _ in range(count):
+                delivery = consumer.next(PATIENCE_S)
+                assert delivery is not None
+                consumer.park(delivery.record, reason="a test wants it")
+    report.say("done")
+
+
+def die_replaying(report: Report, url: str, nth: int) -> None:
+    """Replay what is parked, and be killed at the `nth` I/O call, if there are so many."""
+    io = FaultyIo(SystemIo())
+    io.before(nth, lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    with open_store(url, io=io) as log:
+        report.say("replayed", [each.offset for each in replay_parked(log, TOPIC)])
+
+
+def tell_replays(report: Report, url: str) -> None:
+    """Say which parked records were replayed, in order."""
+    with open_store(url) as log:
+        replays = log.topic(f"__strandline.replayed.{TOPIC}")
+        records = log.read(replays, 0, 0)
+        report.say("replays", [int(each.headers["strandline.parked"]) for each in records])

@@ -1,0 +1,40 @@
+"""Logs of every kind, and a clock to move by hand."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import strandline as sl
+from strandline.testing import FakeClock
+
+OpenAgain = Callable[[], sl.Log]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=["memory", "file", "sqlite"])
+def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAgain]:
+    """Return what gives the same log each time, as another process would open it."""
+    opened: list[sl.Log] = []
+
+    def open_log() -> sl.Log:
+        if request.param == "memory" and opened:
+            return opened[0]
+        url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
+        opened.append(sl.open(url))
+        return opened[-1]
+
+    yield open_log
+    for log in opened:
+        log.close()
+
+
+@pytest.fixture
+def log(open_again: OpenAgain) -> sl.Log:
+    opened = open_again()
+    opened.create_topic("orders", partitions=2)
+    return opened

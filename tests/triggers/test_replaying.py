@@ -1,0 +1,205 @@
+"""Parked records: listed, and handed to their trigger once more, once."""
+
+import base64
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import strandline as sl
+from strandline.triggers import Counters, Triggers, parked_records, replay_parked, replaying
+from tests.triggers.calls import Calls, cursors, publish, wait_until
+
+
+class Faulty:
+    """A trigger whose function fails for some numbers, until it is mended."""
+
+    def __init__(self, log: sl.Log, name: str, fails_for: set[int]) -> None:
+        self.calls = Calls()
+        self.fails_for = fails_for
+        self.triggers = Triggers(log)
+        self.triggers.on("orders", name=name, retry=[])(self.handle)
+
+    def handle(self, record: sl.Record) -> None:
+        number = record.payload["number"]
+        self.calls.note((record.partition, record.offset, number))
+        if number in self.fails_for:
+            raise ValueError(number)
+
+
+def work_off(log: sl.Log, *faulty: Faulty) -> None:
+    """Run the triggers until there is nothing more for them."""
+    for each in faulty:
+        with each.triggers:
+            (name,) = each.triggers.metrics()
+            wait_until(partial(is_done, log, name))
+
+
+def is_done(log: sl.Log, name: str) -> bool:
+    """Return whether no record waits for a trigger, replayed ones included."""
+    replays = log.topic("__strandline.replayed.orders")
+    topics: list[Any] = [("orders", 0), ("orders", 1), (replays, 0)]
+    return all(
+        log.marks(topic, partition).high == (log.cursor(topic, name, partition) or 0)
+        for topic, partition in topics
+    )
+
+
+def test_parked_records_go_to_their_trigger_once_more_and_to_nobody_else(log: sl.Log) -> None:
+    publish(log, [1, 2])
+    publish(log, [3], partition=1)
+    billing, shipping = Faulty(log, "billing", {1, 3}), Faulty(log, "shipping", set())
+    work_off(log, billing, shipping)
+    assert {
+        (each.consumer, each.partition, each.record_offset, each.reason, each.is_replayed)
+        for each in parked_records(log, "orders")
+    } == {
+        ("billing", 0, 0, "ValueError: 1", False),
+        ("billing", 1, 0, "ValueError: 3", False),
+    }
+
+    billing.fails_for.clear()
+    replayed = replay_parked(log, "orders")
+    work_off(log, billing, shipping)
+
+    assert [each.offset for each in replayed] == [0, 1]
+    assert sorted(billing.calls.seen[3:]) == [(0, 0, 1), (1, 0, 3)]
+    assert len(shipping.calls.seen) == 3
+    assert billing.triggers.metrics()["billing"] == Counters(handled=2)
+    assert shipping.triggers.metrics()["shipping"] == Counters(passed_over=2)
+    assert [log.marks("orders", partition).high for partition in range(2)] == [2, 1]
+    assert replay_parked(log, "orders") == []
+    assert all(each.is_replayed for each in parked_records(log, "orders"))
+
+
+def test_what_fails_again_is_parked_anew_and_can_be_replayed_anew(log: sl.Log) -> None:
+    publish(log, [1])
+    billing = Faulty(log, "billing", {1})
+    work_off(log, billing)
+    for times in (1, 2):
+        assert len(replay_parked(log, "orders")) == 1
+        work_off(log, billing)
+        assert len(list(parked_records(log, "orders"))) == 1 + times
+    billing.fails_for.clear()
+    replay_parked(log, "orders")
+    work_off(log, billing)
+
+    assert billing.calls.seen == [(0, 0, 1)] * 4
+    assert replay_parked(log, "orders") == []
+    assert [each.is_replayed for each in parked_records(log, "orders")] == [True] * 3
+
+
+def test_two_who_replay_at_the_same_time_replay_once(
+    log: sl.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(log, [1])
+    billing = Faulty(log, "billing", {1})
+    work_off(log, billing)
+
+    replayed = replay_parked(log, "orders")
+    # The other one has looked before the first has replayed.
+    monkeypatch.setattr(replaying, "_replayed", lambda *_: set())
+
+    assert len(replayed) == 1
+    assert replay_parked(log, "orders") == []
+    assert log.marks("__strandline.replayed.orders", 0).high == 1
+
+
+def test_a_runner_at_work_gets_them_at_once(log: sl.Log) -> None:
+    publish(log, [1])
+    billing = Faulty(log, "billing", {1})
+    with billing.triggers as triggers:
+        wait_until(lambda: triggers.metrics()["billing"].parked == 1)
+        billing.fails_for.clear()
+        replay_parked(log, "orders")
+        wait_until(lambda: triggers.metrics()["billing"].handled == 1)
+
+
+def test_of_one_consumer_or_by_their_offsets(log: sl.Log) -> None:
+    publish(log, [1, 2])
+    billing, shipping = Faulty(log, "billing", {1, 2}), Faulty(log, "shipping", {2})
+    work_off(log, billing, shipping)
+
+    assert [each.consumer for each in replay_parked(log, "orders", consumer="shipping")] == [
+        "shipping"
+    ]
+    assert [each.offset for each in replay_parked(log, "orders", offsets=[1, 2, 99])] == [1]
+    assert [each.offset for each in replay_parked(log, "orders")] == [0]
+    assert [each.offset for each in parked_records(log, "orders", consumer="shipping")] == [2]
+
+
+def test_nothing_parked_is_nothing_to_replay(log: sl.Log) -> None:
+    assert replay_parked(log, "orders") == []
+    assert list(parked_records(log, "orders")) == []
+    with pytest.raises(sl.InvalidError):
+        replay_parked(log, "no-such-topic")
+
+
+def test_a_parked_record_outlives_its_original(log: sl.Log) -> None:
+    event = sl.Event("order", {"number": 1}, key="k", headers={"trace": "t1"})
+    log.append("orders", event, partition=0)
+    billing = Faulty(log, "billing", {1})
+    work_off(log, billing)
+    log.trim("orders", 0, 1)
+    seen: list[sl.Record] = []
+    again = Triggers(log)
+    again.on("orders", name="billing")(seen.append)
+
+    replay_parked(log, "orders")
+    with again:
+        wait_until(lambda: len(seen) == 1)
+
+    (record,) = seen
+    assert (record.topic, record.partition, record.offset, record.key) == ("orders", 0, 0, "k")
+    assert record.event == event
+
+
+@pytest.mark.parametrize("kind", [sl.ValueKind.BYTES, sl.ValueKind.BATCH])
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_bytes_and_batches_come_back_as_they_were(
+    log: sl.Log, kind: sl.ValueKind, *, is_trimmed: bool
+) -> None:
+    log.create_topic("raw", value_kind=kind)
+    value: Any = pa.RecordBatch.from_pydict({"n": [1, None], "s": ["a", "b"]})
+    value = value if kind is sl.ValueKind.BATCH else base64.b64decode("AAECgA==")
+    log.append("raw", value, key="k")
+    given: list[sl.Record] = []
+    triggers = Triggers(log)
+
+    @triggers.on("raw", name="reader", retry=[])
+    def read(record: sl.Record) -> None:
+        given.append(record)
+        if len(given) == 1:
+            raise ValueError("not yet")
+
+    with triggers:
+        wait_until(lambda: triggers.metrics()["reader"].parked == 1)
+        if is_trimmed:
+            log.trim("raw", 0, 1)
+        replay_parked(log, "raw")
+        wait_until(lambda: triggers.metrics()["reader"].handled == 1)
+
+    first, second = given
+    assert first.value == second.value == value
+    assert (second.partition, second.offset, second.key) == (0, 0, "k")
+
+
+def test_retries_of_a_replay_are_counted_from_one(log: sl.Log) -> None:
+    counts: list[int] = []
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="billing", retry=[0.0])
+    def bill(record: sl.Record, delivery: sl.Delivery) -> None:
+        counts.append(delivery.count)
+        if len(counts) < 4:
+            raise ValueError("not yet")
+
+    publish(log, [1])
+    with triggers:
+        wait_until(lambda: triggers.metrics()["billing"].parked == 1)
+        replay_parked(log, "orders")
+        wait_until(lambda: triggers.metrics()["billing"].handled == 1)
+
+    assert counts == [1, 2, 1, 2]
+    assert cursors(log, "billing")[0] == 1

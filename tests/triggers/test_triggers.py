@@ -1,0 +1,456 @@
+"""Functions that are called for records: what a user sees, on every backend."""
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+import strandline as sl
+from strandline.subscriptions import OUTSTANDING_MAX
+from strandline.testing import FakeClock
+from strandline.triggers import Counters, Triggers, backoff, on
+from tests.triggers.calls import Calls, cursors, publish, wait_until
+from tests.triggers.conftest import OpenAgain
+
+
+def test_a_function_is_called_for_each_record_and_the_cursor_follows(log: sl.Log) -> None:
+    calls = Calls()
+
+    @on("orders", name="billing")
+    def bill(record: sl.Record) -> None:
+        calls.note(record.payload["number"])
+
+    publish(log, [1, 2])
+    with Triggers(log, [bill]) as triggers:
+        calls.wait_for(2)
+        publish(log, [3], partition=1)
+        calls.wait_for(3)
+        wait_until(lambda: cursors(log, "billing") == [2, 1])
+
+    assert triggers.metrics() == {"billing": Counters(handled=3)}
+    assert calls.seen == [1, 2, 3]
+
+
+def test_async_functions_and_others_run_side_by_side(log: sl.Log) -> None:
+    calls = Calls()
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="async")
+    async def ship(record: sl.Record) -> None:
+        await asyncio.sleep(0)
+        calls.note("async")
+
+    @triggers.on("orders", name="sync")
+    def bill(record: sl.Record) -> None:
+        calls.note("sync")
+
+    publish(log, [1])
+    with triggers:
+        calls.wait_for(2)
+
+    assert sorted(calls.seen) == ["async", "sync"]
+    assert cursors(log, "async")[0] == cursors(log, "sync")[0] == 1
+
+
+def test_it_runs_on_the_loop_of_an_async_program(log: sl.Log) -> None:
+    async def program() -> list[int]:
+        seen: list[int] = []
+        came = asyncio.Event()
+        mine = asyncio.get_running_loop()
+        triggers = Triggers(log)
+
+        @triggers.on("orders", name="billing")
+        async def bill(record: sl.Record) -> None:
+            assert asyncio.get_running_loop() is mine
+            seen.append(record.payload["number"])
+            came.set()
+
+        async with triggers:
+            await log.append("orders", sl.Event("order", {"number": 7}), partition=0)
+            async with asyncio.timeout(20):
+                await came.wait()
+        return seen
+
+    assert asyncio.run(program()) == [7]
+    assert cursors(log, "billing")[0] == 1
+
+
+def test_after_a_restart_it_goes_on_where_it_ended(open_again: OpenAgain, log: sl.Log) -> None:
+    calls = Calls()
+
+    @on("orders")
+    def bill(record: sl.Record) -> None:
+        calls.note(record.payload["number"])
+
+    for number in range(3):
+        publish(log, [number])
+        with Triggers(open_again(), [bill]):
+            calls.wait_for(number + 1)
+
+    assert calls.seen == [0, 1, 2]
+    (lag,) = [each for each in log.consumers("orders") if each.partition == 0]
+    assert lag.consumer == f"{__name__}.{bill.__qualname__}"
+
+
+def test_a_failure_is_tried_again_by_its_schedule_with_the_count(clock: FakeClock) -> None:
+    calls = Calls()
+    log = sl.open("memory:", clock=clock)
+    log.create_topic("orders", partitions=2)
+
+    @on("orders", name="billing", retry=[5, 60])
+    def bill(record: sl.Record, delivery: sl.Delivery) -> None:
+        calls.note((record.payload["number"], delivery.count))
+        if record.payload["number"] == 1 and delivery.count < 3:
+            raise ValueError("no such customer")
+
+    publish(log, [1, 2])
+    with Triggers(log, [bill], clock=clock) as triggers:
+        assert calls.wait_for(2) == [(1, 1), (2, 1)]
+        wait_until(lambda: triggers.metrics()["billing"].retried == 1)
+        clock.advance(4.9)
+        assert clock.pending_timers == 1
+        assert cursors(log, "billing")[0] is None
+        clock.advance(0.1)
+        assert calls.wait_for(3)[2:] == [(1, 2)]
+        wait_until(lambda: triggers.metrics()["billing"].retried == 2)
+        clock.advance(59.9)
+        assert clock.pending_timers == 1
+        assert len(calls.seen) == 3
+        clock.advance(0.1)
+        assert calls.wait_for(4)[3:] == [(1, 3)]
+        wait_until(lambda: cursors(log, "billing")[0] == 2)
+
+    assert triggers.metrics()["billing"] == Counters(handled=2, retried=2)
+
+
+def test_after_the_last_retry_a_record_is_parked_with_its_cause(
+    log: sl.Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls()
+
+    @on("orders", name="billing", retry=[0.0])
+    async def bill(record: sl.Record) -> None:
+        calls.note(record.payload["number"])
+        if record.payload["number"] == 1:
+            raise ValueError("no such customer")
+
+    publish(log, [1, 2])
+    with caplog.at_level(logging.ERROR, "strandline"), Triggers(log, [bill]) as triggers:
+        wait_until(lambda: cursors(log, "billing")[0] == 2)
+        wait_until(
+            lambda: triggers.metrics()["billing"] == Counters(handled=1, retried=1, parked=1)
+        )
+
+    (parked,) = log.read("__strandline.parked.orders", 0, 0)
+    assert parked.payload["number"] == 1
+    assert parked.headers["strandline.deliveries"] == "2"
+    assert parked.headers["strandline.reason"] == "ValueError: no such customer"
+    assert sorted(calls.seen) == [1, 1, 2]
+    (told,) = caplog.records
+    assert told.__dict__["cause"] == "ValueError: no such customer"
+    assert (told.__dict__["topic"], told.__dict__["partition"], told.__dict__["offset"]) == (
+        *("orders", 0, 0),
+    )
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), asyncio.CancelledError()])
+def test_whatever_a_function_raises_harms_no_other(error: BaseException) -> None:
+    calls = Calls()
+    log = sl.open("memory:")
+    log.create_topic("orders", partitions=2)
+    triggers = Triggers(log, stop_timeout_s=1)
+
+    @triggers.on("orders", name="sync", retry=[])
+    def bad(record: sl.Record) -> None:
+        raise error
+
+    @triggers.on("orders", name="async", retry=[])
+    async def worse(record: sl.Record) -> None:
+        raise error
+
+    @triggers.on("orders", name="good")
+    def good(record: sl.Record) -> None:
+        calls.note(record.payload["number"])
+
+    with triggers:
+        publish(log, [1, 2])
+        calls.wait_for(2)
+        wait_until(
+            lambda: [triggers.metrics()[name].parked for name in ("sync", "async")] == [2, 2]
+        )
+
+    assert calls.seen == [1, 2]
+
+
+def test_as_many_run_at_once_as_concurrency_says_and_one_of_a_key() -> None:
+    log = sl.open("memory:")
+    log.create_topic("orders", partitions=2)
+    calls, gate = Calls(), threading.Event()
+
+    @on("orders", name="billing", concurrency=3)
+    def bill(record: sl.Record) -> None:
+        calls.note(("begin", record.key, record.payload["number"]))
+        assert gate.wait(20)
+        calls.note(("end", record.key, record.payload["number"]))
+
+    for key, number in [("a", 1), ("a", 2), ("b", 1), ("a", 3), (None, 1), ("c", 1)]:
+        publish(log, [number], key=key)
+    with Triggers(log, [bill], stop_timeout_s=1) as triggers:
+        begun = calls.wait_for(3)
+        assert begun == [("begin", "a", 1), ("begin", "b", 1), ("begin", None, 1)]
+        assert triggers.metrics()["billing"].in_flight == 3
+        assert cursors(log, "billing")[0] is None
+        gate.set()
+        calls.wait_for(12)
+
+    of_a = [(what, number) for what, key, number in calls.seen if key == "a"]
+    assert of_a == [(what, number) for number in (1, 2, 3) for what in ("begin", "end")]
+    assert cursors(log, "billing")[0] == 6
+
+
+def test_a_record_that_waits_for_its_retry_holds_up_its_key_alone(clock: FakeClock) -> None:
+    log = sl.open("memory:", clock=clock)
+    log.create_topic("orders", partitions=2)
+    calls = Calls()
+
+    @on("orders", name="billing", retry=[60])
+    def bill(record: sl.Record, delivery: sl.Delivery) -> None:
+        calls.note((record.key, record.payload["number"], delivery.count))
+        if (record.key, delivery.count) == ("a", 1) and record.payload["number"] == 1:
+            raise ValueError("not yet")
+
+    publish(log, [1, 2], key="a")
+    publish(log, [3], key="b")
+    with Triggers(log, [bill], clock=clock) as triggers:
+        assert calls.wait_for(2) == [("a", 1, 1), ("b", 3, 1)]
+        wait_until(lambda: triggers.metrics()["billing"] == Counters(handled=1, retried=1))
+        clock.advance(60)
+        assert calls.wait_for(4)[2:] == [("a", 1, 2), ("a", 2, 1)]
+
+
+def test_a_stop_lets_functions_end(clock: FakeClock) -> None:
+    log = sl.open("memory:", clock=clock)
+    log.create_topic("orders", partitions=2)
+    calls, gate = Calls(), threading.Event()
+    triggers = Triggers(log, clock=clock)
+
+    @triggers.on("orders", name="billing")
+    def bill(record: sl.Record) -> None:
+        calls.note("begin")
+        assert gate.wait(20)
+        calls.note("end")
+
+    publish(log, [1, 2])
+    triggers.start()
+    calls.wait_for(1)
+    triggers.request_stop()
+    # From here on it waits for the function, for as long as its clock says.
+    wait_until(lambda: clock.pending_timers == 1)
+    gate.set()
+    triggers.stop()
+
+    assert calls.seen == ["begin", "end"]
+    assert cursors(log, "billing")[0] == 1
+    assert not triggers.is_running
+
+
+def test_what_does_not_end_in_time_is_handed_back(log: sl.Log, open_again: OpenAgain) -> None:
+    calls, gate = Calls(), threading.Event()
+    triggers = Triggers(log, stop_timeout_s=0)
+
+    @triggers.on("orders", name="sync")
+    def bill(record: sl.Record) -> None:
+        calls.note("begin")
+        assert gate.wait(20)
+        calls.note("too late")
+
+    @triggers.on("orders", name="async")
+    async def ship(record: sl.Record, delivery: sl.Delivery) -> None:
+        calls.note(delivery.count)
+        if delivery.count == 1:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                calls.note("cancelled")
+                raise
+
+    publish(log, [1])
+    triggers.start()
+    calls.wait_for(2)
+    triggers.stop()
+
+    assert calls.counted() == {"begin": 1, 1: 1, "cancelled": 1}
+    assert (cursors(log, "sync")[0] or 0, cursors(log, "async")[0] or 0) == (0, 0)
+    assert triggers.metrics() == {"sync": Counters(), "async": Counters()}
+    gate.set()
+    calls.wait_until(lambda seen: "too late" in seen)
+    with triggers:
+        calls.wait_until(lambda seen: 2 in seen and seen.count("begin") == 2)
+        wait_until(lambda: (cursors(log, "sync")[0], cursors(log, "async")[0]) == (1, 1))
+
+
+def test_a_function_may_ask_for_the_stop(log: sl.Log) -> None:
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="billing")
+    async def bill(record: sl.Record) -> None:
+        with pytest.raises(sl.InvalidError, match="wait for itself"):
+            triggers.stop()
+        triggers.request_stop()
+
+    publish(log, [1, 2])
+    triggers.run()
+
+    assert cursors(log, "billing")[0] == 1
+
+
+def test_a_log_that_fails_ends_the_runner_and_says_why() -> None:
+    log = sl.open("memory:")
+    log.create_topic("orders", partitions=2)
+    calls = Calls()
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="billing")
+    def bill(record: sl.Record) -> None:
+        calls.note(1)
+
+    publish(log, [1])
+    triggers.start()
+    calls.wait_for(1)
+    log.close()
+    wait_until(lambda: not triggers.is_running)
+
+    with pytest.raises(sl.ClosedError):
+        triggers.stop()
+
+
+def test_a_topic_that_there_is_not_is_said_at_the_start() -> None:
+    log = sl.open("memory:")
+
+    @on("orders")
+    def bill(record: sl.Record) -> None: ...
+
+    triggers = Triggers(log, [bill])
+    with pytest.raises(sl.InvalidError, match="topic"):
+        triggers.start()
+    with pytest.raises(sl.InvalidError, match="topic"):
+        triggers.run()
+    log.create_topic("orders")
+    triggers.start()
+    triggers.stop()
+
+
+def test_one_function_may_be_on_several_topics(log: sl.Log) -> None:
+    log.create_topic("refunds")
+    calls = Calls()
+
+    @on("orders", name="book")
+    @on("refunds", name="book")
+    def book(record: sl.Record) -> None:
+        calls.note(record.topic)
+
+    publish(log, [1])
+    log.append("refunds", sl.Event("refund", 1))
+    with Triggers(log, [book]) as triggers:
+        calls.wait_for(2)
+        wait_until(lambda: triggers.metrics()["book"].handled == 2)
+
+    assert sorted(calls.seen) == ["orders", "refunds"]
+
+
+def nothing_to_take() -> None: ...
+
+
+def too_much(record: Any, delivery: Any, more: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "terms", "match"),
+    [
+        (print, {"concurrency": 0}, "concurrency"),
+        (print, {"retry": [-1]}, "seconds from 0"),
+        (print, {"retry": "12"}, "list of seconds"),
+        (print, {"name": " x"}, "white space"),
+        (print, {"dedupe_key": ""}, "no function"),
+        (print, {"dedupe_window_s": -1}, "window"),
+        (nothing_to_take, {}, "takes the record"),
+        (too_much, {}, "takes the record"),
+        (3, {}, "no function"),
+    ],
+)
+def test_what_cannot_work_is_refused_where_it_is_written(
+    function: Any, terms: Any, match: str
+) -> None:
+    triggers = Triggers(sl.open("memory:"))
+
+    with pytest.raises(sl.InvalidError, match=match):
+        triggers.on("orders", **{"name": "x", **terms})(function)
+
+
+def test_two_triggers_of_one_name_on_one_topic_are_refused() -> None:
+    triggers = Triggers(sl.open("memory:"))
+    triggers.on("orders", name="x")(print)
+
+    with pytest.raises(sl.InvalidError, match="share a cursor"):
+        triggers.on("orders", name="x")(print)
+    with pytest.raises(sl.InvalidError, match="nothing to run"):
+        Triggers(sl.open("memory:")).start()
+    with pytest.raises(sl.InvalidError, match="@on first"):
+        Triggers(sl.open("memory:"), [print])
+
+
+def test_a_second_parameter_with_a_default_is_the_functions_own(log: sl.Log) -> None:
+    calls = Calls()
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="own")
+    def own(record: sl.Record, tax: float = 0.2) -> None:
+        calls.note(tax)
+
+    @triggers.on("orders", name="ours")
+    def ours(record: sl.Record, delivery: sl.Delivery | None = None) -> None:
+        assert delivery is not None
+        calls.note(delivery.count)
+
+    publish(log, [1])
+    with triggers:
+        calls.wait_for(2)
+
+    assert sorted(calls.seen) == [0.2, 1]
+
+
+def test_backoff_grows_to_its_cap() -> None:
+    assert backoff(1, factor=3, cap_s=10, retries=5) == (1, 3, 9, 10, 10)
+    assert backoff(retries=0) == ()
+    with pytest.raises(sl.InvalidError):
+        backoff(-1)
+    with pytest.raises(sl.InvalidError):
+        backoff(factor=0.5)
+    with pytest.raises(sl.InvalidError):
+        backoff(retries=-1)
+
+
+def test_a_record_that_takes_long_holds_up_no_more_than_it_must() -> None:
+    """What is beyond it is bounded; the rest comes when it has ended."""
+    log = sl.open("memory:")
+    log.create_topic("orders", partitions=2)
+    calls, gate = Calls(), threading.Event()
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="billing", concurrency=2)
+    async def bill(record: sl.Record) -> None:
+        calls.note(record.offset)
+        if record.offset == 0:
+            await asyncio.to_thread(gate.wait, 20)
+
+    count = OUTSTANDING_MAX + 50
+    log.append_many("orders", [sl.Event("order", n) for n in range(count)], partition=0)
+    with triggers:
+        assert len(calls.wait_for(OUTSTANDING_MAX)) == OUTSTANDING_MAX
+        assert cursors(log, "billing")[0] is None
+        gate.set()
+        wait_until(lambda: cursors(log, "billing")[0] == count)
+
+    assert calls.seen == list(range(count))

@@ -1,0 +1,142 @@
+"""Predicates of triggers: what does not match is acked as it passes."""
+
+import pyarrow as pa
+import pytest
+
+import strandline as sl
+from strandline.predicates import PredicateError
+from strandline.triggers import Counters, Triggers, replay_parked
+from tests.triggers.calls import Calls, cursors, wait_until
+
+ORDERS = pa.schema([("id", pa.int64()), ("amount", pa.int64())])
+
+
+def ids(record: sl.Record) -> list[int]:
+    batch: pa.RecordBatch = record.value
+    found: list[int] = batch.column("id").to_pylist()
+    return found
+
+
+def test_events_are_picked_by_their_columns(log: sl.Log) -> None:
+    calls = Calls()
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="paid", where="kind = 'paid' AND headers['region'] = 'eu'")
+    def paid(record: sl.Record) -> None:
+        calls.note(record.payload)
+
+    for number, (kind, region) in enumerate(
+        [("paid", "eu"), ("created", "eu"), ("paid", "us"), ("paid", "eu"), ("created", "us")]
+    ):
+        event = sl.Event(kind, number, headers={"region": region})
+        assert log.append("orders", event, partition=0).is_settled
+    with triggers:
+        wait_until(lambda: cursors(log, "paid")[0] == 5)
+
+    assert calls.seen == [0, 3]
+    assert triggers.metrics() == {"paid": Counters(handled=2, passed_over=3)}
+
+
+def test_of_a_batch_the_function_gets_the_rows_that_match(log: sl.Log) -> None:
+    seen: list[tuple[int, list[int]]] = []
+    topic = log.scope().register("sales", ORDERS).topic
+    triggers = Triggers(log)
+
+    @triggers.on(topic, name="large", where="amount > 100")
+    def large(record: sl.Record) -> None:
+        seen.append((record.offset, ids(record)))
+
+    for ids, amounts in ([1, 2, 3], [50, 200, 150]), ([4], [100]), ([5, 6], [101, None]):
+        log.scope().publish(topic, pa.record_batch([ids, amounts], schema=ORDERS))
+    with triggers:
+        wait_until(lambda: log.cursor(topic, "large", 0) == 3)
+
+    assert seen == [(0, [2, 3]), (2, [5])]
+    assert triggers.metrics()["large"] == Counters(handled=2, passed_over=1)
+
+
+def test_older_versions_are_read_as_the_newest(log: sl.Log) -> None:
+    scope = log.scope()
+    seen: list[object] = []
+    topic = scope.register("sales", ORDERS).topic
+    scope.publish(topic, pa.record_batch([[1], [500]], schema=ORDERS))
+    newer = ORDERS.append(pa.field("region", pa.string()))
+    scope.evolve(topic, newer)
+    scope.publish(topic, pa.record_batch([[2], [600], ["eu"]], schema=newer))
+    triggers = Triggers(log)
+    triggers.on(topic, name="all", where="region IS NULL OR region = 'eu'")(
+        lambda record: seen.extend(record.value.to_pylist())
+    )
+
+    with triggers:
+        wait_until(lambda: log.cursor(topic, "all", 0) == 2)
+
+    assert seen == [
+        {"id": 1, "amount": 500, "region": None},
+        {"id": 2, "amount": 600, "region": "eu"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("topic", "where"),
+    [("orders", "amount > 1"), ("orders", "kind ="), ("sales", "nothing > 1"), ("sales", "amount")],
+)
+def test_a_text_that_does_not_fit_is_refused_at_the_start(
+    log: sl.Log, topic: str, where: str
+) -> None:
+    log.scope().register("sales", ORDERS)
+    triggers = Triggers(log)
+    triggers.on(topic, name="x", where=where)(print)
+
+    with pytest.raises(PredicateError) as caught:
+        triggers.start()
+
+    assert caught.value.position is not None
+
+
+def test_bytes_have_no_columns(log: sl.Log) -> None:
+    log.create_topic("raw", value_kind=sl.ValueKind.BYTES)
+    triggers = Triggers(log)
+    triggers.on("raw", name="x", where="key = 'a'")(print)
+
+    with pytest.raises(sl.InvalidError, match="no columns"):
+        triggers.start()
+
+
+def test_a_row_that_makes_the_predicate_fail_is_parked_with_the_cause(log: sl.Log) -> None:
+    calls = Calls()
+    topic = log.scope().register("sales", ORDERS).topic
+    triggers = Triggers(log)
+
+    @triggers.on(topic, name="x", where="amount / id > 1", retry=[])
+    def large(record: sl.Record) -> None:
+        calls.note(record.offset)
+
+    for number in (0, 1):
+        log.scope().publish(topic, pa.record_batch([[number], [7]], schema=ORDERS))
+    with triggers:
+        wait_until(lambda: log.cursor(topic, "x", 0) == 2)
+
+    assert calls.seen == [1]
+    (parked,) = log.read("__strandline.parked.sales", 0, 0)
+    assert "row" in parked.headers["strandline.reason"]
+
+
+def test_a_parked_batch_is_replayed_as_its_matching_rows(log: sl.Log) -> None:
+    seen: list[list[int]] = []
+    topic = log.scope().register("sales", ORDERS).topic
+    triggers = Triggers(log)
+
+    @triggers.on(topic, name="x", where="amount > 1", retry=[])
+    def large(record: sl.Record) -> None:
+        seen.append(ids(record))
+        if len(seen) == 1:
+            raise ValueError("not yet")
+
+    log.scope().publish(topic, pa.record_batch([[1, 2], [1, 2]], schema=ORDERS))
+    with triggers:
+        wait_until(lambda: triggers.metrics()["x"].parked == 1)
+        replay_parked(log, topic)
+        wait_until(lambda: triggers.metrics()["x"].handled == 1)
+
+    assert seen == [[2], [2]]
