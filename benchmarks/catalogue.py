@@ -10,6 +10,7 @@ from benchmarks import (
     tail_across,
     tail_inside,
     tier,
+    typed,
     view,
 )
 from benchmarks.entry import Entry
@@ -29,6 +30,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *opening.entries(sizes),
         *view.entries(sizes),
         *tier.ENTRIES,
+        *typed.ENTRIES,
     )
 
 

@@ -138,7 +138,8 @@ class Scope:
             self._checked(known, value) if known.is_typed else value,
             key=key,
             partition=partition,
-            tenant=self._tenant,
+            # In a topic of its own a record is the tenant's anyway, and plain terms are cheapest.
+            tenant=None if known.tenant is not None else self._tenant,
             durability=durability,
             producer=producer,
             sequence=sequence,
