@@ -12,6 +12,7 @@ from benchmarks import (
     tier,
     trigger,
     trigger_tail,
+    typed,
     view,
 )
 from benchmarks.entry import Entry
@@ -33,6 +34,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *tier.ENTRIES,
         *trigger.ENTRIES,
         *trigger_tail.entries(sizes),
+        *typed.ENTRIES,
     )
 
 

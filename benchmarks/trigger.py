@@ -76,9 +76,7 @@ def routing(_: Path, *, rows: int, calls: int) -> Mapping[str, Contender]:
     }
 
 
-def _each_by_hand(
-    batch: pa.RecordBatch, asked: Sequence[tuple[int, str]]
-) -> list[pa.RecordBatch]:
+def _each_by_hand(batch: pa.RecordBatch, asked: Sequence[tuple[int, str]]) -> list[pa.RecordBatch]:
     return [_by_hand(batch, amount, region) for amount, region in asked]
 
 

@@ -176,7 +176,9 @@ class Generator:
     def _test(self) -> str:
         kind = self._pick((self._number, self._text, self._moments, lambda _: "h"))
         no = self._pick(("", "NOT "))
-        return self._pick((f"{kind(1)} IS {no}NULL", f"b IS {no}{self._pick(('TRUE', 'FALSE', 'UNKNOWN'))}"))
+        return self._pick(
+            (f"{kind(1)} IS {no}NULL", f"b IS {no}{self._pick(('TRUE', 'FALSE', 'UNKNOWN'))}")
+        )
 
     def _affix(self) -> str:
         name = self._pick(("startswith", "endswith"))
@@ -216,7 +218,9 @@ class Generator:
                 self._whole(0),
                 self._pick(tuple(DECIMALS)),
                 self._pick(("f", "d", "e")),
-                self._pick(("0.5", "1.50", "-2.5", "100.0", "0.1", "1e3", "-0e0", "1.5e-3", "0.00")),
+                self._pick(
+                    ("0.5", "1.50", "-2.5", "100.0", "0.1", "1e3", "-0e0", "1.5e-3", "0.00")
+                ),
             )
         )
 

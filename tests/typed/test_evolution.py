@@ -78,6 +78,20 @@ def test_a_live_reader_moves_on_with_the_schema(open_again: OpenAgain) -> None:
     assert [batch.schema for batch in batches(take(pinned, 3))] == [NARROW] * 3
 
 
+def test_a_predicate_moves_on_with_the_schema(log: sl.Log) -> None:
+    scope = log.scope()
+    scope.register("numbers", NARROW)
+    stream = scope.subscribe("numbers", where="n > 1")
+    scope.publish("numbers", of(NARROW, {"n": 2}))
+    assert [batch["n"].to_pylist() for batch in batches(take(stream, 1))] == [[2]]
+    scope.evolve("numbers", WIDE)
+    scope.publish("numbers", of(WIDE, {"n": 70_000, "note": "x"}, {"n": 0}))
+
+    assert [batch["n"].to_pylist() for batch in batches(take(stream, 1))] == [[70_000]]
+    noted = scope.replay("numbers", 0, where="note IS NOT NULL")
+    assert [batch["n"].to_pylist() for batch in batches(noted)] == [[70_000]]
+
+
 def test_a_publisher_learns_of_a_version_that_another_has_added(open_again: OpenAgain) -> None:
     scope, other = open_again().scope(), open_again().scope()
     known = scope.register("numbers", NARROW)

@@ -52,6 +52,7 @@ def test_the_runs_see_enough_to_part() -> None:
     assert min(len(found) for found in done.values()) > 10, {k: len(v) for k, v in done.items()}
     errors = {str(each[1]) for each in seen if len(each) > 1 and str(each[1]).endswith("Error")}
     assert errors >= {"InvalidError", "SchemaConflictError", "SchemaMismatchError", "ConflictError"}
+    assert "PredicateEvalError" in errors
 
 
 # --- leaks, planted ---
@@ -147,3 +148,16 @@ def test_a_definition_that_tells_whether_anothers_topic_exists_is_caught(
     monkeypatch.setattr(Catalogue, "find", telling)
 
     assert "meddle" in caught()
+
+
+def test_a_predicate_that_meets_rows_of_another_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Sight.of
+
+    def telling(self: Any, record: sl.Record) -> Any:
+        if isinstance(record.value, pa.RecordBatch):
+            self._rows_of(record, record.value)
+        return of(self, record)
+
+    monkeypatch.setattr(Sight, "of", telling)
+
+    assert "PredicateEvalError" in caught()

@@ -8,9 +8,126 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
-from tests.typed.rows import SCHEMA, drain, ids, offsets, rows, take
+from strandline.predicates import PredicateError, PredicateEvalError
+from tests.typed.rows import SCHEMA, batches, drain, ids, offsets, rows, take
 
 OpenAgain = Callable[[], sl.Log]
+
+
+def test_a_live_reader_gets_the_batches_that_match(log: sl.Log) -> None:
+    """TC1."""
+    scope = log.scope()
+    scope.register("orders", SCHEMA)
+    with scope.subscribe("orders", where="kind = 'X'") as subscription:
+        for number in range(100):
+            many = range(number * 10, number * 10 + 10)
+            scope.publish("orders", rows(*many, kind="XY"[number % 2]))
+
+        delivered = drain(subscription)
+
+    assert offsets(delivered) == list(range(0, 100, 2))
+    assert {kind for each in batches(delivered) for kind in each["kind"].to_pylist()} == {"X"}
+    assert {batch.num_rows for batch in batches(delivered)} == {10}
+
+
+def test_readers_of_different_rows_get_theirs(log: sl.Log) -> None:
+    """TC3."""
+    scope = log.scope()
+    scope.register("orders", SCHEMA)
+    readers = [scope.subscribe("orders", where=f"kind = '{kind}'") for kind in "XY"]
+    for number in range(100):
+        scope.publish("orders", rows(number, kind="XY"[number % 2]))
+
+    found = [drain(each) for each in readers]
+
+    assert [offsets(each) for each in found] == [list(range(0, 100, 2)), list(range(1, 100, 2))]
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\n"])
+def test_a_blank_predicate_matches_everything(log: sl.Log, blank: str) -> None:
+    """TC7."""
+    scope = log.scope()
+    scope.register("orders", SCHEMA)
+    with scope.subscribe("orders", where=blank) as subscription:
+        for number in range(5):
+            scope.publish("orders", rows(number))
+
+        assert [batch.num_rows for batch in batches(drain(subscription))] == [1] * 5
+
+
+def test_a_replay_gives_the_rows_that_match(log: sl.Log) -> None:
+    """TC13."""
+    scope = log.scope()
+    scope.register("orders", SCHEMA)
+    scope.publish("orders", rows(1, kind="X"))
+    scope.publish("orders", rows(2, kind="Y"))
+
+    delivered = list(scope.replay("orders", 0, where="kind = 'X'"))
+
+    assert offsets(delivered) == [0]
+    assert ids(delivered) == [1]
+
+
+def test_rows_that_match_keep_their_numbers(log: sl.Log) -> None:
+    scope = log.scope()
+    scope.register("orders", SCHEMA)
+    scope.publish("orders", rows(5, 6, 7, 8, 9))
+
+    [delivered] = scope.replay("orders", 0, where="id % 2 = 1")
+
+    assert isinstance(delivered, sl.DeliveredBatch)
+    assert delivered.batch["id"].to_pylist() == [5, 7, 9]
+    assert delivered.rows.to_pylist() == [0, 2, 4]
+
+
+def test_events_are_picked_by_what_they_are(log: sl.Log) -> None:
+    log.create_topic("clicks")
+    scope = log.scope("alice")
+    scope.publish("clicks", sl.Event("click", {}, key="a", headers={"page": "home"}))
+    scope.publish("clicks", sl.Event("click", {}, key="b"))
+    scope.publish("clicks", sl.Event("scroll", {}, key="a"))
+
+    picked = scope.replay("clicks", 0, where="kind = 'click' AND headers['page'] = 'home'")
+
+    assert offsets(picked) == [0]
+    assert offsets(scope.replay("clicks", 0, where="key = 'a'")) == [0, 2]
+
+
+def test_a_bad_predicate_is_refused_when_it_is_given(log: sl.Log) -> None:
+    scope = log.scope()
+    scope.register("orders", SCHEMA)
+    log.create_topic("raw", value_kind=sl.ValueKind.BYTES)
+
+    for text in ("colour = 'X'", "id + 1", "((("):
+        with pytest.raises(PredicateError):
+            scope.subscribe("orders", where=text)
+    with pytest.raises(sl.InvalidError, match="topic with a schema"):
+        scope.replay("raw", 0, where="kind = 'X'")
+
+
+def test_a_predicate_never_meets_a_row_of_another_tenants(log: sl.Log) -> None:
+    nobody, alice, bob = log.scope(), log.scope("alice"), log.scope("bob")
+    nobody.register("orders", SCHEMA)
+    bob.publish("orders", rows(0))
+    alice.publish("orders", rows(4))
+
+    assert ids(alice.replay("orders", 0, where="8 / id = 2")) == [4]
+    with pytest.raises(PredicateEvalError):
+        list(bob.replay("orders", 0, where="8 / id = 2"))
+
+
+def test_a_predicate_that_fails_on_a_row_stays_there(log: sl.Log) -> None:
+    scope = log.scope()
+    scope.register("orders", SCHEMA)
+    for number in (8, 0, 4):
+        scope.publish("orders", rows(number))
+    subscription = scope.subscribe("orders", start=0, where="8 / id >= 1")
+
+    assert offsets(take(subscription, 1)) == [0]
+    for _ in range(2):
+        with pytest.raises(PredicateEvalError):
+            subscription.next(0.0)
+    assert offsets(scope.replay("orders", 2, where="8 / id >= 1")) == [2]
 
 
 def test_history_is_replayed_in_full_to_whoever_comes_later(open_again: OpenAgain) -> None:

@@ -7,11 +7,12 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
+from strandline.predicates import EVENT_COLUMNS, Predicate, parse_predicate
 from strandline.typed.catalogue import Catalogue
 from strandline.typed.definition import TopicDefinition
 from strandline.typed.errors import SchemaMismatchError
 from strandline.typed.schemas import conformed, differences
-from strandline.values import Offset, Partition, Record, Tenant
+from strandline.values import Event, InvalidError, Offset, Partition, Record, Tenant, ValueKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,34 +66,50 @@ class Sight:
         catalogue: Catalogue,
         definition: TopicDefinition,
         tenant: Tenant | None,
+        *,
+        where: str,
         version: int | None,
     ) -> None:
         self._catalogue = catalogue
         self._definition = definition
         self._tenant = tenant
+        self._where = where
         self._version = version
-        self._is_typed = definition.is_typed or version is not None
-        if self._is_typed:
-            self._schema = definition.version_at(version)
+        self._schema = _read_as(definition, where, version)
+        self._predicate = self._parsed()
 
     def of(self, record: Record) -> Delivered | None:
         """Return what the reader sees of the record; None for nothing."""
         if record.tenant is not None and record.tenant != self._tenant:
             return None
-        batch = record.value
-        if not isinstance(batch, pa.RecordBatch):
-            return record
-        if self._is_typed and not batch.schema.equals(self._schema):
+        value = record.value
+        if isinstance(value, pa.RecordBatch):
+            return self._rows_of(record, value)
+        if isinstance(value, Event) and self._predicate is not None:
+            [is_seen] = self._predicate.matches(event_row(record, value)).to_pylist()
+            return record if is_seen else None
+        return record
+
+    def _rows_of(self, record: Record, value: pa.RecordBatch) -> DeliveredBatch | None:
+        batch = value
+        if self._schema is not None and not batch.schema.equals(self._schema):
             batch = self._conformed(batch, record.offset)
+        rows = pa.arange(0, batch.num_rows)
+        if self._predicate is not None:
+            matching = self._predicate.matches(batch)
+            batch, rows = batch.filter(matching), rows.filter(matching)
+            if not batch.num_rows:
+                return None
+        if batch is not value:
             record = msgspec.structs.replace(record, value=batch)
-        return DeliveredBatch(record, pa.arange(0, batch.num_rows))
+        return DeliveredBatch(record, rows)
 
     def _conformed(self, batch: pa.RecordBatch, offset: int) -> pa.RecordBatch:
-        number = self._definition.version_of(batch.schema)
-        if number is None:
+        if self._definition.version_of(batch.schema) is None:
             # A version that was added while this reader went on: the newest moves with it.
             self._definition = self._catalogue.renewed(self._definition)
             self._schema = self._definition.version_at(self._version)
+            self._predicate = self._parsed()
             if self._definition.version_of(batch.schema) is None:
                 raise SchemaMismatchError(
                     "this record was appended past the topic's schema, read on behind it",
@@ -101,3 +118,31 @@ class Sight:
                     offset=offset,
                 )
         return conformed(batch, self._schema)
+
+    def _parsed(self) -> Predicate | None:
+        if not self._where.strip():
+            return None
+        return parse_predicate(self._where, self._schema or EVENT_COLUMNS)
+
+
+def event_row(record: Record, event: Event) -> pa.RecordBatch:
+    """Return the one row that an event is to a predicate."""
+    row = {
+        "kind": event.kind,
+        "key": record.key,
+        "headers": list(event.headers.items()),
+        "occurred_at": event.occurred_at,
+        "timestamp": record.timestamp,
+    }
+    return pa.RecordBatch.from_pylist([row], schema=EVENT_COLUMNS)
+
+
+def _read_as(definition: TopicDefinition, where: str, version: int | None) -> pa.Schema | None:
+    """Return the schema that batches are read with; None for a topic without one."""
+    if not isinstance(where, str):
+        raise InvalidError("a predicate is text", type=type(where).__name__)
+    if definition.is_typed or version is not None:
+        return definition.version_at(version)
+    if where.strip() and definition.value_kind is not ValueKind.EVENT:
+        raise InvalidError("a predicate needs a topic with a schema", topic=definition.name)
+    return None

@@ -73,16 +73,21 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
     InvalidError for a null where there may be none, and a value that Spark cannot hold.
     """
-    columns = []
-    for field, column in zip(schema, batch.columns, strict=True):
+    columns = batch.columns
+    for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
             raise InvalidError(
                 "this column may not be null, and is", column=field.name, nulls=column.null_count
             )
         if may_exceed_spark(field.type):
             _check_range(field, column)
-        columns.append(column.cast(field.type) if _has_dictionary(column.type) else column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    cast = [
+        column.cast(field.type) if _has_dictionary(column.type) else column
+        for field, column in zip(schema, columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(cast, schema=schema)
 
 
 def differences(given: pa.Schema, wanted: pa.Schema) -> list[str]:

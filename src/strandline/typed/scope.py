@@ -138,7 +138,8 @@ class Scope:
             self._checked(known, value) if known.is_typed else value,
             key=key,
             partition=partition,
-            tenant=self._tenant,
+            # In a topic of its own a record is the tenant's anyway, and plain terms are cheapest.
+            tenant=None if known.tenant is not None else self._tenant,
             durability=durability,
             producer=producer,
             sequence=sequence,
@@ -154,6 +155,7 @@ class Scope:
         self,
         name: AnyTopic,
         *,
+        where: str = ...,
         start: Starts | None = ...,
         consumer: str | None = ...,
         version: int | None = ...,
@@ -167,6 +169,7 @@ class Scope:
         self,
         name: AnyTopic,
         *,
+        where: str = ...,
         start: Starts | None = ...,
         consumer: str | None = ...,
         version: int | None = ...,
@@ -179,6 +182,7 @@ class Scope:
         self,
         name: AnyTopic,
         *,
+        where: str = "",
         start: Starts | None = None,
         consumer: str | None = None,
         version: int | None = None,
@@ -188,13 +192,15 @@ class Scope:
     ) -> ScopedSubscription[Any]:
         """Read what the tenant sees of a topic from `start` on, and go on as it grows.
 
+        Of a batch come the rows that match the predicate `where`, and nothing if none
+        does; it is parsed for the schema now, and a topic of events offers EVENT_COLUMNS.
         `start` None stands for what comes from now on. With `consumer`, a partition
         starts at the cursor of that consumer of the tenant's, and the subscription can
         `ack`. Batches come in the newest version of the schema, or in `version`, counted
         from 1. Everything else as `SubscribableLog.subscribe`.
         """
         known = self._catalogue.look_up(name)
-        sight = Sight(self._catalogue, known, self._tenant, version)
+        sight = Sight(self._catalogue, known, self._tenant, where=where, version=version)
         reader = None
         if consumer is not None:
             reader = Reader(known.topic, self._tenant, check_consumer_name(consumer))
@@ -221,15 +227,21 @@ class Scope:
         )
 
     def replay(
-        self, name: AnyTopic, start: Starts | None, *, version: int | None = None
+        self,
+        name: AnyTopic,
+        start: Starts | None,
+        *,
+        where: str = "",
+        version: int | None = None,
     ) -> Iterator[Delivered]:
         """Yield what the tenant sees of the records from `start` on that there are now.
 
         Ends there: nothing that comes later is waited for. Read a page at a time, one
         partition after the other. `start` None gives nothing, since nothing is before now.
+        `where` and `version` as for `subscribe`.
         """
         known = self._catalogue.look_up(name)
-        sight = Sight(self._catalogue, known, self._tenant, version)
+        sight = Sight(self._catalogue, known, self._tenant, where=where, version=version)
         spans = () if start is None else spans_of(self._log, known, start)
         return replayed(self._log, known, spans, sight)
 
