@@ -81,7 +81,7 @@ class Query:
     def rest(self) -> list[list[dict[str, Any]]]:
         """Run all that there is, as AvailableNow does, and return the rows of each batch."""
         self.reader.prepareForTriggerAvailableNow()
-        batches = []
+        batches: list[list[dict[str, Any]]] = []
         while True:
             before = self.offset
             found = self.next()

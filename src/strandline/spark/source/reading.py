@@ -12,8 +12,10 @@ from strandline.opening import open_log
 from strandline.spark.log_url import absolute_url
 from strandline.spark.options import ReadOptions, read_options
 from strandline.spark.source.places import Place, chosen_places, chosen_topics, kept_range
-from strandline.spark.source.rows import METADATA, RowFormat, merged, of_tenant
+from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
+from strandline.spark.source.sieve import Sieve, sieve
 from strandline.spark.source.splits import Split
+from strandline.typed import ScopedLog
 from strandline.values import InvalidError, Mode, Topic, TrimmedError, ValueKind
 
 #: Smaller record batches are joined: each costs Spark about as much as thousands of rows.
@@ -27,6 +29,7 @@ class Reading:
     url: str
     options: ReadOptions
     format: RowFormat
+    sieve: Sieve
 
     def opened(self, mode: Mode = Mode.READ) -> Log:
         """Return the log, for the caller to close."""
@@ -47,9 +50,8 @@ class Reading:
             yield from merged(self._converted(log, split), _ROWS_MIN)
 
     def _converted(self, log: Log, split: Split) -> Iterator[pa.RecordBatch]:
-        tenant = self.options.selection.tenant
         for raw in self._raw(log, split):
-            seen = raw if tenant is None else of_tenant(raw, tenant)
+            seen = self.sieve.sifted(raw)
             if seen.num_rows:
                 yield self.format.batch(seen, split.place.topic.name)
 
@@ -65,18 +67,31 @@ class Reading:
         )
         while at < end:
             try:
-                batches = log.read_batches(*split.place, at, end)
-                self.format.check_known(batches.schema)
-                for raw in batches:
+                for raw, following in self._stored(log, split.place, at, end):
                     yield raw
-                    if raw.num_rows:
-                        at = raw.column("_offset")[raw.num_rows - 1].as_py() + 1
+                    at = following
             except TrimmedError as error:
                 if fails:
                     raise
                 at = max(at, error.oldest)
             else:
                 return
+
+    def _stored(
+        self, log: Log, place: Place, start: int, end: int
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield record batches, with the offset that follows each."""
+        if self.format.kind is not ValueKind.BATCH:
+            for raw in log.read_batches(*place, start, end):
+                yield raw, raw.column("_offset")[raw.num_rows - 1].as_py() + 1
+            return
+        # Record by record: in one read the log would unite schemas that typed topics allow.
+        values = self.format.values
+        assert values is not None
+        for record in log.read(*place, start, end):
+            assert isinstance(record.value, pa.RecordBatch)
+            self.format.check_known(record.value.schema)
+            yield batch_rows(record, values), record.offset + 1
 
 
 def reading_of(given: Mapping[str, str]) -> Reading:
@@ -103,15 +118,23 @@ def reading_of(given: Mapping[str, str]) -> Reading:
                 "a topic of batches has columns of its own, read it without valueFormat=kafka"
             )
         values = _value_schema(log, topics) if kind is ValueKind.BATCH else None
-    format_ = RowFormat(kind, options.shape, values)
-    format_.schema()
-    return Reading(url, options, format_)
+    rows = RowFormat(kind, options.shape, values)
+    rows.schema()
+    picked = sieve(kind, options.selection.tenant, options.shape.predicate, values)
+    return Reading(url, options, rows, picked)
 
 
-def _value_schema(log: Log, topics: Sequence[Topic]) -> pa.Schema:
-    """Return the columns of the oldest and the newest batch of each partition, united."""
+def _value_schema(log: ScopedLog, topics: Sequence[Topic]) -> pa.Schema:
+    """Return the registered columns of typed topics; of others those of their batches.
+
+    Of these the oldest and the newest batch of each partition are looked at.
+    """
     found: list[pa.Schema] = []
     for topic in topics:
+        known = log.scope(topic.tenant).topic(topic)
+        if known.is_typed:
+            found.append(known.schema)
+            continue
         for number in range(log.describe_topic(topic).settings.partitions):
             marks = log.marks(topic, number)
             if marks.low < marks.high:

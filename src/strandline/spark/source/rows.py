@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from strandline.spark.options import Shape
-from strandline.typed.spark_types import spark_type
-from strandline.values import InvalidError, ValueKind
+from strandline.typed import spark_schema
+from strandline.typed.schemas import conformed
+from strandline.values import InvalidError, Record, ValueKind
 
 _TIME: Final = pa.timestamp("us", "UTC")
 _MAP: Final = pa.map_(pa.string(), pa.string())
@@ -83,9 +83,7 @@ class RowFormat:
         if self.kind is ValueKind.BYTES:
             return BYTES_COLUMNS
         assert self.values is not None
-        return pa.schema(
-            pa.field(field.name, spark_type(field.type, field.name).arrow) for field in self.values
-        )
+        return spark_schema(self.values)
 
     def schema(self) -> pa.Schema:
         """Return the columns that the options ask for."""
@@ -128,19 +126,14 @@ class RowFormat:
                 return raw.column("_key")
             if name == "headers":
                 return header_maps(raw.column("headers"))
-        if name not in raw.schema.names:
-            return pa.nulls(raw.num_rows, field.type)
         column = raw.column(name)
         return column if column.type.equals(field.type) else column.cast(field.type)
 
     def check_known(self, found: pa.Schema) -> None:
-        """Raise InvalidError if records have columns that nobody was told of."""
-        if self.kind is not ValueKind.BATCH or not self.shape.is_strict:
-            return
+        """Raise InvalidError if a batch has columns that nobody was told of."""
         assert self.values is not None
-        known = {*self.values.names, *METADATA.names}
-        new = [name for name in found.names if name not in known]
-        if new:
+        new = [name for name in found.names if name not in self.values.names]
+        if new and self.shape.is_strict:
             raise InvalidError(
                 "records have columns that the topic did not have when this read began, "
                 "start it again to have them, or leave them out with schemaMode=drop",
@@ -192,10 +185,25 @@ def kafka_headers(raw: pa.RecordBatch) -> pa.Array:
     return pa.array(lists, _KAFKA_HEADERS)
 
 
-def of_tenant(raw: pa.RecordBatch, tenant: str) -> pa.RecordBatch:
-    """Return the rows that a tenant sees: its own, and nobody's."""
-    owners = raw.column("_tenant")
-    return raw.filter(pc.or_(pc.is_null(owners), pc.fill_null(pc.equal(owners, tenant), False)))
+def batch_rows(record: Record, values: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of a record of a batch topic, as `read_batches` has them.
+
+    Conformed to `values`: null where a column was added since, numbers widened.
+    """
+    value = record.value
+    assert isinstance(value, pa.RecordBatch)
+    rows = conformed(value, values)
+    count = rows.num_rows
+    own = {
+        "_partition": pa.repeat(pa.scalar(record.partition, pa.int32()), count),
+        "_offset": pa.repeat(pa.scalar(record.offset, pa.int64()), count),
+        "_row": pa.arange(0, count).cast(pa.int32()),
+        "_timestamp": pa.repeat(pa.scalar(record.timestamp_us, _TIME), count),
+        "_key": pa.repeat(pa.scalar(record.key, pa.string()), count),
+        "_tenant": pa.repeat(pa.scalar(record.tenant, pa.string()), count),
+    }
+    names = [*own, *values.names]
+    return pa.RecordBatch.from_arrays([*own.values(), *rows.columns], names=names)
 
 
 def merged(batches: Iterator[pa.RecordBatch], rows_min: int) -> Iterator[pa.RecordBatch]:
