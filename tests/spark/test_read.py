@@ -12,7 +12,7 @@ import strandline as sl
 from strandline.tiering import open_store, tier
 from tests.spark.as_spark import fill
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("url", ["file"], indirect=True)]
 
 
 def test_the_format_is_there_without_being_registered(

@@ -14,7 +14,7 @@ import strandline as sl
 from strandline.spark.listener import ConsumerListener
 from tests.spark.as_spark import fill
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("url", ["sqlite"], indirect=True)]
 
 
 class Run:

@@ -192,7 +192,7 @@ def batch_rows(record: Record, values: pa.Schema) -> pa.RecordBatch:
     """
     value = record.value
     assert isinstance(value, pa.RecordBatch)
-    rows = conformed(value, values)
+    rows = value if value.schema.equals(values) else conformed(value, values)
     count = rows.num_rows
     own = {
         "_partition": pa.repeat(pa.scalar(record.partition, pa.int32()), count),
