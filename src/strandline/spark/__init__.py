@@ -1,9 +1,11 @@
 """Topics as Spark tables and streams. The only room that speaks pyspark.
 
-Importing it imports no pyspark: what needs it says so when it is called.
+Importing it imports no pyspark: what needs it says so when it is called. `source` is what
+Spark finds as `format("strandline")`; `listener` keeps consumers in step with queries.
 """
 
 from strandline.spark.java import JAVA_MAJOR_MIN, Java, find_java
 from strandline.spark.session import local_session, prepare_environment
+from strandline.spark.topic_table import table
 
-__all__ = ["JAVA_MAJOR_MIN", "Java", "find_java", "local_session", "prepare_environment"]
+__all__ = ["JAVA_MAJOR_MIN", "Java", "find_java", "local_session", "prepare_environment", "table"]

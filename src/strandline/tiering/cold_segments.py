@@ -4,6 +4,7 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from strandline.log.protocol import LogReader, LogTopics
@@ -71,6 +72,20 @@ class ColdSegments:
         while start < stop:
             segment = self.find(place, epochs, start)
             yield segment
+            start = segment.end
+
+    def reach(
+        self, place: UserPartition, epochs: Sequence[Epoch], start: int
+    ) -> Sequence[CopiedSegment]:
+        """Return the copies that hold what follows from `start` on, as far as there are any."""
+        self.catch_up(place)
+        found: list[CopiedSegment] = []
+        while True:
+            number = max((each.number for each in epochs if each.start <= start), default=0)
+            segment = self._ask(place, partial(PartitionCopies.find, epoch=number, offset=start))
+            if segment is None:
+                return found
+            found.append(segment)
             start = segment.end
 
     def evicted(self, place: UserPartition) -> int:

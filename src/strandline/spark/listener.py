@@ -1,0 +1,70 @@
+"""Keeps consumers in step with streaming queries, at the end of each micro-batch."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from strandline.opening import open_log
+from strandline.spark.source.consumers import keep_up
+from strandline.spark.source.positions import StreamPlace, stream_place
+from strandline.values import Mode, StrandlineError
+
+_logger = logging.getLogger("strandline")
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """How many records a query's partitions are behind the end of the log."""
+
+    least: int
+    most: int
+    average: float
+
+
+class ConsumerListener(StreamingQueryListener):
+    """`spark.streams.addListener(ConsumerListener())`.
+
+    Moves the consumer that a stream's `groupId` names to what the query has finished, so
+    that `log.consumers` shows its lag, and nothing is trimmed that it has still to read.
+    Without it the consumer follows a micro-batch late, and never sees the last one.
+    """
+
+    def __init__(self) -> None:
+        self._behind: dict[str, Behind] = {}
+
+    def behind(self, query_id: object) -> Behind | None:
+        """Return how far a query was behind at its last progress; None before there was one."""
+        return self._behind.get(str(query_id))
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 # Spark's names.
+        """Nothing is finished yet."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        for source in event.progress.sources:
+            place = stream_place(source.endOffset)
+            if place is not None:
+                self._note_behind(str(event.progress.id), place, source.latestOffset)
+                _move(place)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing has moved."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self._behind.pop(str(event.id), None)
+
+    def _note_behind(self, query_id: str, place: StreamPlace, latest: str | None) -> None:
+        end = stream_place(latest)
+        if end is not None:
+            gaps = [end.offsets.get(each, at) - at for each, at in place.offsets.items()]
+            if gaps:
+                self._behind[query_id] = Behind(min(gaps), max(gaps), sum(gaps) / len(gaps))
+
+
+def _move(place: StreamPlace) -> None:
+    try:
+        with open_log(place.url, mode=Mode.CONSUME) as log:
+            keep_up(log, place)
+    except StrandlineError as error:
+        _logger.warning("the consumer %r of a stream stays back: %s", place.consumer, error)

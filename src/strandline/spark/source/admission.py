@@ -1,0 +1,66 @@
+"""How much of what has arrived a micro-batch takes."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from strandline.spark.source.places import Place
+
+Pieces = Sequence[tuple[int, int, float]]
+
+
+def within_rows(
+    starts: Mapping[Place, int], ends: Mapping[Place, int], rows_max: int
+) -> dict[Place, int]:
+    """Return ends with at most `rows_max` records before them.
+
+    Each partition gets a part in proportion to what it has, and, as far as the limit
+    allows, at least one record.
+    """
+    sizes = {place: end - starts[place] for place, end in ends.items()}
+    total = sum(sizes.values())
+    if total <= rows_max:
+        return dict(ends)
+    shares = {place: size * rows_max // total for place, size in sizes.items()}
+    left = rows_max - sum(shares.values())
+    # The partitions that got nothing come first, then those that were rounded down most.
+    order = sorted(sizes, key=lambda p: (shares[p] > 0, -(sizes[p] * rows_max % total)))
+    for place in order:
+        if left and shares[place] < sizes[place]:
+            shares[place] += 1
+            left -= 1
+    return {place: starts[place] + share for place, share in shares.items()}
+
+
+def within_bytes(
+    starts: Mapping[Place, int],
+    ends: Mapping[Place, int],
+    bytes_max: int,
+    pieces_of: Callable[[Place, int, int], Pieces],
+) -> dict[Place, int]:
+    """Return ends with about `bytes_max` bytes before them, and a record of each partition.
+
+    It goes by the average size of the records of each stored run.
+    """
+    pieces = {
+        place: pieces_of(place, starts[place], end)
+        for place, end in ends.items()
+        if starts[place] < end
+    }
+    sizes = {place: sum(size for _, _, size in each) for place, each in pieces.items()}
+    total = sum(sizes.values())
+    if total <= bytes_max:
+        return dict(ends)
+    found = dict(ends)
+    for place, each in pieces.items():
+        found[place] = _end_within(starts[place], each, bytes_max * sizes[place] / total)
+    return found
+
+
+def _end_within(start: int, pieces: Pieces, left: float) -> int:
+    at = start
+    for begin, end, size in pieces:
+        if size > left:
+            at = begin + math.floor((end - begin) * left / size)
+            break
+        at, left = end, left - size
+    return max(at, start + 1)

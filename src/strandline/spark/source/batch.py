@@ -1,0 +1,142 @@
+"""Reading topics once, from a start to an end that stand still."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from strandline.log.protocol import Log
+from strandline.spark.source.places import Bounds, Place, kept_range
+from strandline.spark.source.reading import Reading, places_of
+from strandline.spark.source.splits import Extent, Split, plan
+
+
+class BatchReader(DataSourceReader):
+    """Plans and reads a batch. The planner's process makes it, the workers get a copy."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self.reading.options
+        with self.reading.opened() as log:
+            extents = [extent for extent in self._extents(log) if extent.start < extent.end]
+            return plan(
+                log,
+                extents,
+                partitions_min=options.partitions_min,
+                records_max=options.records_max,
+            )
+
+    def _extents(self, log: Log) -> list[Extent]:
+        options = self.reading.options
+        places = places_of(log, options)
+        bounds = Bounds(log, places)
+        starts = bounds.offsets(options.start, "earliest")
+        ends = bounds.offsets(options.end, "latest")
+        return [
+            Extent(
+                place,
+                *kept_range(
+                    place,
+                    starts[place],
+                    max(starts[place], ends[place]),
+                    bounds.marks(place),
+                    fail_on_data_loss=options.fail_on_data_loss,
+                ),
+            )
+            for place in places
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark makes up a partition, None, where none was planned.
+        return self.reading.read(partition) if isinstance(partition, Split) else iter(())
+
+
+class PushingReader(BatchReader):
+    """Skips what Spark's filters on offset, partition and time of append leave out.
+
+    Only with `pushdown`: Spark fails every read of a reader that takes filters unless
+    `spark.sql.python.filterPushdown.enabled` is on. All filters are handed back.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(reading)
+        self._filters: list[tuple[str, str, Any]] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 # Spark's name.
+        prefix = "" if self.reading.format.shape.is_kafka else "_"
+        names = {f"{prefix}{name}": name for name in ("partition", "offset", "timestamp")}
+        for each in filters:
+            kind = _COMPARISONS.get(type(each))
+            attribute: tuple[str, ...] = getattr(each, "attribute", ())
+            if kind is not None and len(attribute) == 1 and attribute[0] in names:
+                self._filters.append((names[attribute[0]], kind, getattr(each, "value", None)))
+        return filters
+
+    def _extents(self, log: Log) -> list[Extent]:
+        return [self._skipped(log, extent) for extent in super()._extents(log)]
+
+    def _skipped(self, log: Log, extent: Extent) -> Extent:
+        start, end = extent.start, extent.end
+        for name, kind, value in self._filters:
+            low, high = _bounds_of(log, extent.place, name, kind, value)
+            start = start if low is None else max(start, low)
+            end = end if high is None else min(end, high)
+        return Extent(extent.place, start, max(start, end))
+
+
+_COMPARISONS: dict[type[Filter], str] = {
+    EqualTo: "=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+}
+
+
+def _bounds_of(
+    log: Log, place: Place, name: str, kind: str, value: Any
+) -> tuple[int | None, int | None]:
+    """Return the offsets from and before which a comparison can hold."""
+    if name == "partition":
+        number = place.partition
+        holds = {
+            "=": number == value,
+            ">": number > value,
+            ">=": number >= value,
+            "<": number < value,
+            "<=": number <= value,
+        }[kind]
+        return (None, None) if holds else (None, 0)
+    first, after = _first_and_after(log, place, name, value)
+    return {
+        "=": (first, after),
+        ">": (after, None),
+        ">=": (first, None),
+        "<": (None, first),
+        "<=": (None, after),
+    }[kind]
+
+
+def _first_and_after(log: Log, place: Place, name: str, value: Any) -> tuple[int, int]:
+    """Return the first offset that is not less than `value`, and the first that is greater."""
+    if name == "offset":
+        return int(value), int(value) + 1
+    assert isinstance(value, datetime)
+    epoch = datetime.fromtimestamp(0, value.tzinfo)
+    delta = value - epoch
+    at_us = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    first = log.offset_at(*place, max(0, at_us))
+    return int(first), int(log.offset_at(*place, max(0, at_us + 1)))

@@ -1,0 +1,159 @@
+"""A stream's place in the log, as Spark keeps it in a checkpoint.
+
+`{"orders": {"0": 23, "1": 7}, "__strandline": …}`: as the Kafka source has it, and beside
+it which log, topics and epochs the offsets are of, so that a checkpoint that is used with
+another log, or with one that was restored from an older copy, is an error.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from strandline.log.protocol import LogReader
+from strandline.spark.source.places import Place
+from strandline.values import Epoch, InvalidError, Offset, Partition, Position
+
+IDENTITY: Final = "__strandline"
+
+Stored = dict[str, Any]
+
+
+class Positions:
+    """Writes and reads stored places of one log.
+
+    `reader` is kept beside them: which consumer of which log the stream is.
+    """
+
+    def __init__(
+        self, log: LogReader, log_id: UUID, reader: Mapping[str, str | None] | None = None
+    ) -> None:
+        self._log = log
+        self._log_id = log_id
+        self._reader = reader or {}
+
+    def stored(self, offsets: Mapping[Place, int], previous: Stored | None = None) -> Stored:
+        """Return what Spark is to keep; `previous` is what it keeps now."""
+        found: Stored = {}
+        epochs: dict[str, dict[str, str]] = {}
+        for place in sorted(offsets, key=_order):
+            name, number = place.topic.name, str(place.partition)
+            found.setdefault(name, {})[number] = offsets[place]
+            known = _known_epoch(previous, place, offsets[place])
+            epochs.setdefault(name, {})[number] = known or self._epoch(place, offsets[place])
+        found[IDENTITY] = {
+            "log": str(self._log_id),
+            "topics": {place.topic.name: str(place.topic.id) for place in offsets},
+            "epochs": epochs,
+            **self._reader,
+        }
+        return found
+
+    def _epoch(self, place: Place, offset: int) -> str:
+        """Return the epoch of the last record before `offset`."""
+        epochs = self._log.epochs(*place)
+        last = epochs[0]
+        for epoch in epochs:
+            if epoch.start < offset:
+                last = epoch
+        return _written(last)
+
+    def resolve(self, stored: Stored, place: Place) -> int | None:
+        """Return the offset of a partition, None if the checkpoint does not know it.
+
+        DivergedError, TrimmedError and InvalidError as `log.resolve`; InvalidError also
+        for another log, or a topic of the same name that is another one.
+        """
+        offset = offset_in(stored, place)
+        if offset is None:
+            return None
+        identity: Any = stored.get(IDENTITY)
+        try:
+            epoch = identity["epochs"][place.topic.name][str(place.partition)]
+            number, _, epoch_id = epoch.partition("/")
+            position = Position(
+                UUID(identity["log"]),
+                UUID(identity["topics"][place.topic.name]),
+                Partition(place.partition),
+                Offset(offset),
+                int(number),
+                UUID(epoch_id),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidError("this checkpoint holds no place in a log", stored=stored) from error
+        if position.log_id == self._log_id and position.topic_id != place.topic.id:
+            raise InvalidError(
+                "the topic was dropped and made anew since the checkpoint, start a new query",
+                topic=place.topic.name,
+            )
+        return int(self._log.resolve(position))
+
+
+def offset_in(stored: Stored, place: Place) -> int | None:
+    """Return the offset that is stored for a partition."""
+    found = stored.get(place.topic.name, {}).get(str(place.partition))
+    return None if found is None else int(found)
+
+
+class StreamPlace(NamedTuple):
+    """How far a stream has come, and as which consumer of which log."""
+
+    url: str
+    consumer: str
+    tenant: str | None
+    #: By topic id and partition.
+    offsets: Mapping[tuple[UUID, int], int]
+
+
+def stream_place(text: str | None) -> StreamPlace | None:
+    """Return what an offset in Spark's progress says; None if it is none of ours.
+
+    None also for a stream that is no consumer.
+    """
+    try:
+        stored = msgspec.json.decode(text or "")
+        identity = stored[IDENTITY]
+        return StreamPlace(
+            identity["url"],
+            identity["consumer"],
+            identity.get("tenant"),
+            {
+                (UUID(identity["topics"][name]), number): int(stored[name][str(number)])
+                for name, number in names_in(stored)
+            },
+        )
+    except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def identity_in(stored: Stored, place: Place) -> tuple[str, ...]:
+    """Return everything that is stored of a partition, to be compared."""
+    name, number = place.topic.name, str(place.partition)
+    identity = stored.get(IDENTITY, {})
+    epoch = identity.get("epochs", {}).get(name, {}).get(number)
+    topic = identity.get("topics", {}).get(name)
+    return name, number, str(offset_in(stored, place)), str(epoch), str(topic)
+
+
+def names_in(stored: Stored) -> Iterable[tuple[str, int]]:
+    """Return the topics and partitions that a stored place knows."""
+    return [
+        (name, int(number)) for name, each in stored.items() if name != IDENTITY for number in each
+    ]
+
+
+def _known_epoch(previous: Stored | None, place: Place, offset: int) -> str | None:
+    if previous is None or offset_in(previous, place) != offset:
+        return None
+    epochs = previous.get(IDENTITY, {}).get("epochs", {})
+    known: str | None = epochs.get(place.topic.name, {}).get(str(place.partition))
+    return known
+
+
+def _written(epoch: Epoch) -> str:
+    return f"{epoch.number}/{epoch.id}"
+
+
+def _order(place: Place) -> tuple[str, int]:
+    return place.topic.name, place.partition

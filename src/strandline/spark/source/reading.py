@@ -1,0 +1,160 @@
+"""What batch and stream readers have in common: the topics, the rows, and reading a split."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from strandline.log.protocol import Log
+from strandline.opening import open_log
+from strandline.spark.log_url import absolute_url
+from strandline.spark.options import ReadOptions, read_options
+from strandline.spark.source.places import Place, chosen_places, chosen_topics, kept_range
+from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
+from strandline.spark.source.sieve import Sieve, sieve
+from strandline.spark.source.splits import Split
+from strandline.typed import ScopedLog
+from strandline.values import InvalidError, Mode, Topic, TrimmedError, ValueKind
+
+#: Smaller record batches are joined: each costs Spark about as much as thousands of rows.
+_ROWS_MIN = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One read, as every process needs to know it; it is sent to Spark's workers."""
+
+    url: str
+    options: ReadOptions
+    format: RowFormat
+    sieve: Sieve
+
+    def opened(self, mode: Mode = Mode.READ) -> Log:
+        """Return the log, for the caller to close."""
+        return open_log(self.url, mode=mode)
+
+    def spark_schema(self) -> StructType:
+        """Return the columns, as Spark has them."""
+        return from_arrow_schema(self.format.schema(), prefer_timestamp_ntz=True)
+
+    def narrowed(self, schema: StructType) -> "Reading":
+        """Return the read with the columns that Spark wants."""
+        wanted = to_arrow_schema(schema, timezone="UTC")
+        return replace(self, format=self.format.narrowed(wanted))
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split."""
+        with self.opened() as log:
+            yield from merged(self._converted(log, split), _ROWS_MIN)
+
+    def _converted(self, log: Log, split: Split) -> Iterator[pa.RecordBatch]:
+        for raw in self._raw(log, split):
+            seen = self.sieve.sifted(raw)
+            if seen.num_rows:
+                yield self.format.batch(seen, split.place.topic.name)
+
+    def _raw(self, log: Log, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the log's record batches; what was trimmed meanwhile is a loss of data."""
+        fails = self.options.fail_on_data_loss
+        at, end = kept_range(
+            split.place,
+            split.start,
+            split.end,
+            log.marks(*split.place),
+            fail_on_data_loss=fails,
+        )
+        while at < end:
+            try:
+                for raw, following in self._stored(log, split.place, at, end):
+                    yield raw
+                    at = following
+            except TrimmedError as error:
+                if fails:
+                    raise
+                at = max(at, error.oldest)
+            else:
+                return
+
+    def _stored(
+        self, log: Log, place: Place, start: int, end: int
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield record batches, with the offset that follows each."""
+        if self.format.kind is not ValueKind.BATCH:
+            for raw in log.read_batches(*place, start, end):
+                yield raw, raw.column("_offset")[raw.num_rows - 1].as_py() + 1
+            return
+        # Record by record: in one read the log would unite schemas that typed topics allow.
+        values = self.format.values
+        assert values is not None
+        for record in log.read(*place, start, end):
+            assert isinstance(record.value, pa.RecordBatch)
+            self.format.check_known(record.value.schema)
+            yield batch_rows(record, values), record.offset + 1
+
+
+def reading_of(given: Mapping[str, str]) -> Reading:
+    """Return the read that the options ask for; opens the log to see what the topics hold."""
+    options = read_options(given)
+    url = absolute_url(options.url)
+    with open_log(url, mode=Mode.READ) as log:
+        topics = chosen_topics(log, options.selection)
+        if not topics:
+            raise InvalidError(
+                "no topic has such a name yet, so nobody knows its columns",
+                pattern=options.selection.pattern,
+            )
+        chosen_places(log, options.selection, topics)
+        kinds = {log.describe_topic(topic).settings.value_kind for topic in topics}
+        if len(kinds) > 1:
+            raise InvalidError(
+                "these topics hold different kinds of values, read them apart",
+                kinds=sorted(kinds),
+            )
+        (kind,) = kinds
+        if kind is ValueKind.BATCH and options.shape.is_kafka:
+            raise InvalidError(
+                "a topic of batches has columns of its own, read it without valueFormat=kafka"
+            )
+        values = _value_schema(log, topics) if kind is ValueKind.BATCH else None
+    rows = RowFormat(kind, options.shape, values)
+    rows.schema()
+    picked = sieve(kind, options.selection.tenant, options.shape.predicate, values)
+    return Reading(url, options, rows, picked)
+
+
+def _value_schema(log: ScopedLog, topics: Sequence[Topic]) -> pa.Schema:
+    """Return the registered columns of typed topics; of others those of their batches.
+
+    Of these the oldest and the newest batch of each partition are looked at.
+    """
+    found: list[pa.Schema] = []
+    for topic in topics:
+        known = log.scope(topic.tenant).topic(topic)
+        if known.is_typed:
+            found.append(known.schema)
+            continue
+        for number in range(log.describe_topic(topic).settings.partitions):
+            marks = log.marks(topic, number)
+            if marks.low < marks.high:
+                for offset in {int(marks.low), int(marks.high) - 1}:
+                    batches = log.read_batches(topic, number, offset, offset + 1)
+                    found.append(batches.schema)
+    if not found:
+        raise InvalidError(
+            "these topics hold no batch yet, so nobody knows their columns",
+            topics=[topic.name for topic in topics],
+        )
+    try:
+        united = pa.unify_schemas(found)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidError(
+            "one column has two types in these batches, read them apart", reason=str(error)
+        ) from error
+    return pa.schema([field for field in united if field.name not in METADATA.names])
+
+
+def places_of(log: Log, options: ReadOptions) -> Sequence[Place]:
+    """Return the partitions to read, as they are now."""
+    return chosen_places(log, options.selection, chosen_topics(log, options.selection))

@@ -1,0 +1,225 @@
+"""What a row looks like to Spark, and how it is made from the log's record batches.
+
+Everything here is Arrow, with exactly the types that Spark takes from a Python source:
+it refuses any other without a cast.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from strandline.spark.options import Shape
+from strandline.typed import spark_schema
+from strandline.typed.schemas import conformed
+from strandline.values import InvalidError, Record, ValueKind
+
+_TIME: Final = pa.timestamp("us", "UTC")
+_MAP: Final = pa.map_(pa.string(), pa.string())
+_KAFKA_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+#: Kafka's number for "the log's clock, when it was appended".
+_LOG_APPEND_TIME: Final = 1
+
+METADATA: Final = pa.schema(
+    [
+        ("_topic", pa.string()),
+        ("_partition", pa.int32()),
+        ("_offset", pa.int64()),
+        ("_row", pa.int32()),
+        ("_timestamp", _TIME),
+        ("_key", pa.string()),
+        ("_tenant", pa.string()),
+    ]
+)
+EVENT_COLUMNS: Final = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("key", pa.string()),
+        ("payload", pa.string()),
+        ("headers", _MAP),
+        ("occurred_at", _TIME),
+    ]
+)
+BYTES_COLUMNS: Final = pa.schema([("key", pa.string()), ("value", pa.binary())])
+KAFKA_COLUMNS: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", _TIME),
+        ("timestampType", pa.int32()),
+    ]
+)
+
+_decode_headers = msgspec.json.Decoder(dict[str, str]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """The rows of one read."""
+
+    kind: ValueKind
+    shape: Shape
+    #: Of a batch topic: its own columns, as they are stored.
+    values: pa.Schema | None = None
+    #: Which columns, in order; None until Spark has said.
+    names: tuple[str, ...] | None = None
+
+    @property
+    def available(self) -> pa.Schema:
+        """Every column there is, as Spark takes it."""
+        if self.shape.is_kafka:
+            extra = [pa.field("headers", _KAFKA_HEADERS)] if self.shape.include_headers else []
+            return pa.schema([*KAFKA_COLUMNS, *extra])
+        return pa.schema([*self._value_columns(), *METADATA])
+
+    def _value_columns(self) -> pa.Schema:
+        if self.kind is ValueKind.EVENT:
+            return EVENT_COLUMNS
+        if self.kind is ValueKind.BYTES:
+            return BYTES_COLUMNS
+        assert self.values is not None
+        return spark_schema(self.values)
+
+    def schema(self) -> pa.Schema:
+        """Return the columns that the options ask for."""
+        found = self.available
+        if self.shape.is_kafka:
+            return found
+        if self.shape.columns is not None:
+            return _picked(found, self.shape.columns)
+        count = len(found) if self.shape.include_metadata else len(self._value_columns())
+        return pa.schema(list(found)[:count])
+
+    def narrowed(self, wanted: pa.Schema) -> "RowFormat":
+        """Return the format with the columns of the schema that Spark was given."""
+        found = _picked(self.available, wanted.names)
+        for field in wanted:
+            if not field.type.equals(found.field(field.name).type):
+                raise InvalidError(
+                    "the schema gives this column another type than the topic has",
+                    column=field.name,
+                    given=str(field.type),
+                    found=str(found.field(field.name).type),
+                )
+        return replace(self, names=tuple(wanted.names))
+
+    def batch(self, raw: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+        """Return rows for Spark from a record batch of the log."""
+        assert self.names is not None
+        schema = _picked(self.available, self.names)
+        columns = [self._column(raw, field, topic) for field in schema]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _column(self, raw: pa.RecordBatch, field: pa.Field, topic: str) -> pa.Array:
+        name = field.name
+        if self.shape.is_kafka:
+            return _kafka_column(raw, name, topic)
+        if name == "_topic":
+            return pa.repeat(pa.scalar(topic, pa.string()), raw.num_rows)
+        if self.kind is not ValueKind.BATCH:
+            if name == "key":
+                return raw.column("_key")
+            if name == "headers":
+                return header_maps(raw.column("headers"))
+        column = raw.column(name)
+        return column if column.type.equals(field.type) else column.cast(field.type)
+
+    def check_known(self, found: pa.Schema) -> None:
+        """Raise InvalidError if a batch has columns that nobody was told of."""
+        assert self.values is not None
+        new = [name for name in found.names if name not in self.values.names]
+        if new and self.shape.is_strict:
+            raise InvalidError(
+                "records have columns that the topic did not have when this read began, "
+                "start it again to have them, or leave them out with schemaMode=drop",
+                columns=new,
+            )
+
+
+def _picked(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    missing = [name for name in names if name not in schema.names]
+    if missing:
+        raise InvalidError("there are no such columns", columns=missing, known=schema.names)
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _kafka_column(raw: pa.RecordBatch, name: str, topic: str) -> pa.Array:
+    rows = raw.num_rows
+    if name == "headers":
+        return kafka_headers(raw)
+    if name == "value":
+        stored = "payload" if "payload" in raw.schema.names else "value"
+        return raw.column(stored).cast(pa.binary())
+    if name == "key":
+        return raw.column("_key").cast(pa.binary())
+    if name == "topic":
+        return pa.repeat(pa.scalar(topic, pa.string()), rows)
+    if name == "timestampType":
+        return pa.repeat(pa.scalar(_LOG_APPEND_TIME, pa.int32()), rows)
+    return raw.column(f"_{name}")
+
+
+def header_maps(stored: pa.Array) -> pa.Array:
+    """Return headers, stored as JSON, as maps. What repeats is decoded once."""
+    found = stored.dictionary_encode()
+    maps = [list(_decode_headers(text).items()) for text in found.dictionary.to_pylist()]
+    return pa.array(maps, _MAP).take(found.indices)
+
+
+def kafka_headers(raw: pa.RecordBatch) -> pa.Array:
+    """Return headers as Kafka has them, the kind of an event first; null where there are none."""
+    if "kind" not in raw.schema.names:
+        return pa.nulls(raw.num_rows, _KAFKA_HEADERS)
+    kinds, headers = raw.column("kind").to_pylist(), raw.column("headers").to_pylist()
+    made: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for pair in zip(kinds, headers, strict=True):
+        if pair not in made:
+            named = [("kind", pair[0]), *_decode_headers(pair[1]).items()]
+            made[pair] = [{"key": name, "value": text.encode()} for name, text in named]
+    lists = [made[pair] for pair in zip(kinds, headers, strict=True)]
+    return pa.array(lists, _KAFKA_HEADERS)
+
+
+def batch_rows(record: Record, values: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of a record of a batch topic, as `read_batches` has them.
+
+    Conformed to `values`: null where a column was added since, numbers widened.
+    """
+    value = record.value
+    assert isinstance(value, pa.RecordBatch)
+    rows = value if value.schema.equals(values) else conformed(value, values)
+    count = rows.num_rows
+    own = {
+        "_partition": pa.repeat(pa.scalar(record.partition, pa.int32()), count),
+        "_offset": pa.repeat(pa.scalar(record.offset, pa.int64()), count),
+        "_row": pa.arange(0, count).cast(pa.int32()),
+        "_timestamp": pa.repeat(pa.scalar(record.timestamp_us, _TIME), count),
+        "_key": pa.repeat(pa.scalar(record.key, pa.string()), count),
+        "_tenant": pa.repeat(pa.scalar(record.tenant, pa.string()), count),
+    }
+    names = [*own, *values.names]
+    return pa.RecordBatch.from_arrays([*own.values(), *rows.columns], names=names)
+
+
+def merged(batches: Iterator[pa.RecordBatch], rows_min: int) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in record batches that are not small, but for the last."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            rows += batch.num_rows
+        if rows >= rows_min:
+            yield _joined(held)
+            held, rows = [], 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,0 +1,68 @@
+"""Which rows a read gives: those of a tenant, and those that match a predicate."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strandline.predicates import EVENT_COLUMNS, Predicate, parse_predicate
+from strandline.spark.source.rows import header_maps
+from strandline.values import ValueKind
+
+_BYTES_COLUMNS = pa.schema(
+    [
+        pa.field("key", pa.string()),
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("timestamp", pa.timestamp("us", "UTC"), nullable=False),
+    ]
+)
+_STORED_AS = {"key": "_key", "timestamp": "_timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """Lets rows of the log's record batches through."""
+
+    kind: ValueKind
+    tenant: str | None = None
+    predicate: Predicate | None = None
+
+    def sifted(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows that come through, in their order."""
+        if self.tenant is not None:
+            owners = raw.column("_tenant")
+            own = pc.fill_null(pc.equal(owners, self.tenant), False)
+            raw = raw.filter(pc.or_(pc.is_null(owners), own))
+        if self.predicate is None or not raw.num_rows:
+            return raw
+        columns = [self._offered(raw, name) for name in self.predicate.columns]
+        if not columns:
+            columns, names = [raw.column("_offset")], ["_offset"]
+        else:
+            names = list(self.predicate.columns)
+        return raw.filter(self.predicate.matches(pa.RecordBatch.from_arrays(columns, names=names)))
+
+    def _offered(self, raw: pa.RecordBatch, name: str) -> pa.Array:
+        if self.kind is ValueKind.BATCH:
+            return raw.column(name)
+        if name == "headers":
+            return header_maps(raw.column("headers"))
+        return raw.column(_STORED_AS.get(name, name))
+
+
+def sieve(
+    kind: ValueKind, tenant: str | None, predicate: str | None, values: pa.Schema | None
+) -> Sieve:
+    """Return the sieve for a kind of topic; PredicateError if the text makes none.
+
+    A predicate reads what `log.subscribe(where=…)` reads: the columns of a batch topic;
+    of events kind, key, headers, occurred_at and timestamp, the time of append.
+    """
+    if predicate is None:
+        return Sieve(kind, tenant)
+    schema = {ValueKind.EVENT: EVENT_COLUMNS, ValueKind.BYTES: _BYTES_COLUMNS}.get(kind, values)
+    assert schema is not None
+    whole = parse_predicate(predicate, schema)
+    # Parsed once more for what it reads alone, so that nothing else has to be decoded.
+    read = pa.schema([schema.field(name) for name in whole.columns]) if whole.columns else schema
+    return Sieve(kind, tenant, parse_predicate(predicate, read))

@@ -1,0 +1,121 @@
+"""Cutting ranges of offsets into pieces for Spark's tasks, from what the log says of itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from pyspark.sql.datasource import InputPartition
+
+from strandline.log.protocol import LogReader
+from strandline.spark.source.places import Place
+from strandline.values import Segment
+
+#: A task reads about this much, unless an option says otherwise.
+SPLIT_BYTES: Final = 64 * 1024 * 1024
+
+
+class Split(InputPartition):
+    """What one task reads: the records [start, end) of a partition."""
+
+    def __init__(self, place: Place, start: int, end: int) -> None:
+        super().__init__(None)
+        self.place = place
+        self.start = start
+        self.end = end
+
+    def __repr__(self) -> str:
+        topic, partition = self.place
+        return f"Split({topic.name!r}, {partition}, {self.start}, {self.end})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Split) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((self.place, self.start, self.end))
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A range of one partition that is wanted."""
+
+    place: Place
+    start: int
+    end: int
+
+
+def sized(log: LogReader, extent: Extent) -> Sequence[tuple[int, int, float]]:
+    """Return where the stored runs cut a range, with about how many bytes each piece has."""
+    pieces = []
+    for segment in log.segments(*extent.place):
+        start, end = max(extent.start, segment.start), min(extent.end, segment.end)
+        if start < end:
+            pieces.append((start, end, _bytes_of(segment, end - start)))
+    return pieces
+
+
+def _bytes_of(segment: Segment, records: int) -> float:
+    return segment.size_bytes * records / (segment.end - segment.start)
+
+
+def plan(
+    log: LogReader,
+    extents: Sequence[Extent],
+    *,
+    partitions_min: int | None = None,
+    records_max: int | None = None,
+    split_bytes: int = SPLIT_BYTES,
+) -> list[Split]:
+    """Return splits that hold each record of the extents once.
+
+    They end where a stored run ends, as long as that gives pieces of about `split_bytes`;
+    only a larger run is cut inside. None holds more than `records_max`, and there are
+    at least `partitions_min` of them, if there are as many records.
+    """
+    splits: list[Split] = []
+    for extent in extents:
+        if extent.start < extent.end:
+            splits += _by_bytes(log, extent, split_bytes)
+    if records_max is not None:
+        splits = [part for each in splits for part in _cut(each, -(-_size(each) // records_max))]
+    return _at_least(splits, partitions_min or 1)
+
+
+def _by_bytes(log: LogReader, extent: Extent, split_bytes: int) -> list[Split]:
+    found: list[Split] = []
+    begun, at, gathered = extent.start, extent.start, 0.0
+    for start, end, size in sized(log, extent):
+        if gathered and gathered + size > split_bytes:
+            found.append(Split(extent.place, begun, at))
+            begun, gathered = start, 0.0
+        at, gathered = end, gathered + size
+        if gathered >= 2 * split_bytes:
+            found += _cut(Split(extent.place, begun, at), round(gathered / split_bytes))
+            begun, gathered = at, 0.0
+    # What no run tells of, such as records appended since, belongs to the last piece.
+    if begun < extent.end:
+        found.append(Split(extent.place, begun, extent.end))
+    return found
+
+
+def _at_least(splits: list[Split], wanted: int) -> list[Split]:
+    """Divide the largest until there are so many, each in proportion to its size."""
+    total = sum(map(_size, splits))
+    wanted = min(wanted, total)
+    if len(splits) >= wanted:
+        return splits
+    counts = [max(1, _size(each) * wanted // total) for each in splits]
+    while sum(counts) < wanted:
+        widest = max(range(len(splits)), key=lambda n: _size(splits[n]) / counts[n])
+        counts[widest] += 1
+    return [part for each, count in zip(splits, counts, strict=True) for part in _cut(each, count)]
+
+
+def _cut(split: Split, count: int) -> list[Split]:
+    size = _size(split)
+    edges = [split.start + size * n // count for n in range(count + 1)]
+    return [Split(split.place, start, end) for start, end in pairwise(edges) if start < end]
+
+
+def _size(split: Split) -> int:
+    return split.end - split.start
