@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeClock", "Fault", "FaultyIo", "Operation", "OperationKind"]
 
+# Hidden from type checkers, to which any name would exist then.
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> object:
-    # Every run of pytest imports this package, for the plugin.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = "fake_clock" if name == "FakeClock" else "faulty_io"
-    value: object = getattr(import_module(f"{__name__}.{room}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        # Every run of pytest imports this package, for the plugin.
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        room = "fake_clock" if name == "FakeClock" else "faulty_io"
+        value: object = getattr(import_module(f"{__name__}.{room}"), name)
+        globals()[name] = value
+        return value

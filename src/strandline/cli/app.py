@@ -1,0 +1,38 @@
+"""The program, put together from its commands."""
+
+from typing import Annotated
+
+import typer
+
+from strandline.cli import appending, consumers, reading, topics
+from strandline.cli.command import new_app
+from strandline.cli.screen import show
+
+app = new_app(
+    "A durable, replayable event log.\n\n"
+    "Each command has --help with examples, and --json for programs. Which log it is says "
+    "--url, or the variable STRANDLINE_URL; without both it is file:.strandline/events."
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 For this alone.
+
+        show(f"strandline {version('strandline')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[  # noqa: ARG001 Dealt with by its callback.
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+# A further group of commands is added with app.add_typer(its_app, name="…").
+for _room in (topics, appending, reading, consumers):
+    _room.add_to(app)
