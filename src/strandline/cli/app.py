@@ -4,7 +4,19 @@ from typing import Annotated
 
 import typer
 
-from strandline.cli import appending, consumers, reading, topics
+from strandline.cli import (
+    appending,
+    bench,
+    consumers,
+    copying,
+    doctor,
+    reading,
+    snapshots,
+    tiers,
+    topics,
+    transfer,
+    verifying,
+)
 from strandline.cli.command import new_app
 from strandline.cli.screen import show
 
@@ -25,7 +37,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _program(
-    version: Annotated[  # noqa: ARG001 Dealt with by its callback.
+    version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
@@ -34,5 +46,9 @@ def _program(
 
 
 # A further group of commands is added with app.add_typer(its_app, name="…").
-for _room in (topics, appending, reading, consumers):
-    _room.add_to(app)
+_COMMANDS = (
+    *(topics, appending, reading, consumers, verifying, tiers, snapshots),
+    *(transfer, copying, doctor, bench),
+)
+for _commands in _COMMANDS:
+    _commands.add_to(app)

@@ -54,9 +54,9 @@ def add_to(app: typer.Typer) -> None:
         app,
         "append",
         examples="""$ strandline append orders '{"id": 17}' --kind order.created --key c-9
-            $ echo '{"kind": "order.paid", "payload": {"id": 17}, "key": "c-9"}' | strandline append orders
+            $ echo '{"kind": "order.paid", "payload": {"id": 17}}' | strandline append orders
             $ printf 'id,total\\n18,30\\n19,45\\n' > new.csv
-            $ strandline append orders --from new.csv --kind order.created --key-field id --durability durable""",
+            $ strandline append orders --from new.csv --kind order.created --key-field id""",
         answers="{topic, durability, records, repeats, partitions: [{partition, start, end}, …]}: "
         "the first offset in a partition, and one past the last.",
     )
@@ -68,6 +68,7 @@ def add_to(app: typer.Typer) -> None:
                 metavar="[PAYLOAD]...", help="JSON for events, text for bytes; else see --from."
             ),
         ] = None,
+        *,
         url: Url = None,
         source: Annotated[
             str | None,
@@ -107,6 +108,9 @@ def add_to(app: typer.Typer) -> None:
         idempotency_key: Annotated[
             str | None, typer.Option(metavar="KEY", help="Of up to 1,000 values, appended once.")
         ] = None,
+        timeout: Annotated[
+            float | None, typer.Option(metavar="S", min=0, help="How long to wait for a lock.")
+        ] = None,
         tenant: Tenant = None,
         record_tenant: Annotated[
             str | None, typer.Option(metavar="NAME", help="Whose records, in a shared topic.")
@@ -128,11 +132,12 @@ def add_to(app: typer.Typer) -> None:
             headers=_headers(header or ()),
             occurred_at=None if occurred_at is None else parse_time(occurred_at),
         )
-        options = {
+        options: dict[str, object] = {
             "partition": partition,
             "tenant": record_tenant,
             "durability": level,
             "idempotency_key": idempotency_key,
+            "timeout_s": timeout,
         }
         with existing(url, Mode.WRITE) as log:
             found = topic_of(log, topic, tenant)
@@ -162,7 +167,7 @@ def _items(
     chosen = file_format or SUFFIXES.get(os.path.splitext(path)[1].lower())
     if path == STANDARD and chosen is None:
         chosen = "jsonl"
-    if chosen not in SUFFIXES.values():
+    if chosen is None or chosen not in SUFFIXES.values():
         raise InvalidError("say which format it is, with --format", format=chosen, file=path)
     with reading(path) as file:
         yield from from_file(file, chosen, kind, terms)

@@ -49,6 +49,7 @@ def _add_listing(app: typer.Typer) -> None:
     )
     def consumers(
         topic: TopicName,
+        *,
         url: Url = None,
         tenant: Tenant = None,
         consumer_tenant: _ConsumerTenant = None,
@@ -73,6 +74,7 @@ def _add_moving(app: typer.Typer) -> None:
         to: Annotated[
             int, typer.Option("--to", metavar="OFFSET", min=0, help="One past the last dealt with.")
         ],
+        *,
         url: Url = None,
         partition: OnePartition = 0,
         tenant: Tenant = None,
@@ -103,6 +105,7 @@ def _add_moving(app: typer.Typer) -> None:
                 metavar="PLACE", help="earliest, latest, an offset, a time, an age such as 15m."
             ),
         ],
+        *,
         url: Url = None,
         partition: SomePartition = None,
         tenant: Tenant = None,

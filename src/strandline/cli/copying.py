@@ -34,6 +34,7 @@ def add_to(app: typer.Typer) -> None:
         target: Annotated[
             str, typer.Argument(metavar="PATH", help="A new directory, or database for sqlite:.")
         ],
+        *,
         url: Url = None,
         json: Json = False,
     ) -> None:
@@ -58,6 +59,7 @@ def add_to(app: typer.Typer) -> None:
         source: Annotated[
             str, typer.Argument(metavar="BACKUP", help="The URL of a backup, or of any log.")
         ],
+        *,
         url: Url = None,
         until: Annotated[
             list[str] | None,

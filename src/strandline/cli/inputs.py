@@ -67,7 +67,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     kind: str
     payload: object = None
     key: str | None = None
-    headers: dict[str, str] = {}  # noqa: RUF012 Copied by msgspec.
+    headers: dict[str, str] = {}
     occurred_at: datetime | None = None
 
 

@@ -87,7 +87,7 @@ def parse_size(text: str) -> int:
     found = _AMOUNT.fullmatch(text.strip())
     if found is None or found[2] not in _UNITS_BYTES:
         raise typer.BadParameter(f"{text!r} is no size: use 4096, 10MB or 64MiB")
-    return int(found[1]) * _UNITS_BYTES[found[2]]
+    return int(found[1]) * int(_UNITS_BYTES[found[2]])
 
 
 def parse_start(text: str) -> Start | int | datetime:

@@ -60,6 +60,7 @@ def add_to(app: typer.Typer) -> None:
     )
     def read(
         topic: TopicName,
+        *,
         url: Url = None,
         start: _From = "earliest",
         limit: Annotated[
@@ -88,6 +89,7 @@ def add_to(app: typer.Typer) -> None:
     )
     def tail(
         topic: TopicName,
+        *,
         url: Url = None,
         start: _From = None,
         follow: Annotated[

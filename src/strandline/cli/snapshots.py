@@ -27,6 +27,7 @@ def add_to(app: typer.Typer) -> None:
     )
     def views(
         files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Snapshots of views.")],
+        *,
         url: Url = None,
         json: Json = False,
     ) -> None:

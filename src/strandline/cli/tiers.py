@@ -37,6 +37,7 @@ def add_to(app: typer.Typer) -> None:
             str,
             typer.Argument(metavar="STORE", help="file:///path, s3://bucket/prefix, …"),
         ],
+        *,
         url: Url = None,
         local_age: Annotated[
             str | None, typer.Option(metavar="AGE", help="Keep younger records here, too.")

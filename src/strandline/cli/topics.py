@@ -45,6 +45,7 @@ def _add_reading(app: typer.Typer) -> None:
         answers="{topics: [topic, …]}, each as `describe TOPIC` gives it.",
     )
     def topics(
+        *,
         url: Url = None,
         tenant: Tenant = None,
         internal: Annotated[
@@ -88,6 +89,7 @@ def _add_reading(app: typer.Typer) -> None:
         topic: Annotated[
             str | None, typer.Argument(metavar="[TOPIC]", help="A topic; else the log.")
         ] = None,
+        *,
         url: Url = None,
         tenant: Tenant = None,
         json: Json = False,
@@ -123,6 +125,7 @@ def _add_creating(app: typer.Typer) -> None:
     )
     def create(
         topic: TopicName,
+        *,
         url: Url = None,
         partitions: Annotated[
             int, typer.Option("--partitions", metavar="N", min=1, help="How many, for good.")
@@ -179,6 +182,7 @@ def _add_trimming(app: typer.Typer) -> None:
     )
     def trim(
         topic: TopicName,
+        *,
         url: Url = None,
         before: Annotated[
             str | None,

@@ -63,6 +63,7 @@ def _add_export(app: typer.Typer) -> None:
         path: Annotated[
             str, typer.Argument(metavar="FILE", help="A new file, or - for standard output.")
         ],
+        *,
         url: Url = None,
         file_format: _Format = None,
         tenant: Tenant = None,
@@ -104,6 +105,7 @@ def _add_import(app: typer.Typer) -> None:
         path: Annotated[
             str, typer.Argument(metavar="FILE", help="An export, or - for standard input.")
         ],
+        *,
         url: Url = None,
         topic: Annotated[
             str | None, typer.Option("--topic", metavar="NAME", help="Under another name.")
@@ -138,7 +140,7 @@ def _chosen(path: str, file_format: str | None) -> str:
     chosen = file_format or _FORMATS.get(os.path.splitext(path)[1].lower())
     if chosen is None and path == STANDARD:
         chosen = "jsonl"
-    if chosen not in _FORMATS.values():
+    if chosen is None or chosen not in _FORMATS.values():
         raise InvalidError("a file is .parquet or .jsonl, or say --format", file=path)
     if path == STANDARD and chosen == "parquet":
         raise InvalidError("Parquet needs a file, use --format jsonl with -")

@@ -176,7 +176,7 @@ def _table_of(records: list[Record], kind: ValueKind, schema: pa.Schema) -> pa.R
         kinds, payloads, _, headers, times = Event.columns(each.event for each in records)
         columns += [list(kinds), _texts(payloads), _texts(headers), list(times)]
     else:
-        columns.append([_bytes_of(each.value) for each in records])  # type: ignore[arg-type]
+        columns.append([_bytes_of(each.value) for each in records])
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -226,14 +226,15 @@ def _parquet_rows(stored: Any, kind: ValueKind) -> Iterator[Row]:
         columns = [
             column.cast(pa.int64()) if column.type == _US else column for column in batch.columns
         ]
-        for row in zip(*(column.to_pylist() for column in columns), strict=True):
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        for partition, offset, timestamp_us, key, tenant, *value in rows:
+            place = int(partition), int(offset), int(timestamp_us), key, tenant
             if kind is ValueKind.EVENT:
-                *place, name, payload, headers, occurred_at_us = row
+                name, payload, headers, occurred_at_us = value
                 raw = msgspec.Raw(payload.encode()), msgspec.Raw(headers.encode())
                 yield _event_row(_EventLine(*place, name, *raw, occurred_at_us))
             else:
-                *place, value = row
-                yield _bytes_row(_BytesLine(*place, ""), value, kind)
+                yield _bytes_row(_BytesLine(*place, ""), value[0], kind)
 
 
 def _event_row(line: _EventLine) -> Row:

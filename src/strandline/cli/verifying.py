@@ -35,6 +35,7 @@ def add_to(app: typer.Typer) -> None:
             list[str] | None,
             typer.Argument(metavar="[TOPIC]...", help="These; else all, internal ones too."),
         ] = None,
+        *,
         url: Url = None,
         expected: Annotated[
             str | None,
