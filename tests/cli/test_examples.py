@@ -21,7 +21,8 @@ def commands(
     group: Any = None, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every command with the words that lead to it."""
-    for name, found in (group or typer.main.get_command(app)).commands.items():
+    chosen: Any = group or typer.main.get_command(app)
+    for name, found in chosen.commands.items():
         if hasattr(found, "commands"):
             yield from commands(found, (*path, name))
         else:
@@ -51,7 +52,7 @@ def test_examples_in_the_help_work(words: tuple[str, ...], orders: str, folder: 
 
 def in_a_shell(line: str) -> None:
     done = subprocess.run(
-        ["bash", "-c", f"set -e -o pipefail; {line}"],
+        ["/usr/bin/env", "bash", "-c", f"set -e -o pipefail; {line}"],
         check=False,
         capture_output=True,
         text=True,
@@ -80,15 +81,18 @@ def test_the_program_without_a_command_shows_its_help() -> None:
 
 def save_view(folder: Path) -> None:
     """Leave the snapshot that the examples of `views` look at."""
-    with sl.open("file:.strandline/events") as log:
-        with sl.LiveView(log, "orders", Totals(), snapshot=folder / "totals.snapshot") as totals:
-            totals.reconcile([0])
-            totals.wait_ready()
+    snapshot = folder / "totals.snapshot"
+    with (
+        sl.open("file:.strandline/events") as log,
+        sl.LiveView(log, "orders", Totals(), snapshot=snapshot) as totals,
+    ):
+        totals.reconcile([0])
+        totals.wait_ready()
 
 
 class Totals(sl.View[list[int]]):
     def initial(self, partition: int) -> list[int]:
-        return [0]
+        return [0 * partition]
 
     def apply(self, state: list[int], record: sl.Record) -> None:
         state[0] += record.payload.get("total", 0)

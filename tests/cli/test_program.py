@@ -53,7 +53,7 @@ def test_the_version_is_shown() -> None:
 def test_a_reader_that_goes_away_ends_it_quietly(many: str, more: tuple[str, ...]) -> None:
     words = " ".join(("strandline", "read", many, *more))
     done = subprocess.run(
-        ["bash", "-c", f"{words} | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        ["/usr/bin/env", "bash", "-c", f"{words} | head -n 1; echo ${{PIPESTATUS[0]}}"],
         check=True,
         capture_output=True,
         text=True,

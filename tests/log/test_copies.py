@@ -14,7 +14,7 @@ from strandline.io import SystemIo
 from strandline.log.copies import CopiedPartition
 from strandline.log.files.copying import copy_file_log
 from strandline.log.sqlite.copying import copy_sqlite_log
-from strandline.testing import FaultyIo, Operation
+from strandline.testing import FaultyIo, Operation, OperationKind
 from strandline.values import Record, ValueKind
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +23,7 @@ COPY: dict[str, Callable[..., list[CopiedPartition]]] = {
     "sqlite": copy_sqlite_log,
 }
 RECORDS = 121
+OPENING: tuple[OperationKind, ...] = ("open",)
 
 
 @pytest.fixture(params=sorted(COPY))
@@ -112,13 +113,11 @@ def test_what_points_beyond_a_copy_is_recognised_before_anybody_writes_to_it(
     with sl.open(f"{scheme}:{tmp_path / 'copy'}", mode="read") as copy:
         assert copy.resolve(within) == 40
         assert copy.cursor("orders", "behind", 0) == 10
-        for ask in (
-            lambda: copy.resolve(beyond),
-            lambda: copy.cursor("orders", "ahead", 0),
-        ):
-            with pytest.raises(sl.DivergedError) as caught:
-                ask()
-            assert caught.value.diverged_at == 50
+        with pytest.raises(sl.DivergedError) as at_position:
+            copy.resolve(beyond)
+        with pytest.raises(sl.DivergedError) as at_cursor:
+            copy.cursor("orders", "ahead", 0)
+    assert at_position.value.diverged_at == at_cursor.value.diverged_at == 50
 
 
 def test_what_was_written_after_a_copy_makes_the_original_differ_from_it(
@@ -244,7 +243,7 @@ def test_a_partition_that_changes_while_it_is_copied_is_copied_as_it_is_then(
         source.seal("orders")  # type: ignore[attr-defined] # Of file: logs alone.
         fill_more(source)
         io = FaultyIo(SystemIo())
-        changes = {
+        changes: dict[str, Callable[[], object]] = {
             "seal": lambda: source.seal("orders"),  # type: ignore[attr-defined]
             "trim": lambda: source.trim("orders", 0, RECORDS),
             "append": lambda: fill_more(source),
@@ -257,7 +256,7 @@ def test_a_partition_that_changes_while_it_is_copied_is_copied_as_it_is_then(
                 done.append(change)
                 changes[change]()
 
-        io.before(1, meddle, kinds=("open",), forever=True)
+        io.before(1, meddle, kinds=OPENING, forever=True)
         copy_file_log(str(tmp_path / "log"), str(tmp_path / "copy"), io=io)
 
         assert done

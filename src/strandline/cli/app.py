@@ -47,8 +47,12 @@ def _program(
 
 # A further group of commands is added with app.add_typer(its_app, name="…").
 _COMMANDS = (
-    *(topics, appending, reading, consumers, verifying, tiers, snapshots),
-    *(transfer, copying, doctor, bench),
+    *(topics.topics, topics.describe, topics.create, topics.trim),
+    *(appending.append, reading.read, reading.tail),
+    *(consumers.consumers, consumers.ack, consumers.seek),
+    *(verifying.verify, tiers.tier, snapshots.views),
+    *(transfer.export, transfer.import_, copying.backup, copying.restore),
+    *(doctor.doctor, bench.bench),
 )
-for _commands in _COMMANDS:
-    _commands.add_to(app)
+for _command in _COMMANDS:
+    _command.add_to(app)

@@ -19,6 +19,46 @@ if TYPE_CHECKING:
 
 _BATCH = 1000
 
+_Payloads = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PAYLOAD]...", help="JSON for events, text for bytes; else see --from."
+    ),
+]
+_Source = Annotated[
+    str | None, typer.Option("--from", metavar="FILE", help="A file, or - for standard input.")
+]
+_Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="NAME", help="jsonl, csv, parquet or arrow; else by the name."
+    ),
+]
+_Kind = Annotated[
+    str | None, typer.Option("--kind", "-k", metavar="KIND", help="The kind of the events.")
+]
+_Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Their key.")]
+_KeyField = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The field of a payload with its key.")
+]
+_Header = Annotated[
+    list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="May be repeated.")
+]
+_OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")]
+_Partition = Annotated[
+    int | None, typer.Option("--partition", "-p", metavar="N", min=0, help="Else by the key.")
+]
+_Durability = Annotated[str, typer.Option(metavar="LEVEL", help="applied, written or durable.")]
+_IdempotencyKey = Annotated[
+    str | None, typer.Option(metavar="KEY", help="Of up to 1,000 values, appended once.")
+]
+_Timeout = Annotated[
+    float | None, typer.Option(metavar="S", min=0, help="How long to wait for a lock.")
+]
+_RecordTenant = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Whose records, in a shared topic.")
+]
+
 
 class Appended:
     """Where the records of a command went."""
@@ -47,108 +87,67 @@ class Appended:
         }
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command of this module."""
+@command(
+    "append",
+    examples="""$ strandline append orders '{"id": 17}' --kind order.created --key c-9
+        $ echo '{"kind": "order.paid", "payload": {"id": 17}}' | strandline append orders
+        $ printf 'id,total\\n18,30\\n19,45\\n' > new.csv
+        $ strandline append orders --from new.csv --kind order.created --key-field id""",
+    answers="{topic, durability, records, repeats, partitions: [{partition, start, end}, …]}: "
+    "the first offset in a partition, and one past the last.",
+)
+def append(
+    topic: TopicName,
+    payloads: _Payloads = None,
+    *,
+    url: Url = None,
+    source: _Source = None,
+    file_format: _Format = None,
+    kind: _Kind = None,
+    key: _Key = None,
+    key_field: _KeyField = None,
+    header: _Header = None,
+    occurred_at: _OccurredAt = None,
+    partition: _Partition = None,
+    durability: _Durability = "written",
+    idempotency_key: _IdempotencyKey = None,
+    timeout: _Timeout = None,
+    tenant: Tenant = None,
+    record_tenant: _RecordTenant = None,
+    json: Json = False,
+) -> None:
+    """Append records to a topic.
 
-    @command(
-        app,
-        "append",
-        examples="""$ strandline append orders '{"id": 17}' --kind order.created --key c-9
-            $ echo '{"kind": "order.paid", "payload": {"id": 17}}' | strandline append orders
-            $ printf 'id,total\\n18,30\\n19,45\\n' > new.csv
-            $ strandline append orders --from new.csv --kind order.created --key-field id""",
-        answers="{topic, durability, records, repeats, partitions: [{partition, start, end}, …]}: "
-        "the first offset in a partition, and one past the last.",
+    With --kind, each argument, line or row is a payload. Without it, each is a whole
+    event: {kind, payload, key, headers, occurred_at}, of which kind alone is needed.
+    A line of a bytes topic is {value: base64, key}. In a topic of batches, each record
+    batch of a file is one record.
+    """
+    level = Durability.parse(durability)
+    terms = Terms(
+        kind=kind,
+        key=key,
+        key_column=key_field,
+        headers=_headers(header or ()),
+        occurred_at=None if occurred_at is None else parse_time(occurred_at),
     )
-    def append(
-        topic: TopicName,
-        payloads: Annotated[
-            list[str] | None,
-            typer.Argument(
-                metavar="[PAYLOAD]...", help="JSON for events, text for bytes; else see --from."
-            ),
-        ] = None,
-        *,
-        url: Url = None,
-        source: Annotated[
-            str | None,
-            typer.Option("--from", metavar="FILE", help="A file, or - for standard input."),
-        ] = None,
-        file_format: Annotated[
-            str | None,
-            typer.Option(
-                "--format", metavar="NAME", help="jsonl, csv, parquet or arrow; else by the name."
-            ),
-        ] = None,
-        kind: Annotated[
-            str | None,
-            typer.Option("--kind", "-k", metavar="KIND", help="The kind of the events."),
-        ] = None,
-        key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Their key.")] = None,
-        key_field: Annotated[
-            str | None,
-            typer.Option(
-                "--key-field", metavar="NAME", help="The field of a payload with its key."
-            ),
-        ] = None,
-        header: Annotated[
-            list[str] | None,
-            typer.Option("--header", metavar="NAME=VALUE", help="May be repeated."),
-        ] = None,
-        occurred_at: Annotated[
-            str | None, typer.Option(metavar="TIME", help="When it happened.")
-        ] = None,
-        partition: Annotated[
-            int | None,
-            typer.Option("--partition", "-p", metavar="N", min=0, help="Else by the key."),
-        ] = None,
-        durability: Annotated[
-            str, typer.Option(metavar="LEVEL", help="applied, written or durable.")
-        ] = "written",
-        idempotency_key: Annotated[
-            str | None, typer.Option(metavar="KEY", help="Of up to 1,000 values, appended once.")
-        ] = None,
-        timeout: Annotated[
-            float | None, typer.Option(metavar="S", min=0, help="How long to wait for a lock.")
-        ] = None,
-        tenant: Tenant = None,
-        record_tenant: Annotated[
-            str | None, typer.Option(metavar="NAME", help="Whose records, in a shared topic.")
-        ] = None,
-        json: Json = False,
-    ) -> None:
-        """Append records to a topic.
-
-        With --kind, each argument, line or row is a payload. Without it, each is a whole
-        event: {kind, payload, key, headers, occurred_at}, of which kind alone is needed.
-        A line of a bytes topic is {value: base64, key}. In a topic of batches, each record
-        batch of a file is one record.
-        """
-        level = Durability.parse(durability)
-        terms = Terms(
-            kind=kind,
-            key=key,
-            key_column=key_field,
-            headers=_headers(header or ()),
-            occurred_at=None if occurred_at is None else parse_time(occurred_at),
-        )
-        options: dict[str, object] = {
-            "partition": partition,
-            "tenant": record_tenant,
-            "durability": level,
-            "idempotency_key": idempotency_key,
-            "timeout_s": timeout,
-        }
-        with existing(url, Mode.WRITE) as log:
-            found = topic_of(log, topic, tenant)
-            value_kind = log.describe_topic(found).settings.value_kind
-            items = _items(payloads, source, file_format, value_kind, terms)
-            appended = _append(log, found, items, options)
-        if json:
-            show_json({"topic": topic, "durability": str(level), **appended.to_json()})
-        else:
-            again = f", {appended.repeats} of them before" if appended.repeats else ""
-            show(f"{topic}: {appended.records:,} appended, {level}{again}")
+    options: dict[str, object] = {
+        "partition": partition,
+        "tenant": record_tenant,
+        "durability": level,
+        "idempotency_key": idempotency_key,
+        "timeout_s": timeout,
+    }
+    with existing(url, Mode.WRITE) as log:
+        found = topic_of(log, topic, tenant)
+        value_kind = log.describe_topic(found).settings.value_kind
+        items = _items(payloads, source, file_format, value_kind, terms)
+        appended = _append(log, found, items, options)
+    if json:
+        show_json({"topic": topic, "durability": str(level), **appended.to_json()})
+    else:
+        again = f", {appended.repeats} of them before" if appended.repeats else ""
+        show(f"{topic}: {appended.records:,} appended, {level}{again}")
 
 
 def _items(

@@ -19,60 +19,56 @@ from strandline.values import InvalidError
 _MEASUREMENTS = 5
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command of this module."""
+@command(
+    "bench",
+    examples="""$ strandline bench --seconds 0.05
+        $ strandline bench --backend sqlite --seconds 0.05 --json""",
+    answers="{path, backend, measured: [{name, unit, amount, seconds, per_second}, …]}.",
+)
+def bench(
+    path: Annotated[
+        str, typer.Option(metavar="PATH", help="A directory on the disk to measure.")
+    ] = ".",
+    backend: Annotated[
+        str, typer.Option(metavar="SCHEME", help="file, sqlite or memory.")
+    ] = "file",
+    seconds: Annotated[
+        float, typer.Option(metavar="S", min=0.001, help="How long to take for each.")
+    ] = 1.0,
+    full: Annotated[
+        bool, typer.Option("--full", help="Run the project's benchmarks, in a checkout.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Measure a log on this disk: appending written and durable, and replaying.
 
-    @command(
-        app,
-        "bench",
-        examples="""$ strandline bench --seconds 0.05
-            $ strandline bench --backend sqlite --seconds 0.05 --json""",
-        answers="{path, backend, measured: [{name, unit, amount, seconds, per_second}, …]}.",
-    )
-    def bench(
-        path: Annotated[
-            str, typer.Option(metavar="PATH", help="A directory on the disk to measure.")
-        ] = ".",
-        backend: Annotated[
-            str, typer.Option(metavar="SCHEME", help="file, sqlite or memory.")
-        ] = "file",
-        seconds: Annotated[
-            float, typer.Option(metavar="S", min=0.001, help="How long to take for each.")
-        ] = 1.0,
-        full: Annotated[
-            bool, typer.Option("--full", help="Run the project's benchmarks, in a checkout.")
-        ] = False,
-        json: Json = False,
-    ) -> None:
-        """Measure a log on this disk: appending written and durable, and replaying.
+    It makes a log in a directory of its own under --path, and removes it. These are
+    rates of one thread for one event of about 200 bytes, to compare disks and machines
+    by. The project's own comparison with other stores is `make bench` in a checkout of
+    it, which --full runs.
+    """
+    if full:
+        _run_benchmarks()
+        return
+    if backend not in ("file", "sqlite", "memory"):
+        raise InvalidError("a backend is file, sqlite or memory", backend=backend)
+    from strandline.cli.measuring import measure  # noqa: PLC0415 Takes long to import.
+    from strandline.opening import open_log  # noqa: PLC0415 The same.
 
-        It makes a log in a directory of its own under --path, and removes it. These are
-        rates of one thread for one event of about 200 bytes, to compare disks and machines
-        by. The project's own comparison with other stores is `make bench` in a checkout of
-        it, which --full runs.
-        """
-        if full:
-            _run_benchmarks()
-            return
-        if backend not in ("file", "sqlite", "memory"):
-            raise InvalidError("a backend is file, sqlite or memory", backend=backend)
-        from strandline.cli.measuring import measure  # noqa: PLC0415 Takes long to import.
-        from strandline.opening import open_log  # noqa: PLC0415 The same.
-
-        clock = SystemClock()
-        with _scratch(path) as folder, progress("measuring", _MEASUREMENTS) as bar:
-            url = "memory:" if backend == "memory" else f"{backend}:{folder}/log"
-            with open_log(url) as log:
-                found = []
-                for each in measure(log, clock, seconds):
-                    found.append(each)
-                    bar.advance()
-        if json:
-            measured = [{**each._asdict(), "per_second": each.per_second} for each in found]
-            show_json({"path": path, "backend": backend, "measured": measured})
-        else:
-            rows = [(each.name, round(each.per_second), each.unit + "/s") for each in found]
-            show_table(("measured", "rate", "unit"), rows)
+    clock = SystemClock()
+    with _scratch(path) as folder, progress("measuring", _MEASUREMENTS) as bar:
+        url = "memory:" if backend == "memory" else f"{backend}:{folder}/log"
+        with open_log(url) as log:
+            found = []
+            for each in measure(log, clock, seconds):
+                found.append(each)
+                bar.advance()
+    if json:
+        measured = [{**each._asdict(), "per_second": each.per_second} for each in found]
+        show_json({"path": path, "backend": backend, "measured": measured})
+    else:
+        rows = [(each.name, round(each.per_second), each.unit + "/s") for each in found]
+        show_table(("measured", "rate", "unit"), rows)
 
 
 def _run_benchmarks() -> None:

@@ -2,10 +2,11 @@
 
 import contextlib
 import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import NamedTuple, ParamSpec
 
 import typer
 
@@ -27,22 +28,32 @@ def new_app(help_text: str) -> typer.Typer:
     )
 
 
-def command(
-    app: typer.Typer, name: str, *, examples: str, answers: str
-) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Add a function to `app` as the command `name`.
+class Command(NamedTuple):
+    """A command that can be added to an app."""
+
+    name: str
+    function: Callable[..., None]
+    text: str
+    """Its help."""
+
+    def add_to(self, app: typer.Typer) -> None:
+        """Make it a command of `app`."""
+        app.command(self.name, help=self.text)(_guarded(self.function))
+
+
+def command(name: str, *, examples: str, answers: str) -> Callable[[Callable[..., None]], Command]:
+    """Make a command of a function.
 
     `examples` are lines of a shell that begin with `$ `; tests run them. `answers` says
     what `--json` gives.
     """
 
-    def add(function: Callable[P, None]) -> Callable[P, None]:
+    def make(function: Callable[..., None]) -> Command:
         lines = "\n".join(f"  {line.strip()}" for line in examples.strip().splitlines())
-        text = f"{function.__doc__}\n\nJSON: {answers}\n\n\b\nExamples:\n{lines}\n"
-        app.command(name, help=text)(_guarded(function))
-        return function
+        about = inspect.cleandoc(function.__doc__ or "")
+        return Command(name, function, f"{about}\n\nJSON: {answers}\n\n\b\nExamples:\n{lines}\n")
 
-    return add
+    return make
 
 
 def _guarded(function: Callable[P, None]) -> Callable[P, None]:

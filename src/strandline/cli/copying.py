@@ -20,71 +20,67 @@ _ANSWER = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands of this module."""
+@command(
+    "backup",
+    examples="""$ strandline backup ./backup-1
+        $ strandline read orders --url file:./backup-1""",
+    answers=_ANSWER,
+)
+def backup(
+    target: Annotated[
+        str, typer.Argument(metavar="PATH", help="A new directory, or database for sqlite:.")
+    ],
+    *,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Copy the whole log to a new place, while others write to it, and verify the copy.
 
-    @command(
-        app,
-        "backup",
-        examples="""$ strandline backup ./backup-1
-            $ strandline read orders --url file:./backup-1""",
-        answers=_ANSWER,
-    )
-    def backup(
-        target: Annotated[
-            str, typer.Argument(metavar="PATH", help="A new directory, or database for sqlite:.")
-        ],
-        *,
-        url: Url = None,
-        json: Json = False,
-    ) -> None:
-        """Copy the whole log to a new place, while others write to it, and verify the copy.
+    Each partition is copied as it is at one moment, with its consumers, none of which
+    is ahead of the records; a sqlite: log all at one moment, with whatever else is in
+    the database. The copy is a log of its own, which `--url` can name.
+    """
+    source = _located(url)
+    _copy(source, f"{source.partition(':')[0]}:{target}", {}, json=json)
 
-        Each partition is copied as it is at one moment, with its consumers, none of which
-        is ahead of the records; a sqlite: log all at one moment, with whatever else is in
-        the database. The copy is a log of its own, which `--url` can name.
-        """
-        source = _located(url)
-        _copy(source, f"{source.partition(':')[0]}:{target}", {}, json=json)
 
-    @command(
-        app,
-        "restore",
-        examples="""$ strandline backup ./backup-1
-            $ strandline restore file:./backup-1 --url file:./again
-            $ strandline restore file:./backup-1 --url file:./earlier --until orders=3 --json""",
-        answers=_ANSWER,
-    )
-    def restore(
-        source: Annotated[
-            str, typer.Argument(metavar="BACKUP", help="The URL of a backup, or of any log.")
-        ],
-        *,
-        url: Url = None,
-        until: Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="TOPIC[/N]=OFFSET",
-                help="End partition N, else 0, before this offset. May be repeated.",
-            ),
-        ] = None,
-        tenant: Annotated[
-            str | None, typer.Option(metavar="NAME", help="Whose topics --until names.")
-        ] = None,
-        json: Json = False,
-    ) -> None:
-        """Bring a backup back as a new log, whole or up to an offset, and verify it.
+@command(
+    "restore",
+    examples="""$ strandline backup ./backup-1
+        $ strandline restore file:./backup-1 --url file:./again
+        $ strandline restore file:./backup-1 --url file:./earlier --until orders=3 --json""",
+    answers=_ANSWER,
+)
+def restore(
+    source: Annotated[
+        str, typer.Argument(metavar="BACKUP", help="The URL of a backup, or of any log.")
+    ],
+    *,
+    url: Url = None,
+    until: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC[/N]=OFFSET",
+            help="End partition N, else 0, before this offset. May be repeated.",
+        ),
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose topics --until names.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Bring a backup back as a new log, whole or up to an offset, and verify it.
 
-        --url names the new log, which must not exist. It has the old one's identity and
-        begins a new epoch in each partition: a consumer, view or Spark query that had seen
-        more than it holds gets DivergedError with the offset to go back to.
-        """
-        with opened(source, Mode.READ) as log:
-            ends: dict[PartitionKey, int] = {}
-            for each in until or ():
-                name, partition, end = _parsed(each)
-                ends[log.topic(name, tenant=tenant).id, partition] = end
-        _copy(source, _target(url), ends, json=json)
+    --url names the new log, which must not exist. It has the old one's identity and
+    begins a new epoch in each partition: a consumer, view or Spark query that had seen
+    more than it holds gets DivergedError with the offset to go back to.
+    """
+    with opened(source, Mode.READ) as log:
+        ends: dict[PartitionKey, int] = {}
+        for each in until or ():
+            name, partition, end = _parsed(each)
+            ends[log.topic(name, tenant=tenant).id, partition] = end
+    _copy(source, _target(url), ends, json=json)
 
 
 def _located(url: str | None) -> str:

@@ -47,77 +47,73 @@ _Durable = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands of this module."""
+@command(
+    "read",
+    examples="""$ strandline read orders
+        $ strandline read orders --from 2 --limit 2 --json
+        $ strandline read orders --json | head -n 1""",
+    answers=_FIELDS,
+)
+def read(
+    topic: TopicName,
+    *,
+    url: Url = None,
+    start: _From = "earliest",
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", metavar="N", min=0, help="No more than these."),
+    ] = None,
+    partition: SomePartition = None,
+    durable_only: _Durable = False,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Show the records that there are now, in the order of their timestamps."""
+    with opened(url, Mode.READ) as log:
+        found = topic_of(log, topic, tenant)
+        starts = _starts(log, found, partition, start or "earliest")
+        records = _merged(log, found, starts, durable_only=durable_only)
+        _show_all(itertools.islice(records, limit), json=json)
 
-    @command(
-        app,
-        "read",
-        examples="""$ strandline read orders
-            $ strandline read orders --from 2 --limit 2 --json
-            $ strandline read orders --json | head -n 1""",
-        answers=_FIELDS,
-    )
-    def read(
-        topic: TopicName,
-        *,
-        url: Url = None,
-        start: _From = "earliest",
-        limit: Annotated[
-            int | None,
-            typer.Option("--limit", "-n", metavar="N", min=0, help="No more than these."),
-        ] = None,
-        partition: SomePartition = None,
-        durable_only: _Durable = False,
-        tenant: Tenant = None,
-        json: Json = False,
-    ) -> None:
-        """Show the records that there are now, in the order of their timestamps."""
-        with opened(url, Mode.READ) as log:
-            found = topic_of(log, topic, tenant)
-            starts = _starts(log, found, partition, start or "earliest")
-            records = _merged(log, found, starts, durable_only=durable_only)
-            _show_all(itertools.islice(records, limit), json=json)
 
-    @command(
-        app,
-        "tail",
-        examples="""$ strandline tail orders -n 2
-            $ strandline tail orders --from 15m --json
-            $ timeout 1 strandline tail orders --follow || true""",
-        answers=_FIELDS,
-    )
-    def tail(
-        topic: TopicName,
-        *,
-        url: Url = None,
-        start: _From = None,
-        follow: Annotated[
-            bool, typer.Option("--follow", "-f", help="Go on as the topic grows, until Ctrl-C.")
-        ] = False,
-        count: Annotated[
-            int, typer.Option("-n", metavar="N", min=0, help="How many, where --from is not given.")
-        ] = _LAST,
-        partition: SomePartition = None,
-        durable_only: _Durable = False,
-        tenant: Tenant = None,
-        json: Json = False,
-    ) -> None:
-        """Show the newest records, and with --follow those that come."""
-        with opened(url, Mode.READ) as log:
-            found = topic_of(log, topic, tenant)
-            ends = _starts(log, found, partition, "latest", durable_only=durable_only)
-            if start is None:
-                lows = _starts(log, found, partition, "earliest")
-                starts = {each: max(lows[each], end - count) for each, end in ends.items()}
-                newest = list(_merged(log, found, starts, ends))[-count:] if count else []
-                _show_all(newest, json=json)
-            else:
-                starts = _starts(log, found, partition, start)
-                _show_all(_merged(log, found, starts, ends), json=json)
-                ends = {each: max(starts[each], end) for each, end in ends.items()}
-            if follow:
-                _follow(log, found, ends, durable_only=durable_only, json=json)
+@command(
+    "tail",
+    examples="""$ strandline tail orders -n 2
+        $ strandline tail orders --from 15m --json
+        $ timeout 1 strandline tail orders --follow || true""",
+    answers=_FIELDS,
+)
+def tail(
+    topic: TopicName,
+    *,
+    url: Url = None,
+    start: _From = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on as the topic grows, until Ctrl-C.")
+    ] = False,
+    count: Annotated[
+        int, typer.Option("-n", metavar="N", min=0, help="How many, where --from is not given.")
+    ] = _LAST,
+    partition: SomePartition = None,
+    durable_only: _Durable = False,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Show the newest records, and with --follow those that come."""
+    with opened(url, Mode.READ) as log:
+        found = topic_of(log, topic, tenant)
+        ends = _starts(log, found, partition, "latest", durable_only=durable_only)
+        if start is None:
+            lows = _starts(log, found, partition, "earliest")
+            starts = {each: max(lows[each], end - count) for each, end in ends.items()}
+            newest = list(_merged(log, found, starts, ends))[-count:] if count else []
+            _show_all(newest, json=json)
+        else:
+            starts = _starts(log, found, partition, start)
+            _show_all(_merged(log, found, starts, ends), json=json)
+            ends = {each: max(starts[each], end) for each, end in ends.items()}
+        if follow:
+            _follow(log, found, ends, durable_only=durable_only, json=json)
 
 
 def _starts(

@@ -14,34 +14,30 @@ if TYPE_CHECKING:
     from strandline.log.protocol import Log
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command of this module."""
+@command(
+    "views",
+    examples="$ strandline views totals.snapshot",
+    answers="{views: [{file, view, version, topic_id, partition, applied, lag, size_bytes, "
+    "quarantined, refused, fits}, …]}: `applied` is one past the last offset in the snapshot; "
+    "`fits` is yes, or why a view would replay.",
+)
+def views(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Snapshots of views.")],
+    *,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Show what views have saved, and how far that is behind the log.
 
-    @command(
-        app,
-        "views",
-        examples="$ strandline views totals.snapshot",
-        answers="{views: [{file, view, version, topic_id, partition, applied, lag, size_bytes, "
-        "quarantined, refused, fits}, …]}: `applied` is one past the last offset in the snapshot; "
-        "`fits` is yes, or why a view would replay.",
-    )
-    def views(
-        files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Snapshots of views.")],
-        *,
-        url: Url = None,
-        json: Json = False,
-    ) -> None:
-        """Show what views have saved, and how far that is behind the log.
-
-        A view lives in the program that asks it; what is on disk of it is its snapshot.
-        """
-        with opened(url, Mode.READ) as log:
-            found = [each for path in files for each in _sections(log, path)]
-        if json:
-            show_json({"views": found})
-            return
-        columns = ("view", "version", "partition", "applied", "lag", "size_bytes", "fits")
-        show_table(columns, [[each[name] for name in columns] for each in found])
+    A view lives in the program that asks it; what is on disk of it is its snapshot.
+    """
+    with opened(url, Mode.READ) as log:
+        found = [each for path in files for each in _sections(log, path)]
+    if json:
+        show_json({"views": found})
+        return
+    columns = ("view", "version", "partition", "applied", "lag", "size_bytes", "fits")
+    show_table(columns, [[each[name] for name in columns] for each in found])
 
 
 def _sections(log: "Log", path: str) -> "list[dict[str, object]]":

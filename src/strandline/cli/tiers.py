@@ -20,56 +20,52 @@ from strandline.cli.screen import progress, show, show_json
 from strandline.values import Mode
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command of this module."""
+@command(
+    "tier",
+    examples="""$ strandline tier orders file://$PWD/cold --include-open --local-bytes 0
+        $ strandline read orders --limit 1""",
+    answers="{topic, store, copied, copied_records, copied_bytes, evicted_records, deleted, "
+    "damaged}: copies made, deleted and found damaged.",
+)
+def tier(
+    topic: TopicName,
+    store: Annotated[
+        str,
+        typer.Argument(metavar="STORE", help="file:///path, s3://bucket/prefix, …"),
+    ],
+    *,
+    url: Url = None,
+    local_age: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Keep younger records here, too.")
+    ] = None,
+    local_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Keep so much of a partition here, too.")
+    ] = None,
+    include_open: Annotated[
+        bool, typer.Option("--include-open", help="Also copy what still grows.")
+    ] = False,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Copy sealed records to an object store, as Parquet, and let go of them here.
 
-    @command(
-        app,
-        "tier",
-        examples="""$ strandline tier orders file://$PWD/cold --include-open --local-bytes 0
-            $ strandline read orders --limit 1""",
-        answers="{topic, store, copied, copied_records, copied_bytes, evicted_records, deleted, "
-        "damaged}: copies made, deleted and found damaged.",
-    )
-    def tier(
-        topic: TopicName,
-        store: Annotated[
-            str,
-            typer.Argument(metavar="STORE", help="file:///path, s3://bucket/prefix, …"),
-        ],
-        *,
-        url: Url = None,
-        local_age: Annotated[
-            str | None, typer.Option(metavar="AGE", help="Keep younger records here, too.")
-        ] = None,
-        local_bytes: Annotated[
-            str | None, typer.Option(metavar="SIZE", help="Keep so much of a partition here, too.")
-        ] = None,
-        include_open: Annotated[
-            bool, typer.Option("--include-open", help="Also copy what still grows.")
-        ] = False,
-        tenant: Tenant = None,
-        json: Json = False,
-    ) -> None:
-        """Copy sealed records to an object store, as Parquet, and let go of them here.
+    They read as before, through the log. Without --local-age and --local-bytes they
+    stay here, too. May be repeated at any time, also after a crash.
+    """
+    from strandline.tiering import tier as run_tier  # noqa: PLC0415 Takes long to import.
 
-        They read as before, through the log. Without --local-age and --local-bytes they
-        stay here, too. May be repeated at any time, also after a crash.
-        """
-        from strandline.tiering import tier as run_tier  # noqa: PLC0415 Takes long to import.
-
-        with existing(url, Mode.WRITE) as log, progress(f"tiering {topic}") as bar:
-            report = run_tier(
-                log,
-                topic_of(log, topic, tenant),
-                store,
-                local_age_s=None if local_age is None else parse_age(local_age),
-                local_bytes=None if local_bytes is None else parse_size(local_bytes),
-                include_open=include_open,
-                progress=lambda _: bar.advance(),
-            )
-        fields = asdict(report)
-        if json:
-            show_json({"topic": topic, "store": store, **fields})
-        else:
-            show(f"{topic}: " + ", ".join(f"{name} {each:,}" for name, each in fields.items()))
+    with existing(url, Mode.WRITE) as log, progress(f"tiering {topic}") as bar:
+        report = run_tier(
+            log,
+            topic_of(log, topic, tenant),
+            store,
+            local_age_s=None if local_age is None else parse_age(local_age),
+            local_bytes=None if local_bytes is None else parse_size(local_bytes),
+            include_open=include_open,
+            progress=lambda _: bar.advance(),
+        )
+    fields = asdict(report)
+    if json:
+        show_json({"topic": topic, "store": store, **fields})
+    else:
+        show(f"{topic}: " + ", ".join(f"{name} {each:,}" for name, each in fields.items()))

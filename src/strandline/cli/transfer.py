@@ -43,97 +43,87 @@ class ReplayedClock(SystemClock):
         return super().now_us() if self.record_us is None else self.record_us
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    _add_export(app)
-    _add_import(app)
+@command(
+    "export",
+    examples="""$ strandline export orders orders.parquet
+        $ strandline export orders orders.jsonl --json
+        $ strandline export orders - | wc -l""",
+    answers="{topic, file, format, records}; with - on standard error.",
+)
+def export(
+    topic: TopicName,
+    path: Annotated[
+        str, typer.Argument(metavar="FILE", help="A new file, or - for standard output.")
+    ],
+    *,
+    url: Url = None,
+    file_format: _Format = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Write a topic to a file, each record exactly as it is.
+
+    Keys, kinds, payloads and headers byte for byte, times, tenants, partitions and
+    offsets. Not in the file: consumers, and which writes could be recognised again;
+    `backup` keeps those.
+    """
+    chosen = _chosen(path, file_format)
+    from strandline.cli import transfer_file  # noqa: PLC0415 Takes long to import.
+
+    write = transfer_file.write_parquet if chosen == "parquet" else transfer_file.write_lines
+    with opened(url, Mode.READ) as log:
+        found = topic_of(log, topic, tenant)
+        with writing(path) as file, progress(f"exporting {topic}") as bar:
+            count = write(file, _header(log, found), _records(log, found, bar.advance))
+    fields = {"topic": topic, "file": path, "format": chosen, "records": count}
+    if path == STANDARD:
+        note(f"{topic}: {count:,} records")
+    elif json:
+        show_json(fields)
+    else:
+        show(f"{topic}: {count:,} records in {path}")
 
 
-def _add_export(app: typer.Typer) -> None:
-    @command(
-        app,
-        "export",
-        examples="""$ strandline export orders orders.parquet
-            $ strandline export orders orders.jsonl --json
-            $ strandline export orders - | wc -l""",
-        answers="{topic, file, format, records}; with - on standard error.",
-    )
-    def export(
-        topic: TopicName,
-        path: Annotated[
-            str, typer.Argument(metavar="FILE", help="A new file, or - for standard output.")
-        ],
-        *,
-        url: Url = None,
-        file_format: _Format = None,
-        tenant: Tenant = None,
-        json: Json = False,
-    ) -> None:
-        """Write a topic to a file, each record exactly as it is.
+@command(
+    "import",
+    examples="""$ strandline export orders orders.parquet
+        $ strandline import orders.parquet --topic orders-again
+        $ strandline import orders.parquet --url sqlite:./copy.db --json""",
+    answers="{topic, file, records, offsets_kept, timestamps_kept}.",
+)
+def import_(
+    path: Annotated[
+        str, typer.Argument(metavar="FILE", help="An export, or - for standard input.")
+    ],
+    *,
+    url: Url = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="Under another name.")
+    ] = None,
+    file_format: _Format = None,
+    json: Json = False,
+) -> None:
+    """Bring an exported topic into a log, under its own settings; it must be empty there.
 
-        Keys, kinds, payloads and headers byte for byte, times, tenants, partitions and
-        offsets. Not in the file: consumers, and which writes could be recognised again;
-        `backup` keeps those.
-        """
-        chosen = _chosen(path, file_format)
-        from strandline.cli import transfer_file  # noqa: PLC0415 Takes long to import.
+    Records come into their own partitions, in their order, with their own timestamps.
+    Offsets begin at 0: they are the same unless the oldest records had been trimmed.
+    """
+    chosen = _chosen(path, file_format)
+    from strandline.cli.transfer_file import read_rows  # noqa: PLC0415 Takes long to import.
+    from strandline.opening import open_log  # noqa: PLC0415 The same.
 
-        write = transfer_file.write_parquet if chosen == "parquet" else transfer_file.write_lines
-        with opened(url, Mode.READ) as log:
-            found = topic_of(log, topic, tenant)
-            with writing(path) as file, progress(f"exporting {topic}") as bar:
-                count = write(file, _header(log, found), _records(log, found, bar.advance))
-        fields = {"topic": topic, "file": path, "format": chosen, "records": count}
-        if path == STANDARD:
-            note(f"{topic}: {count:,} records")
-        elif json:
-            show_json(fields)
-        else:
-            show(f"{topic}: {count:,} records in {path}")
-
-
-def _add_import(app: typer.Typer) -> None:
-    @command(
-        app,
-        "import",
-        examples="""$ strandline export orders orders.parquet
-            $ strandline import orders.parquet --topic orders-again
-            $ strandline import orders.parquet --url sqlite:./copy.db --json""",
-        answers="{topic, file, records, offsets_kept, timestamps_kept}.",
-    )
-    def import_(
-        path: Annotated[
-            str, typer.Argument(metavar="FILE", help="An export, or - for standard input.")
-        ],
-        *,
-        url: Url = None,
-        topic: Annotated[
-            str | None, typer.Option("--topic", metavar="NAME", help="Under another name.")
-        ] = None,
-        file_format: _Format = None,
-        json: Json = False,
-    ) -> None:
-        """Bring an exported topic into a log, under its own settings; it must be empty there.
-
-        Records come into their own partitions, in their order, with their own timestamps.
-        Offsets begin at 0: they are the same unless the oldest records had been trimmed.
-        """
-        chosen = _chosen(path, file_format)
-        from strandline.cli.transfer_file import read_rows  # noqa: PLC0415 Takes long to import.
-        from strandline.opening import open_log  # noqa: PLC0415 The same.
-
-        clock = ReplayedClock()
-        with reading(path) as file, open_log(url, clock=clock) as log:
-            header, rows = read_rows(file, chosen)
-            made = _create(log, header, topic)
-            with progress(f"importing {made.name}") as bar:
-                fields = _append(log, made, rows, clock, bar.advance)
-        clock.record_us = None
-        if json:
-            show_json({"topic": made.name, "file": path, **fields})
-        else:
-            moved = "" if fields["offsets_kept"] else ", with new offsets"
-            show(f"{made.name}: {fields['records']:,} records{moved}")
+    clock = ReplayedClock()
+    with reading(path) as file, open_log(url, clock=clock) as log:
+        header, rows = read_rows(file, chosen)
+        made = _create(log, header, topic)
+        with progress(f"importing {made.name}") as bar:
+            fields = _append(log, made, rows, clock, bar.advance)
+    clock.record_us = None
+    if json:
+        show_json({"topic": made.name, "file": path, **fields})
+    else:
+        moved = "" if fields["offsets_kept"] else ", with new offsets"
+        show(f"{made.name}: {fields['records']:,} records{moved}")
 
 
 def _chosen(path: str, file_format: str | None) -> str:

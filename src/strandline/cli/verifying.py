@@ -16,58 +16,54 @@ if TYPE_CHECKING:
     from strandline.log.protocol import Log
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command of this module."""
+@command(
+    "verify",
+    examples="""$ strandline verify
+        $ strandline create audited --proof
+        $ strandline append audited '{"id": 1}' --kind login
+        $ strandline verify audited --heads heads.jsonl
+        $ strandline verify audited --expected heads.jsonl --json""",
+    answers="{is_sound, partitions: [{topic, tenant, partition, start, end, records, "
+    "is_proved, is_sound, head, findings: [{offset, reason}, …]}, …]}.",
+)
+def verify(
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC]...", help="These; else all, internal ones too."),
+    ] = None,
+    *,
+    url: Url = None,
+    expected: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Heads that were kept elsewhere, one on each line."),
+    ] = None,
+    heads: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the heads of topics with a proof here."),
+    ] = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Read everything, and say what is not as it was written. Exits with 1 if anything.
 
-    @command(
-        app,
-        "verify",
-        examples="""$ strandline verify
-            $ strandline create audited --proof
-            $ strandline append audited '{"id": 1}' --kind login
-            $ strandline verify audited --heads heads.jsonl
-            $ strandline verify audited --expected heads.jsonl --json""",
-        answers="{is_sound, partitions: [{topic, tenant, partition, start, end, records, "
-        "is_proved, is_sound, head, findings: [{offset, reason}, …]}, …]}.",
-    )
-    def verify(
-        topics: Annotated[
-            list[str] | None,
-            typer.Argument(metavar="[TOPIC]...", help="These; else all, internal ones too."),
-        ] = None,
-        *,
-        url: Url = None,
-        expected: Annotated[
-            str | None,
-            typer.Option(metavar="FILE", help="Heads that were kept elsewhere, one on each line."),
-        ] = None,
-        heads: Annotated[
-            str | None,
-            typer.Option(metavar="FILE", help="Write the heads of topics with a proof here."),
-        ] = None,
-        tenant: Tenant = None,
-        json: Json = False,
-    ) -> None:
-        """Read everything, and say what is not as it was written. Exits with 1 if anything.
-
-        Checksums, order and gaps of every topic; in a topic with a proof also that no
-        record was changed, and with --expected that history is the one known before.
-        """
-        with opened(url, Mode.READ) as log:
-            chosen = _chosen(log, topics, tenant)
-            kept = [] if expected is None else _load_heads(expected)
-            reports = check_topics(log, chosen, kept)
-        if heads is not None:
-            found = [each["head"] for each in reports if each["head"] is not None]
-            with writing(heads) as file:
-                file.writelines(bytes(each) + b"\n" for each in found)  # type: ignore[call-overload]
-        is_sound = all(each["is_sound"] for each in reports)
-        if json:
-            show_json({"is_sound": is_sound, "partitions": reports})
-        else:
-            show_reports(reports)
-        if not is_sound:
-            raise typer.Exit(ExitCode.FAILED_CHECK)
+    Checksums, order and gaps of every topic; in a topic with a proof also that no
+    record was changed, and with --expected that history is the one known before.
+    """
+    with opened(url, Mode.READ) as log:
+        chosen = _chosen(log, topics, tenant)
+        kept = [] if expected is None else _load_heads(expected)
+        reports = check_topics(log, chosen, kept)
+    if heads is not None:
+        found = [each["head"] for each in reports if each["head"] is not None]
+        with writing(heads) as file:
+            file.writelines(bytes(each) + b"\n" for each in found)  # type: ignore[call-overload]
+    is_sound = all(each["is_sound"] for each in reports)
+    if json:
+        show_json({"is_sound": is_sound, "partitions": reports})
+    else:
+        show_reports(reports)
+    if not is_sound:
+        raise typer.Exit(ExitCode.FAILED_CHECK)
 
 
 def check_topics(
