@@ -16,7 +16,8 @@ PROGRAM = str(Path(sys.executable).with_name("strandline"))
 #: What the examples go on from; docs/reference/cli.md says so, too.
 PREPARATION = (
     """strandline create orders""",
-    """strandline append orders '{"id": 1, "total": 20}' '{"id": 2, "total": 35}' -k order.created""",
+    """strandline append orders '{"id": 1, "total": 20}' --kind order.created --key c-7""",
+    """strandline append orders '{"id": 2, "total": 35}' --kind order.created --key c-9""",
     """strandline append orders '{"id": 3, "total": 12}' --kind order.created --key c-9""",
     """strandline append orders '{"id": 1}' '{"id": 3}' --kind order.paid --key c-9""",
 )
