@@ -200,7 +200,7 @@ def declared_exports(module: ast.Module) -> list[str] | None:
 def public_names(module: ast.Module) -> set[str]:
     """Return the names that a package defines or imports from strandline, private ones left out."""
     names: set[str] = set()
-    for node in module.body:
+    for node in top_level(module):
         match node:
             case ast.ImportFrom(module=source, names=aliases, level=level):
                 if level or (source or "").split(".")[0] == "strandline":
@@ -214,6 +214,16 @@ def public_names(module: ast.Module) -> set[str]:
             case ast.AnnAssign(target=ast.Name(id=name)):
                 names.add(name)
     return {name for name in names if not name.startswith("_")}
+
+
+def top_level(module: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the statements of a module, those for type checkers alone included."""
+    for node in module.body:
+        match node:
+            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):
+                yield from body
+            case _:
+                yield node
 
 
 def builtin_open_lines(module: ast.Module) -> Iterator[int]:

@@ -1,53 +1,60 @@
-"""A durable, replayable event log: append, subscribe, ask a view, run Spark over it."""
+"""A durable, replayable event log: append, subscribe, ask a view, run Spark over it.
 
-from strandline.active_log import active, install, reset
-from strandline.log.protocol import Receipt
-from strandline.opening import describe
-from strandline.opening import open_log as open
-from strandline.subscriptions import (
-    CaughtUp,
-    Consumer,
-    Delivery,
-    FellBehind,
-    Subscription,
-    subscribe,
-)
-from strandline.triggers import Triggers, on
-from strandline.typed import (
-    ConsumerProgress,
-    DeliveredBatch,
-    SchemaConflictError,
-    SchemaMismatchError,
-    Scope,
-    ScopedSubscription,
-    TenantMismatchError,
-    TopicDefinition,
-    UnsupportedTypeError,
-)
-from strandline.typed import ScopedLog as Log
-from strandline.values import (
-    EARLIEST,
-    LATEST,
-    ClosedError,
-    ConflictError,
-    CorruptError,
-    DivergedError,
-    Durability,
-    Event,
-    FailedError,
-    InvalidError,
-    NotReadyError,
-    ProofHead,
-    ProofReport,
-    Record,
-    RejectedError,
-    StrandlineError,
-    TrimmedError,
-    UnavailableError,
-    UnknownError,
-    ValueKind,
-)
-from strandline.views import LiveView, PendingView, RefusedError, StoppedError, View
+A name is imported when it is first asked for, so that a program pays for what it uses.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strandline.active_log import active, install, reset
+    from strandline.log.protocol import Receipt
+    from strandline.opening import describe
+    from strandline.opening import open_log as open
+    from strandline.subscriptions import (
+        CaughtUp,
+        Consumer,
+        Delivery,
+        FellBehind,
+        Subscription,
+        subscribe,
+    )
+    from strandline.triggers import Triggers, on
+    from strandline.typed import (
+        ConsumerProgress,
+        DeliveredBatch,
+        SchemaConflictError,
+        SchemaMismatchError,
+        Scope,
+        ScopedSubscription,
+        TenantMismatchError,
+        TopicDefinition,
+        UnsupportedTypeError,
+    )
+    from strandline.typed import ScopedLog as Log
+    from strandline.values import (
+        EARLIEST,
+        LATEST,
+        ClosedError,
+        ConflictError,
+        CorruptError,
+        DivergedError,
+        Durability,
+        Event,
+        FailedError,
+        InvalidError,
+        NotReadyError,
+        ProofHead,
+        ProofReport,
+        Record,
+        RejectedError,
+        StrandlineError,
+        TrimmedError,
+        UnavailableError,
+        UnknownError,
+        ValueKind,
+    )
+    from strandline.views import LiveView, PendingView, RefusedError, StoppedError, View
 
 __all__ = [
     "EARLIEST",
@@ -100,3 +107,69 @@ __all__ = [
     "reset",
     "subscribe",
 ]
+
+_HOMES = {
+    "EARLIEST": "strandline.values",
+    "LATEST": "strandline.values",
+    "CaughtUp": "strandline.subscriptions",
+    "ClosedError": "strandline.values",
+    "ConflictError": "strandline.values",
+    "Consumer": "strandline.subscriptions",
+    "ConsumerProgress": "strandline.typed",
+    "CorruptError": "strandline.values",
+    "DeliveredBatch": "strandline.typed",
+    "Delivery": "strandline.subscriptions",
+    "DivergedError": "strandline.values",
+    "Durability": "strandline.values",
+    "Event": "strandline.values",
+    "FailedError": "strandline.values",
+    "FellBehind": "strandline.subscriptions",
+    "InvalidError": "strandline.values",
+    "LiveView": "strandline.views",
+    "Log": "strandline.typed",
+    "NotReadyError": "strandline.values",
+    "PendingView": "strandline.views",
+    "ProofHead": "strandline.values",
+    "ProofReport": "strandline.values",
+    "Receipt": "strandline.log.protocol",
+    "Record": "strandline.values",
+    "RefusedError": "strandline.views",
+    "RejectedError": "strandline.values",
+    "SchemaConflictError": "strandline.typed",
+    "SchemaMismatchError": "strandline.typed",
+    "Scope": "strandline.typed",
+    "ScopedSubscription": "strandline.typed",
+    "StoppedError": "strandline.views",
+    "StrandlineError": "strandline.values",
+    "Subscription": "strandline.subscriptions",
+    "TenantMismatchError": "strandline.typed",
+    "TopicDefinition": "strandline.typed",
+    "Triggers": "strandline.triggers",
+    "TrimmedError": "strandline.values",
+    "UnavailableError": "strandline.values",
+    "UnknownError": "strandline.values",
+    "UnsupportedTypeError": "strandline.typed",
+    "ValueKind": "strandline.values",
+    "View": "strandline.views",
+    "active": "strandline.active_log",
+    "describe": "strandline.opening",
+    "install": "strandline.active_log",
+    "on": "strandline.triggers",
+    "open": "strandline.opening",
+    "reset": "strandline.active_log",
+    "subscribe": "strandline.subscriptions",
+}
+_RENAMED = {"Log": "ScopedLog", "open": "open_log"}
+
+# Hidden from type checkers, to which any name would exist then.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value: object = getattr(import_module(_HOMES[name]), _RENAMED.get(name, name))
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

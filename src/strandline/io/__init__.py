@@ -6,5 +6,18 @@ come: a backend translates them at its own edge.
 
 from strandline.io.files import Buffer, FileStatus, Io, OpenMode, SystemIo, replace_file
 from strandline.io.lookout import Lookout
+from strandline.io.machine import FileSystem, InotifyLimits, file_system_of, inotify_limits
 
-__all__ = ["Buffer", "FileStatus", "Io", "Lookout", "OpenMode", "SystemIo", "replace_file"]
+__all__ = [
+    "Buffer",
+    "FileStatus",
+    "FileSystem",
+    "InotifyLimits",
+    "Io",
+    "Lookout",
+    "OpenMode",
+    "SystemIo",
+    "file_system_of",
+    "inotify_limits",
+    "replace_file",
+]

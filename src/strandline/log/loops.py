@@ -1,14 +1,9 @@
 """Calls that must not be made where they would hold up an event loop."""
 
-from asyncio import _get_running_loop
-
 from strandline.values import InvalidError
+from strandline.writes.loops import is_on_loop
 
-
-def is_on_loop() -> bool:
-    """Whether this thread runs an event loop."""
-    # The public way to ask raises where there is none, and each append asks.
-    return _get_running_loop() is not None
+__all__ = ["check_may_wait", "is_on_loop"]
 
 
 def check_may_wait() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strandline.log.numbers import check_timeout
+from strandline.log.receipt_html import receipt_html, receipts_html
 from strandline.log.terms import check_level
 from strandline.values import Durability, Offset, Partition
 
@@ -42,6 +43,9 @@ class MemoryReceipt:
     def __await__(self) -> Generator[Any, None, "MemoryReceipt"]:
         return self.reached().__await__()
 
+    def _repr_html_(self) -> str:
+        return receipt_html(self)
+
 
 class MemoryReceipts(tuple[MemoryReceipt, ...]):
     """Implements Receipts."""
@@ -61,6 +65,9 @@ class MemoryReceipts(tuple[MemoryReceipt, ...]):
 
     def __await__(self) -> Generator[Any, None, "MemoryReceipts"]:
         return self.reached().__await__()
+
+    def _repr_html_(self) -> str:
+        return receipts_html(self)
 
 
 def _check_wait(level: Durability | None, timeout_s: float | None) -> None:

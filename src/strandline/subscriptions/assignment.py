@@ -97,6 +97,15 @@ class Assignment:
                 return cursor.next
         raise InvalidError("this partition is not assigned, add it first", partition=partition)
 
+    def places(self) -> list[tuple[Place, Offset]]:
+        """Return every assigned partition of every topic, with the offset that comes next."""
+        with self._lock:
+            found = [(place, self._cursors.at(place)) for place in self._cursors]
+        return sorted(
+            ((place, cursor.next) for place, cursor in found if cursor is not None),
+            key=lambda each: (each[0].topic.name, each[0].partition),
+        )
+
     def fault(self, partition: int, *, topic: TopicName | None = None) -> UnavailableError | None:
         """Return why this partition cannot be read at the moment; None if it can.
 

@@ -12,7 +12,8 @@ from strandline.subscriptions.consumer import DELIVERIES_MAX, Consumer
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.subscribing import Partitions, Starts, open_subscription
 from strandline.subscriptions.subscription import Subscription
-from strandline.values import EARLIEST, Record, Start
+from strandline.values import EARLIEST, ClosedError, Record, Start
+from strandline.values.html import ROWS_MAX, html_fields, html_table
 
 
 class SubscribableLog(Log, Protocol):
@@ -135,6 +136,20 @@ class SubscribableLog(Log, Protocol):
             read_ahead=read_ahead,
             clock=clock,
         )
+
+    def _repr_html_(self: Log) -> str:
+        try:
+            found = self.describe()
+            topics = self.topics()
+            rows = [
+                (each.topic.name, str(each.settings.value_kind), len(each.marks), each.records)
+                for each in map(self.describe_topic, topics[:ROWS_MAX])
+            ]
+        except ClosedError:
+            return html_fields("Log", {"state": "closed"})
+        header = ("topic", "kind", "partitions", "records")
+        title = f"Log {found.location}, {found.mode}"
+        return html_table(title, header, rows, count=len(topics))
 
 
 subscribe = SubscribableLog.subscribe

@@ -12,6 +12,7 @@ from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.pages import SKIPPED, Pages, Skipped
 from strandline.values import ClosedError, InvalidError, Record
+from strandline.values.html import html_table
 
 ItemT = TypeVar("ItemT", bound=Record | Marker)
 
@@ -111,6 +112,15 @@ class Subscription(Generic[ItemT]):
             raise StopAsyncIteration from None
         assert item is not None
         return item
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (place.topic.name, place.partition, offset)
+            for place, offset in self._assignment.places()
+        ]
+        header = ("topic", "partition", "next offset")
+        state = ", closed" if self._is_closed else ""
+        return html_table(f"Subscription{state}", header, rows)
 
     def close(self) -> None:
         """End the stream, also for whoever waits for its next item. May be repeated."""

@@ -1,12 +1,29 @@
 """What tests of a log, or of a program that uses one, are made of.
 
 Promises: small real implementations, never mocks; the same seed and the same calls
-give the same outcome; no test needs to sleep.
+give the same outcome; no test needs to sleep. Where pytest is, it finds the fixtures of
+`pytest_plugin` by itself.
 
 Does not make anything safe to run in production.
 """
 
-from strandline.testing.fake_clock import FakeClock
-from strandline.testing.faulty_io import Fault, FaultyIo, Operation, OperationKind
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strandline.testing.fake_clock import FakeClock
+    from strandline.testing.faulty_io import Fault, FaultyIo, Operation, OperationKind
 
 __all__ = ["FakeClock", "Fault", "FaultyIo", "Operation", "OperationKind"]
+
+# Hidden from type checkers, to which any name would exist then.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        # Every run of pytest imports this package, for the plugin.
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        room = "fake_clock" if name == "FakeClock" else "faulty_io"
+        value: object = getattr(import_module(f"{__name__}.{room}"), name)
+        globals()[name] = value
+        return value

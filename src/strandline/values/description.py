@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from strandline.values.durability import Durability
+from strandline.values.html import html_fields, html_table
 from strandline.values.mode import Mode
 from strandline.values.position import Marks
 from strandline.values.tenant import Tenant
@@ -41,6 +42,10 @@ class ConsumerLag:
     is_live: bool
     """Whether it still holds trimming back. It lives again at its next sign of life."""
 
+    def _repr_html_(self) -> str:
+        fields = {name: getattr(self, name) for name in ("partition", "cursor", "lag", "is_live")}
+        return html_fields(f"Consumer {self.consumer}", fields)
+
 
 @dataclass(frozen=True, slots=True)
 class TrimReport:
@@ -70,6 +75,14 @@ class TopicDescription:
     def records(self) -> int:
         """How many records are kept."""
         return sum(marks.high - marks.low for marks in self.marks)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (number, marks.low, marks.high, marks.durable)
+            for number, marks in enumerate(self.marks)
+        ]
+        title = f"Topic {self.topic.name}: {self.settings.value_kind}, {self.records:,} records"
+        return html_table(title, ("partition", "low", "high", "durable"), rows)
 
 
 @dataclass(frozen=True, slots=True)

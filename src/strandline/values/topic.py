@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from strandline.values.errors import InvalidError
+from strandline.values.html import html_fields
 from strandline.values.names import check_length, check_text, check_topic_name
 from strandline.values.tenant import Tenant, parse_tenant
 
@@ -62,6 +63,9 @@ class Topic:
         parse_tenant(self.tenant)
         if getattr(self.id, "version", None) != _ID_VERSION:
             raise InvalidError("a topic id is a UUID of version 7, take it from the clock")
+
+    def _repr_html_(self) -> str:
+        return html_fields(f"Topic {self.name}", {"id": self.id, "tenant": self.tenant})
 
     def to_json(self) -> bytes:
         """Return the identity as versioned JSON."""

@@ -22,6 +22,7 @@ from strandline.values import (
     UnavailableError,
     partition_for_key,
 )
+from strandline.values.html import html_table
 from strandline.views.fold import Fold
 from strandline.views.health import ViewHealth
 from strandline.views.publishing import (
@@ -36,6 +37,7 @@ from strandline.views.pump import Pump, Request
 from strandline.views.saving import SNAPSHOT_INTERVAL_S, Saving
 from strandline.views.snapshot import Binding, Snapshots
 from strandline.views.view import StateT, View
+from strandline.writes.loops import is_on_loop
 
 _HASH: Final = "murmur2"
 
@@ -241,6 +243,17 @@ class LiveView(Generic[StateT]):
             partitions={p: fold.health(self._saving.committed(p)) for p, fold in folds},
         )
 
+    def _repr_html_(self) -> str:
+        found = self.health()
+        rows = [
+            (number, each.readiness.value, each.applied, each.lag, len(each.quarantined))
+            for number, each in found.partitions.items()
+        ]
+        state = "running" if found.is_running else "ended"
+        header = ("partition", "state", "applied", "lag", "quarantined")
+        title = f"View {self._view.name} of {self._topic.name}, {state}"
+        return html_table(title, header, rows)
+
     # --- waiting ---
 
     def wait_applied(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
@@ -413,11 +426,8 @@ class LiveView(Generic[StateT]):
 
 def check_off_loop(instead: str) -> None:
     """Raise InvalidError on an event loop's thread, where nobody may wait."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise InvalidError(f"this call may have to wait, use {instead} on an event loop")
+    if is_on_loop():
+        raise InvalidError(f"this call may have to wait, use {instead} on an event loop")
 
 
 def forked() -> ClosedError:

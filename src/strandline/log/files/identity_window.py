@@ -1,5 +1,6 @@
 """The writes that a partition can recognise, read from its frames and kept in a snapshot."""
 
+import os
 from collections.abc import Iterable
 from uuid import UUID
 
@@ -63,11 +64,21 @@ class IdentityWindow:
         """Keep what can be recognised now in a file, so that older frames may go."""
         self._store(manifest, self.up_to_date())
 
+    def store_copy(self, state: State, manifest: Manifest, directory: str, end: int) -> None:
+        """Keep in another directory what a copy that ends at `end` can recognise."""
+        known = self._read(state, max(end, state.local)).state()
+        self._store_in(directory, manifest, end, _before(known, end))
+
     def _store(self, manifest: Manifest, identities: Identities) -> None:
+        self._store_in(self._files.place.directory, manifest, self._offset, identities.state())
+
+    def _store_in(
+        self, directory: str, manifest: Manifest, offset: int, state: IdentityState
+    ) -> None:
         epoch = manifest.epoch
-        snapshot = _Snapshot(epoch.number, epoch.id, self._offset, identities.state())
+        snapshot = _Snapshot(epoch.number, epoch.id, offset, state)
         place = self._files.place
-        path = place.path(f"{epoch.number:010d}{SUFFIX}")
+        path = os.path.join(directory, f"{epoch.number:010d}{SUFFIX}")
         checked.store(place.io, path, KIND, snapshot, unique=str(place.clock.new_id()))
 
     def _read(self, state: State, end: int) -> Identities:
@@ -102,6 +113,16 @@ class IdentityWindow:
             end = min(snapshot.offset, state.marks.high, *(each.start for each in following))
             return Identities.of(snapshot.state, end), end
         return Identities(), 0
+
+
+def _before(state: IdentityState, end: int) -> IdentityState:
+    """Return what of the identities belongs to records before `end`, all of them."""
+    producers = []
+    for tenant, name, _, originals in state.producers:
+        kept = [each for each in originals if each[1] < end]
+        if kept:
+            producers.append((tenant, name, kept[-1][2], kept))
+    return IdentityState(producers, [each for each in state.keys if each[2] + each[4] <= end])
 
 
 def _remember(identities: Identities, terms: FrameTerms, frame: Frame) -> None:

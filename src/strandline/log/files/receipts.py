@@ -7,6 +7,7 @@ import msgspec
 
 from strandline.log.files.appends import Append, Placed
 from strandline.log.numbers import check_timeout
+from strandline.log.receipt_html import receipt_html, receipts_html
 from strandline.log.terms import check_level
 from strandline.values import Durability, Offset, Partition, UnavailableError
 from strandline.writes import Receipt as WriteReceipt
@@ -56,6 +57,9 @@ class FileReceipt(msgspec.Struct, eq=False):
     @property
     def level(self) -> Durability | None:
         return self._outcome.level
+
+    def _repr_html_(self) -> str:
+        return receipt_html(self)
 
     def wait(
         self, level: Durability | None = None, timeout_s: float | None = None
@@ -107,6 +111,9 @@ class FileReceipts(Sequence[FileReceipt]):
             raise IndexError(index)
         part, place = self._place(index % self._count)
         return FileReceipt(part.outcome, part.partition, self._level, self._offered, place)
+
+    def _repr_html_(self) -> str:
+        return receipts_html(self)
 
     def wait(
         self, level: Durability | None = None, timeout_s: float | None = None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from strandline.log.numbers import check_timeout
+from strandline.log.receipt_html import receipt_html, receipts_html
 from strandline.log.sqlite.appends import Append, Placed, Placement, Single
 from strandline.log.sqlite.block import Joined
 from strandline.log.terms import check_level
@@ -41,6 +42,9 @@ class SqliteReceipts(Sequence["SqliteReceipt"]):
         if not -self._count <= index < self._count:
             raise IndexError(index)
         return SqliteReceipt(self, index % self._count)
+
+    def _repr_html_(self) -> str:
+        return receipts_html(self)
 
     def wait(
         self, level: Durability | None = None, timeout_s: float | None = None
@@ -227,6 +231,9 @@ class SqliteReceipt:
     @property
     def level(self) -> Durability | None:
         return self._append.level
+
+    def _repr_html_(self) -> str:
+        return receipt_html(self)
 
     def wait(
         self, level: Durability | None = None, timeout_s: float | None = None

@@ -1,0 +1,27 @@
+"""The program `strandline`: a log from the command line.
+
+Promises: `--json` on every command, in a form that stays; exit codes that stay; nothing on
+standard output but the answer; no text from a log can send control characters to a terminal.
+
+Does not decide anything: each command reads its arguments, calls one room, shows the answer.
+Another group of commands is one more typer app, added in `app.py`. See design 0060.
+"""
+
+import sys
+
+__all__ = ["main"]
+
+_LIBRARIES = {"typer", "rich"}
+
+
+def main() -> None:
+    """Run the program; exits with its code."""
+    try:
+        # Here, so that a missing extra can be told in words.
+        from strandline.cli.app import app  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name not in _LIBRARIES:
+            raise
+        sys.stderr.write("strandline: the command line needs: pip install 'strandline[cli]'\n")
+        raise SystemExit(2) from None
+    app()

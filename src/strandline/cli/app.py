@@ -1,0 +1,58 @@
+"""The program, put together from its commands."""
+
+from typing import Annotated
+
+import typer
+
+from strandline.cli import (
+    appending,
+    bench,
+    consumers,
+    copying,
+    doctor,
+    reading,
+    snapshots,
+    tiers,
+    topics,
+    transfer,
+    verifying,
+)
+from strandline.cli.command import new_app
+from strandline.cli.screen import show
+
+app = new_app(
+    "A durable, replayable event log.\n\n"
+    "Each command has --help with examples, and --json for programs. Which log it is says "
+    "--url, or the variable STRANDLINE_URL; without both it is file:.strandline/events."
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 For this alone.
+
+        show(f"strandline {version('strandline')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+# A further group of commands is added with app.add_typer(its_app, name="…").
+_COMMANDS = (
+    *(topics.topics, topics.describe, topics.create, topics.trim),
+    *(appending.append, reading.read, reading.tail),
+    *(consumers.consumers, consumers.ack, consumers.seek),
+    *(verifying.verify, tiers.tier, snapshots.views),
+    *(transfer.export, transfer.import_, copying.backup, copying.restore),
+    *(doctor.doctor, bench.bench),
+)
+for _command in _COMMANDS:
+    _command.add_to(app)

@@ -1,0 +1,206 @@
+"""The command that appends, from arguments, standard input or a file."""
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strandline.cli.command import command
+from strandline.cli.inputs import SUFFIXES, Item, Terms, from_arguments, from_file
+from strandline.cli.options import Json, Tenant, TopicName, Url, existing, parse_time, topic_of
+from strandline.cli.screen import progress, show, show_json
+from strandline.cli.user_files import STANDARD, reading
+from strandline.values import Durability, InvalidError, Mode, Topic, ValueKind
+
+if TYPE_CHECKING:
+    from strandline.log.protocol import Log
+
+_BATCH = 1000
+
+_Payloads = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PAYLOAD]...", help="JSON for events, text for bytes; else see --from."
+    ),
+]
+_Source = Annotated[
+    str | None, typer.Option("--from", metavar="FILE", help="A file, or - for standard input.")
+]
+_Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="NAME", help="jsonl, csv, parquet or arrow; else by the name."
+    ),
+]
+_Kind = Annotated[
+    str | None, typer.Option("--kind", "-k", metavar="KIND", help="The kind of the events.")
+]
+_Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Their key.")]
+_KeyField = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The field of a payload with its key.")
+]
+_Header = Annotated[
+    list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="May be repeated.")
+]
+_OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")]
+_Partition = Annotated[
+    int | None, typer.Option("--partition", "-p", metavar="N", min=0, help="Else by the key.")
+]
+_Durability = Annotated[str, typer.Option(metavar="LEVEL", help="applied, written or durable.")]
+_IdempotencyKey = Annotated[
+    str | None, typer.Option(metavar="KEY", help="Of up to 1,000 values, appended once.")
+]
+_Timeout = Annotated[
+    float | None, typer.Option(metavar="S", min=0, help="How long to wait for a lock.")
+]
+_RecordTenant = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Whose records, in a shared topic.")
+]
+
+
+class Appended:
+    """Where the records of a command went."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.repeats = 0
+        self._ranges: dict[int, tuple[int, int]] = {}
+
+    def add(self, partition: int, offset: int, *, is_repeat: bool) -> None:
+        """Count one record."""
+        self.records += 1
+        self.repeats += is_repeat
+        start, end = self._ranges.get(partition, (offset, offset + 1))
+        self._ranges[partition] = min(start, offset), max(end, offset + 1)
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as `--json` gives it."""
+        return {
+            "records": self.records,
+            "repeats": self.repeats,
+            "partitions": [
+                {"partition": number, "start": start, "end": end}
+                for number, (start, end) in sorted(self._ranges.items())
+            ],
+        }
+
+
+@command(
+    "append",
+    examples="""$ strandline append orders '{"id": 17}' --kind order.created --key c-9
+        $ echo '{"kind": "order.paid", "payload": {"id": 17}}' | strandline append orders
+        $ printf 'id,total\\n18,30\\n19,45\\n' > new.csv
+        $ strandline append orders --from new.csv --kind order.created --key-field id""",
+    answers="{topic, durability, records, repeats, partitions: [{partition, start, end}, …]}: "
+    "the first offset in a partition, and one past the last.",
+)
+def append(
+    topic: TopicName,
+    payloads: _Payloads = None,
+    *,
+    url: Url = None,
+    source: _Source = None,
+    file_format: _Format = None,
+    kind: _Kind = None,
+    key: _Key = None,
+    key_field: _KeyField = None,
+    header: _Header = None,
+    occurred_at: _OccurredAt = None,
+    partition: _Partition = None,
+    durability: _Durability = "written",
+    idempotency_key: _IdempotencyKey = None,
+    timeout: _Timeout = None,
+    tenant: Tenant = None,
+    record_tenant: _RecordTenant = None,
+    json: Json = False,
+) -> None:
+    """Append records to a topic.
+
+    With --kind, each argument, line or row is a payload. Without it, each is a whole
+    event: {kind, payload, key, headers, occurred_at}, of which kind alone is needed.
+    A line of a bytes topic is {value: base64, key}. In a topic of batches, each record
+    batch of a file is one record.
+    """
+    level = Durability.parse(durability)
+    terms = Terms(
+        kind=kind,
+        key=key,
+        key_column=key_field,
+        headers=_headers(header or ()),
+        occurred_at=None if occurred_at is None else parse_time(occurred_at),
+    )
+    options: dict[str, object] = {
+        "partition": partition,
+        "tenant": record_tenant,
+        "durability": level,
+        "idempotency_key": idempotency_key,
+        "timeout_s": timeout,
+    }
+    with existing(url, Mode.WRITE) as log:
+        found = topic_of(log, topic, tenant)
+        value_kind = log.describe_topic(found).settings.value_kind
+        items = _items(payloads, source, file_format, value_kind, terms)
+        appended = _append(log, found, items, options)
+    if json:
+        show_json({"topic": topic, "durability": str(level), **appended.to_json()})
+    else:
+        again = f", {appended.repeats} of them before" if appended.repeats else ""
+        show(f"{topic}: {appended.records:,} appended, {level}{again}")
+
+
+def _items(
+    payloads: list[str] | None,
+    source: str | None,
+    file_format: str | None,
+    kind: ValueKind,
+    terms: Terms,
+) -> Iterator[Item]:
+    if payloads:
+        if source is not None:
+            raise InvalidError("take payloads either from arguments or from a file")
+        yield from from_arguments(payloads, kind, terms)
+        return
+    path = source or STANDARD
+    chosen = file_format or SUFFIXES.get(os.path.splitext(path)[1].lower())
+    if path == STANDARD and chosen is None:
+        chosen = "jsonl"
+    if chosen is None or chosen not in SUFFIXES.values():
+        raise InvalidError("say which format it is, with --format", format=chosen, file=path)
+    with reading(path) as file:
+        yield from from_file(file, chosen, kind, terms)
+
+
+def _append(
+    log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, object]
+) -> Appended:
+    appended = Appended()
+    rest = iter(items)
+    with progress(f"appending to {topic.name}") as bar:
+        while piece := list(itertools.islice(rest, _BATCH)):
+            if options["idempotency_key"] is not None and appended.records:
+                raise InvalidError(
+                    "an idempotency key is for one append of up to 1,000 values",
+                    stored=appended.records,
+                )
+            receipts = log.append_many(
+                topic,
+                [item.value for item in piece],
+                keys=[item.key for item in piece],
+                **options,  # type: ignore[arg-type] # Each has the type of its option.
+            )
+            for receipt in receipts:
+                appended.add(receipt.partition, receipt.offset, is_repeat=receipt.is_repeat)
+            bar.advance(len(piece))
+    return appended
+
+
+def _headers(pairs: Iterable[str]) -> dict[str, str]:
+    headers = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{pair!r} is no header: use NAME=VALUE")
+        headers[name] = value
+    return headers

@@ -1,0 +1,184 @@
+"""What a machine needs for a log, what it has, and what to do about the difference."""
+
+import importlib.metadata
+import platform
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from strandline.io import FileSystem, InotifyLimits, file_system_of, inotify_limits
+from strandline.values import StrandlineError
+
+_PYTHON_MIN = (3, 11)
+_PYARROW_MIN = 22
+_SQLITE_MIN = (3, 35, 0)
+_SQLITE_SOUND = (3, 51, 3)
+_FREE_BYTES_MIN = 1 << 30
+_WATCHES_MIN = 8192
+_INSTANCES_MIN = 128
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs"}
+_VOLATILE = {"tmpfs", "ramfs"}
+
+
+class Verdict(StrEnum):
+    """What came of one check."""
+
+    OK = "ok"
+    ABSENT = "absent"
+    """Not there, and not needed unless one wants what it is for."""
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    check: str
+    verdict: Verdict
+    found: str
+    advice: str
+    """What to do; empty if nothing."""
+
+
+class Place(NamedTuple):
+    """Where a log is, or is going to be."""
+
+    path: str
+    file_system: FileSystem
+    inotify: InotifyLimits | None
+
+
+def place_at(path: str) -> Place:
+    """Return what the system tells of a place."""
+    return Place(path, file_system_of(path), inotify_limits())
+
+
+def is_well(findings: Iterable[Finding]) -> bool:
+    """Whether a log would work here."""
+    return all(each.verdict is not Verdict.FAILED for each in findings)
+
+
+def look(place: Place) -> Iterator[Finding]:
+    """Yield what is found on this machine, for a log at `place`."""
+    yield _python()
+    yield _system()
+    yield _pyarrow()
+    yield _checksums()
+    yield _sqlite()
+    yield from _file_system(place.path, place.file_system)
+    yield _inotify(place.inotify)
+    yield _java()
+    yield _extra("pyspark", "spark", "Spark over a log")
+    yield _extra("obstore", "tiering", "tiering to an object store")
+    yield _extra("rich", "cli", "progress bars")
+
+
+def _python() -> Finding:
+    found = platform.python_version()
+    if sys.version_info < _PYTHON_MIN:
+        return Finding("python", Verdict.FAILED, found, "install Python 3.11 or newer")
+    return Finding("python", Verdict.OK, found, "")
+
+
+def _system() -> Finding:
+    found = f"{platform.system()} {platform.release()} {platform.machine()}"
+    if platform.system() == "Windows":
+        return Finding("system", Verdict.FAILED, found, "use Linux or macOS; on Windows use WSL 2")
+    return Finding("system", Verdict.OK, found, "")
+
+
+def _pyarrow() -> Finding:
+    found = importlib.metadata.version("pyarrow")
+    if int(found.split(".")[0]) < _PYARROW_MIN:
+        advice = f"pip install 'pyarrow>={_PYARROW_MIN}'"
+        return Finding("pyarrow", Verdict.FAILED, found, advice)
+    return Finding("pyarrow", Verdict.OK, found, "")
+
+
+def _checksums() -> Finding:
+    import google_crc32c  # noqa: PLC0415 Only to ask it.
+
+    found = f"google-crc32c, {google_crc32c.implementation}"
+    if google_crc32c.implementation != "c":
+        return Finding(
+            "checksums",
+            Verdict.WARNING,
+            found,
+            "it runs in Python, about 100 times slower: install a wheel of google-crc32c",
+        )
+    return Finding("checksums", Verdict.OK, found, "")
+
+
+def _sqlite() -> Finding:
+    found, version = sqlite3.sqlite_version, sqlite3.sqlite_version_info
+    if version < _SQLITE_MIN:
+        return Finding("sqlite", Verdict.FAILED, found, "sqlite: logs need SQLite 3.35 or newer")
+    if version < _SQLITE_SOUND:
+        return Finding(
+            "sqlite",
+            Verdict.OK,
+            found,
+            "an application's own connections to a log's database should set "
+            "wal_autocheckpoint = 0 (SQLite before 3.51.3, design 0020)",
+        )
+    return Finding("sqlite", Verdict.OK, found, "")
+
+
+def _file_system(path: str, found: FileSystem) -> Iterator[Finding]:
+    kind = found.kind or "unknown"
+    shown = f"{kind} at {path}"
+    if kind in _NETWORK:
+        yield Finding(
+            "file system",
+            Verdict.FAILED,
+            shown,
+            "locks and inotify do not reach other machines: keep the log on a local disk",
+        )
+    elif kind in _VOLATILE:
+        yield Finding(
+            "file system", Verdict.WARNING, shown, "it is in memory, and gone after a restart"
+        )
+    else:
+        yield Finding("file system", Verdict.OK, shown, "")
+    if not found.is_writable:
+        yield Finding(
+            "permission", Verdict.FAILED, f"{path} is not writable", "choose another place"
+        )
+    free = f"{found.free_bytes / (1 << 30):,.1f} GiB free"
+    is_low = found.free_bytes < _FREE_BYTES_MIN
+    advice = "make room, or give topics a retention and trim them" if is_low else ""
+    yield Finding("space", Verdict.WARNING if is_low else Verdict.OK, free, advice)
+
+
+def _inotify(limits: InotifyLimits | None) -> Finding:
+    if limits is None:
+        advice = "followers of other processes poll, at least every 50 ms"
+        return Finding("inotify", Verdict.ABSENT, "none", advice)
+    found = f"{limits.watches:,} watches, {limits.instances:,} instances"
+    if limits.watches < _WATCHES_MIN or limits.instances < _INSTANCES_MIN:
+        advice = (
+            f"sysctl fs.inotify.max_user_watches={_WATCHES_MIN} "
+            f"fs.inotify.max_user_instances={_INSTANCES_MIN}, or followers poll"
+        )
+        return Finding("inotify", Verdict.WARNING, found, advice)
+    return Finding("inotify", Verdict.OK, found, "")
+
+
+def _java() -> Finding:
+    from strandline.spark.java import find_java  # noqa: PLC0415 Only to ask it.
+
+    try:
+        java = find_java()
+    except StrandlineError as error:
+        return Finding("java", Verdict.ABSENT, "none that Spark can use", str(error))
+    return Finding("java", Verdict.OK, f"{java.major} from {java.origin}", "")
+
+
+def _extra(package: str, extra: str, purpose: str) -> Finding:
+    try:
+        return Finding(package, Verdict.OK, importlib.metadata.version(package), "")
+    except importlib.metadata.PackageNotFoundError:
+        advice = f"for {purpose}: pip install 'strandline[{extra}]'"
+        return Finding(package, Verdict.ABSENT, "not installed", advice)

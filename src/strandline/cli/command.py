@@ -1,0 +1,93 @@
+"""How a function becomes a command: its help with examples, its errors as exit codes."""
+
+import contextlib
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import NamedTuple, ParamSpec
+
+import typer
+
+from strandline.cli.exit_codes import ExitCode, code_of
+from strandline.cli.screen import note, to_json
+from strandline.values import StrandlineError
+
+P = ParamSpec("P")
+
+
+def new_app(help_text: str) -> typer.Typer:
+    """Return an app that commands can be added to: the program's own, or a group of it."""
+    return typer.Typer(
+        help=help_text,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+
+class Command(NamedTuple):
+    """A command that can be added to an app."""
+
+    name: str
+    function: Callable[..., None]
+    text: str
+    """Its help."""
+
+    def add_to(self, app: typer.Typer) -> None:
+        """Make it a command of `app`."""
+        app.command(self.name, help=self.text)(_guarded(self.function))
+
+
+def command(name: str, *, examples: str, answers: str) -> Callable[[Callable[..., None]], Command]:
+    """Make a command of a function.
+
+    `examples` are lines of a shell that begin with `$ `; tests run them. `answers` says
+    what `--json` gives.
+    """
+
+    def make(function: Callable[..., None]) -> Command:
+        lines = "\n".join(f"  {line.strip()}" for line in examples.strip().splitlines())
+        about = inspect.cleandoc(function.__doc__ or "")
+        return Command(name, function, f"{about}\n\nJSON: {answers}\n\n\b\nExamples:\n{lines}\n")
+
+    return make
+
+
+def _guarded(function: Callable[P, None]) -> Callable[P, None]:
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            function(*args, **kwargs)
+            sys.stdout.flush()
+        except StrandlineError as error:
+            code = code_of(error)
+            _tell(error, code)
+            raise typer.Exit(code) from error
+        except KeyboardInterrupt:
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except BrokenPipeError:
+            _silence_output()
+            raise typer.Exit(ExitCode.BROKEN_PIPE) from None
+
+    return run
+
+
+def _tell(error: StrandlineError, code: ExitCode) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    if "--json" in sys.argv:
+        fields = {name: str(value) for name, value in error.fields.items()}
+        shown = {"class": type(error).__name__, "message": str(error), "fields": fields}
+        note(to_json({"error": {**shown, "exit_code": int(code)}}))
+    else:
+        note(f"strandline: {type(error).__name__}: {error}")
+
+
+def _silence_output() -> None:
+    """Let Python flush into nothing when it ends: the reader has gone."""
+    null = os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 No file of anybody's.
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(null, sys.stdout.fileno())  # noqa: TID251 The same.

@@ -1,0 +1,124 @@
+"""Commands about consumers: how far each is, and moving one."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from strandline.cli.command import command
+from strandline.cli.options import (
+    Json,
+    OnePartition,
+    SomePartition,
+    Tenant,
+    TopicName,
+    Url,
+    existing,
+    offset_of,
+    opened,
+    parse_start,
+    partitions_of,
+    topic_of,
+)
+from strandline.cli.screen import show_json, show_table
+from strandline.cli.shown import lag_json
+from strandline.values import ConsumerLag, Mode
+
+_Consumer = Annotated[str, typer.Argument(metavar="CONSUMER", help="The consumer's name.")]
+_ConsumerTenant = Annotated[
+    str | None,
+    typer.Option("--consumer-tenant", metavar="NAME", help="Whose consumer, in a shared topic."),
+]
+
+
+@command(
+    "consumers",
+    examples="""$ strandline ack orders mailer --to 2
+        $ strandline consumers orders
+        $ strandline consumers orders --json""",
+    answers="{topic, consumers: [{consumer, tenant, partition, cursor, lag, seen_at, "
+    "is_live}, …]}.",
+)
+def consumers(
+    topic: TopicName,
+    *,
+    url: Url = None,
+    tenant: Tenant = None,
+    consumer_tenant: _ConsumerTenant = None,
+    json: Json = False,
+) -> None:
+    """List the consumers of a topic, with how far behind each one is."""
+    with opened(url, Mode.READ) as log:
+        found = log.consumers(topic_of(log, topic, tenant), tenant=consumer_tenant or tenant)
+    _show(topic, found, json=json)
+
+
+@command(
+    "ack",
+    examples="$ strandline ack orders mailer --to 3",
+    answers="as `consumers`, of this one alone.",
+)
+def ack(
+    topic: TopicName,
+    consumer: _Consumer,
+    to: Annotated[
+        int, typer.Option("--to", metavar="OFFSET", min=0, help="One past the last dealt with.")
+    ],
+    *,
+    url: Url = None,
+    partition: OnePartition = 0,
+    tenant: Tenant = None,
+    consumer_tenant: _ConsumerTenant = None,
+    json: Json = False,
+) -> None:
+    """Say that a consumer has dealt with everything before an offset. Never goes back."""
+    with existing(url, Mode.CONSUME) as log:
+        found, whose = topic_of(log, topic, tenant), consumer_tenant or tenant
+        log.ack(found, consumer, partition, to, tenant=whose)
+        lags = log.consumers(found, tenant=whose)
+    _show(topic, [each for each in lags if each.consumer == consumer], json=json)
+
+
+@command(
+    "seek",
+    examples="""$ strandline seek orders mailer earliest
+        $ strandline seek orders mailer 4 --partition 0
+        $ strandline seek orders mailer 2026-03-01T12:00:00Z""",
+    answers="as `consumers`, of this one alone.",
+)
+def seek(
+    topic: TopicName,
+    consumer: _Consumer,
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLACE", help="earliest, latest, an offset, a time, an age such as 15m."
+        ),
+    ],
+    *,
+    url: Url = None,
+    partition: SomePartition = None,
+    tenant: Tenant = None,
+    consumer_tenant: _ConsumerTenant = None,
+    json: Json = False,
+) -> None:
+    """Put a consumer to a place, forwards or back; it is made if there is none."""
+    start = parse_start(place)
+    with existing(url, Mode.CONSUME) as log:
+        found, whose = topic_of(log, topic, tenant), consumer_tenant or tenant
+        for number in partitions_of(log, found, partition):
+            offset = offset_of(log, found, number, start)
+            log.seek(found, consumer, number, offset, tenant=whose)
+        lags = log.consumers(found, tenant=whose)
+    _show(topic, [each for each in lags if each.consumer == consumer], json=json)
+
+
+def _show(topic: str, lags: Sequence[ConsumerLag], *, json: bool) -> None:
+    shown = [lag_json(each) for each in lags]
+    if json:
+        show_json({"topic": topic, "consumers": shown})
+        return
+    show_table(
+        ("consumer", "tenant", "partition", "cursor", "lag", "last seen", "live"),
+        [tuple(each.values()) for each in shown],
+    )

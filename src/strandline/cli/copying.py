@@ -1,0 +1,151 @@
+"""Commands that copy a whole log, and bring a copy back."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strandline.cli.command import command
+from strandline.cli.exit_codes import ExitCode
+from strandline.cli.options import Json, Url, opened
+from strandline.cli.screen import progress, show, show_json
+from strandline.cli.verifying import check_topics, show_reports
+from strandline.values import InvalidError, Mode, Topic
+
+if TYPE_CHECKING:
+    from strandline.log.copies import CopiedPartition, PartitionKey
+
+_ANSWER = (
+    "{source, target, is_sound, records, partitions: [as of `verify`]}; the partitions "
+    "have the records [start, end)."
+)
+
+
+@command(
+    "backup",
+    examples="""$ strandline backup ./backup-1
+        $ strandline read orders --url file:./backup-1""",
+    answers=_ANSWER,
+)
+def backup(
+    target: Annotated[
+        str, typer.Argument(metavar="PATH", help="A new directory, or database for sqlite:.")
+    ],
+    *,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Copy the whole log to a new place, while others write to it, and verify the copy.
+
+    Each partition is copied as it is at one moment, with its consumers, none of which
+    is ahead of the records; a sqlite: log all at one moment, with whatever else is in
+    the database. The copy is a log of its own, which `--url` can name.
+    """
+    source = _located(url)
+    _copy(source, f"{source.partition(':')[0]}:{target}", {}, json=json)
+
+
+@command(
+    "restore",
+    examples="""$ strandline backup ./backup-1
+        $ strandline restore file:./backup-1 --url file:./again
+        $ strandline restore file:./backup-1 --url file:./earlier --until orders=3 --json""",
+    answers=_ANSWER,
+)
+def restore(
+    source: Annotated[
+        str, typer.Argument(metavar="BACKUP", help="The URL of a backup, or of any log.")
+    ],
+    *,
+    url: Url = None,
+    until: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC[/N]=OFFSET",
+            help="End partition N, else 0, before this offset. May be repeated.",
+        ),
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose topics --until names.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Bring a backup back as a new log, whole or up to an offset, and verify it.
+
+    --url names the new log, which must not exist. It has the old one's identity and
+    begins a new epoch in each partition: a consumer, view or Spark query that had seen
+    more than it holds gets DivergedError with the offset to go back to.
+    """
+    with opened(source, Mode.READ) as log:
+        ends: dict[PartitionKey, int] = {}
+        for each in until or ():
+            name, partition, end = _parsed(each)
+            ends[log.topic(name, tenant=tenant).id, partition] = end
+    _copy(source, _target(url), ends, json=json)
+
+
+def _located(url: str | None) -> str:
+    if url is not None:
+        return url
+    from strandline.opening import default_url  # noqa: PLC0415 See `opened`.
+
+    return default_url()
+
+
+def _target(url: str | None) -> str:
+    located = _located(url)
+    if located.partition(":")[0] not in ("file", "sqlite"):
+        raise InvalidError("a copy is a file: or a sqlite: log", url=located)
+    return located
+
+
+def _parsed(text: str) -> tuple[str, int, int]:
+    place, equals, end = text.rpartition("=")
+    name, slash, partition = place.partition("/")
+    if not equals or not end.isdecimal() or (slash and not partition.isdecimal()):
+        raise typer.BadParameter(f"{text!r} is no end: use TOPIC=OFFSET or TOPIC/PARTITION=OFFSET")
+    return name, int(partition or 0), int(end)
+
+
+def _copy(source: str, target: str, ends: "dict[PartitionKey, int]", *, json: bool) -> None:
+    copied = _copied(source, target, ends)
+    topics: dict[Topic, None] = dict.fromkeys(each.topic for each in copied)
+    with opened(target, Mode.READ) as log:
+        reports = check_topics(log, list(topics))
+    is_sound = all(each["is_sound"] for each in reports)
+    records = sum(each.end - each.low for each in copied)
+    if json:
+        show_json(
+            {
+                "source": source,
+                "target": target,
+                "is_sound": is_sound,
+                "records": records,
+                "partitions": reports,
+            }
+        )
+    else:
+        show_reports(reports)
+        show(f"{source} -> {target}: {records:,} records, {'sound' if is_sound else 'DAMAGED'}")
+    if not is_sound:
+        raise typer.Exit(ExitCode.FAILED_CHECK)
+
+
+def _copied(source: str, target: str, ends: "dict[PartitionKey, int]") -> "list[CopiedPartition]":
+    scheme, _, path = source.partition(":")
+    target_scheme, _, target_path = target.partition(":")
+    if scheme != target_scheme:
+        raise InvalidError(
+            "a copy is of the same kind as its log; use export and import for another",
+            source=source,
+            target=target,
+        )
+    with progress("copying") as bar:
+        if scheme == "file":
+            from strandline.log.files.copying import copy_file_log  # noqa: PLC0415 See `opened`.
+
+            return copy_file_log(path, target_path, ends=ends, progress=lambda _: bar.advance())
+        if scheme == "sqlite":
+            from strandline.log.sqlite.copying import copy_sqlite_log  # noqa: PLC0415
+
+            return copy_sqlite_log(path, target_path, ends=ends)
+    raise InvalidError("a log that can be copied is file: or sqlite:", url=source)

@@ -1,0 +1,46 @@
+"""The command that looks at the machine."""
+
+from typing import Annotated
+
+import typer
+
+from strandline.cli.command import command
+from strandline.cli.exit_codes import ExitCode
+from strandline.cli.options import Json
+from strandline.cli.screen import show, show_json, show_table
+
+
+@command(
+    "doctor",
+    examples="""$ strandline doctor
+        $ strandline doctor --path /var --json""",
+    answers="{is_well, checks: [{check, verdict, found, advice}, …]}; a verdict is ok, absent, "
+    "warning or failed.",
+)
+def doctor(
+    path: Annotated[
+        str, typer.Option(metavar="PATH", help="Where a log is, or is going to be.")
+    ] = ".",
+    json: Json = False,
+) -> None:
+    """Look at what strandline runs on, and say what to do. Exits with 1 if anything fails.
+
+    Python, pyarrow, checksums, SQLite, the file system and its free space, inotify's
+    limits, Java, Spark and the other extras.
+    """
+    from strandline.cli import checkup  # noqa: PLC0415 Takes long to import.
+
+    findings = list(checkup.look(checkup.place_at(path)))
+    is_well = checkup.is_well(findings)
+    if json:
+        show_json({"is_well": is_well, "checks": [each._asdict() for each in findings]})
+    else:
+        show_table(
+            ("check", "verdict", "found"),
+            [(each.check, each.verdict.value, each.found) for each in findings],
+        )
+        for each in findings:
+            if each.advice:
+                show(f"{each.check}: {each.advice}")
+    if not is_well:
+        raise typer.Exit(ExitCode.FAILED_CHECK)

@@ -1,0 +1,72 @@
+"""What the program's exit code says. These numbers stay as they are."""
+
+from enum import IntEnum
+
+from strandline.values import (
+    ClosedError,
+    ConflictError,
+    CorruptError,
+    DivergedError,
+    FailedError,
+    InvalidError,
+    StrandlineError,
+    TrimmedError,
+    UnavailableError,
+    UnknownError,
+)
+
+
+class ExitCode(IntEnum):
+    """Zero is success; 1 is an answer; what follows are errors."""
+
+    OK = 0
+    FAILED_CHECK = 1
+    USAGE = 2
+    CONFLICT = 3
+    UNAVAILABLE = 4
+    TRIMMED = 5
+    DIVERGED = 6
+    CLOSED = 7
+    FAILED = 8
+    UNKNOWN = 9
+    CORRUPT = 10
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+MEANINGS = {
+    ExitCode.OK: "done",
+    ExitCode.FAILED_CHECK: "a check came out badly: `verify`, `doctor`, `backup`, `restore`",
+    ExitCode.USAGE: "the call cannot succeed as it is: bad arguments, or `InvalidError`",
+    ExitCode.CONFLICT: "`ConflictError`: someone wrote first",
+    ExitCode.UNAVAILABLE: "`UnavailableError`: try again later",
+    ExitCode.TRIMMED: "`TrimmedError`: the records asked for are gone",
+    ExitCode.DIVERGED: "`DivergedError`: the log lost records that a cursor had passed",
+    ExitCode.CLOSED: "`ClosedError`: the log was closed under the program's hands",
+    ExitCode.FAILED: "`FailedError`: the write is not stored",
+    ExitCode.UNKNOWN: "`UnknownError`: the write is stored once or not at all",
+    ExitCode.CORRUPT: "`CorruptError`: stored data is damaged",
+    ExitCode.INTERRUPTED: "Ctrl-C",
+    ExitCode.BROKEN_PIPE: "whoever read the output went away, as `head` does",
+}
+
+# The most special first: an UnknownError is a FailedError.
+_CODES: tuple[tuple[type[StrandlineError], ExitCode], ...] = (
+    (InvalidError, ExitCode.USAGE),
+    (ConflictError, ExitCode.CONFLICT),
+    (UnavailableError, ExitCode.UNAVAILABLE),
+    (TrimmedError, ExitCode.TRIMMED),
+    (DivergedError, ExitCode.DIVERGED),
+    (ClosedError, ExitCode.CLOSED),
+    (UnknownError, ExitCode.UNKNOWN),
+    (FailedError, ExitCode.FAILED),
+    (CorruptError, ExitCode.CORRUPT),
+)
+
+
+def code_of(error: StrandlineError) -> ExitCode:
+    """Return the exit code for an error."""
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return ExitCode.FAILED

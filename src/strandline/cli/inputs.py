@@ -1,0 +1,215 @@
+"""Values to append, out of arguments, JSON lines, CSV, Parquet and Arrow files."""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from strandline.cli.screen import jsonable
+from strandline.values import Event, InvalidError, ValueKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+"""The format that the end of a file's name stands for."""
+
+ParsedT = TypeVar("ParsedT")
+
+_FILE_MAGIC = b"ARROW1"
+_EVENT_FIELDS = {"kind", "payload", "key", "headers", "occurred_at"}
+
+
+class Item(NamedTuple):
+    """One value to append, with the key of one that has none of its own."""
+
+    value: "Event | bytes | pa.RecordBatch"
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is said once for all values."""
+
+    kind: str | None = None
+    """With it, a line or row is a payload; without, it is a whole event."""
+    key: str | None = None
+    key_column: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    occurred_at: datetime | None = None
+
+    def event(self, payload: object, key: str | None = None) -> Event:
+        """Return an event with this payload."""
+        assert self.kind is not None
+        chosen = key if key is not None else self.key
+        return Event(
+            self.kind, payload, key=chosen, headers=self.headers, occurred_at=self.occurred_at
+        )
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    """An event as a line of JSON."""
+
+    kind: str
+    payload: object = None
+    key: str | None = None
+    headers: dict[str, str] = {}
+    occurred_at: datetime | None = None
+
+
+class _BytesLine(msgspec.Struct, forbid_unknown_fields=True):
+    """Bytes as a line of JSON."""
+
+    value: str
+    key: str | None = None
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_bytes_line = msgspec.json.Decoder(_BytesLine).decode
+_decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+
+
+def from_arguments(texts: Iterable[str], kind: ValueKind, terms: Terms) -> Iterator[Item]:
+    """Yield a value for each argument: a JSON payload, or plain text for bytes."""
+    for number, text in enumerate(texts, 1):
+        if kind is ValueKind.EVENT:
+            if terms.kind is None:
+                raise InvalidError("say what kind of event it is, with --kind")
+            yield Item(terms.event(_parsed(_decode, text.encode(), number)), None)
+        elif kind is ValueKind.BYTES:
+            yield Item(text.encode(), terms.key)
+        else:
+            raise InvalidError("a topic of batches is appended to from a file, with --from")
+
+
+def from_file(file: IO[bytes], file_format: str, kind: ValueKind, terms: Terms) -> Iterator[Item]:
+    """Yield the values in a file."""
+    if file_format == "jsonl":
+        if kind is ValueKind.BATCH:
+            raise InvalidError("a topic of batches takes CSV, Parquet and Arrow, no JSON lines")
+        yield from _from_lines(file, kind, terms)
+        return
+    for batch in _batches(file, file_format):
+        if kind is ValueKind.BATCH:
+            if batch.num_rows:
+                yield Item(batch, terms.key)
+        else:
+            yield from _from_rows(batch, kind, terms)
+
+
+def _from_lines(file: IO[bytes], kind: ValueKind, terms: Terms) -> Iterator[Item]:
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        if kind is ValueKind.BYTES:
+            stored = _parsed(_decode_bytes_line, line, number)
+            yield Item(_unpacked(stored.value, number), stored.key or terms.key)
+        elif terms.kind is None:
+            yield Item(_event(_parsed(_decode_line, line, number), terms), None)
+        else:
+            payload = _parsed(_decode, line, number)
+            yield Item(terms.event(payload, _key_in(payload, terms)), None)
+
+
+def _event(line: _Line, terms: Terms) -> Event:
+    return Event(
+        line.kind,
+        line.payload,
+        key=line.key if line.key is not None else terms.key,
+        headers={**terms.headers, **line.headers},
+        occurred_at=line.occurred_at or terms.occurred_at,
+    )
+
+
+def _batches(file: IO[bytes], file_format: str) -> "Iterator[pa.RecordBatch]":
+    import pyarrow as pa  # noqa: PLC0415 Not for JSON lines.
+
+    try:
+        if file_format == "csv":
+            from pyarrow import csv  # noqa: PLC0415 The same.
+
+            yield from csv.open_csv(file)
+        elif file_format == "parquet":
+            from pyarrow import parquet  # noqa: PLC0415 The same.
+
+            yield from parquet.ParquetFile(file).iter_batches()
+        elif file.read(len(_FILE_MAGIC)) == _FILE_MAGIC:
+            file.seek(0)
+            opened = pa.ipc.open_file(file)
+            yield from map(opened.get_batch, range(opened.num_record_batches))
+        else:
+            file.seek(0)
+            yield from pa.ipc.open_stream(file)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidError(f"this cannot be read as {file_format}", reason=str(error)) from error
+
+
+def _from_rows(batch: "pa.RecordBatch", kind: ValueKind, terms: Terms) -> Iterator[Item]:
+    for number, row in enumerate(batch.to_pylist(), 1):
+        if kind is ValueKind.BYTES:
+            if not isinstance(row.get("value"), bytes):
+                raise InvalidError("bytes come from a binary column named value", row=number)
+            yield Item(row["value"], row.get("key") or terms.key)
+        elif terms.kind is not None:
+            payload = jsonable(row)
+            yield Item(terms.event(payload, _key_in(payload, terms)), None)
+        else:
+            yield Item(_event(_line_of(row, number), terms), None)
+
+
+def _line_of(row: dict[str, object], number: int) -> _Line:
+    """Return a row with the columns of an event; payload and headers are JSON in text."""
+    unknown = sorted(row.keys() - _EVENT_FIELDS)
+    if unknown or not row.get("kind"):
+        raise InvalidError(
+            "without --kind, the columns are kind, payload, key, headers and occurred_at",
+            row=number,
+            unknown=unknown,
+        )
+    fields = {name: value for name, value in row.items() if value is not None}
+    for name in ("payload", "headers"):
+        if isinstance(fields.get(name), str):
+            fields[name] = _parsed(_decode, str(fields[name]).encode(), number)
+    try:
+        return msgspec.convert(fields, _Line)
+    except msgspec.MsgspecError as error:
+        raise InvalidError("this row is no event", row=number, reason=str(error)) from error
+
+
+def _key_in(payload: object, terms: Terms) -> str | None:
+    if terms.key_column is None:
+        return None
+    if not isinstance(payload, dict) or terms.key_column not in payload:
+        raise InvalidError("there is no such field for the key", field=terms.key_column)
+    value = payload[terms.key_column]
+    return None if value is None else str(value)
+
+
+def _unpacked(text: str, number: int) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise InvalidError("this value is no base64", line=number, reason=str(error)) from error
+
+
+def _parsed(decode: Callable[[bytes], ParsedT], text: bytes, number: int) -> ParsedT:
+    try:
+        return decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(
+            "this is not the JSON expected", line=number, reason=str(error)
+        ) from error

@@ -1,0 +1,125 @@
+"""Arguments and options that several commands have, and what their values mean."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from strandline.clock import SystemClock
+from strandline.values import EARLIEST, LATEST, InvalidError, Mode, Offset, Start, Topic
+
+# What takes long to import comes with what needs it: `strandline --help` needs none of it.
+if TYPE_CHECKING:
+    from strandline.log.protocol import Log
+    from strandline.subscriptions import SubscribableLog
+
+TopicName: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+Url: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="The log: file:PATH or sqlite:PATH. Without it STRANDLINE_URL, "
+        "and without that file:.strandline/events.",
+    ),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+Tenant: TypeAlias = Annotated[
+    str | None, typer.Option("--tenant", metavar="NAME", help="Whose topic it is.")
+]
+OnePartition: TypeAlias = Annotated[
+    int, typer.Option("--partition", "-p", metavar="N", min=0, help="The partition.")
+]
+SomePartition: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--partition", "-p", metavar="N", min=0, help="One partition; else all."),
+]
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_UNITS_BYTES = {
+    "": 1,
+    **{f"{letter}B": 1000**n for n, letter in enumerate("kMGT", 1)},
+    **{f"{letter}iB": 1024**n for n, letter in enumerate("KMGT", 1)},
+    "B": 1,
+}
+_AMOUNT = re.compile(r"(\d+)\s*([A-Za-z]*)")
+
+
+def opened(url: str | None, mode: Mode) -> "SubscribableLog":
+    """Open the log of a command; nothing is created but by a command that says so."""
+    from strandline.opening import open_log  # noqa: PLC0415
+
+    return open_log(url, mode=mode)
+
+
+def existing(url: str | None, mode: Mode) -> "SubscribableLog":
+    """Open a log that has to be there already, whatever it is opened for."""
+    opened(url, Mode.READ).close()
+    return opened(url, mode)
+
+
+def topic_of(log: "Log", name: str, tenant: str | None) -> Topic:
+    """Return the topic that a command names; InvalidError with near matches."""
+    return log.topic(name, tenant=tenant)
+
+
+def partitions_of(log: "Log", topic: Topic, chosen: int | None) -> list[int]:
+    """Return the partitions that a command is about."""
+    count = log.describe_topic(topic).settings.partitions
+    if chosen is None:
+        return list(range(count))
+    if chosen >= count:
+        raise InvalidError("the topic has no such partition", partition=chosen, partitions=count)
+    return [chosen]
+
+
+def parse_age(text: str) -> int:
+    """Return the seconds in `90s`, `15m`, `12h`, `7d`, `2w`."""
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None or found[2] not in _UNITS_S:
+        raise typer.BadParameter(f"{text!r} is no age: use 90s, 15m, 12h, 7d or 2w")
+    return int(found[1]) * _UNITS_S[found[2]]
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes in `4096`, `10MB`, `64MiB`."""
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None or found[2] not in _UNITS_BYTES:
+        raise typer.BadParameter(f"{text!r} is no size: use 4096, 10MB or 64MiB")
+    return int(found[1]) * int(_UNITS_BYTES[found[2]])
+
+
+def parse_start(text: str) -> Start | int | datetime:
+    """Return what `earliest`, `latest`, an offset, a time or an age ago means."""
+    if text in ("earliest", "latest"):
+        return EARLIEST if text == "earliest" else LATEST
+    if text.isdecimal():
+        return int(text)
+    found = _AMOUNT.fullmatch(text)
+    if found is not None and found[2] in _UNITS_S:
+        now = datetime.fromtimestamp(SystemClock().now_us() / 1_000_000, UTC)
+        return now - timedelta(seconds=parse_age(text))
+    return parse_time(text)
+
+
+def parse_time(text: str) -> datetime:
+    """Return a time in ISO 8601; without a zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no place to start: use earliest, latest, an offset, "
+            "a time such as 2026-03-01T12:00:00Z, or an age such as 15m"
+        ) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def offset_of(log: "Log", topic: Topic, partition: int, start: Start | int | datetime) -> Offset:
+    """Return the offset that a start means in a partition at this moment."""
+    marks = log.marks(topic, partition)
+    if isinstance(start, datetime):
+        return log.offset_at(topic, partition, int(start.timestamp() * 1_000_000))
+    if isinstance(start, int):
+        return Offset(start)
+    return marks.low if start is EARLIEST else marks.high

@@ -1,0 +1,148 @@
+"""What goes to standard output and standard error, and in which form."""
+
+import base64
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Protocol
+from uuid import UUID
+
+import msgspec
+
+#: What JSON leaves as it is and a terminal may obey: all of it stands inside of texts.
+_OBEYED = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+def printable(text: str) -> str:
+    """Return `text` with everything escaped that is not simply shown."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def to_json(value: object) -> str:
+    """Return `value` on one line of JSON, safe to show on a terminal."""
+    text = msgspec.json.encode(value, enc_hook=_plain).decode()
+    return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def _plain(value: object) -> object:
+    """Return what stands in JSON for what JSON has not."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return str(value)
+
+
+def jsonable(value: object) -> object:
+    """Return a value out of a batch in a form that JSON has."""
+    if isinstance(value, dict):
+        return {str(name): jsonable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(each) for each in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):  # noqa: PLR0124 NaN alone differs from itself.
+        return str(value)
+    if isinstance(value, datetime | date | time | Decimal | UUID):
+        return str(value)
+    return value
+
+
+def show(line: str) -> None:
+    """Write one line of the answer."""
+    sys.stdout.write(f"{line}\n")
+
+
+def show_json(value: object) -> None:
+    """Write one JSON document as a line."""
+    show(to_json(value))
+
+
+def show_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write rows under a header, in columns."""
+    cells = [[_cell(each) for each in row] for row in rows]
+    widths = [
+        max(len(name), *(len(row[column]) for row in cells)) if cells else len(name)
+        for column, name in enumerate(header)
+    ]
+    numeric = [
+        bool(rows) and all(isinstance(row[column], int) for row in rows)
+        for column in range(len(header))
+    ]
+    show(_bold(_aligned(header, widths, numeric)))
+    for row in cells:
+        show(_aligned(row, widths, numeric))
+
+
+def show_fields(fields: dict[str, object]) -> None:
+    """Write names with their values, one on each line."""
+    width = max(map(len, fields))
+    for name, value in fields.items():
+        show(f"{name:<{width}}  {_cell(value)}")
+
+
+def note(line: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(f"{line}\n")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return printable(str(value))
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    padded = [
+        cell.rjust(width) if is_number else cell.ljust(width)
+        for cell, width, is_number in zip(cells, widths, numeric, strict=True)
+    ]
+    return "  ".join(padded).rstrip()
+
+
+def _bold(text: str) -> str:
+    has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return f"{_BOLD}{text}{_PLAIN}" if has_colour else text
+
+
+class Progress(Protocol):
+    """Something that takes a while, and how far it is."""
+
+    def advance(self, count: int = 1) -> None:
+        """Say that `count` more is done."""
+
+
+class _Silent:
+    def advance(self, count: int = 1) -> None:
+        """Do nothing: nobody is watching."""
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Progress]:
+    """Show how far something is, on standard error and on a terminal only."""
+    if not sys.stderr.isatty():
+        yield _Silent()
+        return
+    # Only now: it takes longer to import than most commands run.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress as Bars  # noqa: PLC0415
+
+    with Bars(console=Console(stderr=True), transient=True) as bars:
+        task: Any = bars.add_task(what, total=total)
+
+        class _Shown:
+            def advance(self, count: int = 1) -> None:
+                bars.advance(task, count)
+
+        yield _Shown()

@@ -1,0 +1,71 @@
+"""The command that moves old records to an object store."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from strandline.cli.command import command
+from strandline.cli.options import (
+    Json,
+    Tenant,
+    TopicName,
+    Url,
+    existing,
+    parse_age,
+    parse_size,
+    topic_of,
+)
+from strandline.cli.screen import progress, show, show_json
+from strandline.values import Mode
+
+
+@command(
+    "tier",
+    examples="""$ strandline tier orders file://$PWD/cold --include-open --local-bytes 0
+        $ strandline read orders --limit 1""",
+    answers="{topic, store, copied, copied_records, copied_bytes, evicted_records, deleted, "
+    "damaged}: copies made, deleted and found damaged.",
+)
+def tier(
+    topic: TopicName,
+    store: Annotated[
+        str,
+        typer.Argument(metavar="STORE", help="file:///path, s3://bucket/prefix, …"),
+    ],
+    *,
+    url: Url = None,
+    local_age: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Keep younger records here, too.")
+    ] = None,
+    local_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Keep so much of a partition here, too.")
+    ] = None,
+    include_open: Annotated[
+        bool, typer.Option("--include-open", help="Also copy what still grows.")
+    ] = False,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Copy sealed records to an object store, as Parquet, and let go of them here.
+
+    They read as before, through the log. Without --local-age and --local-bytes they
+    stay here, too. May be repeated at any time, also after a crash.
+    """
+    from strandline.tiering import tier as run_tier  # noqa: PLC0415 Takes long to import.
+
+    with existing(url, Mode.WRITE) as log, progress(f"tiering {topic}") as bar:
+        report = run_tier(
+            log,
+            topic_of(log, topic, tenant),
+            store,
+            local_age_s=None if local_age is None else parse_age(local_age),
+            local_bytes=None if local_bytes is None else parse_size(local_bytes),
+            include_open=include_open,
+            progress=lambda _: bar.advance(),
+        )
+    fields = asdict(report)
+    if json:
+        show_json({"topic": topic, "store": store, **fields})
+    else:
+        show(f"{topic}: " + ", ".join(f"{name} {each:,}" for name, each in fields.items()))

@@ -1,0 +1,259 @@
+"""Records in a file of their own, exactly as they are: Parquet, or lines of JSON.
+
+Both begin with what the topic is. A payload and headers are kept byte for byte; a batch
+is kept as an Arrow stream. See docs/reference/cli.md for the fields.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, Literal, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from strandline.values import Event, InvalidError, Record, ValueKind
+
+_US = pa.timestamp("us", "UTC")
+_PLACE = (
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", _US),
+    ("key", pa.string()),
+    ("tenant", pa.string()),
+)
+_EVENT = (
+    ("kind", pa.string()),
+    ("payload", pa.string()),
+    ("headers", pa.string()),
+    ("occurred_at", _US),
+)
+_METADATA = b"strandline.export"
+_ROWS = 16_384
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the records are of."""
+
+    strandline_export: Literal[1]
+    log_id: str
+    topic: str
+    tenant: str | None
+    topic_id: str
+    kind: ValueKind
+    partitions: int
+    retention_age_s: int | None
+    retention_bytes: int | None
+    limit_bytes: int | None
+    proof: bool
+    created_at_us: int
+
+
+class Row(NamedTuple):
+    """A record as it is kept in a file."""
+
+    partition: int
+    offset: int
+    timestamp_us: int
+    key: str | None
+    tenant: str | None
+    value: "Event | bytes | pa.RecordBatch"
+
+
+class _EventLine(msgspec.Struct, forbid_unknown_fields=True):
+    partition: int
+    offset: int
+    timestamp_us: int
+    key: str | None
+    tenant: str | None
+    kind: str
+    payload: msgspec.Raw
+    headers: msgspec.Raw
+    occurred_at_us: int | None
+
+
+class _BytesLine(msgspec.Struct, forbid_unknown_fields=True):
+    partition: int
+    offset: int
+    timestamp_us: int
+    key: str | None
+    tenant: str | None
+    value: str
+
+
+_decode_header = msgspec.json.Decoder(Header).decode
+_decode_event = msgspec.json.Decoder(_EventLine).decode
+_decode_bytes = msgspec.json.Decoder(_BytesLine).decode
+_decode_any = msgspec.json.Decoder().decode
+
+
+def write_lines(file: IO[bytes], header: Header, records: Iterable[Record]) -> int:
+    """Write a line for the topic and one for each record; return how many records."""
+    encode = msgspec.json.Encoder().encode
+    file.write(encode(header) + b"\n")
+    count = 0
+    for record in records:
+        file.write(encode(_line(record)) + b"\n")
+        count += 1
+    return count
+
+
+def write_parquet(file: IO[bytes], header: Header, records: Iterable[Record]) -> int:
+    """Write a row for each record, and the topic into the metadata; return how many."""
+    from pyarrow import parquet  # noqa: PLC0415 Not for lines of JSON.
+
+    schema = _schema(header.kind).with_metadata({_METADATA: msgspec.json.encode(header)})
+    count = 0
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        for piece in _pieces(records):
+            writer.write_batch(_table_of(piece, header.kind, schema))
+            count += len(piece)
+    return count
+
+
+def read_rows(file: IO[bytes], file_format: str) -> tuple[Header, Iterator[Row]]:
+    """Return the topic and the records of a file; InvalidError for anything else."""
+    if file_format == "parquet":
+        return _read_parquet(file)
+    line = file.readline()
+    header = _header(line)
+    return header, _read_lines(file, header.kind)
+
+
+def _line(record: Record) -> _EventLine | _BytesLine:
+    place = (
+        *(record.partition, record.offset, record.timestamp_us),
+        *(record.key, record.tenant),
+    )
+    value = record.value
+    if isinstance(value, Event):
+        kind, payload, _, headers, occurred_at_us = value.parts()
+        return _EventLine(*place, kind, msgspec.Raw(payload), msgspec.Raw(headers), occurred_at_us)
+    return _BytesLine(*place, base64.b64encode(_bytes_of(value)).decode())
+
+
+def _bytes_of(value: "bytes | pa.RecordBatch") -> bytes:
+    if isinstance(value, bytes):
+        return value
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, value.schema) as stream:
+        stream.write_batch(value)
+    return bytes(sink.getvalue())
+
+
+def _batch_of(stored: bytes) -> pa.RecordBatch:
+    try:
+        return pa.ipc.open_stream(pa.py_buffer(stored)).read_next_batch()
+    except (pa.ArrowException, StopIteration) as error:
+        raise InvalidError("this is no stored batch", reason=str(error)) from error
+
+
+def _pieces(records: Iterable[Record]) -> Iterator[list[Record]]:
+    piece: list[Record] = []
+    for record in records:
+        piece.append(record)
+        if len(piece) == _ROWS:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
+
+
+def _schema(kind: ValueKind) -> pa.Schema:
+    value = _EVENT if kind is ValueKind.EVENT else (("value", pa.binary()),)
+    return pa.schema((*_PLACE, *value))
+
+
+def _table_of(records: list[Record], kind: ValueKind, schema: pa.Schema) -> pa.RecordBatch:
+    columns: list[list[Any]] = [
+        [each.partition for each in records],
+        [each.offset for each in records],
+        [each.timestamp_us for each in records],
+        [each.key for each in records],
+        [each.tenant for each in records],
+    ]
+    if kind is ValueKind.EVENT:
+        kinds, payloads, _, headers, times = Event.columns(each.event for each in records)
+        columns += [list(kinds), _texts(payloads), _texts(headers), list(times)]
+    else:
+        columns.append([_bytes_of(each.value) for each in records])
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _texts(stored: Iterable[bytes]) -> list[str]:
+    return [each.decode() for each in stored]
+
+
+def _header(stored: bytes) -> Header:
+    try:
+        return _decode_header(stored)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidError(
+            "this file was not made by strandline export", reason=str(error)
+        ) from error
+
+
+def _read_lines(file: IO[bytes], kind: ValueKind) -> Iterator[Row]:
+    for number, line in enumerate(file, 2):
+        try:
+            if kind is ValueKind.EVENT:
+                yield _event_row(_decode_event(line))
+            else:
+                stored = _decode_bytes(line)
+                yield _bytes_row(stored, base64.b64decode(stored.value, validate=True), kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, binascii.Error) as error:
+            raise InvalidError(
+                "this line is no exported record", line=number, reason=str(error)
+            ) from error
+
+
+def _read_parquet(file: IO[bytes]) -> tuple[Header, Iterator[Row]]:
+    from pyarrow import parquet  # noqa: PLC0415 Not for lines of JSON.
+
+    try:
+        stored = parquet.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidError("this is no Parquet file", reason=str(error)) from error
+    header = _header((stored.schema_arrow.metadata or {}).get(_METADATA, b""))
+    if not stored.schema_arrow.equals(_schema(header.kind)):
+        raise InvalidError("this file has other columns than an export", kind=str(header.kind))
+    return header, _parquet_rows(stored, header.kind)
+
+
+def _parquet_rows(stored: Any, kind: ValueKind) -> Iterator[Row]:
+    for batch in stored.iter_batches():
+        columns = [
+            column.cast(pa.int64()) if column.type == _US else column for column in batch.columns
+        ]
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        for partition, offset, timestamp_us, key, tenant, *value in rows:
+            place = int(partition), int(offset), int(timestamp_us), key, tenant
+            if kind is ValueKind.EVENT:
+                name, payload, headers, occurred_at_us = value
+                raw = msgspec.Raw(payload.encode()), msgspec.Raw(headers.encode())
+                yield _event_row(_EventLine(*place, name, *raw, occurred_at_us))
+            else:
+                yield _bytes_row(_BytesLine(*place, ""), value[0], kind)
+
+
+def _event_row(line: _EventLine) -> Row:
+    payload, headers = bytes(line.payload), bytes(line.headers)
+    event = Event.load(line.kind, payload, line.key, headers, line.occurred_at_us)
+    # What was edited by hand is checked as any other event: one that is refused is not loaded.
+    try:
+        Event(
+            line.kind,
+            _decode_any(payload),
+            key=line.key,
+            headers=_decode_any(headers),
+            occurred_at=event.occurred_at,
+        )
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidError("this record holds no JSON", offset=line.offset) from error
+    return Row(line.partition, line.offset, line.timestamp_us, line.key, line.tenant, event)
+
+
+def _bytes_row(line: _BytesLine, value: bytes, kind: ValueKind) -> Row:
+    held = _batch_of(value) if kind is ValueKind.BATCH else value
+    return Row(line.partition, line.offset, line.timestamp_us, line.key, line.tenant, held)

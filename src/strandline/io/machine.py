@@ -1,0 +1,63 @@
+"""What the system tells about the place where files are kept."""
+
+import os
+from typing import NamedTuple
+
+_MOUNTS = "/proc/self/mounts"
+_INOTIFY = "/proc/sys/fs/inotify"
+
+
+class FileSystem(NamedTuple):
+    """The file system of a path."""
+
+    kind: str | None
+    """Such as `ext4`; None where the system does not tell."""
+    free_bytes: int
+    is_writable: bool
+
+
+class InotifyLimits(NamedTuple):
+    """How many files may be watched, by everything that a user runs."""
+
+    watches: int
+    instances: int
+
+
+def file_system_of(path: str) -> FileSystem:
+    """Return what is known of the file system at `path`, or where it would be made."""
+    there = os.path.realpath(path)
+    while not os.path.exists(there):
+        there = os.path.dirname(there)
+    found = os.statvfs(there)
+    return FileSystem(_kind_of(there), found.f_bavail * found.f_frsize, os.access(there, os.W_OK))
+
+
+def inotify_limits() -> InotifyLimits | None:
+    """Return the limits; None where there is no inotify."""
+    try:
+        return InotifyLimits(
+            int(_read(f"{_INOTIFY}/max_user_watches")), int(_read(f"{_INOTIFY}/max_user_instances"))
+        )
+    except OSError:
+        return None
+
+
+def _kind_of(path: str) -> str | None:
+    try:
+        lines = _read(_MOUNTS).splitlines()
+    except OSError:
+        return None
+    best, kind = "", None
+    for line in lines:
+        _, mounted, found, *_ = line.split(" ")
+        # The system writes spaces in names as \040.
+        place = mounted.encode().decode("unicode_escape")
+        is_above = path == place or path.startswith(place.rstrip("/") + "/")
+        if is_above and len(place) >= len(best):
+            best, kind = place, found
+    return kind
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()

@@ -1,0 +1,57 @@
+"""What a copy of a whole log is asked for and tells, whatever the log is made of.
+
+A copy is a log of the same id whose partitions each begin a new epoch where they end,
+so that positions and cursors beyond that are recognised. See design 0060.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from strandline.values import InvalidError, Marks, Offset, Partition, Topic, TrimmedError
+
+PartitionKey: TypeAlias = tuple[UUID, int]
+"""The id of a topic, and a partition of it."""
+
+Ends: TypeAlias = Mapping[PartitionKey, int]
+"""Where a copy is to end, for partitions that are not wanted whole."""
+
+
+class CopiedPartition(NamedTuple):
+    """One partition of a copy: it has the records [low, end)."""
+
+    topic: Topic
+    partition: Partition
+    low: Offset
+    end: Offset
+
+
+Progress: TypeAlias = Callable[[CopiedPartition], None]
+"""Hears of each partition that has been copied."""
+
+
+def end_of_copy(topic: Topic, partition: int, marks: Marks, ends: Ends) -> Offset:
+    """Return where the copy of a partition ends.
+
+    InvalidError for an end beyond what there is, TrimmedError for one that is no
+    longer kept.
+    """
+    end = ends.get((topic.id, partition))
+    if end is None:
+        return marks.high
+    fields = {"topic": topic.name, "partition": partition, "end": end}
+    if end > marks.high:
+        raise InvalidError("the log ends before that offset", high=marks.high, **fields)
+    if end < marks.low:
+        raise TrimmedError(marks.low, **fields)
+    return Offset(end)
+
+
+def check_known(ends: Ends, known: Iterable[PartitionKey]) -> None:
+    """Raise InvalidError if an end is given for a partition that there is not."""
+    unknown = sorted(ends.keys() - set(known))
+    if unknown:
+        topic_id, partition = unknown[0]
+        raise InvalidError(
+            "there is no such partition to end", topic_id=str(topic_id), partition=partition
+        )

@@ -1,0 +1,65 @@
+"""Fixtures for tests of whatever uses a log. pytest finds them where strandline is installed.
+
+See docs/howto/test-your-code.md.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+# Every run of pytest loads this module, so what it needs comes with the fixtures.
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from strandline.subscriptions import SubscribableLog
+    from strandline.testing.fake_clock import FakeClock
+    from strandline.testing.faulty_io import FaultyIo
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyLog:
+    """A `file:` log, and the io under it, which fails where a test says so."""
+
+    log: "SubscribableLog"
+    io: "FaultyIo"
+
+
+@pytest.fixture
+def log_url(tmp_path: "PathLike[str]") -> str:
+    """Return the URL of a log of this test alone; override it to test on another backend."""
+    return f"file:{tmp_path.__fspath__()}/strandline-log"
+
+
+@pytest.fixture
+def log(log_url: str) -> "Iterator[SubscribableLog]":
+    """Return a new log, which is closed after the test."""
+    from strandline.opening import open_log  # noqa: PLC0415
+
+    with open_log(log_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def fake_clock() -> "FakeClock":
+    """Return a clock that stands still until the test moves it."""
+    from strandline.testing.fake_clock import FakeClock  # noqa: PLC0415
+
+    return FakeClock()
+
+
+@pytest.fixture
+def faulty_log(tmp_path: "PathLike[str]") -> Iterator[FaultyLog]:
+    """Return a new `file:` log whose file operations the test can let fail."""
+    from strandline.io import SystemIo  # noqa: PLC0415
+    from strandline.opening import SubscribableFileLog  # noqa: PLC0415
+    from strandline.testing.faulty_io import FaultyIo  # noqa: PLC0415
+
+    io = FaultyIo(SystemIo())
+    opened = SubscribableFileLog(f"{tmp_path.__fspath__()}/strandline-faulty-log", io=io)
+    try:
+        yield FaultyLog(opened, io)
+    finally:
+        io.heal()
+        opened.close()

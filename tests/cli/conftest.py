@@ -1,0 +1,25 @@
+"""Each test of the program works in a folder of its own, on the default log there."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import PREPARATION, ran
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enter a folder of this test's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STRANDLINE_URL", raising=False)
+    monkeypatch.delenv("STRANDLINE_STATE_DIR", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def orders(folder: Path) -> str:
+    """Make the log that the examples go on from, and return the name of its topic."""
+    for line in PREPARATION:
+        ran(*shlex.split(line)[1:])
+    return "orders"

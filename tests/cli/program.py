@@ -1,0 +1,76 @@
+"""The program as tests run it: in this process, or as a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from typer.testing import CliRunner
+
+from strandline.cli.app import app
+
+PROGRAM = str(Path(sys.executable).with_name("strandline"))
+
+#: What the examples go on from; docs/reference/cli.md says so, too.
+PREPARATION = (
+    """strandline create orders""",
+    """strandline append orders '{"id": 1, "total": 20}' --kind order.created --key c-7""",
+    """strandline append orders '{"id": 2, "total": 35}' --kind order.created --key c-9""",
+    """strandline append orders '{"id": 3, "total": 12}' --kind order.created --key c-9""",
+    """strandline append orders '{"id": 1}' '{"id": 3}' --kind order.paid --key c-9""",
+)
+
+
+class Ran:
+    """What came of one run."""
+
+    def __init__(self, code: int, stdout: str, stderr: str) -> None:
+        self.code = code
+        self.stdout = stdout
+        self.stderr = stderr
+
+    @property
+    def document(self) -> Any:
+        """The one JSON document on standard output."""
+        return msgspec.json.decode(self.stdout)
+
+    @property
+    def lines(self) -> list[Any]:
+        """The lines of JSON on standard output."""
+        return [msgspec.json.decode(line) for line in self.stdout.splitlines()]
+
+
+def run(*arguments: str, stdin: str | bytes | None = None) -> Ran:
+    """Run the program in this process."""
+    done = CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Ran(done.exit_code, done.stdout, done.stderr)
+
+
+def ran(*arguments: str, stdin: str | bytes | None = None) -> Ran:
+    """Run the program in this process; it must succeed."""
+    done = run(*arguments, stdin=stdin)
+    assert done.code == 0, done.stderr or done.stdout
+    return done
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment of a process in which `strandline` is found."""
+    path = f"{Path(PROGRAM).parent}{os.pathsep}{os.environ['PATH']}"
+    kept = {name: each for name, each in os.environ.items() if not name.startswith("STRANDLINE_")}
+    return {**kept, "PATH": path, **more}
+
+
+def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the program as a process."""
+    return subprocess.run(
+        [PROGRAM, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        **options,
+    )

@@ -1,0 +1,202 @@
+"""Consumers, trimming, verifying, tiering, views, the machine."""
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import strandline as sl
+from strandline.cli.checkup import Place, Verdict, is_well, look
+from strandline.io import FileSystem, InotifyLimits
+from tests.cli.program import ran, run
+from tests.cli.test_examples import save_view
+
+
+def test_a_topic_is_made_with_the_settings_given() -> None:
+    done = ran(
+        *("create", "orders", "--partitions", "3", "--retention-age", "2w"),
+        *("--retention-bytes", "1MiB", "--limit-bytes", "2MB", "--proof", "--json"),
+    )
+
+    shown = ran("describe", "orders", "--json").document
+    assert done.document == shown
+    assert shown["retention_age_s"] == 14 * 86_400
+    assert (shown["retention_bytes"], shown["limit_bytes"]) == (1024**2, 2_000_000)
+    assert (shown["proof"], len(shown["partitions"]), shown["kind"]) == (True, 3, "event")
+    assert run("create", "orders").code == 3, "exists with other settings"
+
+
+def test_a_log_is_described(orders: str) -> None:
+    shown = ran("describe", "--json").document
+
+    assert (shown["backend"], shown["topics"], shown["records"]) == ("file", 1, 5)
+    assert "durability_max  durable" in ran("describe").stdout
+
+
+def test_a_consumer_is_moved_and_listed_with_its_lag(orders: str) -> None:
+    def lags(*arguments: str) -> list[tuple[str, int, int]]:
+        found = ran(*arguments, "--json").document["consumers"]
+        return [(each["consumer"], each["cursor"], each["lag"]) for each in found]
+
+    assert lags("ack", orders, "mailer", "--to", "3") == [("mailer", 3, 2)]
+    assert lags("ack", orders, "mailer", "--to", "1") == [("mailer", 3, 2)], "never back"
+    assert lags("seek", orders, "mailer", "earliest") == [("mailer", 0, 5)]
+    assert lags("seek", orders, "other", "latest") == [("other", 5, 0)]
+    assert lags("seek", orders, "other", "4") == [("other", 4, 1)]
+    assert lags("consumers", orders) == [("mailer", 0, 5), ("other", 4, 1)]
+    assert run("ack", orders, "mailer", "--to", "9").code == 2
+
+
+def test_trimming_waits_for_consumers_unless_it_is_forced(orders: str) -> None:
+    ran("ack", orders, "mailer", "--to", "2")
+
+    [held] = ran("trim", orders, "--before", "4", "--json").document["partitions"]
+    [forced] = ran("trim", orders, "--before", "4", "--force", "--json").document["partitions"]
+    [all_of_it] = ran("trim", orders, "--before", "99", "--force", "--json").document["partitions"]
+
+    assert (held["removed"], held["low"], held["held_at"]) == (2, 2, 2)
+    assert (forced["removed"], forced["low"]) == (2, 4)
+    assert (all_of_it["low"], all_of_it["remaining"]) == (5, 0)
+    trimmed = run("read", orders, "--from", "0", "--json")
+    assert trimmed.code == 5
+    assert ran("trim", orders, "--retention", "--json").document["partitions"][0]["removed"] == 0
+
+
+def test_a_flipped_byte_is_found_by_verify(orders: str, folder: Path) -> None:
+    assert ran("verify", "--json").document["is_sound"]
+    [segment] = folder.rglob("*.segment")
+    content = bytearray(segment.read_bytes())
+    content[200] ^= 1
+    segment.write_bytes(content)
+
+    done = run("verify", orders, "--json")
+
+    assert done.code == 1
+    assert not done.document["is_sound"]
+    [report] = done.document["partitions"]
+    assert report["findings"][0]["reason"]
+    assert run("read", orders).code == 10
+    assert "frame" in run("verify").stderr
+
+
+def test_heads_that_were_kept_tell_whether_history_was_replaced(folder: Path) -> None:
+    ran("create", "audited", "--proof")
+    ran("append", "audited", "1", "2", "--kind", "a")
+    ran("verify", "audited", "--heads", "heads.jsonl")
+    ran("append", "audited", "3", "--kind", "a")
+    ran("verify", "audited", "--expected", "heads.jsonl")
+
+    [line] = (folder / "heads.jsonl").read_text().splitlines()
+    head = msgspec.json.decode(line)
+    head["digest"] = "00" * 32
+    (folder / "forged.jsonl").write_bytes(msgspec.json.encode(head))
+
+    assert run("verify", "audited", "--expected", "forged.jsonl").code == 1
+    (folder / "no.jsonl").write_text("{}")
+    assert run("verify", "audited", "--expected", "no.jsonl").code == 2
+
+
+def test_tiered_records_are_copied_evicted_and_read_as_before(orders: str, folder: Path) -> None:
+    before = ran("read", orders, "--json").stdout
+
+    done = ran(
+        "tier", orders, f"file://{folder}/cold", "--include-open", "--local-bytes", "0", "--json"
+    )
+
+    assert done.document["copied_records"] == done.document["evicted_records"] == 5
+    assert list(folder.rglob("*.parquet"))
+    assert ran("read", orders, "--json").stdout == before
+
+
+def test_the_snapshot_of_a_view_tells_how_far_it_is(orders: str, folder: Path) -> None:
+    save_view(folder)
+    ran("append", orders, '{"id": 9}', "--kind", "order.paid")
+
+    [view] = ran("views", "totals.snapshot", "--json").document["views"]
+
+    assert (view["view"], view["applied"], view["lag"], view["fits"]) == ("Totals", 5, 1, "yes")
+    ran("create", "orders", "--url", "file:other")
+    assert run("views", "totals.snapshot", "--url", "file:other").code == 2
+    (folder / "torn").write_bytes((folder / "totals.snapshot").read_bytes()[:-1])
+    assert run("views", "torn").code == 10
+
+
+def test_doctor_looks_at_everything_and_says_what_to_do() -> None:
+    shown = ran("doctor", "--json").document
+
+    found = {each["check"]: each for each in shown["checks"]}
+    assert shown["is_well"]
+    assert {"python", "pyarrow", "sqlite", "file system", "inotify", "java", "pyspark"} <= set(
+        found
+    )
+    assert found["python"]["verdict"] == "ok"
+    assert all(each["advice"] for each in found.values() if each["verdict"] != "ok")
+    assert "verdict" in ran("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "free", "verdicts"),
+    [
+        ("nfs4", 1 << 40, {"file system": Verdict.FAILED, "space": Verdict.OK}),
+        ("tmpfs", 1 << 20, {"file system": Verdict.WARNING, "space": Verdict.WARNING}),
+        ("ext4", 1 << 40, {"file system": Verdict.OK, "space": Verdict.OK}),
+    ],
+)
+def test_doctor_knows_what_a_file_system_is_good_for(
+    kind: str, free: int, verdicts: dict[str, Verdict]
+) -> None:
+    place = Place("here", FileSystem(kind, free, is_writable=True), InotifyLimits(64, 4))
+
+    found = {each.check: each for each in look(place)}
+
+    assert {name: found[name].verdict for name in verdicts} == verdicts
+    assert found["inotify"].verdict is Verdict.WARNING
+    assert "sysctl" in found["inotify"].advice
+    assert is_well(found.values()) == (Verdict.FAILED not in verdicts.values())
+
+
+def test_bench_measures_and_leaves_nothing_behind(folder: Path) -> None:
+    shown = ran("bench", "--seconds", "0.01", "--json").document
+
+    assert [each["name"] for each in shown["measured"]] == [
+        "append, written",
+        "append, durable",
+        "append_many of 1,000, written",
+        "replay as records",
+        "replay as Arrow",
+    ]
+    assert all(each["per_second"] > 0 for each in shown["measured"])
+    assert list(folder.iterdir()) == []
+    assert "make bench" in run("bench", "--full").stderr
+
+
+def test_every_backend_answers_alike(folder: Path) -> None:
+    for url in ("file:./a", "sqlite:./b"):
+        ran("create", "orders", "--url", url)
+        ran("append", "orders", "1", "--kind", "a", "--url", url)
+        assert len(ran("read", "orders", "--url", url, "--json").lines) == 1
+        assert ran("describe", "--url", url, "--json").document["records"] == 1
+    assert run("topics", "--url", "memory:").code == 2
+
+
+def test_the_url_may_come_from_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRANDLINE_URL", "sqlite:here.db")
+
+    ran("create", "orders")
+
+    assert (folder / "here.db").exists()
+    with sl.open("sqlite:here.db") as log:
+        assert [each.name for each in log.topics()] == ["orders"]
+
+
+def test_damage_is_told_with_its_own_exit_code(orders: str, folder: Path) -> None:
+    shutil.copytree(".strandline", "damaged")
+    [manifest] = Path("damaged").rglob("*.manifest")
+    manifest.write_bytes(b"strandline manifest 1 00000000\n{}")
+
+    done = run("read", orders, "--url", "file:damaged/events", "--json")
+
+    assert done.code == 10

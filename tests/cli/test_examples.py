@@ -1,0 +1,104 @@
+"""Each command's help has examples, and they work as they stand there."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import strandline as sl
+from strandline.cli.app import app
+from tests.cli.program import environment, ran, run
+
+_SHELL = set("|<>&;$")
+
+
+def commands(
+    group: Any = None, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every command with the words that lead to it."""
+    chosen: Any = group or typer.main.get_command(app)
+    for name, found in chosen.commands.items():
+        if hasattr(found, "commands"):
+            yield from commands(found, (*path, name))
+        else:
+            yield (*path, name), found
+
+
+COMMANDS = dict(commands())
+
+
+def examples_of(found: Any) -> list[str]:
+    return re.findall(r"^ *\$ (.+)$", found.help, re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_examples_in_the_help_work(words: tuple[str, ...], orders: str, folder: Path) -> None:
+    save_view(folder)
+    lines = examples_of(COMMANDS[words])
+    assert lines, "each command has an example"
+    assert any(line.split("strandline ")[-1].startswith(" ".join(words)) for line in lines)
+
+    for line in lines:
+        if _SHELL & set(line) or not line.startswith("strandline "):
+            in_a_shell(line)
+        else:
+            ran(*shlex.split(line)[1:])
+
+
+def in_a_shell(line: str) -> None:
+    done = subprocess.run(
+        ["/usr/bin/env", "bash", "-c", f"set -e -o pipefail; {line}"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    # Whoever writes to `head` may find it gone.
+    assert done.returncode == 0 or ("| head" in line and done.returncode == 141), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_examples_and_json(words: tuple[str, ...]) -> None:
+    shown = ran(*words, "--help").stdout
+
+    assert "Examples:" in shown
+    assert "--json" in shown
+    assert "JSON:" in shown
+
+
+def test_the_program_without_a_command_shows_its_help() -> None:
+    done = run()
+
+    assert done.code == 2
+    assert "Commands:" in done.stdout + done.stderr
+
+
+def save_view(folder: Path) -> None:
+    """Leave the snapshot that the examples of `views` look at."""
+    snapshot = folder / "totals.snapshot"
+    with (
+        sl.open("file:.strandline/events") as log,
+        sl.LiveView(log, "orders", Totals(), snapshot=snapshot) as totals,
+    ):
+        totals.reconcile([0])
+        totals.wait_ready()
+
+
+class Totals(sl.View[list[int]]):
+    def initial(self, partition: int) -> list[int]:
+        return [0 * partition]
+
+    def apply(self, state: list[int], record: sl.Record) -> None:
+        state[0] += record.payload.get("total", 0)
+
+    def encode(self, state: list[int]) -> bytes:
+        return str(state[0]).encode()
+
+    def decode(self, stored: bytes) -> list[int]:
+        return [int(stored)]

@@ -1,0 +1,186 @@
+"""The program as a process: its streams, its signals, its exit codes."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import strandline as sl
+from strandline.cli.exit_codes import MEANINGS, ExitCode, code_of
+from strandline.values import NotReadyError, RejectedError
+from tests.cli.program import PROGRAM, environment, process, run
+
+URL = "file:.strandline/events"
+
+
+@pytest.fixture
+def many(orders: str) -> str:
+    """Make a topic whose records do not fit into a pipe."""
+    with sl.open(URL) as log:
+        log.append_many(orders, [sl.Event("many", "x" * 100)] * 5000)
+    return orders
+
+
+def test_help_needs_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['strandline', '--help']\n"
+        "from strandline.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert "Commands:" in done.stdout
+    heavy = {"pyarrow", "sqlite3", "rich", "pyspark", "strandline.opening", "strandline.writes"}
+    assert not heavy & set(done.stderr.split())
+
+
+def test_the_version_is_shown() -> None:
+    done = process("--version")
+
+    assert done.stdout.startswith("strandline ")
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_reader_that_goes_away_ends_it_quietly(many: str, more: tuple[str, ...]) -> None:
+    words = " ".join(("strandline", "read", many, *more))
+    done = subprocess.run(
+        ["/usr/bin/env", "bash", "-c", f"{words} | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+
+    first, code = done.stdout.splitlines()
+    assert "order.created" in first
+    assert int(code) == ExitCode.BROKEN_PIPE
+    assert not done.stderr
+
+
+@pytest.fixture
+def following(orders: str) -> Iterator["subprocess.Popen[str]"]:
+    follower = subprocess.Popen(
+        [PROGRAM, "tail", orders, "-n", "1", "--follow", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    yield follower
+    follower.kill()
+    follower.communicate()
+
+
+def test_a_follower_shows_each_record_as_it_comes_and_ends_with_ctrl_c(
+    following: "subprocess.Popen[str]", orders: str
+) -> None:
+    assert following.stdout is not None
+    assert following.stderr is not None
+    assert msgspec.json.decode(following.stdout.readline())["offset"] == 4
+
+    with sl.open(URL) as log:
+        log.append(orders, sl.Event("order.shipped", {"id": 1}))
+        assert msgspec.json.decode(following.stdout.readline())["kind"] == "order.shipped"
+        log.append(orders, sl.Event("order.shipped", {"id": 2}))
+        assert msgspec.json.decode(following.stdout.readline())["payload"] == {"id": 2}
+
+    following.send_signal(signal.SIGINT)
+    assert following.wait() == ExitCode.INTERRUPTED
+    assert following.stderr.read() == ""
+
+
+def test_an_error_is_told_on_standard_error_in_words_or_in_json(orders: str) -> None:
+    plain, told = process("read", "order"), process("read", "order", "--json")
+
+    assert plain.returncode == told.returncode == ExitCode.USAGE
+    assert plain.stdout == told.stdout == ""
+    assert plain.stderr.startswith("strandline: InvalidError: there is no such topic")
+    error = msgspec.json.decode(told.stderr)["error"]
+    assert (error["class"], error["exit_code"]) == ("InvalidError", 2)
+    assert error["fields"]["near"] == "['orders']"
+
+
+def test_colour_and_progress_are_for_terminals_alone(orders: str, folder: Path) -> None:
+    def on_terminal(*arguments: str, **more: str) -> str:
+        ours, theirs = pty.openpty()
+        child = subprocess.Popen(
+            [PROGRAM, *arguments], stdout=theirs, stderr=theirs, env=environment(**more)
+        )
+        os.close(theirs)
+        shown = b""
+        # Reading from a terminal that nobody has open any more is an error on Linux.
+        try:
+            while data := os.read(ours, 4096):
+                shown += data
+        except OSError:
+            pass
+        os.close(ours)
+        assert child.wait() == 0
+        return shown.decode()
+
+    assert "\x1b[1m" in on_terminal("topics", TERM="xterm")
+    assert "\x1b[" not in on_terminal("topics", NO_COLOR="1", TERM="xterm")
+    assert "\x1b[" in on_terminal("export", orders, "a.jsonl", TERM="xterm")
+    away = process("export", orders, "b.jsonl")
+    assert (away.stderr, "\x1b" in away.stdout) == ("", False)
+
+
+def test_every_error_has_a_code_of_its_own_that_the_page_names() -> None:
+    cause = OSError("gone")
+    errors: dict[sl.StrandlineError, ExitCode] = {
+        sl.InvalidError("x"): ExitCode.USAGE,
+        RejectedError(1, cause): ExitCode.USAGE,
+        sl.ConflictError("x"): ExitCode.CONFLICT,
+        sl.UnavailableError("x"): ExitCode.UNAVAILABLE,
+        NotReadyError(0): ExitCode.UNAVAILABLE,
+        sl.TrimmedError(3): ExitCode.TRIMMED,
+        sl.DivergedError(3): ExitCode.DIVERGED,
+        sl.ClosedError("x"): ExitCode.CLOSED,
+        sl.FailedError(cause): ExitCode.FAILED,
+        sl.UnknownError(cause): ExitCode.UNKNOWN,
+        sl.CorruptError("x", file=None, position=None): ExitCode.CORRUPT,
+    }
+
+    assert {error: code_of(error) for error in errors} == errors
+    assert set(MEANINGS) == set(ExitCode)
+
+
+def test_a_lock_that_another_holds_is_a_matter_of_time(orders: str) -> None:
+    with sl.open(URL, exclusive=True) as log:
+        log.append(orders, sl.Event("mine"))
+
+        done = run("append", orders, "1", "--kind", "a", "--timeout", "0.05")
+
+        assert done.code == ExitCode.UNAVAILABLE
+    assert run("append", orders, "1", "--kind", "a", "--timeout", "5").code == 0
+
+
+def test_completion_is_offered_for_the_shell() -> None:
+    done = subprocess.run(
+        [PROGRAM],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(
+            _STRANDLINE_COMPLETE="complete_bash", COMP_WORDS="strandline cons", COMP_CWORD="1"
+        ),
+    )
+
+    assert done.stdout.split() == ["consumers"]
+
+
+def test_without_its_libraries_it_names_the_extra() -> None:
+    code = "import sys; sys.modules['typer'] = None\nfrom strandline.cli import main\nmain()\n"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr == "strandline: the command line needs: pip install 'strandline[cli]'\n"

@@ -1,0 +1,244 @@
+"""Appending and reading: what goes in comes out, in whatever form it is brought."""
+
+import base64
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+import strandline as sl
+from tests.cli.program import ran, run
+
+
+def payloads(topic: str = "orders") -> list[object]:
+    return [line["payload"] for line in ran("read", topic, "--json").lines]
+
+
+def test_payloads_as_arguments_become_events_with_what_the_options_say() -> None:
+    ran("create", "orders", "--partitions", "2")
+
+    done = ran(
+        *("append", "orders", '{"id": 17}', "--kind", "order.created", "--key", "c-9"),
+        *("--header", "source=web", "--header", "a=b=c", "--partition", "1"),
+        *("--occurred-at", "2026-03-01T12:00:00Z", "--durability", "durable", "--json"),
+    )
+
+    assert done.document == {
+        "topic": "orders",
+        "durability": "durable",
+        "records": 1,
+        "repeats": 0,
+        "partitions": [{"partition": 1, "start": 0, "end": 1}],
+    }
+    [line] = ran("read", "orders", "--json").lines
+    timestamp = datetime.fromisoformat(line.pop("timestamp"))
+    assert timestamp.tzinfo == UTC
+    assert line == {
+        "topic": "orders",
+        "partition": 1,
+        "offset": 0,
+        "key": "c-9",
+        "tenant": None,
+        "kind": "order.created",
+        "payload": {"id": 17},
+        "headers": {"source": "web", "a": "b=c"},
+        "occurred_at": "2026-03-01T12:00:00.000000Z",
+    }
+
+
+def test_lines_on_standard_input_are_whole_events_or_payloads() -> None:
+    ran("create", "orders")
+    events = '{"kind": "a", "payload": 1, "key": "k", "headers": {"h": "v"}}\n\n{"kind": "b"}\n'
+
+    ran("append", "orders", stdin=events)
+    ran("append", "orders", "--kind", "c", "--key-field", "id", stdin='{"id": 7}\n{"id": null}\n')
+
+    lines = ran("read", "orders", "--json").lines
+    assert [line["kind"] for line in lines] == ["a", "b", "c", "c"]
+    assert [line["key"] for line in lines] == ["k", None, "7", None]
+    assert [line["payload"] for line in lines] == [1, None, {"id": 7}, {"id": None}]
+    assert lines[0]["headers"] == {"h": "v"}
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow", "rows.arrows"])
+def test_rows_of_a_file_become_payloads_and_batches(name: str, folder: Path) -> None:
+    table = pa.table({"id": [1, 2, 3], "name": ["a", "b", None]})
+    match name.rpartition(".")[2]:
+        case "csv":
+            csv.write_csv(table, folder / name)
+        case "parquet":
+            parquet.write_table(table, folder / name)
+        case "arrow":
+            with pa.ipc.new_file(folder / name, table.schema) as file:
+                file.write_table(table)
+        case _:
+            with pa.ipc.new_stream(folder / name, table.schema) as file:
+                file.write_table(table)
+    ran("create", "orders")
+    ran("create", "tables", "--kind", "batch")
+
+    ran("append", "orders", "--from", name, "--kind", "row", "--key-field", "id")
+    ran("append", "tables", "--from", name)
+
+    missing = "" if name.endswith("csv") else None
+    expected = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": missing}]
+    assert payloads() == expected
+    [record] = ran("read", "tables", "--json").lines
+    assert record["rows"] == expected
+
+
+def test_columns_named_as_the_parts_of_an_event_become_events(folder: Path) -> None:
+    table = pa.table(
+        {"kind": ["a"], "payload": ['{"n":1}'], "key": ["k"], "headers": ['{"h":"v"}']}
+    )
+    parquet.write_table(table, folder / "events.parquet")
+    ran("create", "orders")
+
+    ran("append", "orders", "--from", "events.parquet")
+
+    [line] = ran("read", "orders", "--json").lines
+    assert (line["kind"], line["payload"], line["key"]) == ("a", {"n": 1}, "k")
+    assert line["headers"] == {"h": "v"}
+
+
+def test_bytes_are_text_as_arguments_and_base64_in_lines() -> None:
+    ran("create", "frames", "--kind", "bytes")
+    stored = base64.b64encode(b"\x00\xff").decode()
+
+    ran("append", "frames", "plain", "--key", "k")
+    ran("append", "frames", stdin=f'{{"value": "{stored}"}}\n')
+
+    lines = ran("read", "frames", "--json").lines
+    assert [base64.b64decode(line["value"]) for line in lines] == [b"plain", b"\x00\xff"]
+    assert "\\x00\\xff" in ran("read", "frames").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "told"),
+    [
+        (("append", "orders", "{}"), None, "--kind"),
+        (("append", "orders", "{broken", "--kind", "a"), None, "JSON"),
+        (("append", "orders"), "{}\n", "line=1"),
+        (("append", "orders"), '{"kind": "a", "paylaod": 1}\n', "paylaod"),
+        (("append", "orders", "--from", "nowhere.csv", "--kind", "a"), None, "nowhere.csv"),
+        (("append", "orders", "--from", "rows.xlsx", "--kind", "a"), None, "--format"),
+        (("append", "order", "{}", "--kind", "a"), None, "near=['orders']"),
+        (("append", "orders", "{}", "--kind", "a", "--header", "x"), None, "NAME=VALUE"),
+        (
+            ("append", "orders", "1", "--kind", "a", "--key-field", "id", "--from", "-"),
+            None,
+            "either",
+        ),
+        (("append", "orders", "--kind", "a", "--key-field", "id"), "1\n", "field='id'"),
+        (("append", "orders", "1", "--kind", "a", "--durability", "maybe"), None, "maybe"),
+        (("read", "orders", "--from", "yesterday"), None, "yesterday"),
+        (("read", "orders", "--partition", "7"), None, "partition=7"),
+        (("create", "orders", "--retention-age", "7 years"), None, "7d"),
+        (("create", "orders", "--limit-bytes", "much"), None, "64MiB"),
+        (("trim", "orders"), None, "--before"),
+        (("topics", "--url", "memory"), None, "memory"),
+    ],
+)
+def test_a_call_that_cannot_succeed_says_why_and_exits_with_2(
+    arguments: tuple[str, ...], stdin: str | None, told: str, orders: str
+) -> None:
+    done = run(*arguments, stdin=stdin)
+
+    assert done.code == 2
+    assert told in done.stderr
+    assert not done.stdout
+    assert len(payloads()) == 5, "nothing was stored"
+
+
+def test_nothing_is_created_by_a_command_that_only_looks(folder: Path) -> None:
+    for arguments in (
+        ("read", "orders"),
+        ("topics",),
+        ("append", "orders", "1", "--kind", "a"),
+        ("ack", "orders", "mailer", "--to", "0"),
+        ("trim", "orders", "--before", "1"),
+        ("verify",),
+    ):
+        assert run(*arguments).code == 2
+
+    assert list(folder.iterdir()) == []
+
+
+def test_a_value_appended_with_a_key_is_appended_once() -> None:
+    ran("create", "orders")
+    once = ("append", "orders", "1", "--kind", "a", "--idempotency-key", "x", "--json")
+
+    assert ran(*once).document["repeats"] == 0
+    assert ran(*once).document["repeats"] == 1
+    assert payloads() == [1]
+
+
+def test_reading_can_begin_anywhere_and_ends_where_the_topic_does(orders: str) -> None:
+    assert len(payloads()) == 5
+    assert [each["offset"] for each in ran("read", orders, "--from", "3", "--json").lines] == [3, 4]
+    assert len(ran("read", orders, "--limit", "2", "--json").lines) == 2
+    assert ran("read", orders, "--from", "latest", "--json").lines == []
+    assert len(ran("read", orders, "--from", "1h", "--json").lines) == 5
+    assert ran("read", orders, "--from", "2999-01-01", "--json").lines == []
+    assert len(ran("read", orders, "--durable-only", "--json").lines) == 0
+    ran("append", orders, "9", "--kind", "a", "--durability", "durable")
+    assert len(ran("read", orders, "--durable-only", "--json").lines) == 6
+
+
+def test_partitions_are_read_in_the_order_of_time() -> None:
+    ran("create", "orders", "--partitions", "3")
+    for number in (2, 0, 1, 0, 2):
+        ran("append", "orders", str(number), "--kind", "a", "--partition", str(number))
+
+    assert payloads() == [2, 0, 1, 0, 2]
+    assert [each["partition"] for each in ran("tail", "orders", "-n", "2", "--json").lines] == [
+        0,
+        2,
+    ]
+
+
+def test_the_tail_is_the_newest_records(orders: str) -> None:
+    assert [each["offset"] for each in ran("tail", orders, "-n", "2", "--json").lines] == [3, 4]
+    assert ran("tail", orders, "-n", "0", "--json").lines == []
+    assert len(ran("tail", orders, "--json").lines) == 5
+    assert [each["offset"] for each in ran("tail", orders, "--from", "1", "--json").lines] == [
+        *(1, 2, 3, 4)
+    ]
+
+
+def test_topics_of_a_tenant_and_records_of_one() -> None:
+    ran("create", "orders", "--tenant", "acme")
+    ran("create", "shared")
+    ran("append", "orders", "1", "--kind", "a", "--tenant", "acme")
+    ran("append", "shared", "2", "--kind", "a", "--record-tenant", "acme")
+
+    assert run("read", "orders").code == 2
+    [theirs] = ran("read", "orders", "--tenant", "acme", "--json").lines
+    [one] = ran("read", "shared", "--json").lines
+    assert theirs["tenant"] == one["tenant"] == "acme"
+    names = [each["name"] for each in ran("topics", "--json").document["topics"]]
+    assert names == ["shared"]
+
+
+def test_control_characters_never_reach_the_terminal(orders: str) -> None:
+    with sl.open("file:.strandline/events") as log:
+        evil = "\x1b]0;title\x07\x9b31m\u202eright\u2028\x7f"
+        log.append(orders, sl.Event("evil", evil, key=evil, headers={"h": evil}))
+        log.create_topic("raw", value_kind=sl.ValueKind.BYTES)
+        log.append("raw", evil.encode())
+        log.ack(orders, "consumer \N{RIGHT-TO-LEFT MARK}x", 0, 1)
+
+    for arguments in (
+        ("tail", orders, "-n", "1"),
+        ("tail", orders, "-n", "1", "--json"),
+        ("read", "raw"),
+        ("read", "raw", "--json"),
+        ("consumers", orders),
+        ("consumers", orders, "--json"),
+    ):
+        shown = ran(*arguments).stdout
+        assert all(each == "\n" or each.isprintable() for each in shown), arguments
+    [line] = ran("tail", orders, "-n", "1", "--json").lines
+    assert line["payload"] == line["key"] == evil

@@ -1,0 +1,57 @@
+"""What `import strandline` brings with it, and what it does not."""
+
+import subprocess
+import sys
+
+import pytest
+
+import strandline
+
+#: Slow to import, or optional: a program pays for them when it uses them.
+HEAVY = (
+    *("pyarrow", "msgspec", "asyncio", "sqlite3", "ssl", "obstore", "sqlglot"),
+    *("typer", "click", "rich", "pyspark", "pytest", "IPython"),
+)
+#: Optional, so that not even opening a log may need them.
+OPTIONAL = ("obstore", "sqlglot", "typer", "click", "rich", "pyspark", "pytest", "starlette")
+
+
+def loaded_by(code: str) -> set[str]:
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return set(shown.stdout.split())
+
+
+def test_importing_strandline_imports_nothing_heavy() -> None:
+    loaded = loaded_by("import strandline")
+
+    assert not loaded & set(HEAVY)
+    assert {name for name in loaded if name.startswith("strandline.")} == set()
+
+
+def test_opening_a_log_imports_nothing_optional() -> None:
+    loaded = loaded_by("import strandline; strandline.open('memory:').close()")
+
+    assert "strandline.log.memory" in loaded
+    assert not loaded & set(OPTIONAL)
+
+
+def test_the_pytest_plugin_waits_for_its_fixtures_to_be_asked_for() -> None:
+    loaded = loaded_by("import strandline.testing.pytest_plugin")
+
+    assert not loaded & {"pyarrow", "msgspec", "strandline.opening"}
+
+
+@pytest.mark.parametrize("name", strandline.__all__)
+def test_every_name_is_there_when_it_is_asked_for(name: str) -> None:
+    assert getattr(strandline, name) is not None
+    assert name in dir(strandline)
+
+
+def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'opne'"):
+        strandline.opne  # type: ignore[attr-defined] # noqa: B018
