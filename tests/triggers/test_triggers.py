@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import strandline as sl
 from strandline.subscriptions import OUTSTANDING_MAX
 from strandline.testing import FakeClock
-from strandline.triggers import Counters, Triggers, backoff, on
+from strandline.triggers import Counters, Triggers, backoff, on, replay_parked
 from tests.triggers.calls import Calls, cursors, publish, wait_until
 from tests.triggers.conftest import OpenAgain
 
@@ -454,3 +455,60 @@ def test_a_record_that_takes_long_holds_up_no_more_than_it_must() -> None:
         wait_until(lambda: cursors(log, "billing")[0] == count)
 
     assert calls.seen == list(range(count))
+
+
+def test_run_is_refused_where_a_loop_runs(log: sl.Log) -> None:
+    triggers = Triggers(log)
+    triggers.on("orders", name="x")(print)
+
+    async def program() -> None:
+        with pytest.raises(sl.InvalidError, match="async with"):
+            triggers.run()
+
+    asyncio.run(program())
+    assert not triggers.is_running
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_a_log_that_is_open_for_consuming_is_enough(scheme: str, tmp_path: Path) -> None:
+    url = f"{scheme}:{tmp_path / 'events'}"
+    with sl.open(url) as log:
+        log.create_topic("orders", partitions=2)
+        publish(log, [1, 2, 2])
+    is_mended = threading.Event()
+    with sl.open(url, mode="consume") as log:
+        triggers = Triggers(log)
+
+        @triggers.on("orders", name="billing", dedupe_key="id", retry=[])
+        def bill(record: sl.Record) -> None:
+            if record.payload["number"] == 1 and not is_mended.is_set():
+                raise ValueError("not yet")
+
+        with triggers:
+            wait_until(lambda: cursors(log, "billing")[0] == 3)
+            is_mended.set()
+            replay_parked(log, "orders")
+            wait_until(lambda: triggers.metrics()["billing"].handled == 2)
+
+    assert triggers.metrics()["billing"] == Counters(handled=2, parked=1, deduplicated=1)
+
+
+def test_a_topic_of_a_tenant_keeps_all_that_triggers_need_with_that_tenant(log: sl.Log) -> None:
+    topic = log.create_topic("orders", tenant="acme")
+    log.append(topic, sl.Event("order", {"id": 1}))
+    calls = Calls()
+    triggers = Triggers(log)
+
+    @triggers.on(topic, name="billing", dedupe_key="id", retry=[])
+    def bill(record: sl.Record) -> None:
+        calls.note(record.tenant)
+        if len(calls.seen) == 1:
+            raise ValueError("not yet")
+
+    with triggers:
+        wait_until(lambda: triggers.metrics()["billing"].parked == 1)
+        assert len(replay_parked(log, topic)) == 1
+        wait_until(lambda: triggers.metrics()["billing"].handled == 1)
+
+    assert calls.seen == ["acme", "acme"]
+    assert [t.name for t in log.topics(internal=True) if "schemas" not in t.name] == []
