@@ -213,6 +213,21 @@ def test_a_record_nacked_too_often_is_parked_and_passed(log: Log, clock: FakeClo
     assert offsets(deliveries(reader, 1)) == [1]
 
 
+def test_a_record_that_is_hopeless_is_parked_at_once(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 2)
+    reader = Consumer(log, "orders", "billing", clock=clock)
+    (first,) = deliveries(reader, 1)
+
+    reader.park(first.record, reason="no such customer")
+
+    (found,) = log.read("__strandline.parked.orders", 0, 0)
+    assert found.headers["strandline.deliveries"] == "1"
+    assert log.cursor("orders", "billing", 0) == 1
+    with pytest.raises(InvalidError, match="not outstanding"):
+        reader.park(first.record)
+    assert offsets(deliveries(reader, 1)) == [1]
+
+
 def test_a_record_is_parked_once_though_its_ack_was_lost(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 1)
     for _ in range(2):

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import threading
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 import strandline as sl
 from strandline.subscriptions import OUTSTANDING_MAX
 from strandline.testing import FakeClock
-from strandline.triggers import Counters, Triggers, backoff, on
+from strandline.triggers import Counters, Triggers, on, replay_parked
 from tests.triggers.calls import Calls, cursors, publish, wait_until
 from tests.triggers.conftest import OpenAgain
 
@@ -360,47 +360,6 @@ def test_one_function_may_be_on_several_topics(log: sl.Log) -> None:
     assert sorted(calls.seen) == ["orders", "refunds"]
 
 
-def nothing_to_take() -> None: ...
-
-
-def too_much(record: Any, delivery: Any, more: Any) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("function", "terms", "match"),
-    [
-        (print, {"concurrency": 0}, "concurrency"),
-        (print, {"retry": [-1]}, "seconds from 0"),
-        (print, {"retry": "12"}, "list of seconds"),
-        (print, {"name": " x"}, "white space"),
-        (print, {"dedupe_key": ""}, "no function"),
-        (print, {"dedupe_window_s": -1}, "window"),
-        (nothing_to_take, {}, "takes the record"),
-        (too_much, {}, "takes the record"),
-        (3, {}, "no function"),
-    ],
-)
-def test_what_cannot_work_is_refused_where_it_is_written(
-    function: Any, terms: Any, match: str
-) -> None:
-    triggers = Triggers(sl.open("memory:"))
-
-    with pytest.raises(sl.InvalidError, match=match):
-        triggers.on("orders", **{"name": "x", **terms})(function)
-
-
-def test_two_triggers_of_one_name_on_one_topic_are_refused() -> None:
-    triggers = Triggers(sl.open("memory:"))
-    triggers.on("orders", name="x")(print)
-
-    with pytest.raises(sl.InvalidError, match="share a cursor"):
-        triggers.on("orders", name="x")(print)
-    with pytest.raises(sl.InvalidError, match="nothing to run"):
-        Triggers(sl.open("memory:")).start()
-    with pytest.raises(sl.InvalidError, match="@on first"):
-        Triggers(sl.open("memory:"), [print])
-
-
 def test_a_second_parameter_with_a_default_is_the_functions_own(log: sl.Log) -> None:
     calls = Calls()
     triggers = Triggers(log)
@@ -419,17 +378,6 @@ def test_a_second_parameter_with_a_default_is_the_functions_own(log: sl.Log) -> 
         calls.wait_for(2)
 
     assert sorted(calls.seen) == [0.2, 1]
-
-
-def test_backoff_grows_to_its_cap() -> None:
-    assert backoff(1, factor=3, cap_s=10, retries=5) == (1, 3, 9, 10, 10)
-    assert backoff(retries=0) == ()
-    with pytest.raises(sl.InvalidError):
-        backoff(-1)
-    with pytest.raises(sl.InvalidError):
-        backoff(factor=0.5)
-    with pytest.raises(sl.InvalidError):
-        backoff(retries=-1)
 
 
 def test_a_record_that_takes_long_holds_up_no_more_than_it_must() -> None:
@@ -454,3 +402,60 @@ def test_a_record_that_takes_long_holds_up_no_more_than_it_must() -> None:
         wait_until(lambda: cursors(log, "billing")[0] == count)
 
     assert calls.seen == list(range(count))
+
+
+def test_run_is_refused_where_a_loop_runs(log: sl.Log) -> None:
+    triggers = Triggers(log)
+    triggers.on("orders", name="x")(print)
+
+    async def program() -> None:
+        with pytest.raises(sl.InvalidError, match="async with"):
+            triggers.run()
+
+    asyncio.run(program())
+    assert not triggers.is_running
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_a_log_that_is_open_for_consuming_is_enough(scheme: str, tmp_path: Path) -> None:
+    url = f"{scheme}:{tmp_path / 'events'}"
+    with sl.open(url) as log:
+        log.create_topic("orders", partitions=2)
+        publish(log, [1, 2, 2])
+    is_mended = threading.Event()
+    with sl.open(url, mode="consume") as log:
+        triggers = Triggers(log)
+
+        @triggers.on("orders", name="billing", dedupe_key="id", retry=[])
+        def bill(record: sl.Record) -> None:
+            if record.payload["number"] == 1 and not is_mended.is_set():
+                raise ValueError("not yet")
+
+        with triggers:
+            wait_until(lambda: cursors(log, "billing")[0] == 3)
+            is_mended.set()
+            replay_parked(log, "orders")
+            wait_until(lambda: triggers.metrics()["billing"].handled == 2)
+
+    assert triggers.metrics()["billing"] == Counters(handled=2, parked=1, deduplicated=1)
+
+
+def test_a_topic_of_a_tenant_keeps_all_that_triggers_need_with_that_tenant(log: sl.Log) -> None:
+    topic = log.create_topic("orders", tenant="acme")
+    log.append(topic, sl.Event("order", {"id": 1}))
+    calls = Calls()
+    triggers = Triggers(log)
+
+    @triggers.on(topic, name="billing", dedupe_key="id", retry=[])
+    def bill(record: sl.Record) -> None:
+        calls.note(record.tenant)
+        if len(calls.seen) == 1:
+            raise ValueError("not yet")
+
+    with triggers:
+        wait_until(lambda: triggers.metrics()["billing"].parked == 1)
+        assert len(replay_parked(log, topic)) == 1
+        wait_until(lambda: triggers.metrics()["billing"].handled == 1)
+
+    assert calls.seen == ["acme", "acme"]
+    assert [t.name for t in log.topics(internal=True) if "schemas" not in t.name] == []

@@ -11,7 +11,7 @@ from tests.triggers.calls import Calls, cursors, wait_until
 ORDERS = pa.schema([("id", pa.int64()), ("amount", pa.int64())])
 
 
-def ids(record: sl.Record) -> list[int]:
+def ids_of(record: sl.Record) -> list[int]:
     batch: pa.RecordBatch = record.value
     found: list[int] = batch.column("id").to_pylist()
     return found
@@ -44,7 +44,7 @@ def test_of_a_batch_the_function_gets_the_rows_that_match(log: sl.Log) -> None:
 
     @triggers.on(topic, name="large", where="amount > 100")
     def large(record: sl.Record) -> None:
-        seen.append((record.offset, ids(record)))
+        seen.append((record.offset, ids_of(record)))
 
     for ids, amounts in ([1, 2, 3], [50, 200, 150]), ([4], [100]), ([5, 6], [101, None]):
         log.scope().publish(topic, pa.record_batch([ids, amounts], schema=ORDERS))
@@ -129,7 +129,7 @@ def test_a_parked_batch_is_replayed_as_its_matching_rows(log: sl.Log) -> None:
 
     @triggers.on(topic, name="x", where="amount > 1", retry=[])
     def large(record: sl.Record) -> None:
-        seen.append(ids(record))
+        seen.append(ids_of(record))
         if len(seen) == 1:
             raise ValueError("not yet")
 

@@ -91,6 +91,8 @@ class Triggers:
 
     def run(self) -> None:
         """Work until stopped. On the main thread SIGINT and SIGTERM stop it, a second at once."""
+        if _is_on_a_loop():
+            raise InvalidError("an event loop runs in this thread, use async with")
         run = self._begin()
         asyncio.run(self._work(run, heeds_signals=_is_main_thread()))
         run.check()
@@ -266,6 +268,14 @@ def _signals(stop: Stop) -> Iterator[None]:
     finally:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _is_main_thread() -> bool:
