@@ -109,7 +109,7 @@ def test_a_type_has_one_place_in_spark_that_keeps_every_value(
     assert shown.schema.field("x").nullable
     # Spark is given only what it takes as it is.
     assert spark_type(shown.schema.field("x").type).arrow == shown.schema.field("x").type
-    assert _plain(shown) == _plain(batch)
+    assert plain(shown.column(0)) == plain(batch.column(0))
 
 
 @pytest.mark.parametrize(("arrow", "values", "ddl"), EXAMPLES, ids=NAMES)
@@ -211,9 +211,9 @@ def _list_of(numbers: list[int]) -> pa.Array:
     return pa.ListArray.from_arrays([0, len(numbers)], inner)
 
 
-def _plain(batch: pa.RecordBatch) -> list[Any]:
+def plain(column: Any) -> list[Any]:
     """Return the values as plain Python ones, where 1 is 1 whatever its width."""
-    return [_value(value) for value in batch.column(0).to_pylist()]
+    return [_value(value) for value in column.to_pylist()]
 
 
 def _value(value: Any) -> Any:

@@ -7,12 +7,13 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from strandline.predicates import EVENT_COLUMNS, Predicate, parse_predicate
+from strandline.predicates import Predicate, parse_predicate
+from strandline.subscriptions.screening import EventScreen
 from strandline.typed.catalogue import Catalogue
 from strandline.typed.definition import TopicDefinition
 from strandline.typed.errors import SchemaMismatchError
 from strandline.typed.schemas import conformed, differences
-from strandline.values import Event, InvalidError, Offset, Partition, Record, Tenant, ValueKind
+from strandline.values import InvalidError, Offset, Partition, Record, Tenant, ValueKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,9 @@ class Sight:
         self._version = version
         self._schema = _read_as(definition, where, version)
         self._predicate = self._parsed()
+        self._events = None
+        if self._schema is None and where.strip():
+            self._events = EventScreen(where)
 
     def of(self, record: Record) -> Delivered | None:
         """Return what the reader sees of the record; None for nothing."""
@@ -85,10 +89,7 @@ class Sight:
         value = record.value
         if isinstance(value, pa.RecordBatch):
             return self._rows_of(record, value)
-        if isinstance(value, Event) and self._predicate is not None:
-            [is_seen] = self._predicate.matches(event_row(record, value)).to_pylist()
-            return record if is_seen else None
-        return record
+        return record if self._events is None else self._event(record, self._events)
 
     def _rows_of(self, record: Record, value: pa.RecordBatch) -> DeliveredBatch | None:
         batch = value
@@ -103,6 +104,12 @@ class Sight:
         if batch is not value:
             record = msgspec.structs.replace(record, value=batch)
         return DeliveredBatch(record, rows)
+
+    def _event(self, record: Record, events: EventScreen) -> Record | None:
+        [outcome] = events.sift([record])
+        if isinstance(outcome, InvalidError):
+            raise outcome
+        return outcome
 
     def _conformed(self, batch: pa.RecordBatch, offset: int) -> pa.RecordBatch:
         if self._definition.version_of(batch.schema) is None:
@@ -120,21 +127,9 @@ class Sight:
         return conformed(batch, self._schema)
 
     def _parsed(self) -> Predicate | None:
-        if not self._where.strip():
+        if self._schema is None or not self._where.strip():
             return None
-        return parse_predicate(self._where, self._schema or EVENT_COLUMNS)
-
-
-def event_row(record: Record, event: Event) -> pa.RecordBatch:
-    """Return the one row that an event is to a predicate."""
-    row = {
-        "kind": event.kind,
-        "key": record.key,
-        "headers": list(event.headers.items()),
-        "occurred_at": event.occurred_at,
-        "timestamp": record.timestamp,
-    }
-    return pa.RecordBatch.from_pylist([row], schema=EVENT_COLUMNS)
+        return parse_predicate(self._where, self._schema)
 
 
 def _read_as(definition: TopicDefinition, where: str, version: int | None) -> pa.Schema | None:
