@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -174,10 +175,11 @@ def test_a_broker_whose_every_call_fails_costs_time_and_nothing_else(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     class BrokenBroker(FaultyBroker):
-        def publish(self, *_: object) -> None:
-            raise OSError("no")
+        def publish(self, topic: TopicName, /) -> None:
+            raise OSError(f"no wake-up for {topic}")
 
-        attach = live = publish  # type: ignore[assignment]
+        def attach(self, *_: object) -> NoReturn:
+            raise OSError("no list")
 
     with sl.open(url, broker=BrokenBroker()) as log:
         log.create_topic("orders")
