@@ -12,10 +12,14 @@ if TYPE_CHECKING:
     from strandline.opening import describe
     from strandline.opening import open_log as open
     from strandline.subscriptions import (
+        Broker,
         CaughtUp,
         Consumer,
         Delivery,
         FellBehind,
+        LiveSubscription,
+        LocalBroker,
+        MachineBroker,
         Subscription,
         subscribe,
     )
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "Broker",
     "CaughtUp",
     "ClosedError",
     "ConflictError",
@@ -73,8 +78,11 @@ __all__ = [
     "FailedError",
     "FellBehind",
     "InvalidError",
+    "LiveSubscription",
     "LiveView",
+    "LocalBroker",
     "Log",
+    "MachineBroker",
     "NotReadyError",
     "PendingView",
     "ProofHead",
@@ -111,6 +119,7 @@ __all__ = [
 _HOMES = {
     "EARLIEST": "strandline.values",
     "LATEST": "strandline.values",
+    "Broker": "strandline.subscriptions",
     "CaughtUp": "strandline.subscriptions",
     "ClosedError": "strandline.values",
     "ConflictError": "strandline.values",
@@ -125,8 +134,11 @@ _HOMES = {
     "FailedError": "strandline.values",
     "FellBehind": "strandline.subscriptions",
     "InvalidError": "strandline.values",
+    "LiveSubscription": "strandline.subscriptions",
     "LiveView": "strandline.views",
+    "LocalBroker": "strandline.subscriptions",
     "Log": "strandline.typed",
+    "MachineBroker": "strandline.subscriptions",
     "NotReadyError": "strandline.values",
     "PendingView": "strandline.views",
     "ProofHead": "strandline.values",

@@ -7,6 +7,7 @@ from strandline.clock import Clock
 from strandline.log.files import FileLog
 from strandline.log.memory import MemoryLog
 from strandline.log.sqlite import SqliteLog, describe_sqlite
+from strandline.subscriptions import Broker, BrokeredLog
 from strandline.tiering import TieredLog
 from strandline.typed import ScopedLog
 from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode
@@ -33,6 +34,18 @@ class SubscribableFileLog(TieredLog, FileLog, ScopedLog):  # type: ignore[misc] 
     """A file: log, as it is opened."""
 
 
+class BrokeredMemoryLog(BrokeredLog, SubscribableMemoryLog):  # type: ignore[misc] # As above.
+    """A memory: log, as it is opened with a broker."""
+
+
+class BrokeredSqliteLog(BrokeredLog, SubscribableSqliteLog):  # type: ignore[misc] # As above.
+    """A sqlite: log, as it is opened with a broker."""
+
+
+class BrokeredFileLog(BrokeredLog, SubscribableFileLog):  # type: ignore[misc] # As above.
+    """A file: log, as it is opened with a broker."""
+
+
 def open_log(
     url: str | None = None,
     *,
@@ -43,6 +56,7 @@ def open_log(
     exclusive: bool = False,
     take_over: bool = False,
     compression: str | None = None,
+    broker: Broker | None = None,
 ) -> ScopedLog:
     """Open the log that `url` names; the caller closes it.
 
@@ -50,7 +64,8 @@ def open_log(
     that directory, and `sqlite:<path>` the one in that database, which `write` creates
     where it is missing. Without a URL it is STRANDLINE_URL, and without that `file:` in
     STRANDLINE_STATE_DIR, or in `.strandline`. `mode` is `write`, `consume` or `read`.
-    With `auto_create`, appending to an unknown topic creates it. `exclusive`,
+    With `auto_create`, appending to an unknown topic creates it. A `broker` carries
+    wake-ups and lists subscriptions, see `Broker`; its maker closes it. `exclusive`,
     `take_over` and `compression` are for `file:` alone, see `FileLog`. Raises
     InvalidError for whatever is none of these; no bad value is replaced by a default.
     """
@@ -65,10 +80,14 @@ def open_log(
         clock=clock,
         auto_create=auto_create,
         record_bytes_max=record_bytes_max,
+        is_brokered=broker is not None,
         **special,
     )
     if clock is not None:
         log.clock = clock
+    if broker is not None:
+        assert isinstance(log, _BROKERED)
+        log.use_broker(broker)
     return log
 
 
@@ -100,6 +119,7 @@ class _Open(Protocol):
         clock: Clock | None,
         auto_create: bool,
         record_bytes_max: int,
+        is_brokered: bool,
         **special: Any,
     ) -> OpenedLog: ...
 
@@ -122,6 +142,7 @@ def _open_memory(
     clock: Clock | None,
     auto_create: bool,
     record_bytes_max: int,
+    is_brokered: bool,
     **_: Any,
 ) -> OpenedLog:
     if location:
@@ -130,9 +151,8 @@ def _open_memory(
         raise InvalidError(
             "a memory: log is new and nobody else writes it, open it for writing", mode=str(mode)
         )
-    return SubscribableMemoryLog(
-        clock=clock, auto_create=auto_create, record_bytes_max=record_bytes_max
-    )
+    kind = BrokeredMemoryLog if is_brokered else SubscribableMemoryLog
+    return kind(clock=clock, auto_create=auto_create, record_bytes_max=record_bytes_max)
 
 
 def _describe_memory(location: str) -> LogDescription:
@@ -148,9 +168,11 @@ def _open_sqlite(
     clock: Clock | None,
     auto_create: bool,
     record_bytes_max: int,
+    is_brokered: bool,
     **_: Any,
 ) -> OpenedLog:
-    return SubscribableSqliteLog(
+    kind = BrokeredSqliteLog if is_brokered else SubscribableSqliteLog
+    return kind(
         _database(location),
         mode=mode,
         clock=clock,
@@ -159,8 +181,9 @@ def _open_sqlite(
     )
 
 
-def _open_file(location: str, **options: Any) -> OpenedLog:
-    return SubscribableFileLog(_directory(location), **options)
+def _open_file(location: str, *, is_brokered: bool, **options: Any) -> OpenedLog:
+    kind = BrokeredFileLog if is_brokered else SubscribableFileLog
+    return kind(_directory(location), **options)
 
 
 def _describe_file(location: str) -> LogDescription:
@@ -183,6 +206,8 @@ def _database(location: str) -> str:
         raise InvalidError("a sqlite: log needs the path of its database", url="sqlite:")
     return location
 
+
+_BROKERED = BrokeredMemoryLog, BrokeredSqliteLog, BrokeredFileLog
 
 _SCHEMES = {
     "memory": _Scheme(_open_memory, _describe_memory),

@@ -12,7 +12,7 @@ import pytest
 import strandline as sl
 from strandline.log.sqlite import SqliteLog
 from strandline.values import ClosedError, Event, InvalidError, UnavailableError
-from tests.log.shop import CREATED, add, kinds, make_shop, rolled_back, rows
+from tests.log.shop import CREATED, add, kinds, make_shop, refused, rolled_back, rows
 
 PATIENCE_S = 30.0
 

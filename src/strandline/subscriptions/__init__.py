@@ -11,12 +11,15 @@ Does not promise an order across partitions, does not keep a place of its own in
 """
 
 from strandline.subscriptions.assignment import Assignment
+from strandline.subscriptions.broker import Broker, LiveSubscription, LocalBroker
+from strandline.subscriptions.brokered import BrokeredLog
 from strandline.subscriptions.consumer import (
     DELIVERIES_MAX,
     OUTSTANDING_MAX,
     Consumer,
     Delivery,
 )
+from strandline.subscriptions.machine_broker import MachineBroker
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.subscriptions.start import StartPoint
 from strandline.subscriptions.subscribable import SubscribableLog, subscribe
@@ -29,10 +32,15 @@ __all__ = [
     "QUEUE_DEPTH_VARIABLE",
     "READ_AHEAD",
     "Assignment",
+    "Broker",
+    "BrokeredLog",
     "CaughtUp",
     "Consumer",
     "Delivery",
     "FellBehind",
+    "LiveSubscription",
+    "LocalBroker",
+    "MachineBroker",
     "Marker",
     "StartPoint",
     "SubscribableLog",

@@ -96,7 +96,13 @@ class Consumer:
         self._parking = parking_name(self._topic)
         self._counts = DeliveryCounts(log, self._topic, self._name, tenant)
         self._subscription: Subscription[Record] = open_subscription(
-            log, self._topic, partitions=(), read_ahead=read_ahead, clock=self._clock
+            log,
+            self._topic,
+            partitions=(),
+            consumer=self._name,
+            tenant=tenant,
+            read_ahead=read_ahead,
+            clock=self._clock,
         )
         count = log.describe_topic(self._topic).settings.partitions
         try:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from strandline.clock import Clock, SystemClock
 from strandline.log.protocol import Log, TopicName
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
+from strandline.subscriptions.brokered import attached
 from strandline.subscriptions.cursor import Cursors, Place
 from strandline.subscriptions.pages import Pages
 from strandline.subscriptions.screening import Screen, screen_for
@@ -57,6 +58,7 @@ def open_subscription(
     lock = threading.RLock()
     cursors = Cursors(behind_max=depth)
     watch = log.watch(durable_only=durable_only)
+    closing = attached(log, topics, watch, name=consumer, tenant=tenant)
     assignment = Assignment(log, topics, cursors, watch, lock, durable_only=durable_only)
     pages = Pages(
         log,
@@ -68,7 +70,7 @@ def open_subscription(
         durable_only=durable_only,
         screens=screens,
     )
-    made = Subscription[Any](assignment, pages, watch, clock, markers=markers)
+    made = Subscription[Any](assignment, pages, watch, clock, markers=markers, closing=closing)
     try:
         for place, wanted in starts.items():
             cursor = None

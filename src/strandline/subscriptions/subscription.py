@@ -3,7 +3,7 @@
 import threading
 import types
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Generic, Self, TypeVar, cast
 
 from strandline.clock import Clock
@@ -35,7 +35,14 @@ class Subscription(Generic[ItemT]):
     """
 
     def __init__(
-        self, assignment: Assignment, pages: Pages, watch: Watch, clock: Clock, *, markers: bool
+        self,
+        assignment: Assignment,
+        pages: Pages,
+        watch: Watch,
+        clock: Clock,
+        *,
+        markers: bool,
+        closing: Callable[[], None] | None = None,
     ) -> None:
         self._assignment = assignment
         self._pages = pages
@@ -44,8 +51,10 @@ class Subscription(Generic[ItemT]):
         self._markers = markers
         self._reading = threading.Lock()
         self._is_closed = False
+        #: Gives back what it holds; refers to the watch, and not to the subscription.
+        self._closing = closing or watch.close
         # On another thread: whoever runs the collector may hold a lock of the log.
-        self._finalizer = weakref.finalize(self, clock.call_later, 0.0, watch.close)
+        self._finalizer = weakref.finalize(self, clock.call_later, 0.0, self._closing)
         self._finalizer.atexit = False
 
     @property
@@ -128,7 +137,7 @@ class Subscription(Generic[ItemT]):
         self._is_closed = True
         self._finalizer.detach()
         self._assignment.close()
-        self._watch.close()
+        self._closing()
 
     def __enter__(self) -> Self:
         return self

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from strandline.testing.fake_clock import FakeClock
+    from strandline.testing.faulty_broker import FaultyBroker
     from strandline.testing.faulty_io import Fault, FaultyIo, Operation, OperationKind
 
-__all__ = ["FakeClock", "Fault", "FaultyIo", "Operation", "OperationKind"]
+__all__ = ["FakeClock", "Fault", "FaultyBroker", "FaultyIo", "Operation", "OperationKind"]
 
 # Hidden from type checkers, to which any name would exist then.
 if not TYPE_CHECKING:
@@ -23,7 +24,8 @@ if not TYPE_CHECKING:
         # Every run of pytest imports this package, for the plugin.
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        room = "fake_clock" if name == "FakeClock" else "faulty_io"
+        homes = {"FakeClock": "fake_clock", "FaultyBroker": "faulty_broker"}
+        room = homes.get(name, "faulty_io")
         value: object = getattr(import_module(f"{__name__}.{room}"), name)
         globals()[name] = value
         return value

@@ -1,0 +1,25 @@
+"""A broker that fails when it is told to."""
+
+from strandline.log.protocol import TopicName
+from strandline.subscriptions import LocalBroker
+from strandline.values import UnavailableError
+
+
+class FaultyBroker(LocalBroker):
+    """Implements Broker for one process. Counts what it was asked to carry."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: How many wake-ups were asked for, those that failed included.
+        self.published = 0
+        self._failures: list[str] = []
+
+    def fail_next_publish(self, message: str) -> None:
+        """Make the next `publish` raise UnavailableError; twice, the next two."""
+        self._failures.append(message)
+
+    def publish(self, topic: TopicName, /) -> None:
+        self.published += 1
+        if self._failures:
+            raise UnavailableError(self._failures.pop(0))
+        super().publish(topic)
