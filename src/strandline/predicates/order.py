@@ -11,7 +11,7 @@ from typing import Final
 
 from strandline.predicates.errors import UnsupportedPredicateError
 from strandline.predicates.node import Node
-from strandline.predicates.sql_type import is_number
+from strandline.predicates.sql_type import INTEGERS, arrow_type, is_number
 
 COMPARE: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 CALCULATE: Final = frozenset({"add", "sub", "mul", "div", "mod", "neg"})
@@ -43,7 +43,7 @@ def _check_part(part: Node, text: str) -> None:
     for each in nodes:
         if each.op in COMPARE and _may_be_skipped(*each.inputs):
             raise UnsupportedPredicateError(
-                "an operation that can fail is compared with a number of its own type",
+                "an operation that can fail is compared with a number that its type can hold",
                 position=each.inputs[1].position,
                 text=text,
             )
@@ -86,5 +86,12 @@ def _is_null_test(part: Node) -> bool:
 
 def _may_be_skipped(value: Node, other: Node) -> bool:
     # Spark knows without looking that no INT is 0.5, and that each is below 3000000000.
-    inner = value.inputs[0] if value.op == "cast" else value
-    return other.is_literal and value.op == "cast" and inner.can_fail and is_number(inner.type)
+    if value.op != "cast" or not other.is_literal or other.detail is None:
+        return False
+    inner = value.inputs[0]
+    if not inner.can_fail or not is_number(inner.type):
+        return False
+    if inner.type not in INTEGERS:
+        return True
+    most = 2 ** (arrow_type(inner.type).bit_width - 1) - 1
+    return bool(not -most <= other.detail < most or other.detail != int(other.detail))
