@@ -257,6 +257,7 @@ def test_a_stop_lets_functions_end(clock: FakeClock) -> None:
 
 
 def test_what_does_not_end_in_time_is_handed_back(log: sl.Log, open_again: OpenAgain) -> None:
+    """WC14: acknowledged when the function has returned, and not when it is called."""
     calls, gate = Calls(), threading.Event()
     triggers = Triggers(log, stop_timeout_s=0)
 
