@@ -113,7 +113,7 @@ class Syncing:
 
     def _know(self, end: int) -> None:
         self._files.note_durable(end)
-        if self._tell is not None:
+        if self._tell is not None and self._tell.partitions:
             self._tell(self._files, end, durable_only=True)
 
     def _note(
