@@ -19,6 +19,7 @@ TORTURES: dict[str, Callable[[int], None]] = {
     "view schedules": view_schedules.run,
     f"logs with {kills.KILLS_PER_LOG} kills": processes.kill,
     "logs with killed consumers": processes.kill_consumers,
+    "outboxes with killed writers": processes.share_transactions,
     "fights of writers": processes.fight,
     f"logs with {joins.JOINS_PER_LOG} joins": processes.join,
     "sweeps of faults and kills": processes.sweep,

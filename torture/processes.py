@@ -3,12 +3,13 @@
 import atexit
 import functools
 
-from tests.processes import fights, joins, kills, restores, sweeps, takeovers
+from tests.processes import fights, joins, kills, outboxes, restores, sweeps, takeovers
 from tests.processes.fork_server import ForkServer
 from tests.processes.stores import SCHEMES
 from tests.processes.sweeps import FAULTS, LIVES
 
 STRIDE = 16
+OUTBOX_STRIDE = 151
 #: A little more than there are; no other counts are in step with them.
 TAKEOVER_CALLS = 61
 OVERTAKING_CALLS = 101
@@ -51,6 +52,12 @@ def take_over(seed: int) -> None:
     takeovers.change_hands_at(_server(), change, 1 + seed % TAKEOVER_CALLS)
     for rival in takeovers.RIVALS:
         takeovers.overtake_at(_server(), rival, 1 + seed % OVERTAKING_CALLS)
+
+
+def share_transactions(seed: int) -> None:
+    """Kill writers of rows and events, at random moments and at every OUTBOX_STRIDE-th line."""
+    outboxes.run(_server(), seed)
+    outboxes.sweep(_server(), first=1 + seed % OUTBOX_STRIDE, stride=OUTBOX_STRIDE)
 
 
 def restore(seed: int) -> None:

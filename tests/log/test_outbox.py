@@ -13,6 +13,7 @@ from strandline.values import (
     ConflictError,
     Durability,
     Event,
+    FailedError,
     InvalidError,
     UnavailableError,
 )
@@ -363,3 +364,24 @@ def test_how_the_caller_sees_rows_does_not_matter_to_the_log(log: SqliteLog) -> 
         assert connection.execute("SELECT name FROM orders").fetchone() == {"row": (b"old",)}
 
     assert log.marks("orders", 0).high == 2
+
+
+def test_an_append_that_fails_half_way_lets_nothing_of_its_block_be_committed(
+    path: str, log: SqliteLog
+) -> None:
+    large = Event("large", {"text": "x" * 500_000})
+
+    with refused("half-way"), log.transaction() as connection:
+        add(connection, "new")
+        receipt = log.append("orders", CREATED)
+        connection.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(FailedError, match="full"):
+            log.append("orders", large)
+        with pytest.raises(InvalidError, match="half-way"):
+            log.append("orders", CREATED)
+
+    assert rows(path) == ["old"]
+    assert kinds(log) == []
+    with pytest.raises(InvalidError, match="nothing of it is stored"):
+        receipt.wait()
+    assert log.append("orders", large).offset == 0

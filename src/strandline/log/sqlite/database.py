@@ -175,6 +175,10 @@ class Database:
         """Let this connection be the one that writes until `take_back`. The caller holds `lock`."""
         self._lent = connection
 
+    def has_lent(self, connection: sqlite3.Connection) -> bool:
+        """Whether this is the connection that writes: its user holds `lock`."""
+        return self._lent is connection
+
     def take_back(self) -> None:
         """Write through our own connection again. The caller holds `lock`."""
         self._lent = None
@@ -214,7 +218,10 @@ class Database:
     def is_in_transaction(self) -> bool:
         """Whether the writer has begun and not ended. The caller holds `lock`."""
         writer = self._lent or self._writer
-        return writer is not None and writer.in_transaction
+        # One that its owner has closed is in none.
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            return writer is not None and writer.in_transaction
+        return False
 
     @contextlib.contextmanager
     def locked(self, timeout_s: float | None = None) -> Iterator[None]:

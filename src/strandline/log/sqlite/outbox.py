@@ -55,15 +55,19 @@ class Outbox:
     @contextlib.contextmanager
     def transaction(self, outside: sqlite3.Connection | None) -> Iterator[Block]:
         """Hold the lock and a transaction for a block; commit it unless the block raises."""
-        block = self._begin(outside)
+        block: Block | None = None
         try:
+            block = self._new_block(outside)
+            self._enter(block)
             yield block
-        except BaseException as error:
             block.check_owner()
-            self._roll_back(block, error)
+            self._commit(block)
+        except BaseException as error:
+            # Wherever an interrupt comes, the lock does not stay behind.
+            if block is not None:
+                block.check_owner()
+                self._clean_up(block, error)
             raise
-        block.check_owner()
-        self._commit(block)
 
     def join(self, block: Block, write: Append | Single) -> tuple[Placement, Joined]:
         """Put an append into the block's transaction, where its offsets are decided at once."""
@@ -93,47 +97,45 @@ class Outbox:
 
     # --- the beginning ---
 
-    def _begin(self, outside: sqlite3.Connection | None) -> Block:
+    def _new_block(self, outside: sqlite3.Connection | None) -> Block:
         database = self._database
         if self.own_block() is not None:
             raise InvalidError("this thread is inside a transaction already, use a savepoint in it")
-        with translated(database.path):
-            if outside is None:
-                connection: sqlite3.Connection = database.new_writer(BlockConnection)
+        if outside is None:
+            with translated(database.path):
+                made = database.new_writer(BlockConnection)
                 # What is known of the tables is read before anybody has to wait for us.
-                connection.execute("SELECT 1 FROM strandline_log").fetchone()
-            elif isinstance(outside, sqlite3.Connection):
-                connection = outside
-            else:
-                raise InvalidError(
-                    "pass the sqlite3 connection itself, not what is around it",
-                    type=type(outside).__qualname__,
-                )
-            block = Block(connection, is_outside=outside is not None)
-            try:
-                self._enter(block)
-            except BaseException:
-                if outside is None:
-                    database.close_writer(connection)
-                raise
-        return block
+                made.execute("SELECT 1 FROM strandline_log").fetchone()
+                return Block(made, is_outside=False)
+        if not isinstance(outside, sqlite3.Connection):
+            raise InvalidError(
+                "pass the sqlite3 connection itself, not what is around it",
+                type=type(outside).__qualname__,
+            )
+        return Block(outside, is_outside=True)
 
     def _enter(self, block: Block) -> None:
         database = self._database
-        if block.is_outside:
-            with block.plain() as connection:
-                _check_outside(database, connection)
-        self._bracket.enter_with(block.connection, database.lock_timeout_s)
-        try:
+        with translated(database.path):
+            if block.is_outside:
+                with block.plain() as connection:
+                    _check_outside(database, connection)
+            self._bracket.enter_with(block.connection, database.lock_timeout_s)
+            self.block = block
+            database.lock.block_thread = block.thread
             database.check_open()
             block.wal_bytes = self._wal_bytes()
             block.begin()
-        except BaseException:
-            block.drop()
-            self._bracket.leave()
-            raise
-        database.lock.block_thread = block.thread
-        self.block = block
+
+    def _clean_up(self, block: Block, cause: BaseException) -> None:
+        """Give back what the block still holds."""
+        if not self._database.has_lent(block.connection):
+            if not block.is_outside:
+                self._database.close_writer(block.connection)
+        elif block.over.value:
+            self._leave(block)
+        else:
+            self._roll_back(block, cause)
 
     # --- the end ---
 
@@ -183,13 +185,12 @@ class Outbox:
 
     def _leave(self, block: Block) -> None:
         database = self._database
-        self.block = None
-        database.lock.block_thread = 0
-        database.take_back()
         try:
             if not block.is_outside:
                 database.close_writer(block.connection)
         finally:
+            self.block = None
+            database.lock.block_thread = 0
             with translated(database.path):
                 self._bracket.leave()
 
