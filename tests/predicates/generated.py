@@ -198,11 +198,14 @@ class Generator:
         return f"{self._text(1)} {self._pick(('', 'NOT '))}LIKE '{pattern}'{escape}"
 
     def _test(self) -> str:
-        kind = self._pick((self._number, self._text, self._moments, lambda _: "h"))
+        kind = self._pick((self._number, self._text, self._moments, self._whole_map))
         no = self._pick(("", "NOT "))
         return self._pick(
             (f"{kind(1)} IS {no}NULL", f"b IS {no}{self._pick(('TRUE', 'FALSE', 'UNKNOWN'))}")
         )
+
+    def _whole_map(self, _: int) -> str:
+        return "h"
 
     def _affix(self) -> str:
         name = self._pick(("startswith", "endswith"))
