@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
+
+Item = TypeVar("Item")
 
 TEXTS = (
     *("", " ", "a", "A", "ab", "aB%", "a_b", "\\", "b\\%", "x'y", 'x"y', "a\nb", "tab\t"),
     *("5", " 7 ", "+3", "-0", "007", "1.5", "1e3", "1e400", "NaN", "-inf", "Infinity", "1d"),
     *("9223372036854775807", "9223372036854775808", "-129", "128", "2147483648", "0x1p3", "1 2"),
     *("true", " T ", "No", "yes!", "1", "0", "٣", "\u00a05", "5\u2003", "\x1f6", "\x7f8"),
-    *("ß", "İ", "ı", "ﬁ", "ΑΣ", "Σ", "日本", "😀", "é", "é", "Ǆ", "ǆ", "ŉ", "ẞ", "𐐀", "Ⅷ", "￿"),
+    *(
+        "ß",
+        "İ",
+        "\u0131",
+        "ﬁ",
+        "ΑΣ",
+        "Σ",
+        "日本",
+        "😀",
+        "é",
+        "é",
+        "Ǆ",
+        "ǆ",
+        "ŉ",
+        "ẞ",
+        "𐐀",
+        "Ⅷ",
+        "￿",
+    ),
 )
 WHOLE = (0, 1, -1, 2, 3, 5, 7, 10, 100, -100, 1000)
 FLOATS = (
@@ -35,6 +56,7 @@ INTEGERS = {
 }
 DECIMALS = {"m": pa.decimal128(10, 2), "n": pa.decimal128(5, 0), "w": pa.decimal128(30, 10)}
 WIDE = Context(prec=60)
+DECIMAL_TYPES = ("DECIMAL(5,1)", "DECIMAL(4,0)", "DECIMAL(20,3)", "DECIMAL(38,2)")
 INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
@@ -43,16 +65,18 @@ class Generator:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self._pick: Callable[..., Any] = self._random.choice
+
+    def _pick(self, choices: Sequence[Item]) -> Item:
+        return self._random.choice(choices)
 
     # --- rows ---
 
     def table(self, rows: int) -> pa.Table:
         made: dict[str, pa.Array] = {"id": pa.array(range(rows), pa.int64())}
         for name, kind in INTEGERS.items():
-            made[name] = self._column(rows, kind, lambda kind=kind: self._integer(kind))
+            made[name] = self._column(rows, kind, partial(self._integer, kind))
         for name, kind in DECIMALS.items():
-            made[name] = self._column(rows, kind, lambda kind=kind: self._decimal(kind))
+            made[name] = self._column(rows, kind, partial(self._decimal, kind))
         for name, kind in {"f": pa.float32(), "d": pa.float64(), "e": pa.float64()}.items():
             made[name] = self._column(rows, kind, lambda: self._pick(FLOATS))
         for name in ("s", "t"):
@@ -174,11 +198,14 @@ class Generator:
         return f"{self._text(1)} {self._pick(('', 'NOT '))}LIKE '{pattern}'{escape}"
 
     def _test(self) -> str:
-        kind = self._pick((self._number, self._text, self._moments, lambda _: "h"))
+        kind = self._pick((self._number, self._text, self._moments, self._whole_map))
         no = self._pick(("", "NOT "))
         return self._pick(
             (f"{kind(1)} IS {no}NULL", f"b IS {no}{self._pick(('TRUE', 'FALSE', 'UNKNOWN'))}")
         )
+
+    def _whole_map(self, _: int) -> str:
+        return "h"
 
     def _affix(self) -> str:
         name = self._pick(("startswith", "endswith"))
@@ -207,9 +234,9 @@ class Generator:
                     f"{self._whole(0)} % {self._whole(0)}",
                     f"-{self._pick((*INTEGERS, 'd', 'm'))}",
                     f"({left} - {right}) * {self._number(0)}",
-                    f"{self._try()}CAST({left} AS {self._pick((*INTEGER_TYPES, 'DOUBLE'))})",
-                    f"{self._try()}CAST({self._numeric_text(0)} AS {self._pick((*INTEGER_TYPES, 'DOUBLE'))})",
-                    f"{self._try()}CAST({self._pick(('m', 'w', 'i32', 'i64'))} AS DECIMAL({self._pick(('5,1', '4,0', '20,3', '38,2'))}))",
+                    self._cast(left, (*INTEGER_TYPES, "DOUBLE")),
+                    self._cast(self._numeric_text(0), (*INTEGER_TYPES, "DOUBLE")),
+                    self._cast(self._pick(("m", "w", "i32", "i64")), DECIMAL_TYPES),
                     f"length({self._text(0)})",
                 )
             )
@@ -224,7 +251,7 @@ class Generator:
             )
         )
 
-    def _whole(self, depth: int) -> str:
+    def _whole(self, _: int) -> str:
         choices = (
             *INTEGERS,
             *(str(number) for number in WHOLE),
@@ -233,10 +260,10 @@ class Generator:
         )
         return str(self._pick(choices))
 
-    def _try(self) -> str:
-        return str(self._pick(("", "TRY_", "TRY_")))
+    def _cast(self, value: str, kinds: tuple[str, ...]) -> str:
+        return f"{self._pick(('', 'TRY_', 'TRY_'))}CAST({value} AS {self._pick(kinds)})"
 
-    def _numeric_text(self, depth: int) -> str:
+    def _numeric_text(self, _: int) -> str:
         return str(self._pick(("z", "z", "z", "s", "'5'", "' 3 '", "h['x']")))
 
     def _text(self, depth: int) -> str:
@@ -271,7 +298,7 @@ class Generator:
             )
         )
 
-    def _truth(self, depth: int) -> str:
+    def _truth(self, _: int) -> str:
         return str(self._pick(("b", "c", "TRUE", "FALSE", "'true'", "'n'", f"({self._compare()})")))
 
 
