@@ -10,7 +10,8 @@ import pytest
 
 from strandline.clock import SystemClock
 from strandline.io import SystemIo
-from strandline.log.sqlite import SqliteLog, describe_sqlite
+from strandline.log.sqlite import SqliteLog, appends, describe_sqlite
+from strandline.log.sqlite.store_lock import StoreLock
 from strandline.testing import FaultyIo
 from strandline.values import (
     CorruptError,
@@ -230,3 +231,29 @@ def test_a_writer_that_waits_with_a_removed_lock_file_is_seen_by_the_next(
     stranger.close()
 
     assert numbers(log) == [0, 1, 2, 3]
+
+
+def test_an_append_is_stored_though_its_log_cannot_be_tidied(
+    path: str, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process comes by the lock, whose file was removed, between the two."""
+    other = StoreLock(SystemIo(), SystemClock(), f"{path}-strandline.lock")
+
+    def rob(_: object) -> None:
+        Path(f"{path}-strandline.lock").unlink()
+        other.acquire(1.0)
+
+    io = FaultyIo(SystemIo())
+    with SqliteLog(path, io=io, lock_timeout_s=0.05) as robbed:
+        robbed.append("orders", Event("order", {"n": 0}))
+        monkeypatch.setattr(appends, "CHECKPOINT_BYTES", 1)
+        # The first look at the lock's file is the append's own.
+        planned = io.before(2, rob, kinds=("identity",))
+
+        assert robbed.append("orders", Event("order", {"n": 1})).offset == 1
+
+        assert planned.fired
+        other.release()
+        assert robbed.append("orders", Event("order", {"n": 2})).offset == 2
+    other.close()
+    assert numbers(log) == [0, 1, 2]

@@ -396,7 +396,9 @@ class AppendBracket:
                 database.writer.rollback()
             database.take_back()
             if database.logged_bytes >= CHECKPOINT_BYTES:
-                self._tidy()
+                # Whatever is in the way, what was written is: the next append asks again.
+                with contextlib.suppress(UnavailableError):
+                    self._tidy()
         finally:
             database.take_back()
             database.lock.release()
@@ -408,7 +410,6 @@ class AppendBracket:
             self._marks.checkpoint()
 
     def _tidy_later(self) -> None:
-        # The next append asks again.
         with contextlib.suppress(UnavailableError, ClosedError), self._database.locked():
             self._marks.checkpoint()
 
