@@ -88,7 +88,7 @@ def test_nothing_that_is_shown_is_obeyed() -> None:
 
 @pytest.mark.slow
 def test_the_example_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook = nbformat.reads(NOTEBOOK.read_text(), as_version=4)  # type: ignore[no-untyped-call]
     assert all(not cell.get("outputs") for cell in notebook.cells), "stored without outputs"
 
     NotebookClient(

@@ -48,7 +48,8 @@ The examples below are run as tests. They go on from this log:
 {lines}
 ```
 
-and those of `views` find the snapshot `totals.snapshot` of a view over `orders`.
+and those of `views` find the snapshot `totals.snapshot` of a view over `orders`, those of \
+`park` one record that the consumer `billing` could not deal with.
 """
 
 _EXPORTS = """\

@@ -39,6 +39,7 @@ def examples_of(found: Any) -> list[str]:
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_examples_in_the_help_work(words: tuple[str, ...], orders: str, folder: Path) -> None:
     save_view(folder)
+    park_one(orders)
     lines = examples_of(COMMANDS[words])
     assert lines, "each command has an example"
     assert any(line.split("strandline ")[-1].startswith(" ".join(words)) for line in lines)
@@ -88,6 +89,17 @@ def save_view(folder: Path) -> None:
     ):
         totals.reconcile([0])
         totals.wait_ready()
+
+
+def park_one(topic: str) -> None:
+    """Leave the parked record that the examples of `park` look at."""
+    with (
+        sl.open("file:.strandline/events") as log,
+        log.consumer(topic, "billing", deliveries_max=1) as billing,
+    ):
+        delivery = billing.next()
+        assert delivery is not None
+        assert billing.nack(delivery.record, reason="no such customer")
 
 
 class Totals(sl.View[list[int]]):

@@ -10,6 +10,7 @@ from pyarrow import csv, parquet
 
 import strandline as sl
 from tests.cli.program import ran, run
+from tests.cli.test_examples import park_one
 
 
 def payloads(topic: str = "orders") -> list[object]:
@@ -242,3 +243,46 @@ def test_control_characters_never_reach_the_terminal(orders: str) -> None:
         assert all(each == "\n" or each.isprintable() for each in shown), arguments
     [line] = ran("tail", orders, "-n", "1", "--json").lines
     assert line["payload"] == line["key"] == evil
+
+
+def test_only_what_matches_is_shown(orders: str) -> None:
+    def offsets(*arguments: str) -> list[int]:
+        return [each["offset"] for each in ran(*arguments, "--json").lines]
+
+    paid = ("--where", "kind = 'order.paid'")
+    assert offsets("read", orders, *paid) == [3, 4]
+    assert offsets("read", orders, *paid, "--limit", "1") == [3]
+    assert offsets("read", orders, "--where", "key = 'c-7'") == [0]
+    assert offsets("read", orders, "--where", "key = 'nobody'") == []
+    assert offsets("tail", orders, "-n", "1", "--where", "kind = 'order.created'") == [2]
+    assert offsets("tail", orders, "--from", "4", *paid) == [4]
+    wrong = run("read", orders, "--where", "total > 3")
+    assert (wrong.code, wrong.stdout) == (2, "")
+    assert "total" in wrong.stderr
+
+
+def test_rows_of_batches_that_match_are_shown(folder: Path) -> None:
+    parquet.write_table(pa.table({"id": [1, 2, 3]}), folder / "rows.parquet")
+    ran("create", "tables", "--kind", "batch")
+    ran("append", "tables", "--from", "rows.parquet")
+
+    [record] = ran("read", "tables", "--where", "id >= 2", "--json").lines
+
+    assert record["rows"] == [{"id": 2}, {"id": 3}]
+
+
+def test_parked_records_are_listed_and_replayed_once(orders: str) -> None:
+    park_one(orders)
+
+    [parked] = ran("park", "list", orders, "--json").document["parked"]
+    assert (parked["consumer"], parked["reason"]) == ("billing", "no such customer")
+    assert (parked["partition"], parked["record_offset"], parked["headers"]) == (0, 0, {})
+    assert not parked["is_replayed"]
+    assert ran("park", "list", orders, "--consumer", "other", "--json").document["parked"] == []
+
+    replay = ("park", "replay", orders, "--json")
+    assert ran(*replay, "--offset", "7").document["parked"] == []
+    assert len(ran(*replay).document["parked"]) == 1
+    assert ran(*replay).document["parked"] == [], "each goes once"
+    assert ran("park", "list", orders, "--json").document["parked"][0]["is_replayed"]
+    assert len(payloads(orders)) == 5, "readers of the topic see nothing of it"

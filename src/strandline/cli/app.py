@@ -10,6 +10,7 @@ from strandline.cli import (
     consumers,
     copying,
     doctor,
+    park,
     reading,
     snapshots,
     tiers,
@@ -56,3 +57,4 @@ _COMMANDS = (
 )
 for _command in _COMMANDS:
     _command.add_to(app)
+app.add_typer(park.app, name="park")

@@ -3,8 +3,9 @@
 import heapq
 import itertools
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -26,21 +27,23 @@ from strandline.cli.shown import record_json, record_line
 from strandline.values import Mode, Record, Topic
 
 if TYPE_CHECKING:
-    from strandline.subscriptions import SubscribableLog
+    from strandline.subscriptions import SubscribableLog, Subscription
 
 _FIELDS = (
     "a line for each record: {topic, partition, offset, timestamp, key, tenant}, then of an "
     "event {kind, payload, headers, occurred_at}, of bytes {value: base64}, of a batch {rows}."
 )
 _LAST = 10
+#: How long to wait for a page that cannot be read at once.
+_PATIENCE_S = 0.1
 
-_From = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="PLACE",
-        help="earliest, latest, an offset, a time, or an age such as 15m.",
-    ),
+_FROM = typer.Option(
+    "--from", metavar="PLACE", help="earliest, latest, an offset, a time, or an age such as 15m."
+)
+_From = Annotated[str | None, _FROM]
+_FromEarliest = Annotated[str, _FROM]
+_Where = Annotated[
+    str, typer.Option(metavar="SQL", help="Only what matches, such as kind = 'order.paid'.")
 ]
 _Durable = Annotated[
     bool, typer.Option("--durable-only", help="Only what survives a loss of power.")
@@ -51,6 +54,7 @@ _Durable = Annotated[
     "read",
     examples="""$ strandline read orders
         $ strandline read orders --from 2 --limit 2 --json
+        $ strandline read orders --where "kind = 'order.paid' AND key LIKE 'c-%'"
         $ strandline read orders --json | head -n 1""",
     answers=_FIELDS,
 )
@@ -58,7 +62,8 @@ def read(
     topic: TopicName,
     *,
     url: Url = None,
-    start: _From = "earliest",
+    start: _FromEarliest = "earliest",
+    where: _Where = "",
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", metavar="N", min=0, help="No more than these."),
@@ -68,11 +73,16 @@ def read(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show the records that there are now, in the order of their timestamps."""
+    """Show the records that there are now, in the order of their timestamps.
+
+    --where is a predicate of docs/reference/predicates.md. Events have the columns kind,
+    key, headers, occurred_at and timestamp; batches have their own, and show the rows that
+    match.
+    """
     with opened(url, Mode.READ) as log:
         found = topic_of(log, topic, tenant)
-        starts = _starts(log, found, partition, start or "earliest")
-        records = _merged(log, found, starts, durable_only=durable_only)
+        source = _source(log, found, partition, where, durable_only=durable_only)
+        records = source.records(source.at(start), source.ends())
         _show_all(itertools.islice(records, limit), json=json)
 
 
@@ -80,7 +90,7 @@ def read(
     "tail",
     examples="""$ strandline tail orders -n 2
         $ strandline tail orders --from 15m --json
-        $ timeout 1 strandline tail orders --follow || true""",
+        $ timeout 2 strandline tail orders --follow --where "key = 'c-9'" || true""",
     answers=_FIELDS,
 )
 def tail(
@@ -88,6 +98,7 @@ def tail(
     *,
     url: Url = None,
     start: _From = None,
+    where: _Where = "",
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on as the topic grows, until Ctrl-C.")
     ] = False,
@@ -102,66 +113,74 @@ def tail(
     """Show the newest records, and with --follow those that come."""
     with opened(url, Mode.READ) as log:
         found = topic_of(log, topic, tenant)
-        ends = _starts(log, found, partition, "latest", durable_only=durable_only)
-        if start is None:
-            lows = _starts(log, found, partition, "earliest")
-            starts = {each: max(lows[each], end - count) for each, end in ends.items()}
-            newest = list(_merged(log, found, starts, ends))[-count:] if count else []
-            _show_all(newest, json=json)
-        else:
-            starts = _starts(log, found, partition, start)
-            _show_all(_merged(log, found, starts, ends), json=json)
+        source = _source(log, found, partition, where, durable_only=durable_only)
+        ends, lows = source.ends(), source.at("earliest")
+        if start is not None:
+            starts = source.at(start)
+            _show_all(source.records(starts, ends), json=json)
             ends = {each: max(starts[each], end) for each, end in ends.items()}
+        elif count:
+            if not where:
+                lows = {each: max(low, ends[each] - count) for each, low in lows.items()}
+            _show_all(deque(source.records(lows, ends), maxlen=count), json=json)
         if follow:
-            _follow(log, found, ends, durable_only=durable_only, json=json)
+            _follow(source, ends, json=json)
 
 
-def _starts(
-    log: "SubscribableLog",
-    topic: Topic,
-    partition: int | None,
-    place: str,
-    *,
-    durable_only: bool = False,
-) -> dict[int, int]:
-    start = parse_start(place)
-    numbers = partitions_of(log, topic, partition)
-    if durable_only:
-        return {number: log.marks(topic, number).durable for number in numbers}
-    return {number: offset_of(log, topic, number, start) for number in numbers}
+class _Source(NamedTuple):
+    """What a command shows records of."""
 
+    log: "SubscribableLog"
+    topic: Topic
+    partitions: Sequence[int]
+    where: str
+    durable_only: bool
 
-def _merged(
-    log: "SubscribableLog",
-    topic: Topic,
-    starts: dict[int, int],
-    ends: dict[int, int] | None = None,
-    *,
-    durable_only: bool = False,
-) -> Iterator[Record]:
-    """Return the records of several partitions in the order of their timestamps."""
-    reads = [
-        log.read(
-            topic,
-            number,
-            start,
-            None if ends is None else max(start, ends[number]),
-            durable_only=durable_only,
+    def at(self, place: str) -> dict[int, int]:
+        """Return the offset that a place means in each partition."""
+        start = parse_start(place)
+        return {each: offset_of(self.log, self.topic, each, start) for each in self.partitions}
+
+    def ends(self) -> dict[int, int]:
+        """Return where each partition ends at this moment."""
+        marks = {each: self.log.marks(self.topic, each) for each in self.partitions}
+        return {
+            number: each.durable if self.durable_only else each.high
+            for number, each in marks.items()
+        }
+
+    def records(self, starts: dict[int, int], ends: dict[int, int]) -> Iterator[Record]:
+        """Return the records of all partitions in the order of their timestamps."""
+        reads = [self._records_of(each, starts[each], ends[each]) for each in self.partitions]
+        return heapq.merge(*reads, key=lambda each: each.timestamp_us)
+
+    def _records_of(self, partition: int, start: int, end: int) -> Iterator[Record]:
+        if start > end or not self.where:
+            # It tells what is wrong with a start beyond the end, unless only the durable end is.
+            stop = max(start, end) if self.durable_only else None
+            yield from self.log.read(self.topic, partition, start, stop or end)
+            return
+        with self.follow({partition: start}) as arriving:
+            while arriving.assignment.position(partition) < end:
+                record = arriving.next(_PATIENCE_S)
+                if record is not None and record.offset < end:
+                    yield record
+
+    def follow(self, starts: dict[int, int]) -> "Subscription[Record]":
+        """Return the records from `starts` on, as they come."""
+        return self.log.subscribe(
+            self.topic, start=starts, where=self.where, durable_only=self.durable_only
         )
-        for number, start in starts.items()
-    ]
-    return heapq.merge(*reads, key=lambda each: each.timestamp_us)
 
 
-def _follow(
-    log: "SubscribableLog",
-    topic: Topic,
-    starts: dict[int, int],
-    *,
-    durable_only: bool,
-    json: bool,
-) -> None:
-    with log.subscribe(topic, start=starts, durable_only=durable_only) as arriving:
+def _source(
+    log: "SubscribableLog", topic: Topic, partition: int | None, where: str, *, durable_only: bool
+) -> _Source:
+    return _Source(log, topic, partitions_of(log, topic, partition), where, durable_only)
+
+
+def _follow(source: _Source, starts: dict[int, int], *, json: bool) -> None:
+    with source.follow(starts) as arriving:
         sys.stdout.flush()
         for record in arriving:
             _show_all((record,), json=json)
