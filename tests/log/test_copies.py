@@ -15,6 +15,7 @@ from strandline.log.copies import CopiedPartition
 from strandline.log.files.copying import copy_file_log
 from strandline.log.sqlite.copying import copy_sqlite_log
 from strandline.testing import FaultyIo, Operation, OperationKind
+from strandline.tiering import tier
 from strandline.values import Record, ValueKind
 
 ROOT = Path(__file__).parents[2]
@@ -161,6 +162,28 @@ def test_trimmed_records_stay_trimmed(source: sl.Log, scheme: str, tmp_path: Pat
     with pytest.raises(sl.TrimmedError):
         copied(scheme, tmp_path, "before", ends={(topic_id, 0): 59})
     assert not (tmp_path / "before").exists()
+
+
+@pytest.mark.parametrize("proof", [False, True])
+def test_records_that_were_tiered_are_read_through_a_copy_as_before(
+    source: sl.Log, scheme: str, tmp_path: Path, proof: bool
+) -> None:
+    topic_id = fill(source, proof=proof)
+    tier(source, "orders", f"file://{tmp_path / 'cold'}", include_open=True, local_bytes=0)
+    fill_more(source)
+
+    with copied(scheme, tmp_path) as copy:
+        assert parts(copy.read("orders", 0, 0)) == parts(source.read("orders", 0, 0))
+        assert all(report.is_sound for report in copy.verify("orders"))
+    if proof:
+        with pytest.raises(sl.InvalidError, match="evicted"):
+            copied(scheme, tmp_path, "before", ends={(topic_id, 0): RECORDS - 9})
+        return
+    with copied(scheme, tmp_path, "before", ends={(topic_id, 0): RECORDS - 9}) as before:
+        there = parts(source.read("orders", 0, 0, RECORDS - 9))
+        assert parts(before.read("orders", 0, 0)) == there
+        assert before.append("orders", sl.Event("on")).offset == RECORDS - 9
+        assert [each.kind for each in before.read("orders", 0, RECORDS - 9)] == ["on"]
 
 
 def test_a_copy_is_refused_where_something_is_and_for_what_there_is_not(

@@ -47,6 +47,21 @@ def end_of_copy(topic: Topic, partition: int, marks: Marks, ends: Ends) -> Offse
     return Offset(end)
 
 
+def check_provable(topic: Topic, partition: int, end: int, stored: int) -> None:
+    """Raise InvalidError where a proof could not go on: its value before `end` is not here.
+
+    `stored` is the oldest offset that is stored here, where older ones were evicted.
+    """
+    if end < stored:
+        raise InvalidError(
+            "a topic with a proof cannot end among records that were evicted",
+            topic=topic.name,
+            partition=partition,
+            end=end,
+            stored=stored,
+        )
+
+
 def check_known(ends: Ends, known: Iterable[PartitionKey]) -> None:
     """Raise InvalidError if an end is given for a partition that there is not."""
     unknown = sorted(ends.keys() - set(known))

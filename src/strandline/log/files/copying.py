@@ -15,7 +15,14 @@ import msgspec
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
-from strandline.log.copies import CopiedPartition, Ends, Progress, check_known, end_of_copy
+from strandline.log.copies import (
+    CopiedPartition,
+    Ends,
+    Progress,
+    check_known,
+    check_provable,
+    end_of_copy,
+)
 from strandline.log.files.entries import entries_of
 from strandline.log.files.file_errors import unavailable
 from strandline.log.files.identity_window import IdentityWindow
@@ -191,6 +198,8 @@ class _PartitionCopy:
             end = end_of_copy(self._place.topic, self._place.partition, marks, self._ends)
             if state is None:
                 return self._copied(marks.low, end)
+            if self._place.is_proved:
+                check_provable(self._place.topic, self._place.partition, end, state.local)
             failure: CorruptError | FileNotFoundError | None = None
             try:
                 self._copy(state, end)

@@ -7,7 +7,14 @@ from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
-from strandline.log.copies import CopiedPartition, Ends, Progress, check_known, end_of_copy
+from strandline.log.copies import (
+    CopiedPartition,
+    Ends,
+    Progress,
+    check_known,
+    check_provable,
+    end_of_copy,
+)
 from strandline.log.sqlite.chain_values import remove_values
 from strandline.log.sqlite.checksum import row_crc
 from strandline.log.sqlite.database import Database
@@ -125,6 +132,8 @@ class _Cut:
         row = load_partition(self._copy, self._path, slot)
         assert row is not None
         end = end_of_copy(entry.topic, number, row.marks(), self._ends)
+        if entry.is_proved:
+            check_provable(entry.topic, number, end, row.first)
         if end < row.high:
             self._remove(entry, row, end)
         row.durable = row.high
