@@ -218,10 +218,15 @@ def public_names(module: ast.Module) -> set[str]:
 
 
 def top_level(module: ast.Module) -> Iterator[ast.stmt]:
-    """Yield the statements of a module, those for type checkers alone included."""
+    """Yield the statements of a module; of one that imports its names lazily, also what
+    only type checkers see: that says which names they are."""
+    is_lazy = any(
+        isinstance(node, ast.FunctionDef) and node.name == "__getattr__"
+        for node in ast.walk(module)
+    )
     for node in module.body:
         match node:
-            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):
+            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body) if is_lazy:
                 yield from body
             case _:
                 yield node

@@ -257,7 +257,7 @@ def check_copy(scheme: str, folder: Path, name: str) -> None:
         assert (copy.cursor("orders", "mailer", 0) or 0) <= high
 
 
-@pytest.mark.parametrize("change", ["seal", "trim", "append", "drop"])
+@pytest.mark.parametrize("change", ["seal", "trim", "append", "ack", "drop"])
 def test_a_partition_that_changes_while_it_is_copied_is_copied_as_it_is_then(
     tmp_path: Path, change: str
 ) -> None:
@@ -270,6 +270,7 @@ def test_a_partition_that_changes_while_it_is_copied_is_copied_as_it_is_then(
             "seal": lambda: source.seal("orders"),  # type: ignore[attr-defined]
             "trim": lambda: source.trim("orders", 0, RECORDS),
             "append": lambda: fill_more(source),
+            "ack": lambda: fill_more(source, ack=True),
             "drop": lambda: source.drop_topic("orders"),
         }
         done: list[str] = []
@@ -290,10 +291,13 @@ def test_a_partition_that_changes_while_it_is_copied_is_copied_as_it_is_then(
             low, high = copy.marks("orders", 0).low, copy.marks("orders", 0).high
             assert (low, high) == (RECORDS if change == "trim" else 0, 2 * RECORDS)
             assert parts(copy.read("orders", 0, low)) == parts(source.read("orders", 0, low, high))
+            assert copy.cursor("orders", "mailer", 0) is None, "no cursor is ahead of its records"
             names = {path.name for path in (tmp_path / "copy").rglob("*.segment")}
             assert len(names) == len(copy.segments("orders", 0)) + 1, "no remains but the new one"
 
 
-def fill_more(log: sl.Log) -> None:
+def fill_more(log: sl.Log, *, ack: bool = False) -> None:
     for number in range(RECORDS):
         log.append("orders", sl.Event("more", number))
+    if ack:
+        log.ack("orders", "mailer", 0, log.marks("orders", 0).high)
