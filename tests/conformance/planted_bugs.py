@@ -47,6 +47,13 @@ class Bug:
 
 BUGS = (
     Bug(
+        MemoryLog,
+        "create_topic",
+        "metadata=sorted_metadata(metadata),",
+        "metadata=(),",
+        "a_schema_and_metadata_are_kept_with_the_settings",
+    ),
+    Bug(
         MemoryPartition,
         "_let_go",
         "self._value_before(self._local + gone)",

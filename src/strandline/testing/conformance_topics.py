@@ -34,6 +34,30 @@ def creating_again_with_other_settings_is_a_conflict(open_log: OpenLog) -> None:
     assert log.describe_topic("orders").settings == TopicSettings(partitions=3)
 
 
+def a_schema_and_metadata_are_kept_with_the_settings(open_log: OpenLog) -> None:
+    log = open_log()
+    metadata = {"owner": "köln", "a": ""}
+    first = log.create_topic(
+        "orders", value_kind=ValueKind.BATCH, schema=b"\x00arrow\xff", metadata=metadata
+    )
+
+    again = log.create_topic(
+        "orders", value_kind=ValueKind.BATCH, schema=b"\x00arrow\xff", metadata=metadata
+    )
+    with refused(ConflictError):
+        log.create_topic("orders", value_kind=ValueKind.BATCH, schema=b"other", metadata=metadata)
+    with refused(ConflictError):
+        log.create_topic("orders", value_kind=ValueKind.BATCH, schema=b"\x00arrow\xff")
+    with refused(InvalidError):
+        log.create_topic("events", schema=b"\x00arrow\xff")
+
+    assert again == first
+    log.change_retention("orders", retention_age_s=60, retention_bytes=None)
+    settings = log.describe_topic("orders").settings
+    assert settings.schema == b"\x00arrow\xff"
+    assert settings.metadata == (("a", ""), ("owner", "köln"))
+
+
 def a_topic_has_at_least_one_partition(open_log: OpenLog) -> None:
     log = open_log()
 
