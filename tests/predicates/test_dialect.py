@@ -263,6 +263,7 @@ def test_what_is_wrong_is_told_with_its_position(text: str, position: int) -> No
         "x IS NOT NULL AND n + 1 > 5",
         "n + 1 IS NULL",
         "n + 1 = 0.5",
+        "n + 1 = n + 1",
         "n + 1 > NULL",
         "n + 1 > 0 AND FALSE",
     ],

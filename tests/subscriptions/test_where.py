@@ -16,8 +16,6 @@ from strandline.predicates import (
     UnsupportedPredicateError,
 )
 
-ROWS = {"id": [1, 2, 3, 4], "amount": [50, 150, None, 200]}
-
 
 @pytest.fixture(params=["memory:", "file:", "sqlite:"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sl.Log]:
@@ -159,11 +157,17 @@ def test_each_topic_has_its_own_columns(batches: sl.Log, events: sl.Log) -> None
 
 
 def test_wrong_text_is_refused_when_subscribing(events: sl.Log) -> None:
+    """TC10."""
     with pytest.raises(PredicateError) as caught:
         events.subscribe("notes", where="kind = 'a' AND nothing = 1")
     assert caught.value.position == 15
     with pytest.raises(UnsupportedPredicateError):
         events.subscribe("notes", where="count(kind) > 1")
+    events.create_topic("sums", value_kind=sl.ValueKind.BATCH)
+    with pytest.raises(UnsupportedPredicateError):
+        events.subscribe("sums", where="SUM(id) > 0")
+    with pytest.raises(PredicateError):
+        events.subscribe("sums", where="(((")
     events.create_topic("raw", value_kind=sl.ValueKind.BYTES)
     with pytest.raises(sl.InvalidError, match="no columns"):
         events.subscribe("raw", where="TRUE")

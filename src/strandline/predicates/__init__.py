@@ -16,6 +16,7 @@ from strandline.predicates.errors import (
 from strandline.predicates.predicate import (
     EVENT_COLUMNS,
     Predicate,
+    check_syntax,
     matches_each,
     parse_predicate,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "PredicateError",
     "PredicateEvalError",
     "UnsupportedPredicateError",
+    "check_syntax",
     "matches_each",
     "parse_predicate",
 ]

@@ -43,7 +43,8 @@ def _check_part(part: Node, text: str) -> None:
     for each in nodes:
         if each.op in COMPARE and _may_be_skipped(*each.inputs):
             raise UnsupportedPredicateError(
-                "an operation that can fail is compared with a number that its type can hold",
+                "an operation that can fail is compared with something else than itself, and with a "
+                "number that its type can hold",
                 position=each.inputs[1].position,
                 text=text,
             )
@@ -85,7 +86,10 @@ def _is_null_test(part: Node) -> bool:
 
 
 def _may_be_skipped(value: Node, other: Node) -> bool:
-    # Spark knows without looking that no INT is 0.5, and that each is below 3000000000.
+    # Spark knows without looking what a value is to itself, that no INT is 0.5, and that
+    # each is below 3000000000.
+    if value == other:
+        return True
     if value.op != "cast" or not other.is_literal or other.detail is None:
         return False
     inner = value.inputs[0]

@@ -106,6 +106,12 @@ def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
     return Predicate(text, _evaluating().Evaluation(text, node, schema))
 
 
+def check_syntax(text: str) -> None:
+    """Raise the PredicateError that `parse_predicate` would raise for any schema."""
+    if text.strip():
+        import_module("strandline.predicates.reading").read(text)
+
+
 # sqlglot and the kernels of Arrow take a while to load, and not everybody has a predicate.
 @cache
 def _evaluating() -> Any:

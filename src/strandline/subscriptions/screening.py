@@ -12,6 +12,7 @@ from strandline.predicates import (
     EVENT_COLUMNS,
     Predicate,
     PredicateEvalError,
+    check_syntax,
     parse_predicate,
 )
 from strandline.values import InvalidError, Record, ValueKind
@@ -67,6 +68,7 @@ class BatchScreen:
     """A predicate on the rows of batches, each parsed for the schema that it has."""
 
     def __init__(self, where: str) -> None:
+        check_syntax(where)
         self._where = where
         self._schema: pa.Schema | None = None
         self._predicate: Predicate | None = None

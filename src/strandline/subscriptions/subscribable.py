@@ -89,9 +89,9 @@ class SubscribableLog(Log, Protocol):
         Of an event topic, which has the columns kind, key, headers, occurred_at and
         timestamp, that is records; of a batch topic it is rows: a record comes with those
         that match and its own offset, and not at all if none does. Cursors and markers
-        move as if everything had come. PredicateError if the text does not fit an event
-        topic; of a batch topic it is parsed for the schema of the batches as they come,
-        and a column that they have not is PredicateError then.
+        move as if everything had come. PredicateError if the text does not fit; but only
+        the batches of a batch topic say which columns there are, and PredicateError for
+        one that they have not comes when they do.
 
         With `markers`, CaughtUp and FellBehind come between the records. With
         `durable_only`, a record comes once it is durable, and the end is the durable
