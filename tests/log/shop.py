@@ -58,7 +58,7 @@ def rolled_back(
 
 
 @contextlib.contextmanager
-def refused(match: str) -> Iterator[None]:
+def refused(match: str) -> Iterator[pytest.ExceptionInfo[InvalidError]]:
     """Expect that the block raises InvalidError, at the latest when it is left."""
-    with pytest.raises(InvalidError, match=match):
-        yield
+    with pytest.raises(InvalidError, match=match) as caught:
+        yield caught

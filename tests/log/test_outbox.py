@@ -371,7 +371,7 @@ def test_an_append_that_fails_half_way_lets_nothing_of_its_block_be_committed(
 ) -> None:
     large = Event("large", {"text": "x" * 500_000})
 
-    with refused("half-way"), log.transaction() as connection:
+    with refused("half-way") as caught, log.transaction() as connection:
         add(connection, "new")
         receipt = log.append("orders", CREATED)
         connection.execute("PRAGMA max_page_count = 1")
@@ -380,6 +380,7 @@ def test_an_append_that_fails_half_way_lets_nothing_of_its_block_be_committed(
         with pytest.raises(InvalidError, match="half-way"):
             log.append("orders", CREATED)
 
+    assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
     assert rows(path) == ["old"]
     assert kinds(log) == []
     with pytest.raises(InvalidError, match="nothing of it is stored"):

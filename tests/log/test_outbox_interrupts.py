@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from strandline.log.sqlite import SqliteLog, block, outbox
+from strandline.log.sqlite.receipts import SqliteReceipt
+from strandline.values import InvalidError
 from tests.log.shop import CREATED, add, kinds, make_shop, rows
 
 FILES = {outbox.__file__, block.__file__}
@@ -17,7 +19,7 @@ LINES_MAX = 2000
 STRIDE = 3
 
 
-def interrupted(log: SqliteLog, nth: int) -> bool:
+def interrupted(log: SqliteLog, nth: int, receipts: list[SqliteReceipt]) -> bool:
     """Commit a row and an event with an interrupt at the `nth` line; False if there is none."""
     lines = itertools.count(1)
 
@@ -36,13 +38,20 @@ def interrupted(log: SqliteLog, nth: int) -> bool:
         with log.transaction() as connection:
             connection.execute("SAVEPOINT mine")
             add(connection, str(nth))
-            log.append("orders", CREATED)
+            receipts.append(log.append("orders", CREATED))
             connection.execute("RELEASE mine")
     except KeyboardInterrupt:
         return True
     finally:
         sys.settrace(None)
     return False
+
+
+def is_stored(receipts: list[SqliteReceipt]) -> bool:
+    try:
+        return bool([receipt.wait(timeout_s=0) for receipt in receipts])
+    except InvalidError:
+        return False
 
 
 @pytest.mark.parametrize("first", range(1, STRIDE + 1))
@@ -53,8 +62,11 @@ def test_an_interrupt_at_any_line_leaves_the_log_as_it_was_or_whole(
     with SqliteLog(path, lock_timeout_s=0.5) as log:
         log.create_topic("orders")
         for nth in range(first, LINES_MAX, STRIDE):
-            was_interrupted = interrupted(log, nth)
+            receipts: list[SqliteReceipt] = []
+            count = len(kinds(log))
+            was_interrupted = interrupted(log, nth, receipts)
             assert len(rows(path)) - 1 == len(kinds(log)), f"line {nth}"
+            assert is_stored(receipts) == (len(kinds(log)) > count), f"line {nth}"
             with log.transaction() as connection:
                 add(connection, f"after {nth}")
                 log.append("orders", CREATED)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn, Self
 
+from strandline.log.sqlite.partition_row import PartitionRow
 from strandline.values import ClosedError, Durability, InvalidError, StrandlineError
 from strandline.writes.watermark import Watermark
 
@@ -101,6 +102,8 @@ class Block:
         self.joined: list[Joined] = []
         #: The slots that were appended to, and after the commit where they end.
         self.ends: dict[int, int] = {}
+        #: Where the partitions end if it is committed; None until that is tried.
+        self.heads: dict[int, PartitionRow] | None = None
         #: The size of the write-ahead log at its beginning.
         self.wal_bytes = 0
         #: What makes it impossible to commit.

@@ -134,14 +134,15 @@ class Outbox:
                 self._database.close_writer(block.connection)
         elif block.over.value:
             self._leave(block)
+        elif block.heads is not None and not block.connection.in_transaction:
+            # Interrupted right after the commit.
+            self._settle(block, block.heads)
         else:
             self._roll_back(block, cause)
 
     # --- the end ---
 
     def _commit(self, block: Block) -> None:
-        heads: dict[int, PartitionRow] = {}
-        is_committing = False
         try:
             with block.plain() as connection:
                 block.check()
@@ -150,31 +151,28 @@ class Outbox:
                     self._check_joined(block)
                     heads = self._heads(block)
                 changed = connection.total_changes
-                is_committing = True
+                block.heads = heads
                 connection.execute("COMMIT")
-        except BaseException as error:
-            told = _told(error, is_committing=is_committing)
-            if told is not error or not is_committing or block.connection.in_transaction:
-                self._roll_back(block, told)
-                raise told from (None if told is error else error)
-            # Interrupted after the commit.
-            self._settle(block, heads)
-            raise
+        except sqlite3.Error as error:
+            told = _told(error, is_committing=block.heads is not None)
+            self._roll_back(block, told)
+            raise told from error
         self._database.logged_bytes += max(
             COMMIT_BYTES + PAGE_BYTES * changed, self._wal_bytes() - block.wal_bytes
         )
         self._settle(block, heads)
 
+    # What is cut short in these three is done once more by `_clean_up`.
+
     def _settle(self, block: Block, heads: Mapping[int, PartitionRow]) -> None:
-        try:
-            self._marks.wrote(heads)
-            block.ends = {slot: head.high for slot, head in heads.items()}
-            block.over.advance(1)
-            self._on_written(heads)
-        finally:
-            self._leave(block)
+        self._marks.wrote(heads)
+        block.ends = {slot: head.high for slot, head in heads.items()}
+        block.over.advance(1)
+        self._on_written(heads)
+        self._leave(block)
 
     def _roll_back(self, block: Block, cause: BaseException) -> None:
+        block.heads = None
         for joined in block.joined:
             joined.error = joined.error or _undone(cause, block)
         try:
@@ -241,10 +239,8 @@ def _check_outside(database: Database, connection: sqlite3.Connection) -> None:
         raise InvalidError("this connection never syncs, set PRAGMA synchronous = NORMAL on it")
 
 
-def _told(error: BaseException, *, is_committing: bool) -> BaseException:
+def _told(error: sqlite3.Error, *, is_committing: bool) -> StrandlineError:
     """Return what the caller shall be told of an error at the end of its block."""
-    if not isinstance(error, sqlite3.Error):
-        return error
     if is_busy(error):
         return InvalidError("a statement of the block is still open, fetch its rows or close it")
     return UnknownError(error) if is_committing else InvalidError(str(error))
