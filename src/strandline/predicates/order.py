@@ -11,7 +11,7 @@ from typing import Final
 
 from strandline.predicates.errors import UnsupportedPredicateError
 from strandline.predicates.node import Node
-from strandline.predicates.sql_type import INTEGERS, arrow_type, is_number
+from strandline.predicates.sql_type import INTEGERS, STRING, arrow_type, is_number
 
 COMPARE: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 CALCULATE: Final = frozenset({"add", "sub", "mul", "div", "mod", "neg"})
@@ -36,15 +36,23 @@ def check_order(node: Node, text: str) -> None:
         if part.can_fail:
             _check_part(part, text)
             _check_place(part, parts[:at], parts[at + 1 :], text)
+            _check_neighbours(part, (*parts[:at], *parts[at + 1 :]), text)
 
 
 def _check_part(part: Node, text: str) -> None:
     nodes = list(part.walk())
     for each in nodes:
+        if each.op in {"add", "mul"} and len(_constants(each, each.op)) > 1:
+            # Spark adds them up first, which may avoid an overflow.
+            raise UnsupportedPredicateError(
+                "constants in one sum or product stand together, in parentheses",
+                position=each.position,
+                text=text,
+            )
         if each.op in COMPARE and _may_be_skipped(*each.inputs):
             raise UnsupportedPredicateError(
-                "an operation that can fail is compared with something else than itself, and with a "
-                "number that its type can hold",
+                "an operation that can fail is compared with something else than itself, and with "
+                "a number that its type can hold",
                 position=each.inputs[1].position,
                 text=text,
             )
@@ -99,3 +107,45 @@ def _may_be_skipped(value: Node, other: Node) -> bool:
         return True
     most = 2 ** (arrow_type(inner.type).bit_width - 1) - 1
     return bool(not -most <= other.detail < most or other.detail != int(other.detail))
+
+
+def _constants(node: Node, op: str) -> list[Node]:
+    if node.op == op:
+        return [found for each in node.inputs for found in _constants(each, op)]
+    return [node] if node.is_literal else []
+
+
+def _check_neighbours(part: Node, others: tuple[Node, ...], text: str) -> None:
+    """Refuse an equality from which Spark may derive another part that fails elsewhere.
+
+    From `a = b AND a + 1 > 0` it derives `b + 1 > 0`, and from `a = 0 AND 1 / a > 0` that
+    1 / 0 is to be computed, for rows that do not get as far as that here.
+    """
+    read = part.columns()
+    for other in others:
+        if read & other.columns() and not _is_harmless(other):
+            raise UnsupportedPredicateError(
+                "a comparison that can fail has no equality beside it with a column that it "
+                "reads, put the value in its place",
+                position=other.position,
+                text=text,
+            )
+
+
+def _is_harmless(part: Node) -> bool:
+    inner = part.inputs[0] if part.op == "not" else part
+    if inner.op == "in":
+        return part.op == "not" or len({each.detail for each in inner.inputs[1:]}) > 1
+    if part.op == "not":
+        return inner.op in {"eq", "like", "startswith", "endswith", "column"}
+    if part.op == "eq":
+        return not all(_is_place(each) for each in part.inputs)
+    if part.op == "or":
+        return all(each.op in COMPARE for each in part.inputs)
+    return part.op in {"ne", "lt", "le", "gt", "ge", "like", "startswith", "endswith", "column"}
+
+
+def _is_place(node: Node) -> bool:
+    while node.op == "cast" and node.inputs[0].type is not STRING:
+        node = node.inputs[0]
+    return node.op in {"column", "literal"}
