@@ -1,13 +1,43 @@
-"""Runs the Python in README and docs as it stands there, each page in a folder of its own."""
+"""Runs the Python in README and docs as it stands there, each page in a folder of its own.
+
+Here is also the Spark session that pages and tests share.
+"""
 
 import os
 import tempfile
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What PySpark does in its own code, for tests that run it; warnings are errors elsewhere.
+PYSPARK_WARNINGS = ("ignore::ResourceWarning", "ignore::DeprecationWarning:pyspark")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """The one Spark session of the run."""
+    from tests.spark_session import shared_session  # noqa: PLC0415 # Importing PySpark takes time.
+
+    with shared_session() as session:
+        yield session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        is_page = item.path.suffix == ".md"
+        if "spark" not in getattr(item, "fixturenames", ()):
+            continue
+        for warning in PYSPARK_WARNINGS:
+            item.add_marker(pytest.mark.filterwarnings(warning))
+        if is_page:
+            item.add_marker(pytest.mark.slow)
 
 
 def _enter_folder(namespace: dict[str, Any]) -> None:
@@ -21,12 +51,21 @@ def _leave_folder(namespace: dict[str, Any]) -> None:
     namespace["_folder"].cleanup()
 
 
-pytest_collect_file = Sybil(
+_pages = Sybil(
     parsers=[PythonCodeBlockParser()],
     patterns=["README.md", "docs/**/*.md", "docs/*.md"],
+    excludes=["docs/howto/spark-*.md"],
     setup=_enter_folder,
     teardown=_leave_folder,
-).pytest()
+)
+_spark_pages = Sybil(
+    parsers=[PythonCodeBlockParser()],
+    patterns=["docs/howto/spark-*.md"],
+    setup=_enter_folder,
+    teardown=_leave_folder,
+    fixtures=["spark"],
+)
+pytest_collect_file = (_pages + _spark_pages).pytest()
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc] # xdist tells no types.

@@ -49,7 +49,7 @@ def united(spark: SparkSession, options: dict[str, str]) -> DataFrame:
         cut = _cut_of(log, reading)
     parts = [_cold(spark, reading, cut)] if cut.copies else []
     if cut.has_tail or not parts:
-        parts.append(_hot(spark, {**options, **cut.options()}))
+        parts.append(_hot(spark, {**options, "path": reading.url, **cut.options()}))
     return reduce(DataFrame.union, parts)
 
 
