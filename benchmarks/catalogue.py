@@ -7,6 +7,7 @@ from benchmarks import (
     growth,
     opening,
     replay,
+    spark,
     tail_across,
     tail_inside,
     tier,
@@ -35,6 +36,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *trigger.ENTRIES,
         *trigger_tail.entries(sizes),
         *typed.ENTRIES,
+        *spark.entries(sizes),
     )
 
 

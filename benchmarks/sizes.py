@@ -30,6 +30,8 @@ class Sizes:
     topics: int
     subscribers: int
     view_events: int
+    spark_events: int
+    spark_batches: int
 
 
 FULL = Sizes(
@@ -53,6 +55,8 @@ FULL = Sizes(
     topics=10_000,
     subscribers=1_000,
     view_events=5_000_000,
+    spark_events=1_000_000,
+    spark_batches=40,
 )
 
 TINY = Sizes(
@@ -76,4 +80,6 @@ TINY = Sizes(
     topics=10,
     subscribers=10,
     view_events=2_000,
+    spark_events=2_000,
+    spark_batches=3,
 )

@@ -1,0 +1,22 @@
+"""The entries of Spark, in the session that the tests share."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.entry import OURS, Entry
+from benchmarks.sizes import TINY
+from benchmarks.spark import entries
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", entries(TINY), ids=lambda entry: entry.name)
+def test_each_contender_does_a_round(entry: Entry, spark: SparkSession, tmp_path: Path) -> None:
+    scratch = tmp_path / "entry"
+    scratch.mkdir()
+
+    figures = {name: contender() for name, contender in entry.contenders(scratch).items()}
+
+    assert all(figure > 0 for figure in figures.values())
+    assert entry.bars.keys() <= figures.keys() - {OURS}
