@@ -248,7 +248,7 @@ def test_an_append_is_stored_though_its_log_cannot_be_tidied(
         robbed.append("orders", Event("order", {"n": 0}))
         monkeypatch.setattr(appends, "CHECKPOINT_BYTES", 1)
         # The first look at the lock's file is the append's own.
-        planned = io.before(2, rob, kinds=("identity",))
+        planned = io.before(2, rob, kinds=["identity"])
 
         assert robbed.append("orders", Event("order", {"n": 1})).offset == 1
 
