@@ -104,6 +104,13 @@ def test_a_block_that_raises_leaves_nothing_of_either(path: str, log: SqliteLog)
     assert log.append("orders", Event("after", {})).offset == 1
 
 
+def test_foreign_keys_hold_inside_a_block(path: str, log: SqliteLog) -> None:
+    with log.transaction() as connection:
+        connection.execute("CREATE TABLE lines (order_id INTEGER REFERENCES orders (id))")
+        with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+            connection.execute("INSERT INTO lines VALUES (4711)")
+
+
 def test_appends_go_on_densely_around_blocks(log: SqliteLog) -> None:
     offsets = []
     for _ in range(3):

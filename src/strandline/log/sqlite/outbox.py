@@ -104,6 +104,8 @@ class Outbox:
         if outside is None:
             with translated(database.path):
                 made = database.new_writer(BlockConnection)
+                # Inside a transaction nobody can ask for it any more.
+                made.execute("PRAGMA foreign_keys = ON")
                 # What is known of the tables is read before anybody has to wait for us.
                 made.execute("SELECT 1 FROM strandline_log").fetchone()
                 return Block(made, is_outside=False)
