@@ -1,10 +1,11 @@
 """Rules of the proof of history."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
 
-from strandline.log.protocol import Log
+from strandline.log.protocol import Kept, Log, Piece
 from strandline.testing.conformance_checks import OpenLog, event, fill, refused
 from strandline.values import (
     ConflictError,
@@ -158,6 +159,45 @@ def a_head_of_what_was_trimmed_is_not_confirmed(open_log: OpenLog) -> None:
     (report,) = log.verify("orders", expected=[head])
     assert [finding.offset for finding in report.findings] == [2]
     assert _only(log).is_sound
+
+
+def a_history_leads_from_any_offset_to_any_other(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("orders", proof=True)
+    fill(log, "orders", 3)
+    log.append_many("orders", [event(n) for n in range(20)])
+    fill(log, "orders", 2)
+    log.trim("orders", 0, 1)
+    values: dict[int, bytes | None] = {}
+    for offset in range(1, 26):
+        history = log.history("orders", 0, offset, offset)
+        assert (history.low, history.high, list(_entries(history.pieces))) == (offset, offset, [])
+        values[offset] = history.anchor
+    assert values[25] == log.proof_head("orders", 0).digest
+
+    for start, end in ((1, 25), (2, 3), (4, 9), (3, 23), (10, 24), (24, 25), (0, 99)):
+        low, high = max(1, start), min(25, end)
+        history = log.history("orders", 0, start, end)
+        assert (history.low, history.high, history.anchor) == (low, high, values[low])
+        value = history.anchor
+        for piece in history.pieces:
+            assert isinstance(piece, Piece)
+            for entry in piece.entries:
+                assert value == values[entry.offset]
+                value = history.chain.link_kept(value or b"", entry)
+            assert value == piece.value
+        assert value == values[high]
+    entries = list(_entries(log.history("orders", 0, 4, 9).pieces))
+    records = list(log.read("orders", 0, 4, 9))
+    assert [(each.offset, each.timestamp_us, each.key) for each in entries] == [
+        (each.offset, each.timestamp_us, each.key) for each in records
+    ]
+
+
+def _entries(pieces: Iterable[object]) -> Iterator[Kept]:
+    for piece in pieces:
+        assert isinstance(piece, Piece)
+        yield from piece.entries
 
 
 def without_a_proof_verify_says_so(open_log: OpenLog) -> None:

@@ -270,13 +270,13 @@ class TieredLog(Log, Protocol):
         told = hot.describe_topic(topic)
         place = partition_of(told.topic, partition)
         cold = ColdHistory(self._cold(), place, hot.epochs(topic, partition), stored)
-        stop = stored.low if end is None else min(end, stored.low)
+        stop = stored.low if end is None else max(low, min(end, stored.low))
         pieces: Iterator[Piece | Damage | ProofFinding] = cold.pieces(low, stop)
+        high = stop
         if stop == stored.low:
             pieces = chain(pieces, [Piece((), stored.anchor)], stored.pieces)
-        return stored._replace(
-            low=low, high=max(stop, stored.high), anchor=cold.value_before(low), pieces=pieces
-        )
+            high = stored.high
+        return stored._replace(low=low, high=high, anchor=cold.value_before(low), pieces=pieces)
 
     # --- removing ---
 
