@@ -1,5 +1,7 @@
 """What Spark calls to write, in its tasks and beside its driver, each in a process of its own."""
 
+import contextlib
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -74,6 +76,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _abort(self.settings, messages)
 
 
+@contextlib.contextmanager
+def _unhurried() -> Iterator[None]:
+    """Let the collector rest: events by the hundred thousand are no garbage, and no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _check(settings: SinkSettings, schema: StructType) -> None:
     """Raise InvalidError before anything runs, if the frame cannot be written."""
     names = schema.fieldNames()
@@ -88,7 +102,7 @@ def _staged(
     settings: SinkSettings, identity: BatchIdentity, batches: Iterator[pa.RecordBatch]
 ) -> StagedMessage:
     folder = AppFolder(staging_path(settings.url), identity.app)
-    with open_log(settings.url, mode=Mode.READ) as log:
+    with _unhurried(), open_log(settings.url, mode=Mode.READ) as log:
         stager = Stager(
             log,
             folder,
@@ -102,7 +116,7 @@ def _staged(
 
 def _commit(settings: SinkSettings, identity: BatchIdentity, messages: Messages) -> None:
     folder = AppFolder(staging_path(settings.url), identity.app)
-    with open_log(settings.url) as log:
+    with _unhurried(), open_log(settings.url) as log:
         commit(
             *(log, folder, identity.version, _told(messages)),
             tenant=settings.tenant,
