@@ -6,9 +6,17 @@ what an option says is done or refused. Does not promise an order: Spark has non
 
 from collections.abc import MutableMapping
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
+from strandline.spark.sink.settings import batch_settings, check_append, stream_settings
+from strandline.spark.sink.writers import BatchWriter, StreamWriter
 from strandline.spark.source.batch import BatchReader, PushingReader
 from strandline.spark.source.reading import reading_of
 from strandline.spark.source.stream import StreamReader
@@ -38,3 +46,11 @@ class StrandlineSource(DataSource):
         reading = reading_of(self.options).narrowed(schema)
         reading.options.check_stream()
         return StreamReader(reading)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # Spark's.
+        check_append(overwrite=overwrite)
+        return BatchWriter(batch_settings(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        check_append(overwrite=overwrite)
+        return StreamWriter(stream_settings(self.options))

@@ -1,0 +1,206 @@
+"""From staged rows to rows in the log: exactly once for each (app, version).
+
+The one place where the order of steps is decided: staged files are whole and durable, the
+batch is recorded, its rows are appended, it is finished. Before it is recorded nothing is
+visible; after that, everything will be. See design 0051.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import google_crc32c
+
+from strandline.log.protocol import Log
+from strandline.spark.sink.fingerprint import Fingerprint
+from strandline.spark.sink.folder import NAME, AppFolder, app_folders
+from strandline.spark.sink.intents import STAGED_AGE_S, Chunk, Intent, Intents, Piece
+from strandline.spark.sink.rolling import roll_forward
+from strandline.spark.sink.staging import Block, Staged
+from strandline.values import (
+    ConflictError,
+    Durability,
+    InvalidError,
+    Topic,
+    UnavailableError,
+)
+
+CHUNK_ROWS: Final = 32_768
+CHUNK_BYTES: Final = 8 * 1024 * 1024
+
+#: Begins the ids of writes that nobody has named; they never come back.
+JOB_PREFIX: Final = "job:"
+
+
+def commit(
+    log: Log,
+    folder: AppFolder,
+    version: int,
+    staged: Sequence[Staged],
+    *,
+    tenant: str | None,
+    durability: Durability,
+) -> None:
+    """Put the staged rows into the log, unless this batch is there already.
+
+    A batch that was recorded before is finished from its own files, and so are older ones
+    of the app. ConflictError then if its rows were others than these.
+    """
+    prints = _fingerprints(staged)
+    if not prints and not folder.exists():
+        return
+    folder.make()
+    with folder.locked():
+        intents = Intents(folder)
+        recorded = intents.find(version)
+        is_new = recorded is None and bool(prints)
+        if is_new:
+            recorded = _intent(log, folder, version, staged, tenant=tenant, durability=durability)
+            # Until here nothing has happened; from here on it will have.
+            intents.record(recorded)
+        for pending in intents.unfinished():
+            if pending.version <= version:
+                roll_forward(log, folder, pending, is_new=is_new and pending.version == version)
+        if folder.app.startswith(JOB_PREFIX):
+            folder.remove_all()
+        else:
+            intents.sweep()
+    if recorded is not None and recorded.fingerprint != prints:
+        raise _other_content(recorded, prints)
+
+
+def abort(folder: AppFolder, staged: Iterable[Staged]) -> None:
+    """Remove what an attempt has staged; nothing of a batch that is recorded.
+
+    What cannot be removed now is swept later.
+    """
+    names = [each.name for each in staged if each.name is not None]
+    if not names or not folder.exists():
+        return
+    try:
+        with folder.locked(timeout_s=0.0):
+            intents = Intents(folder)
+            intents.remove_staged(names)
+            if folder.app.startswith(JOB_PREFIX) and intents.is_empty():
+                folder.remove_all()
+    except UnavailableError:
+        pass
+
+
+def sweep(folders: Iterable[AppFolder]) -> None:
+    """Remove what killed writers have left behind and nobody will come back for."""
+    for folder in folders:
+        try:
+            with folder.locked(timeout_s=0.0):
+                intents = Intents(folder)
+                intents.sweep()
+                # A young one may be about to be filled.
+                is_old = intents.age_s(NAME) > STAGED_AGE_S
+                if folder.app.startswith(JOB_PREFIX) and intents.is_empty() and is_old:
+                    folder.remove_all()
+        except (UnavailableError, FileNotFoundError):
+            continue
+
+
+def finish_all(log: Log, root: str) -> int:
+    """Finish every batch that was recorded by anybody and interrupted; return how many."""
+    finished = 0
+    for folder in app_folders(root):
+        with folder.locked():
+            for pending in Intents(folder).unfinished():
+                roll_forward(log, folder, pending, is_new=False)
+                finished += 1
+    return finished
+
+
+def _fingerprints(staged: Iterable[Staged]) -> dict[str, tuple[int, int]]:
+    found: dict[str, Fingerprint] = {}
+    for each in staged:
+        for topic, part in each.fingerprints.items():
+            found[topic] = found.get(topic, Fingerprint()) + part
+    return {topic: (each.rows, each.total) for topic, each in found.items()}
+
+
+def _intent(
+    log: Log,
+    folder: AppFolder,
+    version: int,
+    staged: Sequence[Staged],
+    *,
+    tenant: str | None,
+    durability: Durability,
+) -> Intent:
+    """Return what to record; every file of it was read whole."""
+    parts = sorted((each for each in staged if each.name is not None), key=lambda each: each.task)
+    files, topics = [], list(dict.fromkeys(text for each in parts for text in each.topics))
+    blocks: dict[tuple[int, int], list[tuple[int, Block]]] = {}
+    for number, each in enumerate(parts):
+        assert each.name is not None
+        _check_file(folder, each.name, each)
+        files.append(each.name)
+        for block in each.blocks:
+            topic = topics.index(each.topics[block.topic])
+            blocks.setdefault((topic, block.partition), []).append((number, block))
+    known = [Topic.from_json(text.encode()) for text in topics]
+    chunks = []
+    for (topic, partition), found in sorted(blocks.items(), key=lambda item: item[0]):
+        start = int(log.marks(known[topic], partition).high)
+        for group in _groups(found):
+            pieces = [Piece(n, b.offset, b.length, b.rows, b.crc) for n, b in group]
+            chunks.append(Chunk(topic, partition, start, pieces))
+    return Intent(
+        id=str(folder.clock.new_id()),
+        app=folder.app,
+        version=version,
+        recorded_at_us=folder.clock.now_us(),
+        fingerprint=_fingerprints(staged),
+        tenant=tenant,
+        durability=str(durability),
+        topics=topics,
+        files=files,
+        chunks=chunks,
+    )
+
+
+def _groups(blocks: Sequence[tuple[int, Block]]) -> Iterable[list[tuple[int, Block]]]:
+    """Yield the blocks of a partition in runs that are appended at once."""
+    group: list[tuple[int, Block]] = []
+    rows = size = 0
+    for number, block in blocks:
+        if group and (rows + block.rows > CHUNK_ROWS or size + block.length > CHUNK_BYTES):
+            yield group
+            group, rows, size = [], 0, 0
+        group.append((number, block))
+        rows += block.rows
+        size += block.length
+    if group:
+        yield group
+
+
+def _check_file(folder: AppFolder, name: str, staged: Staged) -> None:
+    """Raise unless the file holds what the task said: it was swept, or this machine has it not."""
+    for block in staged.blocks:
+        try:
+            content = folder.read(name, block.offset, block.length)
+        except FileNotFoundError:
+            content = b""
+        if len(content) != block.length or google_crc32c.value(content) != block.crc:
+            raise InvalidError(
+                "rows that a task has staged are not there, run the batch again; "
+                "on a cluster the log lies where every machine sees it",
+                file=folder.path_of(name),
+            )
+
+
+def _other_content(recorded: Intent, prints: dict[str, tuple[int, int]]) -> ConflictError:
+    then, now = (sum(rows for rows, _ in each.values()) for each in (recorded.fingerprint, prints))
+    return ConflictError(
+        "this batch was written before with other rows, and they are in the log; the rows of this "
+        "attempt are not. For a stream: the end of its checkpoint was lost, and Spark has planned "
+        "the batch anew. Start the query with a new checkpoint at the place where the written "
+        "batch ended, or, if rows may be there twice, give it another txnAppId. For df.write: use "
+        "a new txnVersion for new rows, and a txnAppId for each topic",
+        app=recorded.app,
+        version=recorded.version,
+        rows_written=then,
+        rows_now=now,
+    )

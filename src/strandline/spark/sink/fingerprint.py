@@ -1,0 +1,184 @@
+"""What rows are in a batch, as a number that depends on neither their order nor their split.
+
+A row's number is made from its columns by name; those of all rows are added up. A null counts
+as nothing, so that a column which is missing and one that is null are the same, and integers
+count by value, so that a wider type is, too. Against accidents, not against malice.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Words = npt.NDArray[np.uint64]
+
+_MASK: Final = (1 << 64) - 1
+_WORD: Final = 8
+#: Longer texts are hashed one by one.
+_SHORT_BYTES: Final = 1024
+_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
+_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND: Final = np.uint64(0x94D049BB133111EB)
+_30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
+_ONE: Final = np.uint64(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """How many rows, and the sum of their numbers."""
+
+    rows: int = 0
+    total: int = 0
+
+    def __add__(self, other: "Fingerprint") -> "Fingerprint":
+        return Fingerprint(self.rows + other.rows, (self.total + other.total) & _MASK)
+
+
+def fingerprint(rows: pa.RecordBatch) -> Fingerprint:
+    """Return the fingerprint of these rows."""
+    numbers = _of_fields(rows.schema.names, rows.columns, rows.num_rows)
+    return Fingerprint(rows.num_rows, int(_mixed(numbers).sum(dtype=np.uint64)))
+
+
+def _mixed(words: Words) -> Words:
+    """Return words of which each bit depends on every bit of the ones given."""
+    found = words + _STEP
+    found = (found ^ (found >> _30)) * _FIRST
+    found = (found ^ (found >> _27)) * _SECOND
+    result: Words = found ^ (found >> _31)
+    return result
+
+
+def _of_fields(names: list[str], columns: list[pa.Array], rows: int) -> Words:
+    total = np.zeros(rows, np.uint64)
+    for name, column in zip(names, columns, strict=True):
+        found = _mixed(_of_array(column) ^ np.uint64(_of_bytes(name.encode())))
+        total += np.where(_present(column), found, np.uint64(0))
+    return total
+
+
+def _present(column: pa.Array) -> npt.NDArray[np.bool_]:
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
+    found: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _of_array(column: pa.Array) -> Words:
+    """Return a number for each value; any for a null."""
+    arrow = column.type
+    if pa.types.is_struct(arrow):
+        names = [arrow.field(n).name for n in range(arrow.num_fields)]
+        return _of_fields(names, column.flatten(), len(column))
+    if pa.types.is_map(arrow):
+        return _of_map(column)
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        return _of_list(column, _numbered(column, _of_elements(column.flatten())))
+    if pa.types.is_fixed_size_list(arrow):
+        return _of_array(column.cast(pa.list_(arrow.value_type)))
+    if _is_text(arrow):
+        return _of_texts(column.cast(pa.large_binary()))
+    return _of_fixed(column)
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(arrow)
+        or pa.types.is_large_string(arrow)
+        or pa.types.is_binary(arrow)
+        or pa.types.is_large_binary(arrow)
+        or pa.types.is_fixed_size_binary(arrow)
+    )
+
+
+def _of_elements(column: pa.Array) -> Words:
+    return np.where(_present(column), _mixed(_of_array(column)), np.uint64(0))
+
+
+def _of_map(column: pa.Array) -> Words:
+    """Return numbers that do not depend on the order of the entries."""
+    entries = pa.ListArray.from_arrays(
+        column.offsets, pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
+    )
+    return _of_list(entries, _mixed(_of_array(entries.flatten())))
+
+
+def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
+    counted: Any = column.value_lengths().fill_null(0)
+    found: npt.NDArray[np.int64] = counted.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def _numbered(column: pa.Array, elements: Words) -> Words:
+    """Return the elements' numbers, each mixed with its place in its list."""
+    lengths = _lengths(column)
+    starts = np.cumsum(lengths) - lengths
+    places = np.arange(len(elements)) - np.repeat(starts, lengths)
+    return _mixed(elements + _mixed(places.astype(np.uint64)))
+
+
+def _of_list(column: pa.Array, elements: Words) -> Words:
+    lengths = _lengths(column)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(elements, dtype=np.uint64)])
+    ends = np.cumsum(lengths)
+    total: Words = sums[ends] - sums[ends - lengths]
+    return total + _mixed(lengths.astype(np.uint64))
+
+
+def _of_fixed(column: pa.Array) -> Words:
+    arrow = column.type
+    if pa.types.is_boolean(arrow):
+        column = column.cast(pa.uint8())
+    elif pa.types.is_integer(arrow) and arrow.bit_width < 64:  # noqa: PLR2004 # Of a word.
+        column = column.cast(pa.int64())
+    elif pa.types.is_floating(arrow) and arrow.bit_width < 64:  # noqa: PLR2004
+        column = column.cast(pa.float64())
+    width = column.type.byte_width
+    held = column.buffers()[1]
+    if held is None:
+        return np.zeros(len(column), np.uint64)
+    unit = min(width, _WORD)
+    per_value = width // unit
+    raw = np.frombuffer(held, f"<u{unit}")
+    raw = raw[column.offset * per_value : (column.offset + len(column)) * per_value]
+    words = raw.astype(np.uint64).reshape(len(column), per_value)
+    found = np.zeros(len(column), np.uint64)
+    for each in range(per_value):
+        found = _mixed(found ^ words[:, each])
+    return found
+
+
+def _of_texts(column: pa.Array) -> Words:
+    """Return the numbers of texts, eight bytes of all of them at a time."""
+    count = len(column)
+    raw_offsets = np.frombuffer(column.buffers()[1], np.int64) if count else np.zeros(1, np.int64)
+    offsets = raw_offsets[column.offset : column.offset + count + 1]
+    held = column.buffers()[2]
+    content = b"" if held is None else held.to_pybytes()
+    padded = np.frombuffer(content + bytes(_WORD), np.uint8)
+    # A word begins at each byte.
+    words = np.ndarray((len(padded) - _WORD + 1,), "<u8", padded, strides=(1,))
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    found = _mixed(lengths.astype(np.uint64))
+    is_long = lengths > _SHORT_BYTES
+    at = np.flatnonzero(~is_long & (lengths > 0))
+    done = 0
+    while len(at):
+        left = lengths[at] - done
+        bits = (np.minimum(left, _WORD) * 8).astype(np.uint64)
+        # Shifted by 64, a word would stay as it is.
+        mask = (_ONE << (bits - _ONE) << _ONE) - _ONE
+        found[at] = _mixed(found[at] ^ (words[starts[at] + done] & mask))
+        done += _WORD
+        at = at[left > _WORD]
+    for index in np.flatnonzero(is_long):
+        start = int(starts[index])
+        found[index] = _of_bytes(content[start : start + int(lengths[index])])
+    return found
+
+
+def _of_bytes(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=_WORD).digest(), "little")

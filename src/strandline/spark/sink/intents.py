@@ -1,0 +1,259 @@
+"""Which batches are recorded, how far each has come, and what may be swept.
+
+A batch that is recorded is decided: nothing undoes it, and whoever comes next finishes it from
+the files that it names. Everything here is called with the folder's lock held.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import google_crc32c
+import msgspec
+
+from strandline.spark.sink.folder import AppFolder
+from strandline.values import InvalidError
+
+#: So many finished batches of an app are remembered at least, so that a repeat is known.
+BATCHES_KEPT: Final = 100
+#: Rows that were staged for a batch that nobody ever recorded are kept so long.
+STAGED_AGE_S: Final = 7 * 24 * 3600
+FLOOR: Final = "floor"
+
+_NAME: Final = re.compile(r"batch-(\d+)(?:\.(intent|progress|done)|-([0-9a-f-]+)\.arrow)")
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """Rows in a staged file: an Arrow stream of one record batch."""
+
+    file: int
+    offset: int
+    length: int
+    rows: int
+    crc: int
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """What is appended in one step: rows of one partition."""
+
+    topic: int
+    partition: int
+    #: The partition ended here when the batch was recorded.
+    start: int
+    pieces: list[Piece]
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """A batch that was recorded."""
+
+    #: Drawn when it was recorded, and part of the identity of each append.
+    id: str
+    app: str
+    version: int
+    recorded_at_us: int
+    #: Topic id → number of rows and their sum, see `fingerprint`.
+    fingerprint: dict[str, tuple[int, int]]
+    tenant: str | None = None
+    durability: str = "durable"
+    topics: list[str] = []
+    files: list[str] = []
+    chunks: list[Chunk] = []
+
+
+class _Floor(msgspec.Struct, frozen=True):
+    version: int
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True):
+    """So many chunks are in the log; the last of them ends at `end` in its partition."""
+
+    finished: int
+    end: int
+    at_us: int
+
+
+class Progress:
+    """How far a recorded batch has come: a file to which a line is added for each chunk."""
+
+    def __init__(self, folder: AppFolder, version: int) -> None:
+        self._folder = folder
+        self._name = _progress_name(version)
+        self.steps: list[Step] = []
+        self._length = 0
+        self._exists = True
+        try:
+            content = folder.read(self._name)
+        except FileNotFoundError:
+            content = b""
+            self._exists = False
+        for line in content.splitlines(keepends=True):
+            step = _step(line)
+            if step is None:
+                break
+            self.steps.append(step)
+            self._length += len(line)
+
+    @property
+    def finished(self) -> int:
+        """How many chunks are surely in the log."""
+        return self.steps[-1].finished if self.steps else 0
+
+    def add(self, end: int) -> None:
+        """Say, durably, that one more chunk is in the log, as durable as it shall be."""
+        folder = self._folder
+        step = Step(self.finished + 1, end, folder.clock.now_us())
+        content = msgspec.json.encode(step)
+        line = b"%08x %s\n" % (google_crc32c.value(content), content)
+        fd = folder.io.open(folder.path_of(self._name), "create")
+        try:
+            folder.io.pwrite(fd, line, self._length)
+            folder.io.sync(fd)
+        finally:
+            folder.io.close(fd)
+        if not self._exists:
+            folder.io.sync_directory(folder.path)
+            self._exists = True
+        self.steps.append(step)
+        self._length += len(line)
+
+
+def _step(line: bytes) -> Step | None:
+    crc, _, content = line.rstrip(b"\n").partition(b" ")
+    if not line.endswith(b"\n") or crc != b"%08x" % google_crc32c.value(content):
+        return None
+    return msgspec.json.decode(content, type=Step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file of a folder, by its name."""
+
+    name: str
+    version: int
+    what: str
+
+
+class Intents:
+    """The recorded batches of one app."""
+
+    def __init__(self, folder: AppFolder) -> None:
+        self._folder = folder
+
+    def find(self, version: int) -> Intent | None:
+        """Return the batch if it is recorded; InvalidError if that can no longer be told."""
+        found = self._folder.load(_done_name(version), Intent)
+        found = found or self._folder.load(intent_name(version), Intent)
+        if found is None:
+            floor = self._folder.load(FLOOR, _Floor)
+            if floor is not None and version <= floor.version:
+                raise InvalidError(
+                    "this batch is older than those that are remembered, so nobody knows whether "
+                    "it was written; give the write a txnAppId of its own to write it",
+                    app=self._folder.app,
+                    version=version,
+                    remembered_from=floor.version + 1,
+                )
+        return found
+
+    def record(self, intent: Intent) -> None:
+        """Decide that the batch is written; there is none of its version yet."""
+        folder = self._folder
+        # Now, so that its name lasts with that of the intent, whose storing syncs the directory.
+        folder.io.close(folder.io.open(folder.path_of(_progress_name(intent.version)), "create"))
+        folder.store(intent_name(intent.version), intent)
+
+    def finish(self, intent: Intent) -> None:
+        """Say that all rows are in the log, and remember what they were."""
+        known = Intent(
+            intent.id, intent.app, intent.version, intent.recorded_at_us, intent.fingerprint
+        )
+        self._folder.store(_done_name(intent.version), known)
+        self._folder.remove(intent_name(intent.version))
+
+    def unfinished(self) -> list[Intent]:
+        """Return the batches that are recorded and not finished, oldest first."""
+        files = self._files()
+        done = {each.version for each in files if each.what == "done"}
+        versions = {each.version for each in files if each.what == "intent"} - done
+        found = [self._folder.load(intent_name(each), Intent) for each in sorted(versions)]
+        return [intent for intent in found if intent is not None]
+
+    def sweep(self) -> None:
+        """Remove what nobody needs any more: never a file that an unfinished batch names."""
+        files = self._files()
+        done = {each.version for each in files if each.what == "done"}
+        pending = {intent.version: intent for intent in self.unfinished()}
+        for each in files:
+            if self._is_left(each, done, pending):
+                self._folder.remove(each.name)
+        for name in self._folder.names():
+            if name.endswith(".tmp"):
+                self._folder.remove(name)
+        self._forget(sorted(done))
+
+    def remove_staged(self, names: Sequence[str]) -> None:
+        """Remove files of an attempt that came to nothing, but for those that are named."""
+        named = {name for intent in self.unfinished() for name in intent.files}
+        for name in names:
+            if name not in named:
+                self._folder.remove(name)
+
+    def is_empty(self) -> bool:
+        """Whether nothing is staged or recorded."""
+        return not self._files()
+
+    def _is_left(self, found: _Found, done: set[int], pending: Mapping[int, Intent]) -> bool:
+        if found.what == "done":
+            return False
+        if found.version in done:
+            return True
+        intent = pending.get(found.version)
+        if found.what != "staged":
+            return intent is None
+        if intent is not None:
+            return found.name not in intent.files
+        return self.age_s(found.name) > STAGED_AGE_S
+
+    def age_s(self, name: str) -> float:
+        """Return how long ago the file was last changed."""
+        try:
+            changed_ns = self._folder.io.stat(self._folder.path_of(name)).changed_ns
+        except FileNotFoundError:
+            return 0.0
+        return self._folder.clock.now_us() / 1e6 - changed_ns / 1e9
+
+    def _forget(self, finished: list[int]) -> None:
+        if len(finished) <= 2 * BATCHES_KEPT:
+            return
+        old = finished[:-BATCHES_KEPT]
+        # First, so that none of them is ever taken for new.
+        self._folder.store(FLOOR, _Floor(old[-1]))
+        for version in old:
+            self._folder.remove(_done_name(version))
+
+    def _files(self) -> list[_Found]:
+        found = []
+        for name in self._folder.names():
+            match = _NAME.fullmatch(name)
+            if match is not None:
+                found.append(_Found(name, int(match[1]), match[2] or "staged"))
+        return found
+
+
+def staged_name(version: int, unique: str) -> str:
+    """Return what a file of staged rows is called."""
+    return f"batch-{version}-{unique}.arrow"
+
+
+def intent_name(version: int) -> str:
+    """Return what the file of a recorded batch is called."""
+    return f"batch-{version}.intent"
+
+
+def _done_name(version: int) -> str:
+    return f"batch-{version}.done"
+
+
+def _progress_name(version: int) -> str:
+    return f"batch-{version}.progress"

@@ -1,0 +1,306 @@
+"""Rows as Spark has them, made into what a topic stores, and their partitions.
+
+Everything that a log could refuse is refused here, in the task: once a batch is recorded,
+its rows must be taken.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strandline.typed import SchemaMismatchError, ScopedLog
+from strandline.typed.schemas import conformed, with_schema
+from strandline.values import (
+    RECORD_BYTES_MAX,
+    Event,
+    InvalidError,
+    Topic,
+    ValueKind,
+    partition_for_key,
+)
+
+KEY: Final = "_key"
+TOPIC: Final = "topic"
+
+_TIME: Final = pa.timestamp("us", "UTC")
+_MAP: Final = pa.map_(pa.string(), pa.string())
+_COLUMNS: Final = {
+    ValueKind.EVENT: pa.schema(
+        [
+            ("kind", pa.string()),
+            ("key", pa.string()),
+            ("payload", pa.string()),
+            ("headers", _MAP),
+            ("occurred_at", _TIME),
+        ]
+    ),
+    ValueKind.BYTES: pa.schema([("key", pa.string()), ("value", pa.binary())]),
+}
+_NEEDED: Final = {ValueKind.EVENT: ("kind",), ValueKind.BYTES: ("value",)}
+#: What the source adds on request, and a log decides by itself.
+_METADATA: Final = ("_topic", "_partition", "_offset", "_row", "_timestamp", "_key", "_tenant")
+
+#: So few brackets cannot nest too deeply.
+_FLAT_MAX: Final = 128
+_DEEP_BYTES_MIN: Final = 2 * _FLAT_MAX
+
+_decode = msgspec.json.Decoder().decode
+pc_any: Any = pc
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRows:
+    """How the rows of one topic look."""
+
+    topic: Topic
+    kind: ValueKind
+    partitions: int
+    #: Of a typed topic: its newest schema.
+    schema: pa.Schema | None
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise InvalidError unless a frame with these columns can be written here."""
+        if len(set(names)) < len(names):
+            raise InvalidError("two columns have one name, rename one", columns=list(names))
+        if self.kind is ValueKind.BATCH:
+            self._check_batch(names)
+            return
+        known = [*_COLUMNS[self.kind].names, TOPIC]
+        strange = [name for name in names if name not in known]
+        missing = [name for name in _NEEDED[self.kind] if name not in names]
+        if strange or missing:
+            self._refuse(strange, missing, known[:-1])
+
+    def _check_batch(self, names: Sequence[str]) -> None:
+        own = [name for name in names if name in _METADATA and name != KEY]
+        if self.schema is None:
+            if own:
+                self._refuse(own, [], ["any others"])
+            return
+        known = [*self.schema.names, KEY, TOPIC]
+        strange = [name for name in names if name not in known]
+        missing = [each.name for each in self.schema if not each.nullable]
+        missing = [name for name in missing if name not in names]
+        if strange or missing:
+            self._refuse(strange, missing, known[:-1])
+
+    def _refuse(self, strange: list[str], missing: list[str], known: list[str]) -> None:
+        raise InvalidError(
+            f"a {self.kind} topic has no place for some of these columns, or needs others: "
+            "select those that it has",
+            topic=self.topic.name,
+            unknown=strange,
+            missing=missing,
+            known=known,
+        )
+
+    def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows with the topic's columns alone, in Spark's types."""
+        if self.kind is not ValueKind.BATCH:
+            return _selected(batch, _COLUMNS[self.kind])
+        names = [name for name in batch.schema.names if name != TOPIC or self._has_topic_column()]
+        return batch.select(names)
+
+    def _has_topic_column(self) -> bool:
+        return self.schema is not None and TOPIC in self.schema.names
+
+    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return plain rows as they are staged, `_key` first; InvalidError for what cannot be."""
+        if self.kind is ValueKind.EVENT:
+            return _event_rows(rows)
+        if self.kind is ValueKind.BYTES:
+            found = rows.rename_columns([KEY, "value"])
+            if found.column("value").null_count:
+                raise InvalidError("a value is null, and a record of bytes holds some")
+            _check_size(found)
+            return found
+        return self._batch_rows(rows)
+
+    def _batch_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        keys = pa.nulls(rows.num_rows, pa.string())
+        if KEY in rows.schema.names:
+            keys = _cast(rows.column(KEY), KEY, pa.string())
+            rows = rows.drop_columns([KEY])
+        rows = _in_utc(rows) if self.schema is None else self._conformed(rows, self.schema)
+        return pa.RecordBatch.from_arrays(
+            [keys, *rows.columns], schema=pa.schema([pa.field(KEY, pa.string()), *rows.schema])
+        )
+
+    def _conformed(self, rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        try:
+            return with_schema(conformed(_halved(rows, schema), schema), schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, SchemaMismatchError) as error:
+            raise InvalidError(
+                "a column does not fit the topic's schema",
+                topic=self.topic.name,
+                reason=str(error),
+            ) from error
+
+    def split(self, rows: pa.RecordBatch, turn: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the rows of each partition; without a key, of the one whose `turn` it is."""
+        keys = rows.column(KEY)
+        if self.kind is ValueKind.BATCH and keys.null_count < len(keys):
+            # So that the rows of a key become one record.
+            rows = rows.take(pc_any.sort_indices(keys))
+            keys = rows.column(KEY)
+        if self.partitions == 1:
+            yield 0, rows
+            return
+        numbers = self._numbers(keys, turn)
+        order = np.argsort(numbers, kind="stable")
+        found, starts = np.unique(numbers[order], return_index=True)
+        ends = [*starts[1:].tolist(), len(order)]
+        for number, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+            whole = len(found) == 1
+            yield number, rows if whole else rows.take(pa.array(order[start:end]))
+
+    def _numbers(self, keys: pa.Array, turn: int) -> npt.NDArray[np.int64]:
+        known = keys.dictionary_encode()
+        places = [partition_for_key(key, self.partitions) for key in known.dictionary.to_pylist()]
+        by_key = np.array([*places, turn % self.partitions], np.int64)
+        indices: Any = known.indices.fill_null(len(places))
+        found: npt.NDArray[np.int64] = by_key[indices.to_numpy(zero_copy_only=False)]
+        return found
+
+
+def topic_rows(log: ScopedLog, name: str, tenant: str | None) -> TopicRows:
+    """Return how rows of this topic look: the tenant's own, else the global one."""
+    topic = _find(log, name, tenant)
+    settings = log.describe_topic(topic).settings
+    known = log.scope(topic.tenant).topic(topic)
+    schema = known.schema if known.is_typed else None
+    return TopicRows(topic, settings.value_kind, settings.partitions, schema)
+
+
+def _find(log: ScopedLog, name: str, tenant: str | None) -> Topic:
+    if tenant is not None:
+        own = [topic for topic in log.topics(tenant=tenant) if topic.name == name]
+        if own:
+            return own[0]
+    return log.topic(name)
+
+
+def _selected(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = set(batch.schema.names)
+    columns = [
+        _cast(batch.column(each.name), each.name, each.type)
+        if each.name in names
+        else pa.nulls(batch.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, name: str, arrow: pa.DataType) -> pa.Array:
+    try:
+        found = column.cast(arrow)
+        if pa.types.is_string(arrow) or pa.types.is_map(arrow):
+            found.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidError(
+            "this column has another type, or a text that is not UTF-8",
+            column=name,
+            given=str(column.type),
+            wanted=str(arrow),
+            reason=str(error),
+        ) from error
+    return found
+
+
+def _in_utc(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with Spark's `Etc/UTC` called `UTC`, as everywhere in a log."""
+    fields = [
+        each.with_type(_TIME) if pa.types.is_timestamp(each.type) and each.type.tz else each
+        for each in rows.schema
+    ]
+    return rows.cast(pa.schema(fields))
+
+
+def _halved(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows with binary columns cut to the fixed width that the schema wants."""
+    for index, each in enumerate(rows.schema):
+        wanted = schema.field(each.name).type if each.name in schema.names else None
+        if wanted is not None and pa.types.is_fixed_size_binary(wanted):
+            column = pa.array(rows.column(index).to_pylist(), wanted)
+            rows = rows.set_column(index, pa.field(each.name, wanted), column)
+    return rows
+
+
+# --- events ---
+
+
+def _event_rows(rows: pa.RecordBatch) -> pa.RecordBatch:
+    kinds = rows.column("kind")
+    if kinds.null_count:
+        raise InvalidError("an event has a kind, and some rows have none")
+    for kind in kinds.unique().to_pylist():
+        Event.load(kind, b"null", None, b"{}", None)
+    payloads = rows.column("payload").fill_null("null")
+    _check_json(payloads)
+    found = pa.RecordBatch.from_arrays(
+        [rows.column("key"), kinds, payloads, _header_texts(rows), rows.column("occurred_at")],
+        [KEY, "kind", "payload", "headers", "occurred_at"],
+    )
+    _check_size(found)
+    return found
+
+
+def _check_json(payloads: pa.Array) -> None:
+    texts = payloads.cast(pa.binary()).to_pylist()
+    try:
+        # Nothing is kept of them.
+        deque(map(_decode, texts), maxlen=0)
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        for text in texts:
+            _check_payload(text)
+    for text in texts:
+        if len(text) > _DEEP_BYTES_MIN and text.count(b"[") + text.count(b"{") > _FLAT_MAX:
+            _check_payload(text)
+
+
+def _check_payload(text: bytes) -> None:
+    try:
+        Event("row", _decode(text))
+    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidError(
+            "a payload is no JSON; to_json makes some of a column", payload=text, reason=str(error)
+        ) from error
+
+
+def _header_texts(rows: pa.RecordBatch) -> pa.Array:
+    headers = rows.column("headers")
+    if headers.null_count == len(headers):
+        return pa.repeat(pa.scalar("{}"), len(headers))
+    texts = [_header_text(each) for each in headers.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def _header_text(pairs: list[tuple[str, str | None]] | None) -> str:
+    if not pairs:
+        return "{}"
+    if any(value is None for _, value in pairs):
+        raise InvalidError("a header has no value", headers=pairs)
+    return msgspec.json.encode(dict(pairs), order="sorted").decode()
+
+
+def _check_size(rows: pa.RecordBatch) -> None:
+    """Raise InvalidError if a record would be larger than a log takes."""
+    total = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        if not pa.types.is_timestamp(column.type):
+            lengths: Any = pc_any.binary_length(column).fill_null(0)
+            total += lengths.to_numpy(zero_copy_only=False)
+    if len(total) and int(total.max()) > RECORD_BYTES_MAX:
+        raise too_large(int(total.max()))
+
+
+def too_large(size: int) -> InvalidError:
+    """Return the error for a row that no record can hold."""
+    return InvalidError("a row is too large for a record", bytes=size, bytes_max=RECORD_BYTES_MAX)

@@ -1,0 +1,135 @@
+"""What Spark calls to write, in its tasks and beside its driver, each in a process of its own."""
+
+import contextlib
+import gc
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from strandline.clock import SystemClock
+from strandline.opening import open_log
+from strandline.spark.sink.batch_identity import BatchIdentity, streaming_identity, task_number
+from strandline.spark.sink.committing import JOB_PREFIX, abort, commit, sweep
+from strandline.spark.sink.folder import AppFolder, app_folders, staging_path
+from strandline.spark.sink.rows import TOPIC, topic_rows
+from strandline.spark.sink.settings import SinkSettings
+from strandline.spark.sink.staging import Staged, Stager
+from strandline.values import InvalidError, Mode
+
+
+@dataclass(frozen=True)
+class StagedMessage(WriterCommitMessage):
+    """What a task tells whoever commits."""
+
+    staged: Staged
+
+
+Messages = Sequence[WriterCommitMessage | None]
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a frame; without a name of its own, under one that never comes again."""
+
+    def __init__(self, settings: SinkSettings, schema: StructType) -> None:
+        self.settings = settings
+        app, version = settings.app, settings.version
+        if app is None or version is None:
+            app, version = f"{JOB_PREFIX}{SystemClock().new_id()}", 0
+        self.identity = BatchIdentity(app, version)
+        _check(settings, schema)
+        sweep(app_folders(staging_path(settings.url)))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
+        return _staged(self.settings, self.identity, iterator)
+
+    def commit(self, messages: Messages) -> None:
+        _commit(self.settings, self.identity, messages)
+
+    def abort(self, messages: Messages) -> None:
+        _abort(self.settings, messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a query. Made anew for each of them: keeps nothing."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self.settings = settings
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
+        return _staged(self.settings, streaming_identity(self.settings.app), iterator)
+
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        found = _told(messages)
+        apps = {each.app for each in found}
+        if apps:
+            (app,) = apps
+            _commit(self.settings, BatchIdentity(app, batchId), messages)
+
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: ARG002, N803
+        _abort(self.settings, messages)
+
+
+@contextlib.contextmanager
+def _unhurried() -> Iterator[None]:
+    """Let the collector rest: events by the hundred thousand are no garbage, and no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _check(settings: SinkSettings, schema: StructType) -> None:
+    """Raise InvalidError before anything runs, if the frame cannot be written."""
+    names = schema.fieldNames()
+    with open_log(settings.url, mode=Mode.READ) as log:
+        if settings.topic is not None:
+            topic_rows(log, settings.topic, settings.tenant).check(names)
+        elif TOPIC not in names:
+            raise InvalidError("name the topic with the option topic, or in a column of that name")
+
+
+def _staged(
+    settings: SinkSettings, identity: BatchIdentity, batches: Iterator[pa.RecordBatch]
+) -> StagedMessage:
+    folder = AppFolder(staging_path(settings.url), identity.app)
+    with _unhurried(), open_log(settings.url, mode=Mode.READ) as log:
+        stager = Stager(
+            log,
+            folder,
+            topic=settings.topic,
+            tenant=settings.tenant,
+            version=identity.version,
+            task=task_number(),
+        )
+        return StagedMessage(stager.stage(batches))
+
+
+def _commit(settings: SinkSettings, identity: BatchIdentity, messages: Messages) -> None:
+    folder = AppFolder(staging_path(settings.url), identity.app)
+    with _unhurried(), open_log(settings.url) as log:
+        commit(
+            *(log, folder, identity.version, _told(messages)),
+            tenant=settings.tenant,
+            durability=settings.durability,
+        )
+
+
+def _abort(settings: SinkSettings, messages: Messages) -> None:
+    told = _told(messages)
+    for app in {each.app for each in told}:
+        abort(AppFolder(staging_path(settings.url), app), told)
+
+
+def _told(messages: Messages) -> list[Staged]:
+    """Return what the tasks have staged; one that failed has said nothing."""
+    return [each.staged for each in messages if isinstance(each, StagedMessage)]

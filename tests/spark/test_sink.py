@@ -1,0 +1,446 @@
+"""Exactly once for each (app, version): repeats, retries, aborts, other content, sweeping."""
+
+import os
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import strandline as sl
+from strandline.clock import SystemClock
+from strandline.spark.sink import intents, rolling
+from strandline.spark.sink.committing import JOB_PREFIX, finish_all, sweep
+from strandline.spark.sink.folder import AppFolder, app_folders, staging_path
+from strandline.spark.sink.intents import Intents
+from strandline.values import (
+    ConflictError,
+    CorruptError,
+    InvalidError,
+    UnavailableError,
+    partition_for_key,
+)
+from tests.spark.as_sink import Sink, events, numbers_in
+
+
+@pytest.fixture
+def sink(log: sl.Log, url: str) -> Sink:
+    log.create_topic("t", partitions=3)
+    return Sink(log, url)
+
+
+class LaterClock(SystemClock):
+    """Eight days from now."""
+
+    def now_us(self) -> int:
+        return super().now_us() + 8 * 24 * 3600 * 1_000_000
+
+
+class StopError(Exception):
+    """Ends a commit where a process might die."""
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Let the commits to come fail after so many chunks are in the log, before that is noted."""
+    left = [steps]
+    add = intents.Progress.add
+
+    def stop(progress: intents.Progress, end: int) -> None:
+        if left[0] == 0:
+            raise StopError
+        left[0] -= 1
+        add(progress, end)
+
+    monkeypatch.setattr(intents.Progress, "add", stop)
+
+
+# --- once ---
+
+
+def test_rows_of_all_tasks_are_records_in_the_partitions_of_their_keys(sink: Sink) -> None:
+    sink.write(0, events(range(100)), events(range(100, 150)))
+
+    assert numbers_in(sink.log) == [*range(150)]
+    for partition in range(3):
+        for record in sink.log.read("t", partition, 0):
+            assert record.key == f"key {record.payload['n'] % 7}"
+            assert partition_for_key(record.key, 3) == partition
+
+
+def test_rows_of_one_key_keep_their_order(sink: Sink) -> None:
+    sink.write(0, events([7 * n for n in range(50)]))
+
+    found = [record.payload["n"] for p in range(3) for record in sink.log.read("t", p, 0)]
+    assert found == [7 * n for n in range(50)]
+
+
+def test_a_batch_that_is_run_again_adds_nothing_whatever_its_order_and_split(sink: Sink) -> None:
+    sink.write(0, events(range(60)), events(range(60, 90)))
+    sink.write(0, events([*reversed(range(45, 90))]), events(range(45)), events([]))
+
+    assert numbers_in(sink.log) == [*range(90)]
+
+
+def test_a_commit_that_is_repeated_adds_nothing(sink: Sink) -> None:
+    staged = [sink.task(0, events(range(30)))]
+    for _ in range(3):
+        sink.commit(0, staged)
+
+    assert numbers_in(sink.log) == [*range(30)]
+
+
+def test_retried_tasks_and_speculative_twins_count_once_and_leave_nothing(sink: Sink) -> None:
+    attempts = [sink.task(0, events(range(30))) for _ in range(3)]
+    sink.commit(0, [attempts[1], sink.task(0, events(range(30, 50)), 1)])
+
+    assert numbers_in(sink.log) == [*range(50)]
+    assert sink.files() == ["batch-0.done"]
+
+
+def test_every_batch_of_a_query_is_written(sink: Sink) -> None:
+    for version in range(5):
+        sink.write(version, events(range(10 * version, 10 * version + 10)))
+
+    assert numbers_in(sink.log) == [*range(50)]
+
+
+def test_queries_do_not_know_each_other(sink: Sink, log: sl.Log, url: str) -> None:
+    sink.write(0, events(range(10)))
+    Sink(log, url, app="another").write(0, events(range(10, 20)))
+
+    assert numbers_in(log) == [*range(20)]
+
+
+def test_an_empty_batch_is_nothing_and_may_have_rows_when_it_is_planned_again(sink: Sink) -> None:
+    sink.write(0, events([]))
+    assert sink.files() == []
+
+    sink.write(0, events(range(5)))
+
+    assert numbers_in(sink.log) == [*range(5)]
+
+
+# --- interrupted ---
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_an_interrupted_commit_is_finished_from_the_files_it_named(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(StopError):
+        stop_after(patch, steps)
+        sink.write(0, events(range(90)))
+
+    sink.write(0, events([*reversed(range(90))]))
+
+    assert numbers_in(sink.log) == [*range(90)]
+    assert sink.files() == ["batch-0.done"]
+
+
+def test_the_next_batch_finishes_the_one_before_it(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(StopError):
+        stop_after(patch, 1)
+        sink.write(0, events(range(90)))
+
+    sink.write(1, events(range(90, 100)))
+
+    assert numbers_in(sink.log) == [*range(100)]
+
+
+def test_abort_never_undoes_a_recorded_batch(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    staged = [sink.task(0, events(range(90)))]
+    with monkeypatch.context() as patch, pytest.raises(StopError):
+        stop_after(patch, 1)
+        sink.commit(0, staged)
+    sink.abort(staged)
+
+    sink.write(0, events(range(90)))
+    sink.abort(staged)
+
+    assert numbers_in(sink.log) == [*range(90)]
+
+
+def test_an_aborted_attempt_leaves_nothing(sink: Sink) -> None:
+    staged = [sink.task(0, events(range(90))), sink.task(0, events(range(5)), 1)]
+    sink.abort(staged)
+
+    assert numbers_in(sink.log) == []
+    assert sink.files() == []
+
+
+def test_a_task_that_fails_leaves_nothing(sink: Sink) -> None:
+    good = events(range(20_000)).to_pydict()
+    good["payload"][-1] = "{no json"
+    with pytest.raises(InvalidError, match="no JSON"):
+        sink.task(0, pa.record_batch(good))
+
+    assert sink.files() == []
+
+
+def test_an_unfinished_batch_can_be_finished_without_its_query(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(StopError):
+        stop_after(patch, 1)
+        sink.write(0, events(range(90)))
+
+    assert finish_all(sink.log, staging_path(sink.url)) == 1
+    assert finish_all(sink.log, staging_path(sink.url)) == 0
+    assert numbers_in(sink.log) == [*range(90)]
+
+
+def test_a_damaged_staged_file_is_never_appended(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged = sink.task(0, events(range(90)))
+    path = Path(sink.folder.path_of(staged.name or ""))
+    content = bytearray(path.read_bytes())
+    with monkeypatch.context() as patch, pytest.raises(StopError):
+        stop_after(patch, 0)
+        sink.commit(0, [staged])
+    content[staged.blocks[1].offset + 200] ^= 1
+    path.write_bytes(content)
+
+    with pytest.raises(CorruptError, match="staged rows"):
+        sink.commit(0, [staged])
+    content[staged.blocks[1].offset + 200] ^= 1
+    path.write_bytes(content)
+    sink.commit(0, [staged])
+
+    assert numbers_in(sink.log) == [*range(90)]
+
+
+def test_nothing_is_recorded_of_files_that_are_not_there(sink: Sink) -> None:
+    staged = sink.task(0, events(range(9)))
+    Path(sink.folder.path_of(staged.name or "")).unlink()
+
+    with pytest.raises(InvalidError, match="run the batch again"):
+        sink.commit(0, [staged])
+    sink.write(0, events(range(9)))
+
+    assert numbers_in(sink.log) == [*range(9)]
+
+
+# --- other content ---
+
+
+def test_other_content_is_refused_aloud_once_the_recorded_batch_is_there(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(StopError):
+        stop_after(patch, 1)
+        sink.write(7, events(range(90)))
+
+    with pytest.raises(ConflictError, match="new checkpoint") as caught:
+        sink.write(7, events(range(95)))
+
+    assert numbers_in(sink.log) == [*range(90)]
+    assert caught.value.fields["rows_written"] == 90
+    assert caught.value.fields["rows_now"] == 95
+    with pytest.raises(ConflictError):
+        sink.write(7, events(range(95)))
+    sink.write(7, events(range(90)))
+    assert numbers_in(sink.log) == [*range(90)]
+
+
+def test_one_changed_row_is_other_content(sink: Sink) -> None:
+    sink.write(0, events(range(90)))
+
+    with pytest.raises(ConflictError):
+        sink.write(0, events([*range(89), 90]))
+    with pytest.raises(ConflictError):
+        sink.write(0, events([*range(89), 88]))
+    with pytest.raises(ConflictError):
+        sink.write(0, events(range(0)))
+
+
+def test_the_same_rows_to_another_topic_are_other_content(sink: Sink) -> None:
+    sink.log.create_topic("u")
+    sink.write(0, events(range(9)))
+    sink.topic = "u"
+
+    with pytest.raises(ConflictError, match="a txnAppId for each topic"):
+        sink.write(0, events(range(9)))
+
+
+# --- weeks later ---
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_batch_is_finished_when_the_log_no_longer_knows_its_appends(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int, is_forgotten: bool
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(StopError):
+        stop_after(patch, steps)
+        sink.write(0, events(range(90)))
+    if is_forgotten:
+        # What weeks do: the log takes the same key for a new one.
+        monkeypatch.setattr(rolling, "_AGE_SURE_US", -1)
+        append = type(sink.log).append_many
+        monkeypatch.setattr(
+            type(sink.log),
+            "append_many",
+            lambda *args, idempotency_key, **more: append(
+                *args, idempotency_key=f"{idempotency_key} later", **more
+            ),
+        )
+
+    sink.log.append("t", sl.Event("n", {"n": -1}), partition=0)
+    sink.write(0, events(range(90)))
+
+    assert numbers_in(sink.log) == [-1, *range(90)]
+
+
+def test_a_batch_is_left_to_a_person_where_its_place_was_trimmed(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(StopError):
+        stop_after(patch, 0)
+        sink.write(0, events(range(90)))
+    monkeypatch.setattr(rolling, "_AGE_SURE_US", -1)
+    high = int(sink.log.marks("t", 0).high)
+    sink.log.trim("t", 0, high)
+
+    with pytest.raises(InvalidError, match="remove the file"):
+        sink.write(0, events(range(90)))
+
+
+def test_rows_for_a_topic_that_was_dropped_go_with_it(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(StopError):
+        stop_after(patch, 0)
+        sink.write(0, events(range(90)))
+    sink.log.drop_topic("t")
+    sink.log.create_topic("t")
+
+    sink.write(1, events(range(5)))
+
+    assert numbers_in(sink.log) == [*range(5)]
+
+
+# --- sweeping and forgetting ---
+
+
+def test_a_sweep_removes_what_failed_attempts_left_and_nothing_that_is_named(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = sink.task(0, events(range(90)))
+    with monkeypatch.context() as patch, pytest.raises(StopError):
+        stop_after(patch, 1)
+        sink.write(0, events(range(90)))
+    running = sink.task(1, events(range(90, 99)))
+
+    sweep(app_folders(staging_path(sink.url)))
+
+    names = sink.files()
+    assert left.name not in names
+    assert running.name in names
+    sink.commit(1, [running])
+    assert numbers_in(sink.log) == [*range(99)]
+
+
+def test_rows_that_nobody_recorded_are_swept_after_a_week(sink: Sink) -> None:
+    sink.task(0, events(range(9)))
+    Sink(sink.log, sink.url, app=f"{JOB_PREFIX}1").task(0, events(range(9)))
+    sweep(app_folders(staging_path(sink.url)))
+    assert len(sink.files()) == 1
+
+    later = LaterClock()
+    sweep(app_folders(staging_path(sink.url), clock=later))
+    sweep(app_folders(staging_path(sink.url), clock=later))
+
+    assert sink.files() == []
+    assert len(os.listdir(staging_path(sink.url))) == 1
+
+
+def test_old_batches_are_forgotten_and_never_taken_for_new(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intents, "BATCHES_KEPT", 3)
+    for version in range(10):
+        sink.write(version, events([version]))
+
+    assert len(sink.files()) <= 7
+    with pytest.raises(InvalidError, match="older than those that are remembered"):
+        sink.write(0, events([0]))
+    sink.write(9, events([9]))
+    assert numbers_in(sink.log) == [*range(10)]
+
+
+def test_a_write_without_a_name_leaves_nothing_behind(sink: Sink) -> None:
+    sink.app = f"{JOB_PREFIX}1"
+    sink.write(0, events(range(9)))
+
+    assert not sink.folder.exists()
+
+
+def test_one_process_at_a_time_commits_for_an_app(sink: Sink) -> None:
+    sink.write(0, events(range(9)))
+    folder = sink.folder
+    with folder.locked(), pytest.raises(UnavailableError), sink.folder.locked(timeout_s=0.01):
+        pass
+
+
+def test_a_damaged_record_of_a_batch_is_named(sink: Sink) -> None:
+    sink.write(0, events(range(9)))
+    path = Path(sink.folder.path_of("batch-0.done"))
+    path.write_bytes(path.read_bytes()[:-3])
+
+    with pytest.raises(CorruptError, match="damaged"):
+        sink.write(0, events(range(9)))
+
+
+def test_ids_of_any_kind_have_folders_of_their_own(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    made = [AppFolder(root, app) for app in ("a", "A", "../a", "/", "é", "e\u0301", "a" * 5000)]
+    for folder in made:
+        folder.make()
+
+    assert len({folder.path for folder in made}) == 7
+    assert {os.path.dirname(folder.path) for folder in made} == {root}
+    assert {each.app for each in app_folders(root)} == {folder.app for folder in made}
+    assert Intents(made[0]).is_empty()
+
+
+def test_a_progress_line_that_was_torn_does_not_count(tmp_path: Path) -> None:
+    folder = AppFolder(str(tmp_path), "a")
+    folder.make()
+    progress = intents.Progress(folder, 0)
+    progress.add(5)
+    progress.add(9)
+    path = Path(folder.path_of("batch-0.progress"))
+    path.write_bytes(path.read_bytes()[:-4])
+
+    again = intents.Progress(folder, 0)
+    assert [step.end for step in again.steps] == [5]
+    again.add(7)
+    assert [step.end for step in intents.Progress(folder, 0).steps] == [5, 7]
+
+
+# --- beside others ---
+
+
+def test_other_writers_are_between_and_nothing_is_lost(sink: Sink, url: str) -> None:
+    done = threading.Event()
+    written: list[int] = []
+
+    def write() -> None:
+        with sl.open(url) as other:
+            n = 1000
+            while not done.is_set():
+                other.append("t", sl.Event("n", {"n": n}, key=f"k{n}"))
+                written.append(n)
+                n += 1
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    for version in range(10):
+        sink.write(version, events(range(version * 20, version * 20 + 20)))
+    done.set()
+    thread.join()
+
+    assert numbers_in(sink.log) == [*range(200), *written]
