@@ -159,6 +159,13 @@ def test_a_predicate_that_is_none_is_refused_at_once(log: sl.Log, url: str, text
     assert isinstance(caught.value, PredicateError) or not text.strip()
 
 
+def test_plain_bytes_have_nothing_for_a_predicate(log: sl.Log, url: str) -> None:
+    log.create_topic("t", value_kind=sl.ValueKind.BYTES)
+
+    with pytest.raises(sl.InvalidError, match="no columns"):
+        rows(url, subscribe="t", predicate="1 = 1")
+
+
 def test_a_predicate_sees_no_row_of_another_tenant(log: sl.Log, url: str) -> None:
     """It would tell of it by failing."""
     log.create_topic("t")

@@ -7,15 +7,8 @@ import pyarrow.compute as pc
 
 from strandline.predicates import EVENT_COLUMNS, Predicate, parse_predicate
 from strandline.spark.source.rows import header_maps
-from strandline.values import ValueKind
+from strandline.values import InvalidError, ValueKind
 
-_BYTES_COLUMNS = pa.schema(
-    [
-        pa.field("key", pa.string()),
-        pa.field("value", pa.binary(), nullable=False),
-        pa.field("timestamp", pa.timestamp("us", "UTC"), nullable=False),
-    ]
-)
 _STORED_AS = {"key": "_key", "timestamp": "_timestamp"}
 
 
@@ -26,6 +19,8 @@ class Sieve:
     kind: ValueKind
     tenant: str | None = None
     predicate: Predicate | None = None
+    #: The columns that the predicate was parsed for.
+    read: tuple[str, ...] = ()
 
     def sifted(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that come through, in their order."""
@@ -35,12 +30,9 @@ class Sieve:
             raw = raw.filter(pc.or_(pc.is_null(owners), own))
         if self.predicate is None or not raw.num_rows:
             return raw
-        columns = [self._offered(raw, name) for name in self.predicate.columns]
-        if not columns:
-            columns, names = [raw.column("_offset")], ["_offset"]
-        else:
-            names = list(self.predicate.columns)
-        return raw.filter(self.predicate.matches(pa.RecordBatch.from_arrays(columns, names=names)))
+        columns = [self._offered(raw, name) for name in self.read]
+        offered = pa.RecordBatch.from_arrays(columns, names=list(self.read))
+        return raw.filter(self.predicate.matches(offered))
 
     def _offered(self, raw: pa.RecordBatch, name: str) -> pa.Array:
         if self.kind is ValueKind.BATCH:
@@ -60,9 +52,11 @@ def sieve(
     """
     if predicate is None:
         return Sieve(kind, tenant)
-    schema = {ValueKind.EVENT: EVENT_COLUMNS, ValueKind.BYTES: _BYTES_COLUMNS}.get(kind, values)
+    if kind is ValueKind.BYTES:
+        raise InvalidError("records of plain bytes have no columns, read them without a predicate")
+    schema = EVENT_COLUMNS if kind is ValueKind.EVENT else values
     assert schema is not None
-    whole = parse_predicate(predicate, schema)
     # Parsed once more for what it reads alone, so that nothing else has to be decoded.
-    read = pa.schema([schema.field(name) for name in whole.columns]) if whole.columns else schema
-    return Sieve(kind, tenant, parse_predicate(predicate, read))
+    read = parse_predicate(predicate, schema).columns or (schema.names[0],)
+    narrow = pa.schema([schema.field(name) for name in read])
+    return Sieve(kind, tenant, parse_predicate(predicate, narrow), tuple(read))
