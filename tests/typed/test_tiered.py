@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import strandline as sl
@@ -18,6 +19,13 @@ FIRST = pa.schema(
     ]
 )
 SECOND = FIRST.append(pa.field("note", pa.large_string()))
+
+
+def schema_ids(objects: MemoryObjects) -> list[int]:
+    """Return the versions that the rows in the store say they are of, in offset order."""
+    tables = [pq.read_table(pa.BufferReader(each)) for each in objects.objects.values()]
+    rows = [row for table in tables for row in table.select(["_offset", "_schema_id"]).to_pylist()]
+    return [row["_schema_id"] for row in sorted(rows, key=lambda row: row["_offset"])]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -37,6 +45,7 @@ def test_each_record_has_its_version_in_a_tier_as_well(backend: str, tmp_path: P
 
         report = tier(log, topic, objects, piece_records=4, include_open=True, local_bytes=0)
         assert report.evicted_records
+        assert schema_ids(objects) == [1, 1, 1, 2, 2, 2]
 
         after = list(scope.replay(topic, 0))
         assert offsets(after) == offsets(before) == list(range(6))

@@ -8,13 +8,14 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from strandline.log.protocol import Damage, History, Kept, Log, Piece
+from strandline.log.protocol import Damage, EventBody, History, Kept, Log, Piece
 from strandline.tiering.arrow_parts import compute
 from strandline.tiering.cold_rows import entries_of, stream_of, without_leftovers
 from strandline.tiering.parquet import (
     DIGEST,
     OWN_COLUMNS,
     PACKED,
+    SCHEMA_ID,
     TIER_COLUMNS,
     About,
     CopiedRows,
@@ -24,6 +25,7 @@ from strandline.tiering.parquet import (
     record_sizes,
 )
 from strandline.tiering.segment import UserPartition
+from strandline.typed import definition_of
 from strandline.values import CorruptError, Epoch, TrimmedError, ValueKind
 
 #: How much of a run that has no end of its own goes into one object.
@@ -78,12 +80,13 @@ def read_piece(
         value_kind=kind,
         rows=table.num_rows,
         schema=None if schema is None else packed_schema(schema),
+        schema_id=None if schema is None else definition_of(log, topic).version_of(schema),
     )
     proof = _read_proof(log, place, start, end)
     if proof is not None:
         about = msgspec.structs.replace(about, chain=proof.chain)
     if schema is None:
-        content = encode(_with_digests(table, proof).to_batches(), about)
+        content = encode(_completed(table, about, proof).to_batches(), about)
     else:
         content = _encoded_batches(log, place, table, about, proof)
     return CopyDraft(
@@ -121,8 +124,8 @@ def _read_proof(log: Log, place: UserPartition, start: int, end: int) -> _Proof 
     digests, streams = [], []
     for entry in _entries(history, place):
         digests.append(history.chain.digest_kept(entry))
-        if isinstance(entry.body, bytes):
-            streams.append(entry.body)
+        if not isinstance(entry.body, EventBody):
+            streams.append(bytes(entry.body))
     return _Proof((history.anchor.hex(), following.anchor.hex()), digests, streams)
 
 
@@ -146,15 +149,18 @@ def _unreadable(place: UserPartition, offset: int, reason: str) -> CorruptError:
     )
 
 
-def _with_digests(table: pa.Table, proof: _Proof | None) -> pa.Table:
-    """Return the rows with the digest of each one's record, after the log's own columns."""
-    if proof is None:
-        return table
-    offsets = table.column("_offset")
-    indices = compute().subtract(offsets, offsets[0])
-    column = pa.chunked_array([pa.array(proof.digests, pa.binary())]).take(indices)
-    field = pa.field(DIGEST, pa.binary(), nullable=False)
-    return table.add_column(len(OWN_COLUMNS), field, column)
+def _completed(table: pa.Table, about: About, proof: _Proof | None) -> pa.Table:
+    """Return the rows with the columns that only a copy has, after the log's own."""
+    at = len(OWN_COLUMNS)
+    if about.schema_id is not None:
+        column = pa.repeat(pa.scalar(about.schema_id, pa.int32()), table.num_rows)
+        table = table.add_column(at, pa.field(SCHEMA_ID, pa.int32(), nullable=False), column)
+    if proof is not None:
+        offsets = table.column("_offset")
+        indices = compute().subtract(offsets, offsets[0])
+        digests = pa.chunked_array([pa.array(proof.digests, pa.binary())]).take(indices)
+        table = table.add_column(at, pa.field(DIGEST, pa.binary(), nullable=False), digests)
+    return table
 
 
 def epochs_within(epochs: Sequence[Epoch], start: int, end: int) -> tuple[tuple[int, int], ...]:
@@ -193,11 +199,11 @@ def _encoded_batches(
     if not {PACKED, *TIER_COLUMNS}.intersection(table.schema.names):
         # Else there is no place for one of the names, or of the types.
         with contextlib.suppress(pa.ArrowException, ValueError):
-            content = encode(_with_digests(table, proof).to_batches(), about)
+            content = encode(_completed(table, about, proof).to_batches(), about)
             if _comes_back(log, place, CopiedRows(content, "a new object"), proof):
                 return content
     firsts = table.select(list(OWN_COLUMNS)).filter(compute().equal(table.column("_row"), 0))
-    firsts = _with_digests(firsts, proof)
+    firsts = _completed(firsts, about, proof)
     packed = (
         [stream_of(value) for value in _values(log, place, about)]
         if proof is None

@@ -21,8 +21,10 @@ GROUP_ROWS: Final = 64 * 1024
 OWN_COLUMNS: Final = ("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant")
 #: The record's digest, in a topic with a proof; see design 0022.
 DIGEST: Final = "_digest"
+#: The version of the schema that a batch was published with, in a typed topic.
+SCHEMA_ID: Final = "_schema_id"
 #: Columns of a record that a copy has where there are any, and a log does not hand out.
-TIER_COLUMNS: Final = (DIGEST,)
+TIER_COLUMNS: Final = (DIGEST, SCHEMA_ID)
 #: Holds a batch as an Arrow IPC stream, where Parquet has no place for one of its types.
 PACKED: Final = "packed"
 
@@ -42,6 +44,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     #: Of the batches of a batch topic: their schema, as Arrow serializes it.
     schema: str | None = None
+    #: Of the batches of a typed topic: which version of its schema that is.
+    schema_id: int | None = None
     #: In a topic with a proof: the chain's values before the first record and after the
     #: last one, as the log has stored them.
     chain: tuple[str, str] | None = None
@@ -122,13 +126,17 @@ class CopiedRows:
         except (pa.ArrowException, KeyError, msgspec.MsgspecError, OSError) as error:
             raise self._corrupt("this object is no copy of ours", str(error)) from error
         self.rows = self._file.metadata.num_rows
-        #: Which of TIER_COLUMNS it has; without a proof, the name may be a value's.
-        self.added = () if self.about.chain is None else (DIGEST,)
+        #: Which of TIER_COLUMNS it has; else the name may be a value's.
+        self.added = self._added()
         self.schema = self._plain_schema()
 
     def _group(self, index: int) -> _Group:
         found = self._file.metadata.row_group(index).column(1).statistics
         return _Group(index, found.min, found.max + 1)
+
+    def _added(self) -> tuple[str, ...]:
+        marks = {DIGEST: self.about.chain, SCHEMA_ID: self.about.schema_id}
+        return tuple(name for name in TIER_COLUMNS if marks[name] is not None)
 
     def _plain_schema(self) -> pa.Schema:
         schema = self._file.schema_arrow

@@ -23,6 +23,7 @@ from strandline.typed.scope import Scope
 from strandline.typed.scoped_log import ScopedLog
 from strandline.typed.spark_types import SparkType, spark_batch, spark_ddl, spark_schema, spark_type
 from strandline.typed.subscription import ScopedSubscription
+from strandline.typed.versions import definition_of
 
 __all__ = [
     "RETENTION_KEY",
@@ -39,6 +40,7 @@ __all__ = [
     "TenantMismatchError",
     "TopicDefinition",
     "UnsupportedTypeError",
+    "definition_of",
     "spark_batch",
     "spark_ddl",
     "spark_schema",

@@ -3,12 +3,14 @@
 import base64
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
 import pyarrow as pa
 
-from strandline.log.protocol import Log
+from strandline.log.protocol import Log, TopicName
+from strandline.typed.definition import TopicDefinition, defined
 from strandline.typed.schemas import packed, unpacked
 from strandline.values import ConflictError, Event, InvalidError, Offset, Topic
 
@@ -63,3 +65,13 @@ class SchemaVersions:
         added = event.payload
         schemas = self._added.setdefault(UUID(added["topic"]), [])
         schemas.append(unpacked(base64.b64decode(added["schema"])))
+
+
+def definition_of(log: Log, topic: TopicName) -> TopicDefinition:
+    """Return a topic with every version of its schema, as the log itself has it."""
+    definition = defined(log.describe_topic(topic))
+    if not definition.is_typed:
+        return definition
+    added = SchemaVersions()
+    added.catch_up(log)
+    return replace(definition, versions=(*definition.versions, *added.known(definition.topic)))
