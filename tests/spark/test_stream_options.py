@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 import strandline as sl
+from strandline.log.files import FileLog
 from strandline.spark.options import BATCH_ONLY, READ_OPTIONS
+from strandline.spark.source.places import Place
+from strandline.spark.source.splits import Extent, plan
 from strandline.spark.source.stream import StreamReader
 from strandline.testing import FakeClock
 from tests.spark.as_spark import Query, fill, numbers, source
@@ -406,3 +409,32 @@ def test_the_source_is_the_same_in_any_process(log: sl.Log, url: str) -> None:
     log.create_topic("t")
 
     assert source(url, subscribe="t").schema() == source(url, subscribe="t").schema()
+
+
+def test_an_offset_is_of_the_epoch_of_the_record_before_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    with (
+        FileLog(path, exclusive=True) as holder,
+        FileLog(path, lock_timeout_s=0.001, take_over=True) as log,
+    ):
+        holder.create_topic("t")
+        holder.append_many("t", [sl.Event("k", {"n": n}) for n in range(10)])
+        log.append("t", sl.Event("k", {"n": 10}))
+        assert [int(epoch.start) for epoch in log.epochs("t", 0)] == [0, 10]
+
+        for offset in (0, 10, 11):
+            start = json.dumps({"t": {"0": offset}})
+            query = Query(f"file:{path}", subscribe="t", startingOffsets=start)
+            position = log.position("t", 0, offset)
+            told = query.offset["__strandline"]["epochs"]["t"]["0"]
+            assert told == f"{position.epoch}/{position.epoch_id}"
+
+
+def test_a_plan_reaches_its_end_whatever_the_segments_say(log: sl.Log, url: str) -> None:
+    """They are asked after the ends were taken, and may tell of less or more."""
+    topic = log.create_topic("t")
+    fill(log, 10)
+
+    (split,) = plan(log, [Extent(Place(topic, 0), 3, 15)])
+
+    assert (split.start, split.end) == (3, 15)
