@@ -166,6 +166,8 @@ def _follows(new: pa.Field, old: pa.Field) -> bool:
 
 
 def _checked_cast(column: pa.Array, arrow: pa.DataType) -> pa.Array:
+    if column.type == arrow:
+        return column
     cast = column.cast(arrow)
     if pa.types.is_floating(arrow) and not is_wider(arrow, column.type):
         # Arrow rounds a float without a word. What tells is slow to import, and rarely needed.
