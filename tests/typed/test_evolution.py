@@ -48,7 +48,6 @@ def test_readers_see_the_newest_version_or_the_one_they_ask_for(open_again: Open
     assert [batch.schema for batch in batches(pinned)] == [NARROW]
 
 
-@pytest.mark.parametrize("row", [{"n": 70_000, "x": 0.5}, {"n": 1, "x": 0.1}])
 def test_a_column_that_stays_is_handed_on_as_it_is(log: sl.Log) -> None:
     """Arrow casts half floats to none of their own kind."""
     halves = pa.schema([pa.field("x", pa.float16())])
@@ -62,6 +61,7 @@ def test_a_column_that_stays_is_handed_on_as_it_is(log: sl.Log) -> None:
     ]
 
 
+@pytest.mark.parametrize("row", [{"n": 70_000, "x": 0.5}, {"n": 1, "x": 0.1}])
 def test_a_number_that_an_old_version_cannot_hold_is_an_error_there(
     log: sl.Log, row: dict[str, Any]
 ) -> None:
