@@ -63,7 +63,7 @@ class Fight:
                     next_blow = time.monotonic() + self._rng.uniform(0.002, 0.03)
         finally:
             for fighter in self.fighters:
-                if not fighter.is_finished:
+                if not fighter.is_finished and fighter.child.status is None:
                     fighter.child.kill()
         for message in self.server.run("lives:read_back", url=self.url):
             self._note(message)
@@ -137,13 +137,18 @@ class Fight:
                 for message in fighter.child.ready() or ():
                     self._note(message)
                 if fighter.child.is_ended:
-                    fighter.child.reap()
-                    assert self._has_finished(fighter), f"{self}: {fighter.name} gave up"
+                    status = fighter.child.reap()
+                    assert self._has_finished(fighter), self._unfinished(fighter, status)
 
     def _has_finished(self, fighter: Fighter) -> bool:
         numbers = sum(value.producer == fighter.name for value in self.ledger.places)
         fighter.is_finished = numbers == NUMBERS_EACH
         return fighter.is_finished
+
+    def _unfinished(self, fighter: Fighter, status: int) -> str:
+        stored = {v.number for v in self.ledger.places if v.producer == fighter.name}
+        missing = sorted({*range(NUMBERS_EACH)} - stored)
+        return f"{self}: {fighter.name} gave up with status {status}, without {missing}"
 
     def _note(self, message: Message) -> None:
         match message:
