@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,6 +53,14 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
         add(progress, end)
 
     monkeypatch.setattr(intents.Progress, "add", stop)
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, steps: int, act: Callable[[], None]) -> None:
+    """Do it, and be stopped after so many steps."""
+    with monkeypatch.context() as patch:
+        stop_after(patch, steps)
+        with pytest.raises(StopError):
+            act()
 
 
 # --- once ---
@@ -127,9 +136,7 @@ def test_an_empty_batch_is_nothing_and_may_have_rows_when_it_is_planned_again(si
 def test_an_interrupted_commit_is_finished_from_the_files_it_named(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, steps)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, steps, lambda: sink.write(0, events(range(90))))
 
     sink.write(0, events([*reversed(range(90))]))
 
@@ -140,9 +147,7 @@ def test_an_interrupted_commit_is_finished_from_the_files_it_named(
 def test_the_next_batch_finishes_the_one_before_it(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 1)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
 
     sink.write(1, events(range(90, 100)))
 
@@ -151,9 +156,7 @@ def test_the_next_batch_finishes_the_one_before_it(
 
 def test_abort_never_undoes_a_recorded_batch(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     staged = [sink.task(0, events(range(90)))]
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 1)
-        sink.commit(0, staged)
+    interrupt(monkeypatch, 1, lambda: sink.commit(0, staged))
     sink.abort(staged)
 
     sink.write(0, events(range(90)))
@@ -182,9 +185,7 @@ def test_a_task_that_fails_leaves_nothing(sink: Sink) -> None:
 def test_an_unfinished_batch_can_be_finished_without_its_query(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 1)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
 
     assert finish_all(sink.log, staging_path(sink.url)) == 1
     assert finish_all(sink.log, staging_path(sink.url)) == 0
@@ -197,9 +198,7 @@ def test_a_damaged_staged_file_is_never_appended(
     staged = sink.task(0, events(range(90)))
     path = Path(sink.folder.path_of(staged.name or ""))
     content = bytearray(path.read_bytes())
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 0)
-        sink.commit(0, [staged])
+    interrupt(monkeypatch, 0, lambda: sink.commit(0, [staged]))
     content[staged.blocks[1].offset + 200] ^= 1
     path.write_bytes(content)
 
@@ -229,9 +228,7 @@ def test_nothing_is_recorded_of_files_that_are_not_there(sink: Sink) -> None:
 def test_other_content_is_refused_aloud_once_the_recorded_batch_is_there(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 1)
-        sink.write(7, events(range(90)))
+    interrupt(monkeypatch, 1, lambda: sink.write(7, events(range(90))))
 
     with pytest.raises(ConflictError, match="new checkpoint") as caught:
         sink.write(7, events(range(95)))
@@ -273,9 +270,7 @@ def test_the_same_rows_to_another_topic_are_other_content(sink: Sink) -> None:
 def test_a_batch_is_finished_when_the_log_no_longer_knows_its_appends(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int, is_forgotten: bool
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, steps)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, steps, lambda: sink.write(0, events(range(90))))
     if is_forgotten:
         # What weeks do: the log takes the same key for a new one.
         monkeypatch.setattr(rolling, "_AGE_SURE_US", -1)
@@ -297,9 +292,7 @@ def test_a_batch_is_finished_when_the_log_no_longer_knows_its_appends(
 def test_a_batch_is_left_to_a_person_where_its_place_was_trimmed(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 0)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, 0, lambda: sink.write(0, events(range(90))))
     monkeypatch.setattr(rolling, "_AGE_SURE_US", -1)
     high = int(sink.log.marks("t", 0).high)
     sink.log.trim("t", 0, high)
@@ -311,9 +304,7 @@ def test_a_batch_is_left_to_a_person_where_its_place_was_trimmed(
 def test_rows_for_a_topic_that_was_dropped_go_with_it(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 0)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, 0, lambda: sink.write(0, events(range(90))))
     sink.log.drop_topic("t")
     sink.log.create_topic("t")
 
@@ -329,9 +320,7 @@ def test_a_sweep_removes_what_failed_attempts_left_and_nothing_that_is_named(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = sink.task(0, events(range(90)))
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 1)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
     running = sink.task(1, events(range(90, 99)))
 
     sweep(app_folders(staging_path(sink.url)))
