@@ -15,6 +15,7 @@ from strandline.testing.faulty_io import FaultyIo
 from strandline.values import ConflictError, StrandlineError
 from tests.processes.fork_server import ForkServer
 from tests.processes.sinks import (
+    CHANGES,
     PARTITIONS,
     TOPIC,
     Driver,
@@ -123,7 +124,7 @@ def run(server: ForkServer, scheme: str, seed: int, kills: int = KILLS_PER_LOG) 
         died = 0
         while died < kills:
             halfway = rng.random() < 0.25
-            nth = rng.randrange(1, 25 if halfway else 150)
+            nth = rng.randrange(1, 25 if halfway else 60)
             died += not query.live(query.committed + 3, rng.getrandbits(32), nth, halfway=halfway)
         assert query.live(query.committed + 1, seed, None)
         check(query.url, query.committed, f"seed {seed}")
@@ -131,8 +132,7 @@ def run(server: ForkServer, scheme: str, seed: int, kills: int = KILLS_PER_LOG) 
 
 def fail_each_call(scheme: str, error: int, *, stride: int = 1, flaw: str | None = None) -> int:
     """Fail every `stride`-th call of a batch, abort, and run it again; return how many failed."""
-    failed = 0
-    for nth in range(1, NTH_MAX, stride):
+    for failed, nth in enumerate(range(1, NTH_MAX, stride)):
         with tempfile.TemporaryDirectory() as folder:
             url = url_in(scheme, Path(folder))
             create(url)
@@ -146,12 +146,11 @@ def fail_each_call(scheme: str, error: int, *, stride: int = 1, flaw: str | None
             check(url, BATCHES, f"call {nth} failed")
         if not struck:
             return failed
-        failed += 1
     raise AssertionError("the batch never came to its end")
 
 
 def _fail(url: str, io: FaultyIo, nth: int, error: int) -> bool:
-    fault = io.fail(nth, error)
+    fault = io.fail(nth, error, kinds=CHANGES)
     try:
         driver = Driver(url, io, nth)
         driver.run(0)
