@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,6 +22,7 @@ from strandline.values import (
     UnavailableError,
     partition_for_key,
 )
+from tests.processes.sinks import flawed
 from tests.spark.as_sink import Sink, events, numbers_in
 
 
@@ -265,28 +267,35 @@ def test_the_same_rows_to_another_topic_are_other_content(sink: Sink) -> None:
 # --- weeks later ---
 
 
-@pytest.mark.parametrize("steps", [0, 2])
-@pytest.mark.parametrize("is_forgotten", [False, True])
-def test_a_batch_is_finished_when_the_log_no_longer_knows_its_appends(
-    sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int, is_forgotten: bool
-) -> None:
+def finish_weeks_later(sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Finish a batch in a log that takes its keys for new ones, as it does after a week."""
     interrupt(monkeypatch, steps, lambda: sink.write(0, events(range(90))))
-    if is_forgotten:
-        # What weeks do: the log takes the same key for a new one.
-        monkeypatch.setattr(rolling, "_AGE_SURE_US", -1)
-        append = type(sink.log).append_many
-        monkeypatch.setattr(
-            type(sink.log),
-            "append_many",
-            lambda *args, idempotency_key, **more: append(
-                *args, idempotency_key=f"{idempotency_key} later", **more
-            ),
-        )
+    append = type(sink.log).append_many
 
-    sink.log.append("t", sl.Event("n", {"n": -1}), partition=0)
-    sink.write(0, events(range(90)))
+    def forgetful(*args: Any, idempotency_key: str, **more: Any) -> Any:
+        return append(*args, idempotency_key=f"{idempotency_key} later", **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rolling, "_AGE_SURE_US", -1)
+        patch.setattr(type(sink.log), "append_many", forgetful)
+        sink.log.append("t", sl.Event("n", {"n": -1}), partition=0)
+        sink.write(0, events(range(90)))
 
     assert numbers_in(sink.log) == [-1, *range(90)]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_a_batch_is_finished_when_the_log_no_longer_knows_its_appends(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    finish_weeks_later(sink, monkeypatch, steps)
+
+
+def test_weeks_catch_that_nobody_writes_progress_down(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with flawed("progress that nobody writes down"), pytest.raises(AssertionError):
+        finish_weeks_later(sink, monkeypatch, 2)
 
 
 def test_a_batch_is_left_to_a_person_where_its_place_was_trimmed(
@@ -316,9 +325,7 @@ def test_rows_for_a_topic_that_was_dropped_go_with_it(
 # --- sweeping and forgetting ---
 
 
-def test_a_sweep_removes_what_failed_attempts_left_and_nothing_that_is_named(
-    sink: Sink, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def sweep_beside_an_unfinished_batch(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     left = sink.task(0, events(range(90)))
     interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
     running = sink.task(1, events(range(90, 99)))
@@ -330,6 +337,19 @@ def test_a_sweep_removes_what_failed_attempts_left_and_nothing_that_is_named(
     assert running.name in names
     sink.commit(1, [running])
     assert numbers_in(sink.log) == [*range(99)]
+
+
+def test_a_sweep_removes_what_failed_attempts_left_and_nothing_that_is_named(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep_beside_an_unfinished_batch(sink, monkeypatch)
+
+
+def test_a_sweep_that_removes_what_is_named_is_caught(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with flawed("a sweep removes what is named"), pytest.raises(AssertionError):
+        sweep_beside_an_unfinished_batch(sink, monkeypatch)
 
 
 def test_rows_that_nobody_recorded_are_swept_after_a_week(sink: Sink) -> None:

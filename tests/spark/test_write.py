@@ -79,7 +79,7 @@ def test_typed_rows_go_round_through_spark(spark: SparkSession, log: sl.Log, url
     scope.register("a", schema)
     scope.register("t", schema)
     columns = [
-        pa.array([2**64 - 1, None]),
+        pa.array([2**64 - 1, None], pa.uint64()),
         pa.array([1_700_000_000_123, None]),
         pa.array([[1], []]),
     ]
