@@ -1,4 +1,4 @@
-"""`spark.sink`: rows into a topic, exactly once and durable, beside Spark writing them as Parquet."""
+"""`spark.sink`: rows into a topic, exactly once, beside Spark writing them as Parquet."""
 
 import itertools
 from collections.abc import Mapping

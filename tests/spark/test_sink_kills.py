@@ -16,7 +16,7 @@ STRIDE = 7
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
-    with ForkServer() as server:
+    with ForkServer("sinks") as server:
         yield server
 
 
