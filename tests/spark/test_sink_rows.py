@@ -204,7 +204,7 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
 def test_every_type_comes_back_from_spark_exactly(log: sl.Log, url: str, name: str) -> None:
     arrow, given = TYPES[name]
     schema = pa.schema([pa.field("c", arrow)])
-    scope = log.scope()  # type: ignore[attr-defined]
+    scope = log.scope()
     scope.register("t", schema)
     original = pa.record_batch([pa.array(given, arrow)], schema=schema)
     as_spark = original.cast(spark_schema(schema))
@@ -232,7 +232,7 @@ def test_every_type_comes_back_from_spark_exactly(log: sl.Log, url: str, name: s
 def test_a_value_that_would_change_is_refused(
     log: sl.Log, url: str, arrow: pa.DataType, column: pa.Array
 ) -> None:
-    log.scope().register("t", pa.schema([pa.field("c", arrow)]))  # type: ignore[attr-defined]
+    log.scope().register("t", pa.schema([pa.field("c", arrow)]))
     sink = Sink(log, url)
     with pytest.raises(InvalidError, match="does not fit"):
         sink.write(0, pa.record_batch([column], ["c"]))
@@ -242,7 +242,7 @@ def test_a_value_that_would_change_is_refused(
 
 def test_columns_of_a_typed_topic_are_matched_by_name(log: sl.Log, url: str) -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False), ("b", pa.string())])
-    log.scope().register("t", schema)  # type: ignore[attr-defined]
+    log.scope().register("t", schema)
     sink = Sink(log, url)
     sink.write(0, pa.record_batch({"b": ["x"], "a": pa.array([1], pa.int64())}))
     sink.write(1, pa.record_batch({"a": pa.array([2], pa.int64())}))
@@ -260,16 +260,17 @@ def test_columns_of_a_typed_topic_are_matched_by_name(log: sl.Log, url: str) -> 
 
 
 def test_rows_of_a_typed_topic_are_one_record_for_each_key(log: sl.Log, url: str) -> None:
-    log.scope().register("t", pa.schema([("n", pa.int64())]))  # type: ignore[attr-defined]
+    log.scope().register("t", pa.schema([("n", pa.int64())]))
     rows = pa.record_batch({"_key": ["b", "a", "b", None], "n": pa.array([1, 2, 3, 4], pa.int64())})
     Sink(log, url).write(0, rows)
 
-    found = {each.key: each.value.column("n").to_pylist() for each in log.read("t", 0, 0)}
+    records: list[Any] = [*log.read("t", 0, 0)]
+    found = {each.key: each.value.column("n").to_pylist() for each in records}
     assert found == {"a": [2], "b": [1, 3], None: [4]}
 
 
 def test_a_replay_after_the_schema_has_evolved_is_the_same_content(log: sl.Log, url: str) -> None:
-    scope = log.scope()  # type: ignore[attr-defined]
+    scope = log.scope()
     scope.register("t", pa.schema([("n", pa.int32())]))
     rows = pa.record_batch({"n": pa.array([1, 2], pa.int32())})
     Sink(log, url).write(0, rows)
@@ -290,7 +291,7 @@ def test_batches_of_no_schema_are_taken_as_they_are(log: sl.Log, url: str) -> No
 
 
 def test_wide_rows_become_several_records(log: sl.Log, url: str) -> None:
-    log.scope().register("t", pa.schema([("b", pa.binary())]))  # type: ignore[attr-defined]
+    log.scope().register("t", pa.schema([("b", pa.binary())]))
     Sink(log, url).write(0, pa.record_batch({"b": [bytes(3_000_000)] * 8}))
 
     assert sum(each.num_rows for each in values(log)) == 8

@@ -75,7 +75,7 @@ def test_typed_rows_go_round_through_spark(spark: SparkSession, log: sl.Log, url
             ("l", pa.list_(pa.uint8())),
         ]
     )
-    scope = log.scope()  # type: ignore[attr-defined]
+    scope = log.scope()
     scope.register("a", schema)
     scope.register("t", schema)
     columns = [
@@ -90,7 +90,8 @@ def test_typed_rows_go_round_through_spark(spark: SparkSession, log: sl.Log, url
 
     save(spark.read.format("strandline").option("subscribe", "a").load(url).coalesce(1), url)
 
-    (found,) = [record.value for record in log.read("t", 0, 0)]
+    values: list[Any] = [record.value for record in log.read("t", 0, 0)]
+    (found,) = values
     assert found.equals(batch)
 
 
