@@ -387,6 +387,18 @@ def test_a_write_without_a_name_leaves_nothing_behind(sink: Sink) -> None:
     assert not sink.folder.exists()
 
 
+def test_a_write_without_a_name_that_somebody_finished_leaves_nothing_either(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink.app = f"{JOB_PREFIX}1"
+    interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
+    sweep(app_folders(staging_path(sink.url), clock=LaterClock()))
+
+    assert finish_all(sink.log, staging_path(sink.url)) == 1
+    assert numbers_in(sink.log) == [*range(90)]
+    assert not sink.folder.exists()
+
+
 def test_one_process_at_a_time_commits_for_an_app(sink: Sink) -> None:
     sink.write(0, events(range(9)))
     folder = sink.folder
