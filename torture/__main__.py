@@ -8,8 +8,10 @@ from collections.abc import Callable
 from tests.log.files import crashes, damaged
 from tests.model import coordinator_schedules
 from tests.processes import joins, kills
+from tests.spark import sink_kills
+from tests.spark.killed_driver import POINTS
 from tests.views import schedules as view_schedules
-from torture import processes
+from torture import processes, sinks
 
 SECONDS_DEFAULT = 300.0
 
@@ -20,6 +22,8 @@ TORTURES: dict[str, Callable[[int], None]] = {
     f"logs with {kills.KILLS_PER_LOG} kills": processes.kill,
     "logs with killed consumers": processes.kill_consumers,
     "outboxes with killed writers": processes.share_transactions,
+    f"Spark sinks with {sink_kills.KILLS_PER_LOG} kills": sinks.kill_sink,
+    f"Spark queries with {len(POINTS)} killed drivers": sinks.kill_drivers,
     "fights of writers": processes.fight,
     f"logs with {joins.JOINS_PER_LOG} joins": processes.join,
     "sweeps of faults and kills": processes.sweep,

@@ -5,13 +5,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from benchmarks import spark as reading
+from benchmarks import spark_sink
 from benchmarks.entry import OURS, Entry
 from benchmarks.sizes import TINY
-from benchmarks.spark import entries
+
+ENTRIES = (*reading.entries(TINY), *spark_sink.entries(TINY))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", entries(TINY), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_each_contender_does_a_round(entry: Entry, spark: SparkSession, tmp_path: Path) -> None:
     scratch = tmp_path / "entry"
     scratch.mkdir()

@@ -108,11 +108,15 @@ class Child:
 class ForkServer:
     """The supervisor's end of the server. For one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, *also: str) -> None:
+        """Import what the tests of this folder need, and `also` these modules of it."""
         mine, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.processes.fork_server", str(theirs.fileno())],
+                [
+                    *(sys.executable, "-m", "tests.processes.fork_server"),
+                    *(str(theirs.fileno()), *also),
+                ],
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT,
             )
@@ -211,7 +215,8 @@ def _live(request: dict[str, Any], report: Report) -> None:
 
 def main() -> None:
     """Serve on the socket whose number is the first argument."""
-    for module in ("lives", "rarities", "fighters", "forks", "joiners", "outbox_lives"):
+    names = ("lives", "rarities", "fighters", "forks", "joiners", "outbox_lives")
+    for module in (*names, *sys.argv[2:]):
         importlib.import_module(f"tests.processes.{module}")
     with socket.socket(fileno=int(sys.argv[1])) as control:
         serve(control)

@@ -36,7 +36,7 @@ class Sink:
     def task(self, version: int, rows: pa.RecordBatch, task: int = 0) -> Staged:
         """Run a task, or one more attempt of it."""
         stager = Stager(
-            self.log,  # type: ignore[arg-type] # It was opened with scopes.
+            self.log,
             self.folder,
             topic=self.topic,
             tenant=self.tenant,

@@ -2,7 +2,9 @@
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +22,7 @@ from strandline.values import (
     UnavailableError,
     partition_for_key,
 )
+from tests.processes.sinks import flawed
 from tests.spark.as_sink import Sink, events, numbers_in
 
 
@@ -52,6 +55,14 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
         add(progress, end)
 
     monkeypatch.setattr(intents.Progress, "add", stop)
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, steps: int, act: Callable[[], None]) -> None:
+    """Do it, and be stopped after so many steps."""
+    with monkeypatch.context() as patch:
+        stop_after(patch, steps)
+        with pytest.raises(StopError):
+            act()
 
 
 # --- once ---
@@ -127,9 +138,7 @@ def test_an_empty_batch_is_nothing_and_may_have_rows_when_it_is_planned_again(si
 def test_an_interrupted_commit_is_finished_from_the_files_it_named(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, steps)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, steps, lambda: sink.write(0, events(range(90))))
 
     sink.write(0, events([*reversed(range(90))]))
 
@@ -140,9 +149,7 @@ def test_an_interrupted_commit_is_finished_from_the_files_it_named(
 def test_the_next_batch_finishes_the_one_before_it(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 1)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
 
     sink.write(1, events(range(90, 100)))
 
@@ -151,9 +158,7 @@ def test_the_next_batch_finishes_the_one_before_it(
 
 def test_abort_never_undoes_a_recorded_batch(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     staged = [sink.task(0, events(range(90)))]
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 1)
-        sink.commit(0, staged)
+    interrupt(monkeypatch, 1, lambda: sink.commit(0, staged))
     sink.abort(staged)
 
     sink.write(0, events(range(90)))
@@ -182,9 +187,7 @@ def test_a_task_that_fails_leaves_nothing(sink: Sink) -> None:
 def test_an_unfinished_batch_can_be_finished_without_its_query(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 1)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
 
     assert finish_all(sink.log, staging_path(sink.url)) == 1
     assert finish_all(sink.log, staging_path(sink.url)) == 0
@@ -197,9 +200,7 @@ def test_a_damaged_staged_file_is_never_appended(
     staged = sink.task(0, events(range(90)))
     path = Path(sink.folder.path_of(staged.name or ""))
     content = bytearray(path.read_bytes())
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 0)
-        sink.commit(0, [staged])
+    interrupt(monkeypatch, 0, lambda: sink.commit(0, [staged]))
     content[staged.blocks[1].offset + 200] ^= 1
     path.write_bytes(content)
 
@@ -229,9 +230,7 @@ def test_nothing_is_recorded_of_files_that_are_not_there(sink: Sink) -> None:
 def test_other_content_is_refused_aloud_once_the_recorded_batch_is_there(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 1)
-        sink.write(7, events(range(90)))
+    interrupt(monkeypatch, 1, lambda: sink.write(7, events(range(90))))
 
     with pytest.raises(ConflictError, match="new checkpoint") as caught:
         sink.write(7, events(range(95)))
@@ -268,38 +267,41 @@ def test_the_same_rows_to_another_topic_are_other_content(sink: Sink) -> None:
 # --- weeks later ---
 
 
-@pytest.mark.parametrize("steps", [0, 2])
-@pytest.mark.parametrize("is_forgotten", [False, True])
-def test_a_batch_is_finished_when_the_log_no_longer_knows_its_appends(
-    sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int, is_forgotten: bool
-) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, steps)
-        sink.write(0, events(range(90)))
-    if is_forgotten:
-        # What weeks do: the log takes the same key for a new one.
-        monkeypatch.setattr(rolling, "_AGE_SURE_US", -1)
-        append = type(sink.log).append_many
-        monkeypatch.setattr(
-            type(sink.log),
-            "append_many",
-            lambda *args, idempotency_key, **more: append(
-                *args, idempotency_key=f"{idempotency_key} later", **more
-            ),
-        )
+def finish_weeks_later(sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Finish a batch in a log that takes its keys for new ones, as it does after a week."""
+    interrupt(monkeypatch, steps, lambda: sink.write(0, events(range(90))))
+    append = type(sink.log).append_many
 
-    sink.log.append("t", sl.Event("n", {"n": -1}), partition=0)
-    sink.write(0, events(range(90)))
+    def forgetful(*args: Any, idempotency_key: str, **more: Any) -> Any:
+        return append(*args, idempotency_key=f"{idempotency_key} later", **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rolling, "_AGE_SURE_US", -1)
+        patch.setattr(type(sink.log), "append_many", forgetful)
+        sink.log.append("t", sl.Event("n", {"n": -1}), partition=0)
+        sink.write(0, events(range(90)))
 
     assert numbers_in(sink.log) == [-1, *range(90)]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_a_batch_is_finished_when_the_log_no_longer_knows_its_appends(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    finish_weeks_later(sink, monkeypatch, steps)
+
+
+def test_weeks_catch_that_nobody_writes_progress_down(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with flawed("progress that nobody writes down"), pytest.raises(AssertionError):
+        finish_weeks_later(sink, monkeypatch, 2)
 
 
 def test_a_batch_is_left_to_a_person_where_its_place_was_trimmed(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 0)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, 0, lambda: sink.write(0, events(range(90))))
     monkeypatch.setattr(rolling, "_AGE_SURE_US", -1)
     high = int(sink.log.marks("t", 0).high)
     sink.log.trim("t", 0, high)
@@ -311,9 +313,7 @@ def test_a_batch_is_left_to_a_person_where_its_place_was_trimmed(
 def test_rows_for_a_topic_that_was_dropped_go_with_it(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 0)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, 0, lambda: sink.write(0, events(range(90))))
     sink.log.drop_topic("t")
     sink.log.create_topic("t")
 
@@ -325,13 +325,9 @@ def test_rows_for_a_topic_that_was_dropped_go_with_it(
 # --- sweeping and forgetting ---
 
 
-def test_a_sweep_removes_what_failed_attempts_left_and_nothing_that_is_named(
-    sink: Sink, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def sweep_beside_an_unfinished_batch(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     left = sink.task(0, events(range(90)))
-    with monkeypatch.context() as patch, pytest.raises(StopError):
-        stop_after(patch, 1)
-        sink.write(0, events(range(90)))
+    interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
     running = sink.task(1, events(range(90, 99)))
 
     sweep(app_folders(staging_path(sink.url)))
@@ -341,6 +337,19 @@ def test_a_sweep_removes_what_failed_attempts_left_and_nothing_that_is_named(
     assert running.name in names
     sink.commit(1, [running])
     assert numbers_in(sink.log) == [*range(99)]
+
+
+def test_a_sweep_removes_what_failed_attempts_left_and_nothing_that_is_named(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep_beside_an_unfinished_batch(sink, monkeypatch)
+
+
+def test_a_sweep_that_removes_what_is_named_is_caught(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with flawed("a sweep removes what is named"), pytest.raises(AssertionError):
+        sweep_beside_an_unfinished_batch(sink, monkeypatch)
 
 
 def test_rows_that_nobody_recorded_are_swept_after_a_week(sink: Sink) -> None:
@@ -375,6 +384,18 @@ def test_a_write_without_a_name_leaves_nothing_behind(sink: Sink) -> None:
     sink.app = f"{JOB_PREFIX}1"
     sink.write(0, events(range(9)))
 
+    assert not sink.folder.exists()
+
+
+def test_a_write_without_a_name_that_somebody_finished_leaves_nothing_either(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink.app = f"{JOB_PREFIX}1"
+    interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
+    sweep(app_folders(staging_path(sink.url), clock=LaterClock()))
+
+    assert finish_all(sink.log, staging_path(sink.url)) == 1
+    assert numbers_in(sink.log) == [*range(90)]
     assert not sink.folder.exists()
 
 

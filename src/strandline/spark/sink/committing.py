@@ -27,8 +27,8 @@ from strandline.values import (
 CHUNK_ROWS: Final = 32_768
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 
-#: Begins the ids of writes that nobody has named; they never come back.
-JOB_PREFIX: Final = "job:"
+#: Begins the ids of writes that nobody has named, and no name; they never come back.
+JOB_PREFIX: Final = "\0job:"
 
 
 def commit(
@@ -60,10 +60,7 @@ def commit(
         for pending in intents.unfinished():
             if pending.version <= version:
                 roll_forward(log, folder, pending, is_new=is_new and pending.version == version)
-        if folder.app.startswith(JOB_PREFIX):
-            folder.remove_all()
-        else:
-            intents.sweep()
+        _tidy(folder, intents)
     if recorded is not None and recorded.fingerprint != prints:
         raise _other_content(recorded, prints)
 
@@ -94,9 +91,8 @@ def sweep(folders: Iterable[AppFolder]) -> None:
                 intents = Intents(folder)
                 intents.sweep()
                 # A young one may be about to be filled.
-                is_old = intents.age_s(NAME) > STAGED_AGE_S
-                if folder.app.startswith(JOB_PREFIX) and intents.is_empty() and is_old:
-                    folder.remove_all()
+                if intents.age_s(NAME) > STAGED_AGE_S:
+                    _tidy(folder, intents)
         except (UnavailableError, FileNotFoundError):
             continue
 
@@ -106,10 +102,20 @@ def finish_all(log: Log, root: str) -> int:
     finished = 0
     for folder in app_folders(root):
         with folder.locked():
-            for pending in Intents(folder).unfinished():
+            intents = Intents(folder)
+            for pending in intents.unfinished():
                 roll_forward(log, folder, pending, is_new=False)
                 finished += 1
+            _tidy(folder, intents)
     return finished
+
+
+def _tidy(folder: AppFolder, intents: Intents) -> None:
+    """Remove what is not needed any more: of a write without a name that is finished, all."""
+    if folder.app.startswith(JOB_PREFIX) and not intents.unfinished():
+        folder.remove_all()
+    else:
+        intents.sweep()
 
 
 def _fingerprints(staged: Iterable[Staged]) -> dict[str, tuple[int, int]]:

@@ -7,7 +7,7 @@ from typing import Final
 from strandline.spark.log_url import absolute_url
 from strandline.spark.options import Options
 from strandline.values import Durability, InvalidError, parse_tenant
-from strandline.values.names import check_text
+from strandline.values.names import check_no_control, check_text
 
 WRITE_OPTIONS: Final = (
     *("path", "topic", "tenant", "durability", "txnAppId", "txnVersion"),
@@ -70,7 +70,7 @@ def _settings(given: Mapping[str, str]) -> SinkSettings:
         topic=options.text("topic"),
         tenant=parse_tenant(options.text("tenant")),
         durability=level,
-        app=None if app is None else check_text(app, "txnAppId"),
+        app=None if app is None else check_no_control(check_text(app, "txnAppId"), "txnAppId"),
         version=_version(options),
     )
 

@@ -1,0 +1,86 @@
+"""No row is lost and none is there twice, wherever a driver dies or a call fails."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.processes.fork_server import ForkServer
+from tests.processes.sinks import FLAWS
+from tests.processes.stores import SCHEMES
+from tests.spark import sink_kills
+from tests.spark.sink_kills import EIO, ENOSPC, WrongRowsError
+
+#: For a run of all tests; the tortures leave out none.
+STRIDE = 7
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with ForkServer("sinks") as server:
+        yield server
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_driver_is_killed_at_any_call(server: ForkServer, scheme: str) -> None:
+    assert sink_kills.kill_each_call(server, scheme, stride=STRIDE) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_driver_is_killed_within_any_write(server: ForkServer, scheme: str) -> None:
+    assert sink_kills.kill_each_call(server, scheme, stride=3, halfway=True) > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_drivers_are_killed_one_after_the_other(server: ForkServer, scheme: str) -> None:
+    sink_kills.run(server, scheme, seed=1, kills=10)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("error", [EIO, ENOSPC])
+def test_any_call_fails(scheme: str, error: int) -> None:
+    assert sink_kills.fail_each_call(scheme, error, stride=STRIDE) > 5
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_lost_checkpoint_is_told_and_loses_nothing(scheme: str) -> None:
+    sink_kills.lose_the_checkpoint(scheme)
+
+
+# --- planted bugs ---
+
+BY_KILLS = (
+    "an append before the batch is recorded",
+    "appends without an identity",
+    "finished before it was begun",
+)
+BY_FAULTS = ("abort removes a recorded batch",)
+#: In test_sink.py.
+BY_STEPS = ("progress that nobody writes down", "a sweep removes what is named")
+BY_CONTENT = ("a ledger without fingerprints",)
+
+
+def test_every_planted_bug_is_looked_for() -> None:
+    assert {*BY_KILLS, *BY_FAULTS, *BY_CONTENT, *BY_STEPS} == FLAWS.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flaw", BY_KILLS)
+def test_kills_catch_a_planted_bug(server: ForkServer, flaw: str) -> None:
+    with pytest.raises((WrongRowsError, AssertionError)):
+        sink_kills.kill_each_call(server, "file", first=20, flaw=flaw)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flaw", BY_FAULTS)
+def test_faults_catch_a_planted_bug(flaw: str) -> None:
+    with pytest.raises((AssertionError, FileNotFoundError)):
+        sink_kills.fail_each_call("file", EIO, flaw=flaw)
+
+
+@pytest.mark.parametrize("flaw", BY_CONTENT)
+def test_other_content_catches_a_planted_bug(flaw: str) -> None:
+    with pytest.raises(WrongRowsError):
+        sink_kills.lose_the_checkpoint("file", flaw)
