@@ -1,19 +1,25 @@
 """`jobs.audit` finds everything that `verify` finds, and names it."""
 
+import dataclasses
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 import strandline as sl
+from strandline.log.sqlite.checksum import record_crc
+from strandline.log.sqlite.schema import OFFSET_BITS
 from strandline.spark import jobs
 from strandline.spark.jobs import auditing
 from strandline.spark.jobs.auditing import AuditReport
-from strandline.tiering import open_store, tier
+from strandline.tiering import open_store, tier, tiering
+from strandline.tiering.copying import CopyDraft
+from strandline.tiering.parquet import CopiedRows, digest_of, encode
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +62,7 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut partitions into many stretches, so that borders lie everywhere."""
     monkeypatch.setattr(auditing, "SPLIT_BYTES", 1)
     cut = auditing.plan
-    monkeypatch.setattr(auditing, "plan", lambda *args: cut(*args, records_max=70))
+    monkeypatch.setattr(auditing, "plan", lambda *args: cut(*args, records_max=150))
 
 
 @pytest.mark.usefixtures("small_tasks")
@@ -118,8 +124,9 @@ def test_changed_missing_and_broken_copies_are_named(
 
     found = shown(report)
     assert [each[1] for each in found] == [150, 450, 600, 900]
-    for (_, _, reason), path in zip(found, (changed, missing, torn, still_hot), strict=True):
-        assert path.name in reason
+    locations = [each.location or "" for each in report.findings]
+    for location, path in zip(locations, (changed, missing, torn, still_hot), strict=True):
+        assert path.name in location
     assert "not what was copied" in found[0][2]
     assert "missing" in found[1][2]
     assert found[3][2].startswith("the copy of [900, 1000): ")
@@ -135,44 +142,103 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["file"], indirect=True)
 @pytest.mark.usefixtures("small_tasks")
-def test_a_copy_that_was_forged_whole_is_found_at_its_border(
+def test_copies_that_are_right_by_themselves_have_to_fit_together(
     spark: SparkSession, log: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two copies, each right by itself, which were written in another order than they lie.
-
-    Whoever can do that rewrites the catalogue's digests, too; here both are of one log.
-    """
+    """The second of three is made of another history than the first."""
     log.create_topic("t", proof=True)
     fill(log, 300, partitions=1)
-    move(log, tmp_path)
-    second = objects(tmp_path)[1]
-    table = parquet.read_table(second)
-    about = (table.schema.metadata or {})[b"strandline"]
-    before = about.split(b'"chain":["')[1][:64]
-    forged = about.replace(before, b"0" * 64)
-    table = table.replace_schema_metadata({b"strandline": forged})
-    parquet.write_table(table, second, row_group_size=150)
-    believe(monkeypatch, log, second)
+    made = tiering.read_piece
+
+    def forged(log: Any, place: Any, start: int, end: int, **options: Any) -> CopyDraft:
+        piece = made(log, place, start, end, **options)
+        if start != 100:
+            return piece
+        rows = CopiedRows(piece.content, "here")
+        links = log.history("t", 0).chain.link_each(bytes(32), rows.digests())
+        about = msgspec.structs.replace(rows.about, chain=(bytes(32).hex(), list(links)[-1].hex()))
+        content = encode(parquet.read_table(pa.BufferReader(piece.content)).to_batches(), about)
+        return dataclasses.replace(piece, content=content, digest=digest_of(content))
+
+    monkeypatch.setattr(tiering, "read_piece", forged)
+    move(log, tmp_path, piece_records=100)
 
     found = shown(jobs.audit(spark, url, ["t"]))
 
-    assert (0, 150, auditing._BROKEN) in found  # noqa: SLF001
-
-
-def believe(monkeypatch: pytest.MonkeyPatch, log: Any, path: Path) -> None:
-    """Tell the catalogue that this object is what was copied, as a forger would."""
+    assert found == [(0, 100, auditing.BROKEN), (0, 200, auditing.BROKEN)]
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 @pytest.mark.usefixtures("small_tasks")
 @pytest.mark.parametrize("proof", [False, True])
-def test_holes_swapped_rows_and_falling_times_are_named(
+def test_holes_swapped_rows_forgeries_and_falling_times_are_named(
     spark: SparkSession, log: Any, url: str, *, proof: bool
 ) -> None:
-    log.create_topic("t", partitions=2, proof=proof)
-    fill(log, 300, partitions=2)
+    topic = log.create_topic("t", partitions=2, proof=proof)
+    fill(log, 400, partitions=2)
     log.flush()
-    path = url.partition(":")[2]
-    with sqlite3.connect(path) as database:
-        places = [row[0] for row in database.execute("SELECT place FROM strandline_records")]
-    assert places
+    with sqlite3.connect(url.partition(":")[2]) as database:
+        forger = Forger(database, topic.id.bytes)
+        forger.run("DELETE FROM strandline_records WHERE place = ?", forger.place(0, 40))
+        one, other = forger.place(0, 120), forger.place(0, 125)
+        for place, target in ((one, -1), (other, one), (-1, other)):
+            forger.run("UPDATE strandline_records SET place = ? WHERE place = ?", target, place)
+        forger.change(1, 50, value=b'{"n":-1}')
+        forger.change(1, 210, timestamp_us=1)
+        # Just at the border of two stretches, which are of 150 records.
+        forger.change(1, 300, timestamp_us=1)
+    database.close()
+
+    report = jobs.audit(spark, url, ["t"])
+
+    found = {(each.partition, each.offset): each.reason for each in report.findings}
+    wanted = {(0, 40), (0, 120), (0, 125), (1, 210), (1, 300)}
+    assert found.keys() - wanted == (
+        {(1, 50), (1, 211), (1, 301)} & found.keys() if proof else set()
+    )
+    assert wanted <= found.keys()
+    assert "missing" in found[0, 40]
+    assert "checksum" in found[0, 120]
+    assert "checksum" in found[0, 125]
+    assert found[1, 210] == found[1, 300] or proof
+    if proof:
+        assert (1, 50) in found
+    else:
+        assert found[1, 300] == auditing.FALLS
+
+
+class Forger:
+    """Changes rows of a database as somebody would who knows how they are made."""
+
+    def __init__(self, database: sqlite3.Connection, topic_id: bytes) -> None:
+        self._database = database
+        self._topic_id = topic_id
+        (self._slot,) = database.execute(
+            "SELECT first_slot FROM strandline_topics WHERE id = ?", (topic_id,)
+        ).fetchone()
+
+    def place(self, partition: int, offset: int) -> int:
+        return (int(self._slot) + partition) << OFFSET_BITS | offset
+
+    def run(self, statement: str, *values: object) -> None:
+        assert self._database.execute(statement, values).rowcount == 1
+
+    def change(self, partition: int, offset: int, **fields: Any) -> None:
+        """Change columns of a record, and its checksum with them."""
+        place = self.place(partition, offset)
+        names = ("timestamp_us", "key", "tenant", "kind", "value", "headers", "occurred_at_us")
+        columns = (*names, "size_bytes")
+        row = self._database.execute(
+            f"SELECT {', '.join(columns)} FROM strandline_records WHERE place = ?",  # noqa: S608
+            (place,),
+        ).fetchone()
+        stored = {**dict(zip(columns, row, strict=True)), **fields}
+        stamp, *content = stored.values()
+        crc = record_crc(self._topic_id, partition, offset, stamp, tuple(content))  # type: ignore[arg-type]
+        self.run(
+            "UPDATE strandline_records SET timestamp_us = ?, value = ?, crc = ? WHERE place = ?",
+            stamp,
+            stored["value"],
+            crc,
+            place,
+        )

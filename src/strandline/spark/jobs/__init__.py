@@ -13,5 +13,24 @@ except ImportError as error:
     raise InvalidError("PySpark is missing: pip install strandline[spark]") from error
 
 from strandline.spark.jobs.auditing import AuditFinding, AuditReport, audit
+from strandline.spark.jobs.exporting import FolderReport, export, snapshot
+from strandline.spark.jobs.published_folder import Covered, load_covered
+from strandline.spark.jobs.rebuilding import RebuildReport, rebuild
+from strandline.spark.jobs.tasks import Progress
+from strandline.spark.jobs.tiering_job import TierJobReport, tier
 
-__all__ = ["AuditFinding", "AuditReport", "audit"]
+__all__ = [
+    "AuditFinding",
+    "AuditReport",
+    "Covered",
+    "FolderReport",
+    "Progress",
+    "RebuildReport",
+    "TierJobReport",
+    "audit",
+    "export",
+    "load_covered",
+    "rebuild",
+    "snapshot",
+    "tier",
+]

@@ -24,14 +24,15 @@ from strandline.values import (
     Offset,
     ProofFinding,
     ProofHead,
+    Segment,
     Topic,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FALLS: Final = "its timestamp is before that of the record before it"
-_BROKEN: Final = "what lies before is not what was written there, or when"
+FALLS: Final = "its timestamp is before that of the record before it"
+BROKEN: Final = "what lies before is not what was written there, or when"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,10 @@ class AuditFinding:
     tenant: str | None
     partition: int
     offset: int
+    """The first that it concerns."""
     reason: str
+    location: str | None
+    """Where that is stored, as far as the log tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,9 @@ def audit(
         heads += [head] if head is not None else []
     findings = [finding for each in plans for finding in each.named()]
     for copy, problem in zip(copies, wrong, strict=True):
-        findings += [_named(copy.topic, copy.segment.place.partition, problem)] if problem else []
+        if problem is not None:
+            place = copy.topic, copy.segment.place.partition
+            findings.append(_named(*place, problem, copy.segment.location))
     return AuditReport(
         topics=len({each.place.topic.id for each in plans}),
         partitions=len(plans),
@@ -122,14 +128,22 @@ class _Plan:
     stretches: list[Stretch] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     findings: list[ProofFinding] = field(default_factory=list)
+    segments: Sequence[Segment] = ()
 
     def named(self) -> list[AuditFinding]:
         ordered = sorted(self.findings, key=lambda each: each.offset)
-        return [_named(*self.place, each) for each in ordered]
+        return [_named(*self.place, each, self._location(each.offset)) for each in ordered]
+
+    def _location(self, offset: int) -> str | None:
+        held = (each.location for each in self.segments if each.start <= offset < each.end)
+        return next(held, None)
 
 
-def _named(topic: Topic, partition: int, finding: ProofFinding) -> AuditFinding:
-    return AuditFinding(topic.name, topic.tenant, partition, finding.offset, finding.reason)
+def _named(
+    topic: Topic, partition: int, finding: ProofFinding, location: str | None
+) -> AuditFinding:
+    place = topic.name, topic.tenant, partition
+    return AuditFinding(*place, finding.offset, finding.reason, location)
 
 
 # --- before ---
@@ -170,7 +184,8 @@ def _plan(log: Log, url: str, place: Place, expected: list[ProofHead]) -> _Plan:
         return made
     runs = [(int(marks.low), int(marks.high), False)]
     try:
-        cold, copies = _copies(log, place, marks)
+        made.segments = log.segments(*place)
+        cold, copies = _copies(log, place, marks, made.segments)
         runs = [
             *((start, end, True) for start, end in _grouped(cold, marks)),
             *_hot(log, place, cold[-1].end if cold else int(marks.low), int(marks.high)),
@@ -193,7 +208,7 @@ def _plan(log: Log, url: str, place: Place, expected: list[ProofHead]) -> _Plan:
 
 
 def _copies(
-    log: Log, place: Place, marks: Marks
+    log: Log, place: Place, marks: Marks, segments: Sequence[Segment]
 ) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
     """Return the copies that are read in the place of records, in order, and the others."""
     known = partition_of(*place)
@@ -201,7 +216,7 @@ def _copies(
     finished = [each for each in cold.listed(known) if each.state is SegmentState.COPY_FINISHED]
     locations = {each.location for each in finished}
     border = max(
-        (int(each.end) for each in log.segments(*place) if each.location in locations),
+        (int(each.end) for each in segments if each.location in locations),
         default=int(marks.low),
     )
     needed = list(cold.chain(known, log.epochs(*place), int(marks.low), border))
@@ -240,10 +255,10 @@ def _join(made: _Plan, checked: Sequence[Checked]) -> ProofHead | None:
     for one, following in pairwise(checked):
         reasons = []
         if one.last_us is not None and following.first_us is not None:
-            reasons += [_FALLS] if following.first_us < one.last_us else []
+            reasons += [FALLS] if following.first_us < one.last_us else []
         is_adjacent = one.stretch.end == following.start
         if is_adjacent and one.after is not None and following.before is not None:
-            reasons += [_BROKEN] if one.after != following.before else []
+            reasons += [BROKEN] if one.after != following.before else []
         made.findings += [ProofFinding(Offset(following.start), reason) for reason in reasons]
     if made.findings or not checked:
         return None

@@ -18,6 +18,7 @@ from strandline.values import (
     CorruptError,
     InvalidError,
     Mode,
+    Offset,
     ProofFinding,
     ProofHead,
     Topic,
@@ -140,10 +141,10 @@ class Copy:
                 if rows is None and self._is_gone(cold):
                     return None
                 if rows is None:
-                    return self._found("this object is missing", segment.location)
+                    return self._found("this object is missing, restore it")
                 rows.check(segment.start, segment.end)
             except CorruptError as error:
-                return self._found(str(error), None)
+                return self._found(str(error))
         return None
 
     def _is_gone(self, cold: ColdSegments) -> bool:
@@ -151,12 +152,9 @@ class Copy:
         listed = {each.id: each.state for each in cold.listed(self.segment.place)}
         return listed.get(self.segment.id) != self.segment.state
 
-    def _found(self, reason: str, location: str | None) -> ProofFinding:
-        named = reason if location is None else f"{reason}: file={location!r}"
-        return ProofFinding(
-            self.segment.start,  # type: ignore[arg-type] # An offset.
-            f"the copy of [{self.segment.start}, {self.segment.end}): {named}",
-        )
+    def _found(self, reason: str) -> ProofFinding:
+        start, end = self.segment.start, self.segment.end
+        return ProofFinding(Offset(start), f"the copy of [{start}, {end}): {reason}")
 
 
 class _Order:

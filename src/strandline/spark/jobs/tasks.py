@@ -18,7 +18,7 @@ Progress = Callable[[int], None]
 
 _TOLD_EVERY_S: Final = 0.2
 #: How many Spark tasks there are at most for each one that can run at a time.
-_SLICES: Final = 16
+_SLICES: Final = 4
 
 ItemT = TypeVar("ItemT")
 DoneT = TypeVar("DoneT")
