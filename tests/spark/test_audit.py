@@ -17,7 +17,8 @@ from strandline.log.sqlite.schema import OFFSET_BITS
 from strandline.spark import jobs
 from strandline.spark.jobs import auditing
 from strandline.spark.jobs.auditing import AuditReport
-from strandline.tiering import open_store, tier, tiering
+from strandline.spark.source import splits
+from strandline.tiering import copying, open_store, tier, tiering
 from strandline.tiering.copying import CopyDraft
 from strandline.tiering.parquet import CopiedRows, digest_of, encode
 
@@ -61,7 +62,7 @@ def by_verify(log: Any, topic: str = "t") -> list[tuple[int, int, str]]:
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut partitions into many stretches, so that borders lie everywhere."""
     monkeypatch.setattr(auditing, "SPLIT_BYTES", 1)
-    cut = auditing.plan
+    cut = splits.plan
     monkeypatch.setattr(auditing, "plan", lambda *args: cut(*args, records_max=150))
 
 
@@ -148,7 +149,7 @@ def test_copies_that_are_right_by_themselves_have_to_fit_together(
     """The second of three is made of another history than the first."""
     log.create_topic("t", proof=True)
     fill(log, 300, partitions=1)
-    made = tiering.read_piece
+    made = copying.read_piece
 
     def forged(log: Any, place: Any, start: int, end: int, **options: Any) -> CopyDraft:
         piece = made(log, place, start, end, **options)
@@ -234,7 +235,7 @@ class Forger:
         ).fetchone()
         stored = {**dict(zip(columns, row, strict=True)), **fields}
         stamp, *content = stored.values()
-        crc = record_crc(self._topic_id, partition, offset, stamp, tuple(content))  # type: ignore[arg-type]
+        crc = record_crc(self._topic_id, partition, offset, stamp, tuple(content))
         self.run(
             "UPDATE strandline_records SET timestamp_us = ?, value = ?, crc = ? WHERE place = ?",
             stamp,

@@ -188,7 +188,7 @@ def test_tiering_in_parallel_beside_a_worker(
     fill(log, 2000)
     before = all_records(log)
     store = f"file://{tmp_path / 'cold'}"
-    options = {"include_open": True, "piece_records": 150, "local_bytes": 0}
+    options: dict[str, Any] = {"include_open": True, "piece_records": 150, "local_bytes": 0}
 
     with TieringWorker(log, ["t"], store, interval_s=0.05, **options):
         report = jobs.tier(spark, url, "t", store, **options)

@@ -13,7 +13,10 @@ except ImportError as error:
     raise InvalidError("PySpark is missing: pip install strandline[spark]") from error
 
 from strandline.spark.jobs.auditing import AuditFinding, AuditReport, audit
+from strandline.spark.jobs.backfilling import backfill
+from strandline.spark.jobs.deriving import derive
 from strandline.spark.jobs.exporting import FolderReport, export, snapshot
+from strandline.spark.jobs.flowing import FlowReport
 from strandline.spark.jobs.published_folder import Covered, load_covered
 from strandline.spark.jobs.rebuilding import RebuildReport, rebuild
 from strandline.spark.jobs.tasks import Progress
@@ -23,11 +26,14 @@ __all__ = [
     "AuditFinding",
     "AuditReport",
     "Covered",
+    "FlowReport",
     "FolderReport",
     "Progress",
     "RebuildReport",
     "TierJobReport",
     "audit",
+    "backfill",
+    "derive",
     "export",
     "load_covered",
     "rebuild",
