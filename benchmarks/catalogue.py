@@ -8,6 +8,7 @@ from benchmarks import (
     opening,
     replay,
     spark,
+    spark_audit,
     tail_across,
     tail_inside,
     tier,
@@ -37,6 +38,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *trigger_tail.entries(sizes),
         *typed.ENTRIES,
         *spark.entries(sizes),
+        *spark_audit.entries(sizes),
     )
 
 

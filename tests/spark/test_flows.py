@@ -192,9 +192,7 @@ def test_what_a_killed_job_left_is_finished_by_the_next(
     log.flush()
 
     killed(url, tmp_path, "derive")
-    jobs.derive(
-        spark, url, "orders", "paid", checkpoint=tmp_path / "done", where="kind = 'paid'"
-    )
+    jobs.derive(spark, url, "orders", "paid", checkpoint=tmp_path / "done", where="kind = 'paid'")
     assert numbers(log, "paid") == [*range(0, 900, 3)]
 
     killed(url, tmp_path, "export")
