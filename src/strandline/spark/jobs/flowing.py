@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 #: More often than Spark could forget a progress: it keeps the last hundred.
 _ASKED_EVERY_S: Final = 1
+#: Spark gives a Python process of a stream ten seconds to start, which a busy machine may
+#: not keep. Going on is what a checkpoint is for.
+_BUSY: Final = "Python worker failed to connect back"
+_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +48,41 @@ def flow(
     The checkpoint says what has been written. A run that was stopped or killed is gone on
     with by the next one of the same checkpoint, which is also how new rows are added.
     """
+    watch, seen = Stopwatch(), _Seen(progress)
+    for left in reversed(range(_ATTEMPTS)):
+        reason = _run(rows, options, checkpoint, seen)
+        if reason is None:
+            return FlowReport(options["topic"], seen.rows, seen.batches, watch.seconds())
+        if _BUSY not in reason or not left:
+            break
+    raise UnavailableError(
+        "the job has failed; what it has written counts: mend the cause and run it again",
+        reason=reason,
+    )
+
+
+def _run(
+    rows: "DataFrame",
+    options: Mapping[str, str],
+    checkpoint: str | os.PathLike[str],
+    seen: "_Seen",
+) -> str | None:
+    """Run the query to its end, and return why it failed, if it did."""
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415 # An extra.
 
-    watch = Stopwatch()
     writer = rows.writeStream.format("strandline").outputMode("append")
     writer = writer.options(**options).option("checkpointLocation", _located(checkpoint))
     query = writer.trigger(availableNow=True).start()
-    seen = _Seen(query, progress)
     try:
         while not query.awaitTermination(_ASKED_EVERY_S):
-            seen.look()
+            seen.look(query)
     except StreamingQueryException as error:
-        raise UnavailableError(
-            "the job has failed; what it has written counts: mend the cause and run it again",
-            reason=_cause(str(error)),
-        ) from error
+        return _cause(str(error))
     finally:
         # Also when whoever waits is interrupted.
         query.stop()
-    seen.look()
-    return FlowReport(options["topic"], seen.rows, len(seen.batches), watch.seconds())
+        seen.look(query)
+    return None
 
 
 def _located(checkpoint: str | os.PathLike[str]) -> str:
@@ -72,26 +91,28 @@ def _located(checkpoint: str | os.PathLike[str]) -> str:
 
 
 def _cause(text: str) -> str:
-    """Return the line of a Python error that says what happened, if there is one."""
-    named = [line for line in text.splitlines() if "strandline." in line and "Error: " in line]
-    return (named or text.splitlines() or [""])[-1 if named else 0].strip()
+    """Return the line of a Python error that says what happened, or what Spark says."""
+    lines = text.splitlines()
+    named = [line for line in lines if "strandline." in line and "Error: " in line]
+    return named[-1].strip() if named else lines[0].partition("terminated with exception: ")[2]
 
 
 class _Seen:
-    """What the progress of a query tells, each batch once."""
+    """What the progress of queries tells, each batch once."""
 
-    def __init__(self, query: "StreamingQuery", progress: Progress | None) -> None:
-        self._query = query
+    def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
-        self.batches: set[int] = set()
+        self._known: set[tuple[str, int]] = set()
+        self.batches = 0
         self.rows = 0
 
-    def look(self) -> None:
-        for each in self._query.recentProgress:
+    def look(self, query: "StreamingQuery") -> None:
+        for each in query.recentProgress:
             told: Any = each
-            count = int(told.numInputRows)
-            if told.batchId not in self.batches and count:
-                self.batches.add(told.batchId)
+            batch, count = (str(told.runId), int(told.batchId)), int(told.numInputRows)
+            if count and batch not in self._known:
+                self._known.add(batch)
+                self.batches += 1
                 self.rows += count
                 if self._progress is not None:
                     self._progress(count)
