@@ -36,6 +36,7 @@ def audits(scratch: Path, *, events: int) -> Mapping[str, Contender]:
     return {
         "ours": partial(_audited, spark, url, events),
         "native": partial(_scanned, spark, plain, events),
+        "narrow": partial(_counted, spark, plain, events),
     }
 
 
@@ -59,6 +60,13 @@ def _scanned(spark: SparkSession, path: str, events: int) -> float:
     """Decode every column of every row, and throw them away."""
     started = now()
     spark.read.parquet(path).write.format("noop").mode("overwrite").save()
+    return events / (now() - started)
+
+
+def _counted(spark: SparkSession, path: str, events: int) -> float:
+    """Decode two columns: shown, since no audit could be held to what it does not read."""
+    started = now()
+    assert spark.read.parquet(path).where("kind <> 'none' and key > 'a'").count() == events
     return events / (now() - started)
 
 

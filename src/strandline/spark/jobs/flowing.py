@@ -49,13 +49,16 @@ def flow(
     with by the next one of the same checkpoint, which is also how new rows are added.
     """
     watch, seen = Stopwatch(), _Seen(progress)
-    for left in reversed(range(_ATTEMPTS)):
-        reason = _run(rows, options, checkpoint, seen)
-        if reason is None:
-            return FlowReport(options["topic"], seen.rows, seen.batches, watch.seconds())
-        if _BUSY not in reason or not left:
-            break
-    raise UnavailableError(
+    attempts = 0
+    while (reason := _run(rows, options, checkpoint, seen)) is not None:
+        attempts += 1
+        if _BUSY not in reason or attempts == _ATTEMPTS:
+            raise _failed(reason)
+    return FlowReport(options["topic"], seen.rows, seen.batches, watch.seconds())
+
+
+def _failed(reason: str) -> UnavailableError:
+    return UnavailableError(
         "the job has failed; what it has written counts: mend the cause and run it again",
         reason=reason,
     )
