@@ -1,6 +1,8 @@
 """`strandline pipeline …`, in the one Spark session of the run."""
 
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,3 +112,19 @@ def test_mistakes_are_told(spark: SparkSession, line: str, message: str) -> None
 
 def test_a_command_starts_a_spark_of_its_own_and_ends_it(folder: Path) -> None:
     in_a_shell("strandline pipeline audit orders --json | grep '\"is_sound\":true'")
+
+
+def test_without_pyspark_the_extra_is_named(folder: Path) -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from strandline.cli.app import app\n"
+        "app(['pipeline', 'audit', 'orders'])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert "pip install strandline[spark]" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -73,9 +73,11 @@ def rebuild(
     work = partial(_fold, located, found, view, poison)
     done = run_each(spark, chosen, work, size=lambda each: each.records, progress=progress)
     fresh = {each.partition: each.stored for each in done if each.stored is not None}
-    snapshots.disown([each.partition for each in done if each.stored is None])
+    stale = {each.partition for each in done if each.stored is None} & snapshots.committed.keys()
+    snapshots.disown(stale)
     try:
-        snapshots.write(fresh)
+        if fresh or stale:
+            snapshots.write(fresh)
     except OSError as error:
         raise UnavailableError("the snapshot could not be written", file=path) from error
     return RebuildReport(
