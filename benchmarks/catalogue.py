@@ -8,6 +8,7 @@ from benchmarks import (
     opening,
     replay,
     spark,
+    spark_audit,
     spark_sink,
     tail_across,
     tail_inside,
@@ -39,6 +40,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *typed.ENTRIES,
         *spark.entries(sizes),
         *spark_sink.entries(sizes),
+        *spark_audit.entries(sizes),
     )
 
 

@@ -32,6 +32,7 @@ class Sizes:
     view_events: int
     spark_events: int
     spark_batches: int
+    audit_events: int
 
 
 FULL = Sizes(
@@ -57,6 +58,7 @@ FULL = Sizes(
     view_events=5_000_000,
     spark_events=1_000_000,
     spark_batches=40,
+    audit_events=2_000_000,
 )
 
 TINY = Sizes(
@@ -82,4 +84,5 @@ TINY = Sizes(
     view_events=2_000,
     spark_events=2_000,
     spark_batches=3,
+    audit_events=2_000,
 )

@@ -11,6 +11,7 @@ from strandline.cli import (
     copying,
     doctor,
     park,
+    pipeline,
     reading,
     snapshots,
     tiers,
@@ -58,3 +59,4 @@ _COMMANDS = (
 for _command in _COMMANDS:
     _command.add_to(app)
 app.add_typer(park.app, name="park")
+app.add_typer(pipeline.app, name="pipeline")

@@ -15,6 +15,8 @@ from strandline.values import (
     TrimmedError,
 )
 
+ANCHOR_MISSING = "the anchor is missing: nothing tells what was trimmed before"
+
 
 def verify_each(
     history: Callable[[int], History],
@@ -127,7 +129,7 @@ class _Checking:
         if history.low == 0:
             return history.chain.origin
         if history.anchor is None and history.is_proved:
-            self._find(history.low, "the anchor is missing: nothing tells what was trimmed before")
+            self._find(history.low, ANCHOR_MISSING)
         return history.anchor
 
     def _join(self, value: bytes | None) -> None:

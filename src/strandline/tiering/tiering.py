@@ -35,6 +35,14 @@ class TierStep(NamedTuple):
     segment: CopiedSegment
 
 
+class CopyRun(NamedTuple):
+    """Records [start, end) to be copied, and how many bytes of them may be in an object."""
+
+    start: int
+    end: int
+    bytes_max: int | None
+
+
 @dataclass(slots=True)
 class TierReport:
     """What a run of tiering came to."""
@@ -157,26 +165,30 @@ class TieringRun:
 
     def copy(self, place: UserPartition, piece_records: int, *, include_open: bool) -> None:
         """Copy every sealed run that has no finished copy."""
-        marks = self._log.sync(place.named(), place.partition)
-        end = marks.durable if self._log.durability_max is Durability.DURABLE else marks.high
-        for first, stop, limit in self._runs(place, end, piece_records, include_open=include_open):
-            start = first
-            while start < stop:
-                try:
-                    piece = read_piece(self._log, place, start, stop, bytes_max=limit)
-                except TrimmedError as error:
-                    start = error.oldest
-                    continue
-                self._add(place, piece)
-                start = piece.end
+        for run in self.runs(place, piece_records, include_open=include_open):
+            self.copy_run(place, run)
 
-    def _runs(
-        self, place: UserPartition, end: int, piece_records: int, *, include_open: bool
-    ) -> list[tuple[int, int, int | None]]:
-        """Return what to copy: start, end and how many bytes may be in an object."""
+    def copy_run(self, place: UserPartition, run: CopyRun) -> None:
+        """Copy one of `runs`."""
+        start = run.start
+        while start < run.end:
+            try:
+                piece = read_piece(self._log, place, start, run.end, bytes_max=run.bytes_max)
+            except TrimmedError as error:
+                start = error.oldest
+                continue
+            self._add(place, piece)
+            start = piece.end
+
+    def runs(
+        self, place: UserPartition, piece_records: int, *, include_open: bool
+    ) -> Sequence[CopyRun]:
+        """Return every sealed run that has no finished copy, once what is in it is durable."""
         topic, number = place.named(), place.partition
+        marks = self._log.sync(topic, number)
+        end = marks.durable if self._log.durability_max is Durability.DURABLE else marks.high
         local, finished = self._local(place), self._finished(place)
-        found: list[tuple[int, int, int | None]] = []
+        found: list[CopyRun] = []
         for segment in self._log.segments(topic, number):
             limit = PIECE_BYTES if segment.size_bytes > PIECE_BYTES else None
             for start, stop in _gaps(finished, max(segment.start, local), min(segment.end, end)):
@@ -184,7 +196,7 @@ class TieringRun:
                     upto = min(stop, at + piece_records)
                     is_full = upto - at == piece_records
                     if is_full or include_open or segment.is_sealed or stop < segment.end:
-                        found.append((at, upto, limit))
+                        found.append(CopyRun(at, upto, limit))
         return found
 
     def _add(self, place: UserPartition, piece: CopyDraft) -> None:

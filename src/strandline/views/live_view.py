@@ -35,11 +35,9 @@ from strandline.views.publishing import (
 )
 from strandline.views.pump import Pump, Request
 from strandline.views.saving import SNAPSHOT_INTERVAL_S, Saving
-from strandline.views.snapshot import Binding, Snapshots
+from strandline.views.snapshot import Snapshots, binding_of
 from strandline.views.view import StateT, View
 from strandline.writes.loops import is_on_loop
-
-_HASH: Final = "murmur2"
 
 _NO_OFFSET: Final = sys.maxsize
 """Becoming ready wakes everybody; a wake-up for each page would only slow the pump."""
@@ -88,9 +86,9 @@ class LiveView(Generic[StateT]):
         self._count = log.describe_topic(self._topic).settings.partitions
         self._view = view
         self._clock = clock or SystemClock()
-        binding = Binding(log.id, self._topic.id, self._count, _HASH, view.name, view.version)
         snapshots = None
         if snapshot is not None:
+            binding = binding_of(log, self._topic, view)
             snapshots = Snapshots(io or SystemIo(), snapshot, binding, self._clock)
         self._saving = Saving(
             log, self._topic, view, snapshots, self._clock, interval_s=snapshot_interval_s

@@ -126,7 +126,7 @@ class Saving(Generic[StateT]):
         for fold in folds:
             if self._has_advanced(fold):
                 try:
-                    fresh[fold.partition] = self._part(fold)
+                    fresh[fold.partition] = self.part(fold)
                 except DivergedError:
                     lost.append(fold)
                 except ClosedError:
@@ -158,7 +158,8 @@ class Saving(Generic[StateT]):
         is_whole = fold.is_loaded and fold.ending is None and not fold.is_given_up
         return is_whole and fold.mark.value - 1 > self.committed(fold.partition)
 
-    def _part(self, fold: Fold[StateT]) -> tuple[Section, bytes]:
+    def part(self, fold: Fold[StateT]) -> tuple[Section, bytes]:
+        """Return what is stored of a fold. DivergedError if the log has lost records of it."""
         if fold.position is not None:
             with contextlib.suppress(TrimmedError):
                 self._log.resolve(fold.position)

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Collection, Mapping
 from os import PathLike, fspath
 from os.path import basename, dirname
+from typing import Any, Final
 from uuid import UUID
 
 import google_crc32c
@@ -15,10 +16,13 @@ import msgspec
 
 from strandline.clock import Clock
 from strandline.io import Io, replace_file
-from strandline.values import CorruptError, InvalidError, Position
+from strandline.log.protocol import Log
+from strandline.values import CorruptError, InvalidError, Position, Topic
+from strandline.views.view import View
 
 _MAGIC = b"slview01"
 _FRONT = struct.Struct("<8sIQ")
+_HASH: Final = "murmur2"
 _CRC_END = len(_MAGIC) + 4
 
 
@@ -31,6 +35,12 @@ class Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hash: str
     view: str
     version: int
+
+
+def binding_of(log: Log, topic: Topic, view: View[Any]) -> Binding:
+    """Return what a snapshot of this view over this topic belongs to."""
+    count = log.describe_topic(topic).settings.partitions
+    return Binding(log.id, topic.id, count, _HASH, view.name, view.version)
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

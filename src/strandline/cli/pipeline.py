@@ -1,0 +1,425 @@
+"""Jobs that run on Spark, as commands."""
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+
+import typer
+
+from strandline.cli.command import command, new_app
+from strandline.cli.exit_codes import ExitCode
+from strandline.cli.options import Json, Tenant, TopicName, Url, parse_age, parse_size
+from strandline.cli.screen import note, printable, progress, show, show_json
+from strandline.cli.spark_session import LOCAL, Master, session
+from strandline.values import InvalidError
+
+if TYPE_CHECKING:
+    from strandline.spark.jobs import FlowReport, FolderReport
+
+app = new_app(
+    "Jobs over whole topics, on Spark: pip install strandline[spark].\n\n"
+    "Each may be stopped, or killed, and run again: it ends in the same state."
+)
+
+_Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A new folder.")]
+_Below = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[N=]OFFSET", help="End partition N, or all, before this offset. May be repeated."
+    ),
+]
+_Checkpoint = Annotated[
+    str, typer.Option(metavar="FOLDER", help="Knows what is done; of this job alone.")
+]
+_Select = Annotated[
+    str, typer.Option(metavar="COLUMNS", help="What to make of a row: a SELECT list in Spark SQL.")
+]
+_FOLDER_ANSWER = (
+    "{folder, offsets: {partition: [start, end], …}, records, rows, is_repeat, seconds, "
+    "rows_per_s}: `is_repeat` if an earlier run had finished it."
+)
+_FLOW_ANSWER = "{topic, rows, batches, seconds, rows_per_s}: rows that this run has read."
+
+
+@command(
+    "audit",
+    examples="""$ strandline pipeline audit
+        $ strandline pipeline audit orders --json""",
+    answers="{is_sound, topics, partitions, records, copies, seconds, rows_per_s, findings: "
+    "[{topic, tenant, partition, offset, reason, location}, …]}.",
+)
+def audit(
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC]...", help="These; else all, internal ones too."),
+    ] = None,
+    *,
+    url: Url = None,
+    tenant: Tenant = None,
+    master: Master = LOCAL,
+    json: Json = False,
+) -> None:
+    """Read everything, hot and cold, and say what is not as it was written. Exits with 1 if so.
+
+    As `verify`, in parallel; also copies of what the log still has.
+    """
+    with session(master) as spark, progress("auditing") as bar:
+        from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
+
+        chosen = topics or None
+        report = jobs.audit(spark, url, chosen, tenant=tenant, progress=bar.advance)
+    counts = {
+        "topics": report.topics,
+        "partitions": report.partitions,
+        "records": report.records,
+        "copies": report.copies,
+    }
+    findings = [
+        {
+            "topic": each.topic,
+            "tenant": each.tenant,
+            "partition": each.partition,
+            "offset": each.offset,
+            "reason": each.reason,
+            "location": each.location,
+        }
+        for each in report.findings
+    ]
+    if json:
+        show_json({"is_sound": report.is_sound, **counts, **_pace(report), "findings": findings})
+    else:
+        for each in report.findings:
+            place = f"{each.topic}/{each.partition} at {each.offset}"
+            note(f"{place}: {printable(each.reason)} [{printable(each.location or '-')}]")
+        verdict = "sound" if report.is_sound else f"{len(findings):,} FINDINGS"
+        _summary(f"{verdict}: ", counts, report)
+    if not report.is_sound:
+        raise typer.Exit(ExitCode.FAILED_CHECK)
+
+
+@command(
+    "tier",
+    examples="""$ strandline pipeline tier orders file://$PWD/cold --include-open --local-bytes 0
+        $ strandline read orders --limit 1""",
+    answers="{topic, store, copied, copied_records, copied_bytes, evicted_records, deleted, "
+    "damaged, seconds, rows_per_s}.",
+)
+def tier(
+    topic: TopicName,
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="file:///path, s3://bucket/prefix, …")
+    ],
+    *,
+    url: Url = None,
+    local_age: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Keep younger records here, too.")
+    ] = None,
+    local_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Keep so much of a partition here, too.")
+    ] = None,
+    include_open: Annotated[
+        bool, typer.Option("--include-open", help="Also copy what still grows.")
+    ] = False,
+    tenant: Tenant = None,
+    master: Master = LOCAL,
+    json: Json = False,
+) -> None:
+    """Copy sealed records to an object store, an object in each task, and let go of them here.
+
+    As the command `tier`, and beside it if need be.
+    """
+    with session(master) as spark, progress(f"tiering {topic}") as bar:
+        from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
+
+        report = jobs.tier(
+            spark,
+            url,
+            topic,
+            store,
+            tenant=tenant,
+            local_age_s=None if local_age is None else parse_age(local_age),
+            local_bytes=None if local_bytes is None else parse_size(local_bytes),
+            include_open=include_open,
+            progress=bar.advance,
+        )
+    done = report.done
+    counts = {name: getattr(done, name) for name in done.__slots__}
+    if json:
+        show_json({"topic": topic, "store": store, **counts, **_pace(report)})
+    else:
+        _summary(f"{topic}: ", counts, report)
+
+
+@command(
+    "rebuild",
+    examples="""$ strandline pipeline rebuild orders totals:Totals totals.snapshot
+        $ strandline views totals.snapshot""",
+    answers="{snapshot, committed: {partition: offset, …}, records, quarantined, seconds, "
+    "rows_per_s}: `committed` is the last offset in the snapshot.",
+)
+def rebuild(
+    topic: TopicName,
+    view: Annotated[
+        str, typer.Argument(metavar="MODULE:CLASS", help="The view, importable from here.")
+    ],
+    snapshot: Annotated[str, typer.Argument(metavar="FILE", help="The view's snapshot.")],
+    *,
+    url: Url = None,
+    poison: Annotated[
+        str, typer.Option(metavar="POLICY", help="Of a record that fails: stop, or quarantine.")
+    ] = "stop",
+    tenant: Tenant = None,
+    master: Master = LOCAL,
+    json: Json = False,
+) -> None:
+    """Fold a topic into the snapshot of a view, which then resumes from there.
+
+    All partitions at once, from the oldest record. No live view may use the file meanwhile.
+    """
+    policy: Literal["stop", "quarantine"] = "quarantine" if poison == "quarantine" else "stop"
+    if poison not in ("stop", "quarantine"):
+        raise typer.BadParameter(f"{poison!r} is no policy: use stop or quarantine")
+    with session(master) as spark, progress(f"folding {topic}") as bar:
+        from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
+
+        report = jobs.rebuild(
+            spark,
+            url,
+            topic,
+            _view(view),
+            snapshot,
+            tenant=tenant,
+            poison=policy,
+            progress=bar.advance,
+        )
+    fields = {"records": report.records, "quarantined": report.quarantined}
+    if json:
+        told = {"snapshot": report.snapshot, "committed": report.committed}
+        show_json({**told, **fields, **_pace(report)})
+    else:
+        _summary(f"{topic} -> {report.snapshot}: ", fields, report)
+
+
+@command(
+    "snapshot",
+    examples="""$ strandline pipeline snapshot orders latest-orders
+        $ strandline pipeline snapshot orders earlier-orders --below 0=3 --json""",
+    answers=_FOLDER_ANSWER,
+)
+def snapshot(
+    topic: TopicName,
+    folder: _Folder,
+    *,
+    url: Url = None,
+    below: _Below = None,
+    tombstone: Annotated[
+        str, typer.Option(metavar="CONDITION", help="Leave out rows like this, in Spark SQL.")
+    ] = "",
+    tenant: Tenant = None,
+    master: Master = LOCAL,
+    json: Json = False,
+) -> None:
+    """Write the latest record of each key as Parquet; the topic stays as it is.
+
+    `_strandline.json` in the folder says which offsets it covers.
+    """
+    ends = _parsed(below)
+    with session(master) as spark, progress(f"reading {topic}"):
+        from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
+
+        report = jobs.snapshot(
+            spark, url, topic, folder, below=ends, tombstone=tombstone, tenant=tenant
+        )
+    _show_folder(topic, report, json=json)
+
+
+@command(
+    "export",
+    examples="""$ strandline pipeline export orders all-orders
+        $ strandline pipeline export orders paid-orders --format json --where "kind = 'order.paid'"
+        """,
+    answers=_FOLDER_ANSWER,
+)
+def export(
+    topic: TopicName,
+    folder: _Folder,
+    *,
+    url: Url = None,
+    where: Annotated[
+        str, typer.Option(metavar="CONDITION", help="Only rows like this, in Spark SQL.")
+    ] = "",
+    file_format: Annotated[
+        str, typer.Option("--format", metavar="NAME", help="parquet, or json for JSON lines.")
+    ] = "parquet",
+    below: _Below = None,
+    tenant: Tenant = None,
+    master: Master = LOCAL,
+    json: Json = False,
+) -> None:
+    """Write what a topic holds as Parquet or JSON lines, for other programs.
+
+    To bring a topic to another log as it is, use the command `export` and `import`.
+    """
+    ends = _parsed(below)
+    with session(master) as spark, progress(f"exporting {topic}"):
+        from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
+
+        options: dict[str, Any] = {"file_format": file_format, "below": ends, "tenant": tenant}
+        report = jobs.export(spark, url, topic, folder, where=where, **options)
+    _show_folder(topic, report, json=json)
+
+
+@command(
+    "derive",
+    examples="""$ strandline create paid
+        $ strandline pipeline derive orders paid --checkpoint done --where "kind = 'order.paid'"
+        $ strandline read paid""",
+    answers=_FLOW_ANSWER,
+)
+def derive(
+    topic: TopicName,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The topic to append to.")],
+    *,
+    checkpoint: _Checkpoint,
+    url: Url = None,
+    where: Annotated[
+        str, typer.Option(metavar="PREDICATE", help="Only rows like this, as for `read`.")
+    ] = "",
+    select: _Select = "",
+    tenant: Tenant = None,
+    master: Master = LOCAL,
+    json: Json = False,
+) -> None:
+    """Append what a topic holds to another, each row once; run it again for what is new."""
+    with session(master) as spark, progress(f"deriving {target}") as bar:
+        from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
+
+        report = jobs.derive(
+            spark,
+            url,
+            topic,
+            target,
+            checkpoint=checkpoint,
+            where=where,
+            select=select,
+            tenant=tenant,
+            progress=bar.advance,
+        )
+    _show_flow(report, json=json)
+
+
+@command(
+    "backfill",
+    examples="""$ strandline pipeline export orders old-orders --format json
+        $ strandline create again
+        $ strandline pipeline backfill old-orders again --format json --checkpoint again.done \
+--select "kind, key, payload"
+        $ strandline read again""",
+    answers=_FLOW_ANSWER,
+)
+def backfill(
+    files: Annotated[
+        str, typer.Argument(metavar="FILES", help="A folder of files, one file, or a pattern.")
+    ],
+    topic: TopicName,
+    *,
+    checkpoint: _Checkpoint,
+    url: Url = None,
+    file_format: Annotated[
+        str, typer.Option("--format", metavar="NAME", help="parquet, csv, or json for JSON lines.")
+    ] = "parquet",
+    select: _Select = "",
+    tenant: Tenant = None,
+    master: Master = LOCAL,
+    json: Json = False,
+) -> None:
+    """Append the rows of files to a topic, each row once; run it again for new files."""
+    with session(master) as spark, progress(f"filling {topic}") as bar:
+        from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
+
+        options: dict[str, Any] = {"file_format": file_format, "select": select, "tenant": tenant}
+        report = jobs.backfill(
+            spark, files, url, topic, checkpoint=checkpoint, progress=bar.advance, **options
+        )
+    _show_flow(report, json=json)
+
+
+for _command in (audit, tier, rebuild, snapshot, export, derive, backfill):
+    _command.add_to(app)
+
+
+# --- what they have in common ---
+
+
+class _Timed(Protocol):
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def rows_per_s(self) -> float: ...
+
+
+def _pace(report: _Timed) -> dict[str, object]:
+    return {"seconds": round(report.seconds, 3), "rows_per_s": round(report.rows_per_s)}
+
+
+def _summary(front: str, counts: dict[str, int], report: _Timed) -> None:
+    told = ", ".join(f"{name} {each:,}" for name, each in counts.items())
+    show(f"{front}{told}, {report.seconds:.1f} s, {report.rows_per_s:,.0f} rows/s")
+
+
+def _show_folder(topic: str, report: "FolderReport", *, json: bool) -> None:
+    counts = {"records": report.records, "rows": report.rows}
+    if json:
+        told = {"folder": report.folder, "offsets": report.offsets, "is_repeat": report.is_repeat}
+        show_json({**told, **counts, **_pace(report)})
+    else:
+        done = "was there already" if report.is_repeat else "written"
+        _summary(f"{topic} -> {report.folder} {done}: ", counts, report)
+
+
+def _show_flow(report: "FlowReport", *, json: bool) -> None:
+    counts = {"rows": report.rows, "batches": report.batches}
+    if json:
+        show_json({"topic": report.topic, **counts, **_pace(report)})
+    else:
+        _summary(f"{report.topic}: ", counts, report)
+
+
+def _parsed(below: list[str] | None) -> dict[int, int] | int | None:
+    ends: dict[int, int] = {}
+    for each in below or ():
+        number, equals, end = each.rpartition("=")
+        if not end.isdecimal() or (equals and not number.isdecimal()):
+            raise typer.BadParameter(f"{each!r} is no end: use OFFSET or PARTITION=OFFSET")
+        if not equals:
+            if below != [each]:
+                raise typer.BadParameter("an offset for all partitions stands alone")
+            return int(end)
+        ends[int(number)] = int(end)
+    return ends or None
+
+
+def _view(text: str) -> Any:
+    """Return the view that `module:Class` names, ready to be sent to Spark's processes."""
+    from pyspark import cloudpickle  # noqa: PLC0415 Only here.
+
+    from strandline.views import View  # noqa: PLC0415 Takes long to import.
+
+    module_name, colon, name = text.partition(":")
+    if not colon:
+        raise InvalidError("a view is named as module:Class", view=text)
+    sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+        made = getattr(module, name)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise InvalidError("there is no such view", view=text, reason=str(error)) from error
+    finally:
+        sys.path.remove(os.getcwd())
+    if not isinstance(made, View):
+        raise InvalidError("this is no view", view=text)
+    # They need not have the module then.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call] # It tells none.
+    return made

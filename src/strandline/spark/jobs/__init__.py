@@ -1,0 +1,42 @@
+"""Ready jobs over whole topics: `strandline.spark.jobs.audit(spark, url, …)` and others.
+
+Promises: what a job writes is there as a whole or not at all; a job that was stopped, or
+killed, is run again and ends in the same state. Topics are never rewritten. Does not start
+or end a Spark session, and leaves its settings alone.
+"""
+
+from strandline.values import InvalidError
+
+try:
+    import pyspark as _pyspark  # noqa: F401 # An extra, named here for all jobs at once.
+except ImportError as error:
+    raise InvalidError("PySpark is missing: pip install strandline[spark]") from error
+
+from strandline.spark.jobs.auditing import AuditFinding, AuditReport, audit
+from strandline.spark.jobs.backfilling import backfill
+from strandline.spark.jobs.deriving import derive
+from strandline.spark.jobs.exporting import FolderReport, export, snapshot
+from strandline.spark.jobs.flowing import FlowReport
+from strandline.spark.jobs.published_folder import Covered, load_covered
+from strandline.spark.jobs.rebuilding import RebuildReport, rebuild
+from strandline.spark.jobs.tasks import Progress
+from strandline.spark.jobs.tiering_job import TierJobReport, tier
+
+__all__ = [
+    "AuditFinding",
+    "AuditReport",
+    "Covered",
+    "FlowReport",
+    "FolderReport",
+    "Progress",
+    "RebuildReport",
+    "TierJobReport",
+    "audit",
+    "backfill",
+    "derive",
+    "export",
+    "load_covered",
+    "rebuild",
+    "snapshot",
+    "tier",
+]

@@ -1,0 +1,96 @@
+"""A topic up to certain offsets, which stand still while a job reads it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from strandline.log.protocol import Log
+from strandline.opening import open_log
+from strandline.spark.options import Selection
+from strandline.spark.source.places import chosen_topics
+from strandline.spark.topic_table import table
+from strandline.values import InvalidError, Mode, Topic, TrimmedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Which records of a topic a job is about."""
+
+    url: str
+    log_id: UUID
+    topic: Topic
+    tenant: str | None
+    #: [start, end) of each partition.
+    offsets: Mapping[int, tuple[int, int]]
+
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        return sum(end - start for start, end in self.offsets.values())
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a tenant reads a topic in which others have records, too."""
+        return self.tenant is not None and self.topic.tenant is None
+
+    def frame(self, spark: "SparkSession") -> "DataFrame":
+        """Return the rows, with their metadata."""
+        rows = table(spark, self.url, self.topic.name, tenant=self.tenant, include_metadata=True)
+        parts = [
+            f"(`_partition` = {partition} AND `_offset` >= {start} AND `_offset` < {end})"
+            for partition, (start, end) in self.offsets.items()
+            if start < end
+        ]
+        return rows.where(" OR ".join(parts) or "false")
+
+    def check_kept(self) -> None:
+        """Raise TrimmedError if records of it were trimmed meanwhile."""
+        with open_log(self.url, mode=Mode.READ) as log:
+            for partition, (start, end) in self.offsets.items():
+                low = log.marks(self.topic, partition).low
+                if start < min(low, end):
+                    raise TrimmedError(
+                        low, topic=self.topic.name, partition=partition, offset=start
+                    )
+
+
+def cut_of(
+    url: str, topic: str, tenant: str | None, below: Mapping[int, int] | int | None = None
+) -> Cut:
+    """Return what a topic holds at this moment, or what of it lies below these offsets."""
+    with open_log(url, mode=Mode.READ) as log:
+        (found,) = chosen_topics(log, Selection(names=(topic,), tenant=tenant))
+        count = log.describe_topic(found).settings.partitions
+        ends = _ends(below, count)
+        offsets = {number: _run(log, found, number, ends.get(number)) for number in range(count)}
+        return Cut(url, log.id, found, tenant, offsets)
+
+
+def _ends(below: Mapping[int, int] | int | None, count: int) -> Mapping[int, int]:
+    if below is None:
+        return {}
+    if isinstance(below, int):
+        below = dict.fromkeys(range(count), below)
+    strange = sorted(number for number in below if not 0 <= number < count)
+    if strange:
+        raise InvalidError("the topic has no such partitions", partitions=strange, count=count)
+    if any(end < 0 for end in below.values()):
+        raise InvalidError("an offset is not negative", below=dict(below))
+    return below
+
+
+def _run(log: Log, topic: Topic, partition: int, end: int | None) -> tuple[int, int]:
+    """Return [start, end) of a partition; InvalidError for an end that is not there yet."""
+    marks = log.marks(topic, partition)
+    low, high = int(marks.low), int(marks.high)
+    if end is None:
+        return low, high
+    if end > high:
+        raise InvalidError(
+            "the partition does not reach so far yet", partition=partition, below=end, end=high
+        )
+    return low, max(low, end)

@@ -1,0 +1,68 @@
+"""A topic made from another, and kept up by running the job again."""
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from strandline.opening import open_log
+from strandline.spark.jobs.expressions import query
+from strandline.spark.jobs.flowing import FlowReport, flow
+from strandline.spark.jobs.tasks import Progress
+from strandline.spark.log_url import absolute_url
+from strandline.spark.options import Selection
+from strandline.spark.source.places import chosen_topics
+from strandline.values import InvalidError, Mode, ValueKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BATCH_RECORDS: Final = 1_000_000
+"""So many records are read for a batch, at most, unless told."""
+
+
+def derive(
+    spark: "SparkSession",
+    url: str | None,
+    topic: str,
+    target: str,
+    *,
+    checkpoint: str | os.PathLike[str],
+    where: str = "",
+    select: str = "",
+    tenant: str | None = None,
+    target_url: str | None = None,
+    batch_records: int = BATCH_RECORDS,
+    progress: Progress | None = None,
+) -> FlowReport:
+    """Append what the topic holds, as far as it matches, to another one: each row once.
+
+    `where` is a predicate as for `log.subscribe`; `select` a list of columns in Spark SQL,
+    over those of the source with its metadata. Without it the columns and keys stay as they
+    are. The target exists, in the same log or in that of `target_url`. The checkpoint, a
+    folder, belongs to this derivation alone: with it, each run goes on where the last one
+    ended, however it ended; without it everything would be appended anew.
+    """
+    located = absolute_url(url)
+    with open_log(located, mode=Mode.READ) as log:
+        (found,) = chosen_topics(log, Selection(names=(topic,), tenant=tenant))
+        kind = log.describe_topic(found).settings.value_kind
+        if target == topic and target_url is None:
+            raise InvalidError("a topic is derived from another one", topic=topic)
+    reader = spark.readStream.format("strandline").option("path", located)
+    reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
+    reader = reader.option("maxOffsetsPerTrigger", str(batch_records))
+    reader = reader.option("includeMetadata", "true")
+    options = {"path": absolute_url(target_url or located), "topic": target}
+    if tenant is not None:
+        reader, options = reader.option("tenant", tenant), {**options, "tenant": tenant}
+    if where.strip():
+        reader = reader.option("predicate", where)
+    rows = reader.load()
+    if select.strip():
+        rows = query(rows, select, "select")
+    else:
+        kept = {"_key"} if kind is ValueKind.BATCH else set()
+        rows = rows.drop(*(name for name in _METADATA if name not in kept))
+    return flow(rows, options, checkpoint, progress)
+
+
+_METADATA: Final = ("_topic", "_partition", "_offset", "_row", "_timestamp", "_key", "_tenant")

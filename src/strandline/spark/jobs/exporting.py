@@ -1,0 +1,152 @@
+"""Topics as folders of files: all their records, or the latest of each key."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from strandline.spark.jobs.cut import Cut, cut_of
+from strandline.spark.jobs.expressions import condition
+from strandline.spark.jobs.published_folder import FileFormat, PublishedFolder, covered_by
+from strandline.spark.jobs.speed import Stopwatch, per_second
+from strandline.spark.log_url import absolute_url
+from strandline.values import InvalidError, UnavailableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LATEST = (
+    "rank() OVER (PARTITION BY `_key` "
+    "ORDER BY `_timestamp` DESC, `_partition` DESC, `_offset` DESC) AS `__rank`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderReport:
+    """What a job that writes a folder came to."""
+
+    folder: str
+    offsets: Mapping[int, tuple[int, int]]
+    """[start, end) of each partition: the records that it tells of."""
+    records: int
+    """So many were read."""
+    rows: int
+    """So many are in the folder."""
+    is_repeat: bool
+    """Whether it was there already, from an earlier run."""
+    seconds: float
+
+    @property
+    def rows_per_s(self) -> float:
+        """Records read per second; 0 if it was there already."""
+        return 0.0 if self.is_repeat else per_second(self.records, self.seconds)
+
+
+def export(
+    spark: "SparkSession",
+    url: str | None,
+    topic: str,
+    folder: str | os.PathLike[str],
+    *,
+    where: str = "",
+    tenant: str | None = None,
+    file_format: FileFormat = "parquet",
+    below: Mapping[int, int] | int | None = None,
+) -> FolderReport:
+    """Write what a topic holds, with its metadata, as Parquet or JSON lines.
+
+    `where` is a condition in Spark SQL over the columns of `table(…, include_metadata=True)`.
+    `below` ends partitions before the end: an offset for all, or for some. The folder must
+    not exist, unless it is the finished answer to the same call, which is then left alone.
+    `_strandline.json` in it tells which records it covers.
+    """
+    if file_format not in ("parquet", "json"):
+        raise InvalidError("a format is parquet or json", file_format=file_format)
+    terms = {"where": where, "format": file_format}
+    job = _Job(cut_of(absolute_url(url), topic, tenant, below), "export", terms, folder)
+    return job.run(spark, lambda rows: _matching(rows, where), file_format)
+
+
+def snapshot(
+    spark: "SparkSession",
+    url: str | None,
+    topic: str,
+    folder: str | os.PathLike[str],
+    *,
+    below: Mapping[int, int] | int | None = None,
+    tombstone: str = "",
+    tenant: str | None = None,
+) -> FolderReport:
+    """Write the latest record of each key as Parquet; the topic stays as it is.
+
+    Records without a key are left out. Latest is by time of append, and where a key was put
+    into several partitions at one time, by partition. No record means that a key is gone,
+    unless `tombstone` says so: rows of latest records that match this condition in Spark SQL
+    are left out. For the rest see `export`.
+    """
+    terms = {"tombstone": tombstone}
+    job = _Job(cut_of(absolute_url(url), topic, tenant, below), "snapshot", terms, folder)
+    return job.run(spark, lambda rows: _latest(rows, tombstone), "parquet")
+
+
+def _matching(rows: "DataFrame", where: str) -> "DataFrame":
+    return rows.where(condition(rows, where, "where")) if where.strip() else rows
+
+
+def _latest(rows: "DataFrame", tombstone: str) -> "DataFrame":
+    keyed = rows.where("`_key` IS NOT NULL")
+    latest = keyed.selectExpr("*", _LATEST).where("`__rank` = 1").drop("__rank")
+    if tombstone.strip():
+        latest = latest.where(~condition(latest, tombstone, "tombstone"))
+    return latest
+
+
+class _Job:
+    def __init__(
+        self, cut: Cut, name: str, terms: Mapping[str, str | None], folder: str | os.PathLike[str]
+    ) -> None:
+        self._watch = Stopwatch()
+        self._cut = cut
+        self._target = PublishedFolder(folder)
+        self._covered = covered_by(cut, name, dict(terms))
+
+    def run(self, spark: "SparkSession", made: Any, file_format: FileFormat) -> FolderReport:
+        found = self._target.finished(self._covered)
+        if found is not None:
+            return self._report(found.rows, is_repeat=True)
+        from pyspark.sql import Observation  # noqa: PLC0415 # An extra.
+        from pyspark.sql import functions as sql  # noqa: PLC0415
+
+        read, written = Observation(), Observation()
+        rows = self._cut.frame(spark)
+        rows = rows.observe(read, sql.count_if(sql.col("_row") == 0).alias("records"))
+        made = made(rows).observe(written, sql.count(sql.lit(1)).alias("rows"))
+        self._target.write(made, file_format)
+        if not self._cut.is_filtered:
+            self._check(read.get["records"])
+        count = written.get["rows"]
+        self._target.publish(msgspec.structs.replace(self._covered, rows=count))
+        return self._report(count, is_repeat=False)
+
+    def _check(self, records: int) -> None:
+        """Raise unless every record was read."""
+        if records == self._cut.records:
+            return
+        self._cut.check_kept()
+        raise UnavailableError(
+            "not every record was read, run it again, and audit the topic if that does not help",
+            read=records,
+            wanted=self._cut.records,
+        )
+
+    def _report(self, rows: int, *, is_repeat: bool) -> FolderReport:
+        return FolderReport(
+            folder=self._target.path,
+            offsets=dict(self._cut.offsets),
+            records=self._cut.records,
+            rows=rows,
+            is_repeat=is_repeat,
+            seconds=self._watch.seconds(),
+        )

@@ -1,0 +1,121 @@
+"""Running a stream into a topic until its source has no more: once, resumable, exactly once."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from strandline.spark.jobs.speed import Stopwatch, per_second
+from strandline.spark.jobs.tasks import Progress
+from strandline.values import UnavailableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: More often than Spark could forget a progress: it keeps the last hundred.
+_ASKED_EVERY_S: Final = 1
+#: Spark gives a Python process of a stream ten seconds to start, which a busy machine may
+#: not keep. Going on is what a checkpoint is for.
+_BUSY: Final = "Python worker failed to connect back"
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReport:
+    """What a job that fills a topic came to, in this run."""
+
+    topic: str
+    rows: int
+    """Rows that were read."""
+    batches: int
+    seconds: float
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rows read per second."""
+        return per_second(self.rows, self.seconds)
+
+
+def flow(
+    rows: "DataFrame",
+    options: Mapping[str, str],
+    checkpoint: str | os.PathLike[str],
+    progress: Progress | None,
+) -> FlowReport:
+    """Write everything that the stream has now to the topic of these options.
+
+    The checkpoint says what has been written. A run that was stopped or killed is gone on
+    with by the next one of the same checkpoint, which is also how new rows are added.
+    """
+    watch, seen = Stopwatch(), _Seen(progress)
+    attempts = 0
+    while (reason := _run(rows, options, checkpoint, seen)) is not None:
+        attempts += 1
+        if _BUSY not in reason or attempts == _ATTEMPTS:
+            raise _failed(reason)
+    return FlowReport(options["topic"], seen.rows, seen.batches, watch.seconds())
+
+
+def _failed(reason: str) -> UnavailableError:
+    return UnavailableError(
+        "the job has failed; what it has written counts: mend the cause and run it again",
+        reason=reason,
+    )
+
+
+def _run(
+    rows: "DataFrame",
+    options: Mapping[str, str],
+    checkpoint: str | os.PathLike[str],
+    seen: "_Seen",
+) -> str | None:
+    """Run the query to its end, and return why it failed, if it did."""
+    from pyspark.errors import StreamingQueryException  # noqa: PLC0415 # An extra.
+
+    writer = rows.writeStream.format("strandline").outputMode("append")
+    writer = writer.options(**options).option("checkpointLocation", _located(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    try:
+        while not query.awaitTermination(_ASKED_EVERY_S):
+            seen.look(query)
+    except StreamingQueryException as error:
+        return _cause(str(error))
+    finally:
+        # Also when whoever waits is interrupted.
+        query.stop()
+        seen.look(query)
+    return None
+
+
+def _located(checkpoint: str | os.PathLike[str]) -> str:
+    path = os.fspath(checkpoint)
+    return path if "://" in path else f"file://{os.path.abspath(path)}"
+
+
+def _cause(text: str) -> str:
+    """Return the line of a Python error that says what happened, or what Spark says."""
+    lines = text.splitlines()
+    named = [line for line in lines if "strandline." in line and "Error: " in line]
+    return named[-1].strip() if named else lines[0].partition("terminated with exception: ")[2]
+
+
+class _Seen:
+    """What the progress of queries tells, each batch once."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._known: set[tuple[str, int]] = set()
+        self.batches = 0
+        self.rows = 0
+
+    def look(self, query: "StreamingQuery") -> None:
+        for each in query.recentProgress:
+            told: Any = each
+            batch, count = (str(told.runId), int(told.batchId)), int(told.numInputRows)
+            if count and batch not in self._known:
+                self._known.add(batch)
+                self.batches += 1
+                self.rows += count
+                if self._progress is not None:
+                    self._progress(count)

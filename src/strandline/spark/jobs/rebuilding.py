@@ -1,0 +1,95 @@
+"""Folding a topic into the snapshot of a view, all partitions at once."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from strandline.clock import SystemClock
+from strandline.io import SystemIo
+from strandline.opening import open_log
+from strandline.spark.jobs.speed import Stopwatch, per_second
+from strandline.spark.jobs.tasks import Progress, run_each
+from strandline.spark.log_url import absolute_url
+from strandline.values import InvalidError, Mode, Topic, UnavailableError
+from strandline.views import View
+from strandline.views.folding import Folded, folded
+from strandline.views.snapshot import Snapshots, binding_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Poison = Literal["stop", "quarantine"]
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """What a rebuild came to."""
+
+    snapshot: str
+    committed: dict[int, int]
+    """The last offset in the snapshot for each partition; -1 where there is no record."""
+    records: int
+    quarantined: int
+    seconds: float
+
+    @property
+    def rows_per_s(self) -> float:
+        """Records per second."""
+        return per_second(self.records, self.seconds)
+
+
+def rebuild(
+    spark: "SparkSession",
+    url: str | None,
+    topic: str,
+    view: View[Any],
+    snapshot: str | os.PathLike[str],
+    *,
+    tenant: str | None = None,
+    partitions: Iterable[int] | None = None,
+    poison: Poison = "stop",
+    progress: Progress | None = None,
+) -> RebuildReport:
+    """Fold the topic from its oldest record, and write the snapshot file that a view resumes from.
+
+    The file is byte for byte the one that `LiveView(…, snapshot=…)` would write after
+    `rebuild`, and is replaced as a whole; other partitions in it stay as they are. No live
+    view may use it meanwhile: it would write its own. StoppedError at a record that `apply`
+    fails on, unless it is to be put into quarantine.
+    """
+    watch, located, path = Stopwatch(), absolute_url(url), os.path.abspath(os.fspath(snapshot))
+    if not view.has_snapshots:
+        raise InvalidError("a view with snapshots has encode and decode", view=view.name)
+    with open_log(located, mode=Mode.READ) as log:
+        found = log.topic(topic, tenant=tenant)
+        count = log.describe_topic(found).settings.partitions
+        binding = binding_of(log, found, view)
+        chosen = sorted(set(range(count) if partitions is None else partitions))
+        if chosen and not 0 <= chosen[0] <= chosen[-1] < count:
+            raise InvalidError("the topic has no such partition", partitions=chosen, count=count)
+    snapshots = Snapshots(SystemIo(), path, binding, SystemClock())
+    work = partial(_fold, located, found, view, poison)
+    done = run_each(spark, chosen, work, size=lambda each: each.records, progress=progress)
+    fresh = {each.partition: each.stored for each in done if each.stored is not None}
+    stale = {each.partition for each in done if each.stored is None} & snapshots.committed.keys()
+    snapshots.disown(stale)
+    try:
+        if fresh or stale:
+            snapshots.write(fresh)
+    except OSError as error:
+        raise UnavailableError("the snapshot could not be written", file=path) from error
+    return RebuildReport(
+        snapshot=path,
+        committed={each.partition: each.end - 1 for each in done},
+        records=sum(each.records for each in done),
+        quarantined=sum(each.quarantined for each in done),
+        seconds=watch.seconds(),
+    )
+
+
+def _fold(url: str, topic: Topic, view: View[Any], poison: Poison, partition: int) -> Folded:
+    # To say that what was folded is durable may take a sync, which is more than reading.
+    with open_log(url, mode=Mode.CONSUME) as log:
+        return folded(log, topic, view, partition, quarantines=poison == "quarantine")

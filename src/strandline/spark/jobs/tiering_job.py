@@ -1,0 +1,105 @@
+"""Moving a topic to an object store, with many objects under way at once."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from strandline.clock import SystemClock
+from strandline.log.protocol import TopicName
+from strandline.opening import open_log
+from strandline.spark.jobs.speed import Stopwatch, per_second
+from strandline.spark.jobs.tasks import Progress, run_each
+from strandline.spark.log_url import absolute_url
+from strandline.tiering import SegmentCatalogue, TierReport, open_store
+from strandline.tiering.copying import PIECE_RECORDS
+from strandline.tiering.segment import UserPartition, partition_of
+from strandline.tiering.tiering import CopyRun, TieringRun
+from strandline.values import InvalidError, Mode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class TierJobReport:
+    """What a run over a topic came to."""
+
+    done: TierReport
+    seconds: float
+
+    @property
+    def rows_per_s(self) -> float:
+        """Records copied per second."""
+        return per_second(self.done.copied_records, self.seconds)
+
+
+def tier(
+    spark: "SparkSession",
+    url: str | None,
+    topic: TopicName,
+    store: str,
+    *,
+    tenant: str | None = None,
+    local_age_s: int | None = None,
+    local_bytes: int | None = None,
+    piece_records: int = PIECE_RECORDS,
+    include_open: bool = False,
+    progress: Progress | None = None,
+) -> TierJobReport:
+    """Do what `strandline.tiering.tier` does, an object in each task.
+
+    Every step goes through the segment catalogue, so that workers, other runs of this and
+    readers may be about meanwhile, and a run that was killed is gone on with by the next.
+    """
+    if piece_records < 1:
+        raise InvalidError("a piece has at least one record", piece_records=piece_records)
+    watch, located = Stopwatch(), absolute_url(url)
+    objects = open_store(store)
+    with open_log(located, mode=Mode.WRITE) as log, SegmentCatalogue(log) as catalogue:
+        found = log.topic(topic, tenant=tenant)
+        count = log.describe_topic(found).settings.partitions
+        places = [partition_of(found, number) for number in range(count)]
+        catalogue.follow(places)
+        first = TieringRun(log, objects, catalogue, None, SystemClock())
+        for place in places:
+            first.settle(place)
+        runs = [
+            (place, run)
+            for place in places
+            for run in first.runs(place, piece_records, include_open=include_open)
+        ]
+    total = first.report
+    work = partial(_copied, located, store)
+    done = run_each(spark, runs, work, size=lambda each: each.copied_records, progress=progress)
+    if local_age_s is not None or local_bytes is not None:
+        letting_go = partial(_evicted, located, store, local_age_s, local_bytes)
+        done += run_each(spark, places, letting_go, size=lambda _: 0)
+    for each in done:
+        total = total.with_added(each)
+    return TierJobReport(total, watch.seconds())
+
+
+def _copied(url: str, store: str, item: tuple[UserPartition, CopyRun]) -> TierReport:
+    place, wanted = item
+    with _begun(url, store, place) as run:
+        run.copy_run(place, wanted)
+        return run.report
+
+
+def _evicted(
+    url: str, store: str, age_s: int | None, bytes_max: int | None, place: UserPartition
+) -> TierReport:
+    with _begun(url, store, place) as run:
+        run.evict(place, age_s, bytes_max)
+        return run.report
+
+
+@contextlib.contextmanager
+def _begun(url: str, store: str, place: UserPartition) -> Iterator[TieringRun]:
+    """Give a task the log and the catalogue to itself."""
+    with open_log(url, mode=Mode.WRITE) as log, SegmentCatalogue(log) as catalogue:
+        catalogue.follow([place])
+        catalogue.refresh()
+        yield TieringRun(log, open_store(store), catalogue, None, SystemClock())

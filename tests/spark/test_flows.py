@@ -1,0 +1,211 @@
+"""Jobs that fill topics: each row once, whoever is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+from pyspark.sql import SparkSession
+
+import strandline as sl
+from strandline.spark import jobs
+
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("url", ["file"], indirect=True)]
+
+ROOT = Path(__file__).parents[2]
+ORDERS = pa.schema([("id", pa.int64()), ("shop", pa.string())])
+
+
+def fill(log: Any, count: int, *, first: int = 0) -> None:
+    values = [
+        sl.Event("paid" if n % 3 == 0 else "made", {"n": n}, key=f"c-{n % 20}")
+        for n in range(first, first + count)
+    ]
+    log.append_many("orders", values)
+
+
+def numbers(log: Any, topic: str) -> list[int]:
+    count = log.describe_topic(topic).settings.partitions
+    return sorted(r.payload["n"] for p in range(count) for r in log.read(topic, p, 0))
+
+
+def test_a_topic_is_derived_once_and_again_for_what_is_new(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("orders", partitions=3)
+    log.create_topic("paid", partitions=2)
+    fill(log, 600)
+    told: list[int] = []
+    options: dict[str, Any] = {"checkpoint": tmp_path / "done", "where": "kind = 'paid'"}
+
+    report = jobs.derive(
+        spark, url, "orders", "paid", batch_records=250, progress=told.append, **options
+    )
+
+    assert numbers(log, "paid") == [*range(0, 600, 3)]
+    assert report.rows == sum(told) == 200
+    assert report.batches >= 2
+    one = next(iter(log.read("paid", log_partition(log), 0)))
+    assert (one.kind, one.key) == ("paid", f"c-{one.payload['n'] % 20}")
+    fill(log, 90, first=600)
+    again = jobs.derive(spark, url, "orders", "paid", **options)
+    assert again.rows == 30
+    assert numbers(log, "paid") == [*range(0, 690, 3)]
+    assert jobs.derive(spark, url, "orders", "paid", **options).rows == 0
+
+    with pytest.raises(sl.InvalidError, match="from another one"):
+        jobs.derive(spark, url, "orders", "orders", checkpoint=tmp_path / "other")
+    with pytest.raises(sl.InvalidError, match="select is no list"):
+        jobs.derive(spark, url, "orders", "paid", checkpoint=tmp_path / "other", select="nothing")
+
+
+def log_partition(log: Any) -> int:
+    """Return a partition of `paid` with a record."""
+    return next(p for p in range(2) if log.marks("paid", p).high)
+
+
+def test_events_become_rows_of_a_typed_topic(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("orders", partitions=3)
+    fill(log, 50)
+    log.scope().register("rows", ORDERS)
+    select = "get_json_object(payload, '$.n')::bigint AS id, kind AS shop, key AS _key"
+
+    jobs.derive(spark, url, "orders", "rows", checkpoint=tmp_path / "done", select=select)
+    log.scope().register("copied", ORDERS)
+    jobs.derive(spark, url, "rows", "copied", checkpoint=tmp_path / "next", where="id < 10")
+
+    found = [
+        (record.key, row["id"])
+        for record in log.read("copied", 0, 0)
+        for row in record.value.to_pylist()
+    ]
+    assert sorted(found, key=lambda each: each[1]) == [(f"c-{n}", n) for n in range(10)]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_files_become_records_once(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path, kind: Any
+) -> None:
+    log.create_topic("orders", partitions=2)
+    files = tmp_path / "files"
+    files.mkdir()
+    write(files / f"one.{kind}", range(100), kind)
+    write(files / f"two.{kind}", range(100, 150), kind)
+    options: dict[str, Any] = {
+        "file_format": kind,
+        "select": "'order' AS kind, shop AS key, to_json(struct(n)) AS payload",
+        "checkpoint": tmp_path / "done",
+        "batch_files": 1,
+    }
+
+    report = jobs.backfill(spark, files, url, "orders", **options)
+
+    assert report.rows == 150
+    assert report.batches == 2
+    assert numbers(log, "orders") == [*range(150)]
+    write(files / f"three.{kind}", range(150, 170), kind)
+    assert jobs.backfill(spark, files, url, "orders", **options).rows == 20
+    assert numbers(log, "orders") == [*range(170)]
+    if kind == "parquet":
+        single = {**options, "checkpoint": tmp_path / "single"}
+        jobs.backfill(spark, files / "three.parquet", url, "orders", **single)
+        assert numbers(log, "orders") == sorted([*range(170), *range(150, 170)])
+        with pytest.raises(sl.InvalidError, match="no such files"):
+            jobs.backfill(spark, tmp_path / "none", url, "orders", **options)
+
+
+def write(path: Path, values: range, kind: str) -> None:
+    table = pa.table({"n": list(values), "shop": [f"s-{n % 5}" for n in values]})
+    if kind == "parquet":
+        parquet.write_table(table, path)
+    elif kind == "csv":
+        csv.write_csv(table, path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+
+
+# --- killed ---
+
+PROGRAM = """
+import os, sys
+from strandline.spark import jobs, local_session
+
+url, folder, job = sys.argv[1:]
+spark = local_session(folder, java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+spark.sparkContext.setLogLevel("OFF")
+
+def told(count):
+    if count:
+        print("some", flush=True)
+        sys.stdin.readline()
+
+if job == "derive":
+    jobs.derive(spark, url, "orders", "paid", checkpoint=f"{folder}/done", where="kind = 'paid'",
+                batch_records=100, progress=told)
+elif job == "tier":
+    from strandline.spark.jobs import tasks
+    jobs.tier(spark, url, "orders", f"file://{folder}/cold", include_open=True, piece_records=10,
+              local_bytes=0, progress=told)
+else:
+    from strandline.spark.jobs import published_folder
+    publish = published_folder.PublishedFolder.publish
+    def gated(self, covered):
+        told(1)
+        publish(self, covered)
+    published_folder.PublishedFolder.publish = gated
+    jobs.export(spark, url, "orders", f"{folder}/out")
+"""
+
+
+def killed(url: str, folder: Path, job: str) -> None:
+    """Run a job until it has done something, and kill it and all its processes."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, url, str(folder), job],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "some\n"
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_what_a_killed_job_left_is_finished_by_the_next(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("orders", partitions=3)
+    log.create_topic("paid", partitions=2)
+    fill(log, 900)
+    log.flush()
+
+    killed(url, tmp_path, "derive")
+    jobs.derive(spark, url, "orders", "paid", checkpoint=tmp_path / "done", where="kind = 'paid'")
+    assert numbers(log, "paid") == [*range(0, 900, 3)]
+
+    killed(url, tmp_path, "export")
+    assert not (tmp_path / "out").exists()
+    report = jobs.export(spark, url, "orders", tmp_path / "out")
+    assert report.rows == 900
+    assert not report.is_repeat
+    assert not (tmp_path / "out.partial").exists()
+
+    killed(url, tmp_path, "tier")
+    options: dict[str, Any] = {"include_open": True, "piece_records": 10, "local_bytes": 0}
+    jobs.tier(spark, url, "orders", f"file://{tmp_path / 'cold'}", **options)
+    assert numbers(log, "orders") == [*range(900)]
+    audited = jobs.audit(spark, url, ["orders"])
+    assert audited.is_sound, audited.findings
+    assert audited.records == 900

@@ -1,0 +1,130 @@
+"""`strandline pipeline …`, in the one Spark session of the run."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.cli.program import PREPARATION, ran, run
+from tests.cli.test_examples import COMMANDS, examples_of, in_a_shell
+
+pytestmark = pytest.mark.slow
+
+PIPELINE = {words: found for words, found in COMMANDS.items() if words[0] == "pipeline"}
+VIEW = """
+import strandline as sl
+
+
+class Totals(sl.View[list[int]]):
+    def initial(self, partition):
+        return [0]
+
+    def apply(self, state, record):
+        state[0] += record.payload.get("total", 0)
+
+    def encode(self, state):
+        return str(state[0]).encode()
+
+    def decode(self, stored):
+        return [int(stored)]
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enter a folder with the log that the examples go on from, and a view."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STRANDLINE_URL", raising=False)
+    monkeypatch.delenv("STRANDLINE_STATE_DIR", raising=False)
+    (tmp_path / "totals.py").write_text(VIEW)
+    for line in PREPARATION:
+        ran(*shlex.split(line)[1:])
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", PIPELINE, ids=" ".join)
+def test_examples_in_the_help_work(
+    spark: SparkSession, words: tuple[str, ...], folder: Path
+) -> None:
+    lines = examples_of(PIPELINE[words])
+    assert any(line.startswith(f"strandline {' '.join(words)}") for line in lines)
+
+    for line in lines:
+        ran(*shlex.split(line.replace("$PWD", str(folder)))[1:])
+
+    assert spark.range(1).count() == 1, "a session that was there is left alone"
+
+
+def test_what_they_answer(spark: SparkSession, folder: Path) -> None:
+    audited = ran("pipeline", "audit", "orders", "--json").document
+    assert audited["is_sound"] is True
+    assert audited["records"] == 5
+    assert audited["rows_per_s"] > 0
+
+    written = ran("pipeline", "snapshot", "orders", "out", "--below", "0=3", "--json").document
+    assert written["offsets"] == {"0": [0, 3]}
+    assert (written["records"], written["rows"], written["is_repeat"]) == (3, 2, False)
+    again = ran("pipeline", "snapshot", "orders", "out", "--below", "0=3")
+    assert "was there already" in again.stdout
+
+    rebuilt = ran("pipeline", "rebuild", "orders", "totals:Totals", "t.snapshot", "--json").document
+    assert rebuilt["committed"] == {"0": 4}
+    shown = ran("views", "t.snapshot", "--json").document["views"]
+    assert [(each["applied"], each["lag"], each["fits"]) for each in shown] == [(5, 0, "yes")]
+
+
+def test_findings_are_named_and_exit_with_1(spark: SparkSession, folder: Path) -> None:
+    store = f"file://{folder / 'cold'}"
+    ran("pipeline", "tier", "orders", store, "--include-open", "--local-bytes", "0")
+    (stored,) = (folder / "cold").rglob("*.parquet")
+    stored.unlink()
+
+    done = run("pipeline", "audit", "orders")
+
+    assert done.code == 1
+    assert "1 FINDINGS" in done.stdout
+    assert "orders/0 at 0: this object is missing" in done.stderr
+    assert stored.name in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("rebuild orders totals t.snapshot", "module:Class"),
+        ("rebuild orders totals:Nothing t.snapshot", "no such view"),
+        ("rebuild orders totals:sl t.snapshot", "no such view"),
+        ("export orders . --format parquet", "no output of a job"),
+        ("export orders out --format xml", "parquet or json"),
+        ("snapshot orders out --below 7=1", "no such partitions"),
+        ("audit ordres", "orders"),
+    ],
+)
+def test_mistakes_are_told(spark: SparkSession, line: str, message: str) -> None:
+    done = run("pipeline", *shlex.split(line))
+
+    assert done.code == 2, done.stdout
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_command_starts_a_spark_of_its_own_and_ends_it(folder: Path) -> None:
+    in_a_shell("strandline pipeline audit orders --json | grep '\"is_sound\":true'")
+
+
+def test_without_pyspark_the_extra_is_named(folder: Path) -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from strandline.cli.app import app\n"
+        "app(['pipeline', 'audit', 'orders'])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert "pip install strandline[spark]" in done.stderr
+    assert "Traceback" not in done.stderr
