@@ -4,8 +4,17 @@ Importing it imports no pyspark: what needs it says so when it is called. `sourc
 Spark finds as `format("strandline")`; `listener` keeps consumers in step with queries.
 """
 
+from strandline.spark.cluster import cluster_session
 from strandline.spark.java import JAVA_MAJOR_MIN, Java, find_java
 from strandline.spark.session import local_session, prepare_environment
 from strandline.spark.topic_table import table
 
-__all__ = ["JAVA_MAJOR_MIN", "Java", "find_java", "local_session", "prepare_environment", "table"]
+__all__ = [
+    "JAVA_MAJOR_MIN",
+    "Java",
+    "cluster_session",
+    "find_java",
+    "local_session",
+    "prepare_environment",
+    "table",
+]
