@@ -23,15 +23,14 @@ def main(master: str, url: str, folder: str, store: str) -> None:
         "code": _code_of_executors(spark),
         "rows": spark.read.format("strandline").option("subscribe", "numbers").load(url).count(),
     }
-    print("reading is done", flush=True)
     _copy(spark, url, folder)
     if importlib.util.find_spec(JOBS) is not None:
         jobs = importlib.import_module(JOBS)
         tiered = jobs.tier(spark, url, "copy", store, include_open=True, local_bytes=0)
         audited = jobs.audit(spark, url, ["numbers", "copy"])
         found |= {"tiered": tiered.copied_records, "is_sound": audited.is_sound}
-    print(json.dumps(found), flush=True)
     spark.stop()
+    sys.stdout.write(json.dumps(found) + "\n")
 
 
 def _copy(spark: SparkSession, url: str, folder: str) -> None:
