@@ -96,7 +96,7 @@ def bare_python(folder: Path) -> Path:
     program = folder / "bare-python"
     libraries = sysconfig.get_path("purelib")
     program.write_text(
-        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n'
+        f'#!/bin/sh\nPYTHONPATH="{libraries}:$PYTHONPATH" exec {sys.executable} -S "$@"\n'
     )
     program.chmod(0o755)
     return program

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset as ds
 import pyspark
@@ -49,10 +50,10 @@ def large(log: sl.Log) -> list[float]:
     )
 
 
-def table(folder: str, name: str) -> list[dict[str, object]]:
+def table(folder: str, name: str) -> list[dict[str, Any]]:
     """Return the rows of a table, by another reader than Spark."""
     files = list(Path(folder, "spark", "warehouse", name).glob("*.parquet"))
-    rows: list[dict[str, object]] = ds.dataset(files).to_table().to_pylist() if files else []
+    rows: list[dict[str, Any]] = ds.dataset(files).to_table().to_pylist() if files else []
     return rows
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _COMPLETED: Final = "Run is COMPLETED"
 _HOST: Final = "127.0.0.1"
+_SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -99,7 +100,7 @@ def _connected(classic: "SparkSession") -> "SparkSession":
     from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415 # Takes long.
 
     jvm: Any = classic.sparkContext._jvm  # noqa: SLF001 # Nothing else tells the port.
-    service = jvm.org.apache.spark.sql.connect.service.SparkConnectService
+    service = getattr(getattr(jvm, _SERVICE), "MODULE$")
     # What makes `SparkSession.active()` in definitions mean the one of the server.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     remote: Any = SparkSession.builder.remote(f"sc://{_HOST}:{service.localPort()}")
@@ -109,15 +110,17 @@ def _connected(classic: "SparkSession") -> "SparkSession":
 
 def _messages(spark: "SparkSession", order: Order) -> Iterable[str]:
     """Run the pipeline, and yield what Spark tells of it."""
-    from pyspark.pipelines import cli  # noqa: PLC0415 # Takes long.
+    from pyspark.pipelines import cli  # noqa: PLC0415 # Takes long, as the others.
+    from pyspark.pipelines import spark_connect_graph_element_registry as registries  # noqa: PLC0415
+    from pyspark.pipelines import spark_connect_pipeline as server  # noqa: PLC0415
 
     path = pathlib.Path(order.spec)  # noqa: TID251 # Spark's own functions take no text.
-    graph = cli.create_dataflow_graph(
+    graph = server.create_dataflow_graph(
         spark, default_catalog=order.catalog, default_database=order.database, sql_conf={}
     )
-    registry = cli.SparkConnectGraphElementRegistry(spark, graph)
+    registry = registries.SparkConnectGraphElementRegistry(spark, graph)
     cli.register_definitions(path, registry, cli.load_pipeline_spec(path), spark, graph)
-    for result in cli.start_run(
+    for result in server.start_run(
         spark,
         graph,
         full_refresh=[],
