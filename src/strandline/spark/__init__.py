@@ -4,6 +4,7 @@ Importing it imports no pyspark: what needs it says so when it is called. `sourc
 Spark finds as `format("strandline")`; `listener` keeps consumers in step with queries.
 """
 
+from strandline.spark.cluster import cluster_session
 from strandline.spark.finishing import finish_writes
 from strandline.spark.java import JAVA_MAJOR_MIN, Java, find_java
 from strandline.spark.session import local_session, prepare_environment
@@ -12,6 +13,7 @@ from strandline.spark.topic_table import table
 __all__ = [
     "JAVA_MAJOR_MIN",
     "Java",
+    "cluster_session",
     "find_java",
     "finish_writes",
     "local_session",

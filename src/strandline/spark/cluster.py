@@ -1,0 +1,93 @@
+"""A Spark session on a cluster whose machines need not have Strandline installed."""
+
+import io
+import os
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
+
+from strandline.clock import SystemClock
+from strandline.io import SystemIo, replace_file
+from strandline.spark.java import find_java
+from strandline.spark.session import CHECKPOINT_FILE_MANAGER
+from strandline.values import InvalidError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PACKAGES = ("pyspark_strandline", "strandline")
+_ARCHIVE = "strandline.zip"
+# The first that the format knows: the same code makes the same bytes.
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def cluster_session(
+    master: str,
+    folder: str,
+    *,
+    name: str = "strandline",
+    settings: Mapping[str, str] | None = None,
+) -> "SparkSession":
+    """Return a session whose executors run the Strandline of this process.
+
+    `folder` exists; what the driver writes by itself goes below it. The machines of the
+    cluster need a Python like this one, as `PYSPARK_PYTHON` names it, with pyarrow,
+    msgspec, google-crc32c and sqlglot, and obstore for a tier; they see the log and
+    checkpoints under the same paths as the driver. `settings` are Spark's own and win.
+    InvalidError if this process has a session of another master.
+    """
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
+    except ImportError as error:
+        raise InvalidError("PySpark is missing: pip install strandline[spark]") from error
+    from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # Needs PySpark.
+
+    os.environ.update(find_java().variables)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    chosen = {
+        "spark.local.dir": folder,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": os.path.join(folder, "warehouse"),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
+        **(settings or {}),
+    }
+    builder = SparkSession.builder.master(master).appName(name)
+    session = builder.config(map=dict(chosen)).getOrCreate()
+    if session.sparkContext.master != master:
+        raise InvalidError(
+            "this process has a session already, stop it or use another process",
+            master=master,
+            found=session.sparkContext.master,
+        )
+    session.sparkContext.addPyFile(write_code(folder))
+    # A source that Spark found by itself is sent to executors without the added files.
+    session.dataSource.register(StrandlineSource)
+    return session
+
+
+def write_code(folder: str) -> str:
+    """Write the code of this process's Strandline into the folder, and return its path.
+
+    For sessions that are not made here: `--py-files` of `spark-submit`, or `addPyFile`.
+    """
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in PACKAGES:
+            for path, source in _sources(resources.files(package), package):
+                archive.writestr(zipfile.ZipInfo(path, _NO_TIME), source)
+    path = os.path.join(os.path.abspath(folder), _ARCHIVE)
+    replace_file(SystemIo(), path, content.getvalue(), unique=SystemClock().new_id().hex)
+    return path
+
+
+def _sources(within: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    for each in sorted(within.iterdir(), key=lambda found: found.name):
+        if each.is_dir():
+            yield from _sources(each, f"{path}/{each.name}")
+        elif each.name.endswith(".py"):
+            yield f"{path}/{each.name}", each.read_bytes()

@@ -1,0 +1,154 @@
+"""Runs one pipeline, in a process of its own: `python -m strandline.spark.pipelines.program`.
+
+Takes an `Order` as JSON, and says what happens as lines of JSON. It stands in for Spark's
+own program, whose traps are listed in design 0053.
+"""
+
+import os
+import pathlib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from strandline.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_COMPLETED: Final = "Run is COMPLETED"
+_HOST: Final = "127.0.0.1"
+_SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What to run, and where Spark keeps its own."""
+
+    folder: str
+    spec: str
+    catalog: str | None
+    database: str | None
+    storage: str
+    #: All of the YAML's, since only a session that is not made yet takes them all.
+    configuration: Mapping[str, str]
+    master: str
+    full_refresh: bool
+    dry_run: bool
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A line of the answer."""
+
+    what: Literal["event", "completed", "failed"]
+    text: str
+
+
+def main(order: Order) -> None:
+    """Run it, say how it ended, and leave nothing running that holds the catalogue."""
+    classic = _session(order)
+    try:
+        _run(classic, order)
+    finally:
+        _stop(classic)
+
+
+def _run(classic: "SparkSession", order: Order) -> None:
+    if order.database:
+        names = [each for each in (order.catalog, order.database) if each]
+        quoted = ".".join(f"`{name}`" for name in names)
+        classic.sql(f"CREATE DATABASE IF NOT EXISTS {quoted}")
+    completed = False
+    try:
+        for message in _messages(_connected(classic), order):
+            _say("event", message)
+            completed = completed or message.startswith(_COMPLETED)
+    except Exception as error:  # noqa: BLE001 # Whatever Spark raises, the caller is to hear of.
+        # A run that is complete stays so: Spark trips over Python sources afterwards.
+        if not completed:
+            _say("failed", str(error))
+            return
+    if completed or order.dry_run:
+        _say("completed", "")
+    else:
+        _say("failed", "the run ended without saying how")
+
+
+def _session(order: Order) -> "SparkSession":
+    metastore = os.path.join(order.folder, "metastore")
+    own = {
+        # Tables that the next run still knows.
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": (
+            f"jdbc:derby:;databaseName={metastore};create=true"
+        ),
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": _HOST,
+        "spark.connect.grpc.binding.port": "0",
+        "spark.sql.artifact.isolation.enabled": "true",
+        "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
+        "spark.sql.connect.serverStacktrace.enabled": "false",
+    }
+    settings = {**own, **order.configuration}
+    return local_session(
+        order.folder, name="strandline pipeline", master=order.master, settings=settings
+    )
+
+
+def _connected(classic: "SparkSession") -> "SparkSession":
+    """Return a session of the server that this process has just started."""
+    from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415 # Takes long.
+
+    jvm: Any = classic.sparkContext._jvm  # noqa: SLF001 # Nothing else tells the port.
+    service = getattr(getattr(jvm, _SERVICE), "MODULE$")
+    # What makes `SparkSession.active()` in definitions mean the one of the server.
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    remote: Any = SparkSession.builder.remote(f"sc://{_HOST}:{service.localPort()}")
+    found: SparkSession = remote.getOrCreate()
+    return found  # type: ignore[return-value] # Spark has two classes for one thing.
+
+
+def _messages(spark: "SparkSession", order: Order) -> Iterable[str]:
+    """Run the pipeline, and yield what Spark tells of it."""
+    from pyspark.pipelines import cli  # noqa: PLC0415 # Takes long, as the others.
+    from pyspark.pipelines import spark_connect_graph_element_registry as registries  # noqa: PLC0415
+    from pyspark.pipelines import spark_connect_pipeline as server  # noqa: PLC0415
+
+    path = pathlib.Path(order.spec)  # noqa: TID251 # Spark's own functions take no text.
+    graph = server.create_dataflow_graph(
+        spark, default_catalog=order.catalog, default_database=order.database, sql_conf={}
+    )
+    registry = registries.SparkConnectGraphElementRegistry(spark, graph)
+    cli.register_definitions(path, registry, cli.load_pipeline_spec(path), spark, graph)
+    for result in server.start_run(
+        spark,
+        graph,
+        full_refresh=[],
+        full_refresh_all=order.full_refresh,
+        refresh=[],
+        dry=order.dry_run,
+        storage=order.storage,
+    ):
+        told = result.get("pipeline_event_result")
+        if told is not None:
+            yield told.event.message
+
+
+def _stop(classic: "SparkSession") -> None:
+    gateway: Any = classic.sparkContext._gateway  # noqa: SLF001 # Nothing else ends the Java.
+    classic.sparkContext.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+def _say(what: Literal["event", "completed", "failed"], text: str) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(Said(what, text)) + b"\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    given = msgspec.json.decode(sys.argv[1], type=Order)
+    main(given)
+    # Threads of the server's client would hold the process up.
+    os._exit(0)

@@ -1,0 +1,118 @@
+"""Runs a pipeline from its folder, and tells how it went."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from strandline.io import SystemIo
+from strandline.spark.log_url import absolute_url
+from strandline.spark.pipelines.program import Order, Said
+from strandline.spark.pipelines.specification import load_specification
+from strandline.values import UnavailableError
+
+#: In a pipeline's folder: tables, their catalogue, and what Spark printed.
+SPARK_FOLDER: Final = "spark"
+_LOG: Final = "last-run.log"
+_PROGRAM: Final = "strandline.spark.pipelines.program"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineReport:
+    """A run that is complete."""
+
+    events: tuple[str, ...]
+    #: What Spark printed meanwhile; also of a good run it is not pretty.
+    log: str
+
+
+def run(
+    folder: str,
+    *,
+    url: str | None = None,
+    full_refresh: bool = False,
+    dry_run: bool = False,
+    master: str = "local[2]",
+    progress: Callable[[str], None] | None = None,
+) -> PipelineReport:
+    """Run the pipeline in this folder once, with everything that is new, and return.
+
+    `url` is the log that `strandline` means in its definitions when they name none. Tables
+    are kept in the folder. `full_refresh` empties tables and reads topics from the start;
+    rows flow into sinks once more. `dry_run` checks the definitions and runs none.
+    `progress` hears of each step. UnavailableError with Spark's reason if it fails; run it
+    again when that is out of the way. InvalidError for a folder without a pipeline.
+    """
+    spec = load_specification(folder)
+    kept = os.path.join(os.path.dirname(spec.path), SPARK_FOLDER)
+    io = SystemIo()
+    if not io.exists(kept):
+        io.mkdir(kept)
+    order = Order(
+        folder=kept,
+        spec=spec.path,
+        catalog=spec.catalog,
+        database=spec.database,
+        storage=spec.storage,
+        configuration=spec.configuration,
+        master=master,
+        full_refresh=full_refresh,
+        dry_run=dry_run,
+    )
+    log = os.path.join(kept, _LOG)
+    events, ending = [], None
+    with _program(io, order, {**os.environ, "STRANDLINE_URL": absolute_url(url)}, log) as said:
+        for each in said:
+            if each.what != "event":
+                ending = each
+                continue
+            events.append(each.text)
+            if progress is not None:
+                progress(each.text)
+    if ending is None or ending.what == "failed":
+        reason = "its process ended early" if ending is None else ending.text
+        raise UnavailableError("the pipeline did not complete", reason=reason, log=log)
+    return PipelineReport(tuple(events), log)
+
+
+@contextmanager
+def _program(
+    io: SystemIo, order: Order, environment: dict[str, str], log: str
+) -> Iterator[Iterator[Said]]:
+    # A classic session of this process is none of the program's business.
+    own = {name: value for name, value in environment.items() if name not in _NOT_INHERITED}
+    said = io.open(log, "create")
+    try:
+        io.truncate(said, 0)
+        process = subprocess.Popen(  # noqa: S603 # A module of ours.
+            [sys.executable, "-m", _PROGRAM, msgspec.json.encode(order).decode()],
+            env=own,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+        )
+    finally:
+        io.close(said)
+    assert process.stdout is not None
+    try:
+        yield (msgspec.json.decode(line, type=Said) for line in process.stdout if _is_ours(line))
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+_NOT_INHERITED: Final = (
+    *("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_GATEWAY_PORT"),
+    *("PYSPARK_GATEWAY_SECRET", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE"),
+)
+
+
+def _is_ours(line: bytes) -> bool:
+    """Tell an answer from what definitions print."""
+    return line.startswith(b'{"what":')

@@ -1,0 +1,67 @@
+"""What a pipeline's YAML says."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strandline.io import SystemIo
+from strandline.values import InvalidError
+
+NAMES: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """The parts that a run looks at before Spark does."""
+
+    path: str
+    catalog: str | None
+    database: str | None
+    storage: str
+    configuration: Mapping[str, str]
+
+
+def load_specification(folder: str) -> Specification:
+    """Return what the folder's YAML says; InvalidError if there is none, or no pipeline in it."""
+    io = SystemIo()
+    paths = [os.path.join(os.path.abspath(folder), name) for name in NAMES]
+    found = [path for path in paths if io.exists(path)]
+    if len(found) != 1:
+        raise InvalidError(
+            f"a pipeline's folder has one {NAMES[0]}; strandline.spark.pipelines.init writes one",
+            folder=folder,
+            found=found,
+        )
+    said = _decoded(io, found[0])
+    try:
+        configuration = dict(said.get("configuration") or {})
+        return Specification(
+            path=found[0],
+            catalog=said.get("catalog"),
+            database=said.get("database", said.get("schema")),
+            storage=said["storage"],
+            configuration={str(name): str(value) for name, value in configuration.items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidError(
+            "this YAML describes no pipeline, it needs name and storage",
+            path=found[0],
+            reason=repr(error),
+        ) from error
+
+
+def _decoded(io: SystemIo, path: str) -> Any:
+    try:
+        import yaml  # type: ignore[import-untyped] # noqa: PLC0415 # Comes with the extra.
+    except ImportError as error:
+        raise InvalidError("PyYAML is missing: pip install strandline[spark]") from error
+    fd = io.open(path, "read")
+    try:
+        text = io.pread(fd, io.size(fd), 0)
+    finally:
+        io.close(fd)
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidError("this is no YAML", path=path, reason=str(error)) from error

@@ -1,0 +1,83 @@
+"""A pipeline to begin with."""
+
+import os
+from typing import Final
+
+from strandline.io import SystemIo
+from strandline.spark.pipelines.specification import NAMES
+from strandline.values import InvalidError
+
+_SPEC: Final = """\
+name: {name}
+# Checkpoints. Whoever deletes them reads all topics anew, and writes all rows once more.
+storage: file://{folder}/storage
+libraries:
+  - glob:
+      include: transformations/**
+"""
+
+_TRANSFORMATIONS: Final = '''\
+"""Orders from a topic, what each customer has spent, and large orders back in a topic."""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+spark = SparkSession.active()
+
+
+@dp.table
+def orders() -> DataFrame:
+    """A streaming table: each run adds what the topic has got since the last."""
+    events = (
+        spark.readStream.format("strandline")
+        .options(subscribe="orders", startingOffsets="earliest")
+        .load()
+    )
+    amount = f.get_json_object("payload", "$.amount").cast("double")
+    return events.select("key", amount.alias("amount"), "occurred_at")
+
+
+@dp.materialized_view
+def spent() -> DataFrame:
+    """A view that each run makes anew."""
+    totals = (f.sum("amount").alias("amount"), f.count("*").alias("orders"))
+    return spark.read.table("orders").groupBy("key").agg(*totals)
+
+
+dp.create_sink("large_orders", "strandline", {"topic": "large_orders"})
+
+
+@dp.append_flow(target="large_orders")
+def find_large_orders() -> DataFrame:
+    """Rows become events of the topic, each once."""
+    large = spark.readStream.table("orders").where("amount >= 100")
+    payload = f.to_json(f.struct("amount")).alias("payload")
+    return large.select(f.lit("order.large").alias("kind"), "key", payload)
+'''
+
+
+def init(folder: str) -> str:
+    """Write a pipeline into a new or empty folder, and return the path of its specification.
+
+    It makes a table of the topic `orders`, a view of that, and writes to the topic
+    `large_orders`. InvalidError if something is there already.
+    """
+    io, found = SystemIo(), os.path.abspath(folder)
+    if io.exists(found) and io.list(found):
+        raise InvalidError("this folder is not empty, choose another", folder=found)
+    for path in (found, os.path.join(found, "transformations")):
+        if not io.exists(path):
+            io.mkdir(path)
+    spec = os.path.join(found, NAMES[0])
+    _write(io, spec, _SPEC.format(name=os.path.basename(found), folder=found))
+    _write(io, os.path.join(found, "transformations", "orders.py"), _TRANSFORMATIONS)
+    return spec
+
+
+def _write(io: SystemIo, path: str, text: str) -> None:
+    fd = io.open(path, "create_new")
+    try:
+        io.pwrite(fd, text.encode(), 0)
+    finally:
+        io.close(fd)

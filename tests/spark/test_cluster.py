@@ -1,0 +1,129 @@
+"""Strandline on a cluster of several processes, one of which is lost on the way."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+import strandline as sl
+from strandline.spark.cluster import write_code
+from strandline.tiering import tier
+from tests.spark.as_sink import numbers_in, repeated
+from tests.spark.cluster import Cluster, bare_python, driver_environment, running_cluster
+
+ROOT = Path(__file__).parents[2]
+RECORDS = 800
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A bucket of an S3 server, which this process and those that it starts can reach."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "tests",
+        "AWS_SECRET_ACCESS_KEY": "tests",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    made = HTTPConnection(host, port)
+    made.request("PUT", "/events", headers={"Host": "s3.amazonaws.com"})
+    assert made.getresponse().status == 200
+    made.close()
+    yield f"s3://events/tier-{port}"
+    server.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_worker_that_is_lost_costs_no_row_and_repeats_none(tmp_path: Path, bucket: str) -> None:
+    url = f"file:{tmp_path / 'log'}"
+    python = bare_python(tmp_path)
+    assert subprocess.run([python, "-c", "import strandline"], check=False).returncode != 0
+    with sl.open(url) as log, running_cluster(tmp_path) as cluster:
+        _fill(log, bucket)
+
+        with _driver(cluster, python, url, tmp_path, bucket) as driver:
+            copied = _wait_for_some(log, driver)
+            cluster.workers[0].kill()
+            said, complained = driver.communicate()
+
+        assert driver.returncode == 0, complained
+        found = json.loads(said.splitlines()[-1])
+        assert 0 < copied < RECORDS, "the worker was lost in the middle"
+        assert found["rows"] == RECORDS
+        assert all("strandline.zip" in path for path in found["code"])
+        assert repeated(numbers_in(log, "copy")) == {}
+        assert numbers_in(log, "copy") == list(range(RECORDS))
+        # Those who run without the ready jobs have nothing to see here.
+        assert found.get("tiered", RECORDS) == RECORDS
+        assert found.get("is_sound", True)
+
+
+def test_the_code_that_is_sent_is_importable_and_the_same_each_time(tmp_path: Path) -> None:
+    first = Path(write_code(str(tmp_path))).read_bytes()
+
+    path = write_code(str(tmp_path))
+
+    assert Path(path).read_bytes() == first
+    found = subprocess.run(
+        [bare_python(tmp_path), "-c", "import pyspark_strandline, strandline; strandline.open"],
+        env={"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+
+
+def _fill(log: sl.Log, bucket: str) -> None:
+    """Append numbers, half of which move to the bucket."""
+    for name in ("numbers", "copy"):
+        log.create_topic(name, partitions=2)
+    for half in range(2):
+        numbers = range(half * RECORDS // 2, (half + 1) * RECORDS // 2)
+        log.append_many("numbers", [sl.Event("n", {"n": n}, key=f"key {n}") for n in numbers])
+        if half == 0:
+            tier(log, "numbers", bucket, include_open=True, local_bytes=0)
+    assert str(log.segments("numbers", 0)[0].location).startswith(bucket)
+
+
+@contextmanager
+def _driver(
+    cluster: Cluster, python: Path, url: str, folder: Path, bucket: str
+) -> Iterator["subprocess.Popen[str]"]:
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.cluster_driver", cluster.master, url, folder, bucket],
+        cwd=ROOT,
+        env=driver_environment(python),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield driver
+    finally:
+        driver.kill()
+        driver.wait()
+
+
+def _wait_for_some(log: sl.Log, driver: "subprocess.Popen[str]") -> int:
+    """Wait until some of the rows are copied, and return how many."""
+    while driver.poll() is None:
+        copied = sum(log.marks("copy", partition).high for partition in range(2))
+        if copied:
+            return int(copied)
+        with suppress(subprocess.TimeoutExpired):
+            driver.wait(0.05)
+    pytest.fail(driver.communicate()[1])

@@ -1,0 +1,160 @@
+"""Declarative pipelines over topics, run as a user runs them."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pyspark
+import pytest
+
+import strandline as sl
+from strandline.spark import pipelines
+from strandline.values import InvalidError, UnavailableError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"file:{tmp_path / 'log'}"
+
+
+@pytest.fixture
+def log(url: str) -> Iterator[sl.Log]:
+    with sl.open(url) as opened:
+        for topic in ("orders", "large_orders"):
+            opened.create_topic(topic, partitions=2)
+        yield opened
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    pipelines.init(str(tmp_path / "shop"))
+    return str(tmp_path / "shop")
+
+
+def order(log: sl.Log, amounts: range) -> None:
+    events = [sl.Event("order.created", {"amount": n}, key=f"c-{n % 5}") for n in amounts]
+    log.append_many("orders", events)
+
+
+def large(log: sl.Log) -> list[float]:
+    return sorted(
+        record.payload["amount"] for part in (0, 1) for record in log.read("large_orders", part, 0)
+    )
+
+
+def table(folder: str, name: str) -> list[dict[str, Any]]:
+    """Return the rows of a table, by another reader than Spark."""
+    files = list(Path(folder, "spark", "warehouse", name).glob("*.parquet"))
+    rows: list[dict[str, Any]] = ds.dataset(files).to_table().to_pylist() if files else []
+    return rows
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+
+    with pytest.raises(InvalidError, match="not empty"):
+        pipelines.init(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["", "name: x\n", "[", "storage: {}\nconfiguration: 3\n"])
+def test_yaml_that_is_no_pipeline_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text(text)
+
+    with pytest.raises(InvalidError, match="YAML"):
+        pipelines.run(str(tmp_path))
+
+
+def test_a_folder_without_a_pipeline_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidError, match="has one spark-pipeline"):
+        pipelines.run(str(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_gone_on_with_and_the_next_is_incremental(
+    log: sl.Log, url: str, folder: str
+) -> None:
+    spec = Path(folder, "spark-pipeline.yml")
+    # A database that is not there yet, and a setting that only a new session takes.
+    spec.write_text(
+        f"{spec.read_text()}database: shop\nconfiguration:\n"
+        "  spark.sql.warehouse.dir: " + os.path.join(folder, "spark", "warehouse") + "\n"
+        "  spark.sql.shuffle.partitions: '2'\n"
+    )
+    order(log, range(200))
+    _run_and_kill(log, url, folder)
+
+    pipelines.run(folder, url=url)
+
+    assert large(log) == [float(n) for n in range(100, 200)]
+    assert len(table(folder, "shop.db/orders")) == 200
+
+    order(log, range(200, 250))
+    report = pipelines.run(folder, url=url)
+
+    assert any("COMPLETED" in event for event in report.events)
+    assert large(log) == [float(n) for n in range(100, 250)]
+    assert sorted(row["amount"] for row in table(folder, "shop.db/orders")) == [*range(250)]
+    spent = {row["key"]: row["orders"] for row in table(folder, "shop.db/spent")}
+    assert spent == {f"c-{n}": 50 for n in range(5)}
+
+
+@pytest.mark.slow
+def test_a_dry_run_checks_and_runs_nothing(log: sl.Log, url: str, folder: str) -> None:
+    order(log, range(200))
+
+    pipelines.run(folder, url=url, dry_run=True)
+
+    assert large(log) == []
+    definitions = Path(folder, "transformations", "orders.py")
+    definitions.write_text(definitions.read_text().replace('table("orders")', 'table("nothing")'))
+    with pytest.raises(UnavailableError, match="nothing"):
+        pipelines.run(folder, url=url, dry_run=True)
+
+
+@pytest.mark.slow
+def test_spark_still_needs_a_runner_of_ours(log: sl.Log, url: str, folder: str) -> None:
+    """Fails when Spark's own program says of a good run that it is good: see design 0053."""
+    order(log, range(200))
+    program = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
+    done = subprocess.run(
+        [program, "run", "--spec", os.path.join(folder, "spark-pipeline.yml")],
+        cwd=folder,
+        env={**os.environ, "STRANDLINE_URL": url, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "Run is COMPLETED" in done.stdout + done.stderr
+    assert done.returncode == 1
+
+
+def _run_and_kill(log: sl.Log, url: str, folder: str) -> None:
+    """Run until rows reach the topic, and kill the run with everything that it has started."""
+    running = subprocess.Popen(
+        [sys.executable, "-c", _RUN, folder, url], cwd=ROOT, start_new_session=True
+    )
+    try:
+        while running.poll() is None and not large(log):
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(0.05)
+        assert running.poll() is None, "it was killed before it ended"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+
+
+_RUN = """
+import sys
+from strandline.spark import pipelines
+pipelines.run(sys.argv[1], url=sys.argv[2])
+"""
