@@ -1,7 +1,10 @@
 """Tells what came of a run: the account, the steps, the files, the picture."""
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -48,7 +51,7 @@ def tell(console: Console, plan: Plan, found: Findings) -> bool:
         console.print(Text(text, style=colour))
     chart.save_png(drawn, plan.path(PICTURE), f"A day of a shop, {plan.events:,} events")
     _tell_files(console, plan)
-    console.save_svg(plan.path(TERMINAL), title="make demo", clear=False)
+    _save_terminal(console, plan.path(TERMINAL))
     return is_balanced
 
 
@@ -103,4 +106,16 @@ def _tell_files(console: Console, plan: Plan) -> None:
         "what Spark said": SPARK_LOG,
     }
     for name, path in names.items():
-        console.print(f"[bold]{name:16}[/] {plan.path(path)}", soft_wrap=True)
+        console.print(f"[bold]{name:16}[/] {shown(plan.path(path))}", soft_wrap=True)
+
+
+def shown(path: str) -> str:
+    """Return a path as short as it can be said from here."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def _save_terminal(console: Console, path: str) -> None:
+    """Keep what was printed as a picture that fetches no font from anywhere."""
+    text = console.export_svg(title="make demo", clear=False, unique_id="demo")
+    Path(path).write_text(re.sub(r"\s*@font-face \{.*?\}", "", text, flags=re.DOTALL))
