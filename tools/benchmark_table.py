@@ -1,6 +1,6 @@
 """The table of benchmarks in README and the trade-offs, from benchmarks/results.json.
 
-    python -m tools.benchmark_table     write both anew
+python -m tools.benchmark_table     write both anew
 """
 
 import re

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import UTC
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
@@ -83,13 +83,15 @@ def ids(log: sl.Log, topic: str, name: str) -> Counter[Any]:
 
 def revenue(plan: Plan) -> Counter[Any]:
     """Return the rows of the table that Spark made, as they are expected."""
-    rows = pq.read_table(plan.path(REVENUE)).to_pylist()
+    found = pq.read_table(plan.path(REVENUE))
+    # Spark's Parquet has times without a zone, and its session is in UTC.
+    hours = found.column("hour").cast(pa.timestamp("s")).cast(pa.timestamp("s", "UTC")).to_pylist()
+    rows = zip(
+        hours, *(found.column(name).to_pylist() for name in ("country", "cents")), strict=True
+    )
     return Counter(
-        (
-            (int((row["hour"].astimezone(UTC) - MIDNIGHT).total_seconds() // 3600), row["country"]),
-            row["cents"],
-        )
-        for row in rows
+        ((int((hour - MIDNIGHT).total_seconds()) // 3600, country), cents)
+        for hour, country, cents in rows
     )
 
 

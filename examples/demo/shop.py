@@ -27,7 +27,7 @@ _CUSTOMERS = 500
 _COUNTRIES = {"DE": 5, "FR": 4, "NL": 3, "PL": 2, "PT": 1}
 _CARRIERS = ("north post", "river freight", "two wheels")
 _EVENTS_PER_ORDER = 2.8
-_EXPRESS, _BROKEN, _PAID, _SHIPPED = 0.10, 0.01, 0.95, 0.90
+_EXPRESS, _BROKEN, _PAID, _SHIPPED = 0.20, 0.02, 0.95, 0.90
 _LATE, _DOUBLE, _AGAIN = 0.03, 0.03, 0.01
 
 #: How busy the shop is in each hour of the day.

@@ -11,7 +11,7 @@ PAGE = ROOT / "docs" / "reference" / "guarantees.md"
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
-def tests_of(path: Path) -> set[str]:
+def names_of(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     found = {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)}
     return {name for name in found if name.startswith("test_")}
@@ -25,7 +25,7 @@ def test_every_guarantee_names_a_test_that_exists() -> None:
         named = NAMED.findall(holders)
         assert named, f"no test is named for: {promise}"
         for path, name in named:
-            assert name in tests_of(ROOT / path), f"{path} has no {name}"
+            assert name in names_of(ROOT / path), f"{path} has no {name}"
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/reference/guarantees.md"])
