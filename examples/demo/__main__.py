@@ -4,6 +4,7 @@ Exits with 1 if the account at the end does not balance.
 """
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -25,7 +26,7 @@ from examples.demo.gauges import Gauges, count
 from examples.demo.onlooker import Onlooker
 from examples.demo.pipeline_files import ALL_OFFERED
 from examples.demo.plan import PARTITIONS, PRODUCERS, SHOP, TOPICS, Plan
-from examples.demo.report import Findings, tell
+from examples.demo.report import DEMO_LOG, Findings, tell
 from examples.demo.shop import day, outcome
 from examples.demo.spending import Desk, open_spending
 from examples.demo.tail import Tail
@@ -42,6 +43,7 @@ def main() -> int:
     shutil.rmtree(plan.folder, ignore_errors=True)
     os.makedirs(plan.folder)
     plan.save()
+    logging.basicConfig(filename=plan.path(DEMO_LOG))
     console = Console(record=True, width=100, highlight=False)
     console.print(
         f"A day of a shop, [bold]{plan.events:,}[/] events in about {plan.day_s:.0f} s: orders, "

@@ -20,7 +20,7 @@ from examples.demo.spending import Desk
 from examples.demo.tail import Tail
 from strandline.tiering import TierReport
 
-PICTURE, TERMINAL = "run.png", "terminal.svg"
+PICTURE, TERMINAL, DEMO_LOG = "run.png", "terminal.svg", "demo.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,7 @@ def _tell_files(console: Console, plan: Plan) -> None:
         "Parquet": "cold",
         "the table": REVENUE,
         "the picture": PICTURE,
+        "what failed": DEMO_LOG,
         "what Spark said": SPARK_LOG,
     }
     for name, path in names.items():
