@@ -29,7 +29,7 @@ endif
 define HELP
 Strandline: a durable, replayable event log.
 
-  make demo        append, follow and read back     DEMO_EVENTS=20000
+  make demo        a day of a shop, end to end     DEMO_EVENTS=20000
   make test        every test                     ARGS="-k receipt" passes options to pytest, -n0 runs one by one
   make test-fast   the tests not marked slow      ARGS as above
   make lint        format, lint, types, imports, layout

@@ -51,16 +51,18 @@ def _leave_folder(namespace: dict[str, Any]) -> None:
     namespace["_folder"].cleanup()
 
 
+SPARK_PAGES = ["docs/howto/spark-*.md", "docs/tutorial.md"]
+
 _pages = Sybil(
     parsers=[PythonCodeBlockParser()],
     patterns=["README.md", "docs/**/*.md", "docs/*.md"],
-    excludes=["docs/howto/spark-*.md"],
+    excludes=SPARK_PAGES,
     setup=_enter_folder,
     teardown=_leave_folder,
 )
 _spark_pages = Sybil(
     parsers=[PythonCodeBlockParser()],
-    patterns=["docs/howto/spark-*.md"],
+    patterns=SPARK_PAGES,
     setup=_enter_folder,
     teardown=_leave_folder,
     fixtures=["spark"],
@@ -73,7 +75,7 @@ class Together(LoadScopeScheduling):  # type: ignore[misc] # xdist tells no type
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        if "spark" in path:
+        if "spark" in path or path == "docs/tutorial.md":
             return "spark"
         return path if path.endswith(".md") else nodeid
 

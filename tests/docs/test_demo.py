@@ -1,23 +1,64 @@
-"""`make demo`, as a person would run it, only shorter."""
+"""`make demo`, as a person would run it, only shorter; and its account, with bugs planted."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import strandline as sl
+
 ROOT = Path(__file__).parents[2]
+EVENTS = 2_000
 
 
-def test_the_demo_reads_back_everything_it_appended() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.demo"],
+def run(module: str, *arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env={**os.environ, "DEMO_EVENTS": "200"},
+        env={**os.environ, "DEMO_EVENTS": str(EVENTS), "DEMO_FOLDER": str(folder)},
         capture_output=True,
         text=True,
         check=False,
     )
 
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("read 200, lost 0, repeated 0, gaps 0") == 3
+
+def audited(folder: Path) -> "subprocess.CompletedProcess[str]":
+    return run("examples.demo.account", str(folder), folder=folder)
+
+
+@pytest.mark.slow
+def test_the_demo_balances_and_a_planted_loss_or_repeat_does_not(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    done = run("examples.demo", folder=folder)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The account balances: lost 0, repeated 0" in done.stdout
+    assert "killed in the middle" in done.stdout
+    assert "the slowest step" in done.stdout
+    assert (folder / "run.png").read_bytes().startswith(b"\x89PNG")
     assert not done.stderr, "progress is for terminals only"
+    for topic in ("shop", "express", "paid"):
+        check_planted_bugs(folder, topic, tmp_path)
+
+
+def check_planted_bugs(folder: Path, topic: str, tmp_path: Path) -> None:
+    lossy, doubled = tmp_path / f"lossy-{topic}", tmp_path / f"doubled-{topic}"
+    shutil.copytree(folder, lossy)
+    shutil.copytree(folder, doubled)
+    with sl.open(f"file:{lossy / 'events'}") as log:
+        assert log.trim(topic, 0, 1, force=True).removed == 1
+    with sl.open(f"file:{doubled / 'events'}") as log:
+        first = next(iter(log.read(topic, 0, 0)))
+        log.append(topic, first.event)
+
+    lost, repeated = audited(lossy), audited(doubled)
+
+    assert lost.returncode == 1, lost.stdout
+    assert re.search(r"does NOT balance: lost [1-9]", lost.stdout), lost.stdout
+    assert repeated.returncode == 1, repeated.stdout
+    assert re.search(r"does NOT balance: lost \d+, repeated 1", repeated.stdout), repeated.stdout

@@ -1,0 +1,66 @@
+"""Starts the Spark driver, kills it in the middle, and starts it again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from examples.demo.pipeline_files import SPARK_LOG
+from examples.demo.plan import Plan
+
+
+class SparkDriver:
+    """One process group with the driver and its Java in it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._output: IO[bytes] = open(plan.path(SPARK_LOG), "ab")  # noqa: SIM115 # As long as it.
+        self._process = self._start()
+        self.started_at = [time.monotonic()]
+        self.killed_at: float | None = None
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "examples.demo.pipeline", self._plan.folder]
+        return subprocess.Popen(
+            command,
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._output,
+            start_new_session=True,
+        )
+
+    def kill(self) -> None:
+        """SIGKILL the driver and its Java, at once, and begin again."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self.killed_at = time.monotonic()
+        self._process = self._start()
+        self.started_at.append(time.monotonic())
+
+    def is_done(self) -> bool:
+        """Whether it has ended; RuntimeError with what it said if that was not well."""
+        code = self._process.poll()
+        if code:
+            with open(self._plan.path(SPARK_LOG), encoding="utf-8", errors="replace") as file:
+                said = "".join(file.readlines()[-30:])
+            raise RuntimeError(f"the Spark driver ended with {code}:\n{said}")
+        return code == 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._output.close()

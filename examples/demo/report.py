@@ -1,0 +1,122 @@
+"""Tells what came of a run: the account, the steps, the files, the picture."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from examples.demo import account, chart
+from examples.demo.account import Line
+from examples.demo.driver import SparkDriver
+from examples.demo.gauges import Gauges
+from examples.demo.pipeline_files import REVENUE, SPARK_LOG
+from examples.demo.plan import Plan
+from examples.demo.shop import Outcome
+from examples.demo.spending import Desk
+from examples.demo.tail import Tail
+from strandline.tiering import TierReport
+
+PICTURE, TERMINAL, DEMO_LOG = "run.png", "terminal.svg", "demo.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a run has left."""
+
+    wanted: Outcome
+    lines: list[Line]
+    tail: Tail
+    desk: Desk
+    report: TierReport
+    gauges: Gauges
+    driver: SparkDriver
+    steps: Mapping[str, float]
+    told: Mapping[str, int]
+
+
+def tell(console: Console, plan: Plan, found: Findings) -> bool:
+    """Print it, draw it, keep both; whether everything balances."""
+    _tell_what_happened(console, found)
+    is_balanced = account.show(console, found.lines)
+    for complaint in complaints(found):
+        console.print(complaint, style="bold red")
+        is_balanced = False
+    _tell_steps(console, found)
+    drawn = chart.curves(found.gauges.samples, found.gauges.marks)
+    for text, colour in chart.in_terminal(drawn):
+        console.print(Text(text, style=colour))
+    chart.save_png(drawn, plan.path(PICTURE), f"A day of a shop, {plan.events:,} events")
+    _tell_files(console, plan)
+    _save_terminal(console, plan.path(TERMINAL))
+    return is_balanced
+
+
+def complaints(found: Findings) -> list[str]:
+    """Return what is wrong beside the account."""
+    wrong = [*found.desk.wrong]
+    if found.tail.gaps or found.tail.seen != len(found.wanted.ids):
+        wrong.append(f"the tail saw {found.tail.seen:,} events and {found.tail.gaps} gaps")
+    if found.driver.killed_at is None:
+        wrong.append("Spark was done before it was killed")
+    absorbed = found.wanted.offered - len(found.wanted.ids)
+    if found.told["repeats"] != absorbed:
+        wrong.append(f"{found.told['repeats']:,} repeats were recognised, not {absorbed:,}")
+    return wrong
+
+
+def _tell_what_happened(console: Console, found: Findings) -> None:
+    wanted, tail = found.wanted, found.tail
+    told = {
+        "events in": f"{wanted.offered:,} offered by two processes and a desk; "
+        f"{found.told['repeats']:,} of them again, and recognised; {wanted.late:,} late; "
+        f"{wanted.broken:,} broken",
+        "tail": f"{tail.seen:,} live, {tail.gaps} gaps; from append to reader "
+        f"{tail.latency_ms(0.5):.1f} ms, 99 of 100 within {tail.latency_ms(0.99):.0f} ms",
+        "view": f"{found.desk.asked} questions right after an order, "
+        f"{len(found.desk.wrong)} answers without it",
+        "tier": f"{found.report.evicted_records:,} records in {found.report.copied} Parquet "
+        f"objects, {found.report.copied_bytes / 1e6:.1f} MB, read through the log as before",
+        "Spark": "killed in the middle with SIGKILL, and restarted from its checkpoint",
+    }
+    for name, text in told.items():
+        console.print(f"[bold]{name:10}[/] {text}", soft_wrap=False)
+    console.print()
+
+
+def _tell_steps(console: Console, found: Findings) -> None:
+    slowest = max(found.steps, key=lambda name: found.steps[name])
+    console.print()
+    for name, took_s in found.steps.items():
+        note = "  the slowest step" if name == slowest else ""
+        console.print(f"{took_s:7.1f} s  {name}[bold]{note}[/]")
+    console.print()
+
+
+def _tell_files(console: Console, plan: Plan) -> None:
+    console.print()
+    names = {
+        "the log": "events",
+        "Parquet": "cold",
+        "the table": REVENUE,
+        "the picture": PICTURE,
+        "what failed": DEMO_LOG,
+        "what Spark said": SPARK_LOG,
+    }
+    for name, path in names.items():
+        console.print(f"[bold]{name:16}[/] {shown(plan.path(path))}", soft_wrap=True)
+
+
+def shown(path: str) -> str:
+    """Return a path as short as it can be said from here."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def _save_terminal(console: Console, path: str) -> None:
+    """Keep what was printed as a picture that fetches no font from anywhere."""
+    text = console.export_svg(title="make demo", clear=False, unique_id="demo")
+    Path(path).write_text(re.sub(r"\s*@font-face \{.*?\}", "", text, flags=re.DOTALL))

@@ -1,0 +1,90 @@
+"""The table of benchmarks in README and the trade-offs, from benchmarks/results.json.
+
+python -m tools.benchmark_table     write both anew
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.results import Result, load
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results.json"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "trade-offs.md")
+
+_BLOCK = re.compile(r"(<!-- benchmarks -->\n).*?(<!-- end of benchmarks -->)", re.DOTALL)
+
+#: Entry → what it is, and beside whom it is shown.
+ROWS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "append.single.written.exclusive": (
+        "`file:` one event at a time, written, exclusive",
+        ("rocksdb", "lmdb", "sqlite", "raw"),
+    ),
+    "append.single.durable.exclusive": (
+        "`file:` one event at a time, durable, exclusive",
+        ("rocksdb", "lmdb", "sqlite", "raw"),
+    ),
+    "append.batch1000.written": (
+        "`file:` a thousand at a time, written",
+        ("lmdb", "rocksdb", "sqlite"),
+    ),
+    "append.processes.durable": ("`file:` four processes, one partition, durable", ("sqlite",)),
+    "append.sqlite.sixteen.durable": ("`sqlite:` sixteen threads, durable", ("sqlite",)),
+    "replay.arrow.singles": (
+        "`file:` replay as Arrow, sealed",
+        ("lmdb", "rocksdb", "sqlite", "pyarrow"),
+    ),
+    "replay.objects": ("`file:` replay as objects", ("lmdb", "rocksdb", "sqlite")),
+    "tail.across.one.p50": (
+        "from append to a reader in another process, median",
+        ("inotify", "sqlite"),
+    ),
+    "bytes.hot": ("bytes of an event, hot", ("raw", "sqlite")),
+    "bytes.cold": ("bytes of an event, sealed with zstd", ("raw", "rocksdb")),
+    "tier.read": ("reading a tiered topic", ("pyarrow",)),
+}
+NAMES = {
+    "raw": "encode and `os.write`",
+    "rocksdb": "RocksDB",
+    "lmdb": "LMDB",
+    "sqlite": "SQLite",
+    "pyarrow": "pyarrow alone",
+    "inotify": "a bare file and inotify",
+}
+
+
+def table(results: Sequence[Result]) -> str:
+    """Return the table in Markdown. More than 1 in the last column is better than they are."""
+    found = {each.name: each for each in results}
+    lines = ["| | ours | beside | times as good |", "|---|---|---|---|"]
+    for name, (text, peers) in ROWS.items():
+        result = found[name]
+        beside = "; ".join(f"{NAMES[peer]} {shown(result.beside[peer])}" for peer in peers)
+        ratios = "; ".join(f"{result.ratios[peer]:.2f}" for peer in peers)
+        lines.append(f"| {text} | {shown(result.ours)} {result.unit} | {beside} | {ratios} |")
+    return "\n".join(lines) + "\n"
+
+
+def shown(figure: float) -> str:
+    """Return three digits, which is more than a shared machine can mean."""
+    return f"{float(f'{figure:.3g}'):,.0f}" if figure >= 100 else f"{figure:.3g}"
+
+
+def written(page: str, block: str) -> str:
+    """Return the page with the table in its place."""
+    made, count = _BLOCK.subn(lambda found: found[1] + "\n" + block + "\n" + found[2], page)
+    assert count == 1, "a page has one place for the table"
+    return made
+
+
+def main() -> None:
+    """Write the table into its pages."""
+    results = load(RESULTS)
+    assert results is not None, "run make bench first"
+    for page in PAGES:
+        page.write_text(written(page.read_text(), table(results.entries)))
+
+
+if __name__ == "__main__":
+    main()
