@@ -125,11 +125,11 @@ class Ledger:
         self.topics[name] = False if settled else None
 
     def unsettled(self, producer: str) -> range | None:
-        """Return the latest append of this producer if nobody knows what became of it."""
-        latest = max((v for v in self.offers if v.producer == producer), default=None)
-        if latest is None or latest in self.places or latest in self.refused:
-            return None
-        return self.offers[latest]
+        """Return the append of this producer of which nobody knows what became of it."""
+        mine = (value for value in self.offers if value.producer == producer)
+        settled = self.places.keys() | self.refused
+        unknown = max((value for value in mine if value not in settled), default=None)
+        return None if unknown is None else self.offers[unknown]
 
     def roll_back_to(self, older: "Ledger") -> None:
         """The log was replaced by a copy made when `older` was true.

@@ -169,3 +169,13 @@ def test_the_latest_append_without_an_outcome_is_the_one_to_repeat() -> None:
     ledger.offer("a", 3, 4)
 
     assert ledger.unsettled("a") == range(3, 7)
+
+
+def test_an_append_without_an_outcome_is_found_before_one_that_was_refused() -> None:
+    ledger = three_acknowledged()
+    ledger.offer("a", 3, 2)
+    ledger.refuse("a", 3, 2)
+
+    ledger.offer("a", 3)
+
+    assert ledger.unsettled("a") == range(3, 4)
