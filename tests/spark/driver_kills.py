@@ -18,10 +18,13 @@ PATIENCE_S = 600.0
 def drive(folder: Path, point: str, batch: int) -> int:
     """Run a driver until it ends, or is killed in a batch; return how it ended."""
     command = [sys.executable, "-m", "tests.spark.killed_driver", str(folder), point, str(batch)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr[-2000:]
+    said = folder / "said"
+    with said.open("wb") as file:
+        # Not through a pipe, which processes that outlive the driver would hold open.
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=file, stderr=file, timeout=PATIENCE_S, check=False
+        )
+    assert done.returncode in (0, -signal.SIGKILL), said.read_text()[-2000:]
     return done.returncode
 
 

@@ -52,7 +52,7 @@ _FLAT_MAX: Final = 128
 _DEEP_BYTES_MIN: Final = 2 * _FLAT_MAX
 
 _decode = msgspec.json.Decoder().decode
-pc_any: Any = pc
+_compute: Any = pc
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class TopicRows:
 
     def _conformed(self, rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         try:
-            return with_schema(conformed(_halved(rows, schema), schema), schema)
+            return with_schema(conformed(_fixed_width(rows, schema), schema), schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, SchemaMismatchError) as error:
             raise InvalidError(
                 "a column does not fit the topic's schema",
@@ -148,7 +148,7 @@ class TopicRows:
         keys = rows.column(KEY)
         if self.kind is ValueKind.BATCH and keys.null_count < len(keys):
             # So that the rows of a key become one record.
-            rows = rows.take(pc_any.sort_indices(keys))
+            rows = rows.take(_compute.sort_indices(keys))
             keys = rows.column(KEY)
         if self.partitions == 1:
             yield 0, rows
@@ -223,7 +223,7 @@ def _in_utc(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.cast(pa.schema(fields))
 
 
-def _halved(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _fixed_width(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows with binary columns cut to the fixed width that the schema wants."""
     for index, each in enumerate(rows.schema):
         wanted = schema.field(each.name).type if each.name in schema.names else None
@@ -295,7 +295,7 @@ def _check_size(rows: pa.RecordBatch) -> None:
     total = np.zeros(rows.num_rows, np.int64)
     for column in rows.columns:
         if not pa.types.is_timestamp(column.type):
-            lengths: Any = pc_any.binary_length(column).fill_null(0)
+            lengths: Any = _compute.binary_length(column).fill_null(0)
             total += lengths.to_numpy(zero_copy_only=False)
     if len(total) and int(total.max()) > RECORD_BYTES_MAX:
         raise too_large(int(total.max()))

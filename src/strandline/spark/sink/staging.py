@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import google_crc32c
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from strandline.spark.sink.fingerprint import Fingerprint, fingerprint
 from strandline.spark.sink.folder import AppFolder
@@ -18,6 +19,8 @@ BLOCK_ROWS: Final = 16_384
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 #: What a task holds in memory at most, of all partitions together.
 HELD_BYTES: Final = 64 * 1024 * 1024
+
+_compute: Any = pc
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ class Stager:
                 "the column topic is null in some rows, and there is no option topic"
             )
         for name in names.unique().to_pylist():
-            yield name, batch.filter(pa.compute.equal(names, name))
+            yield name, batch.filter(_compute.equal(names, name))
 
     def _shape(self, name: str, columns: list[str]) -> TopicRows:
         shape = self._shapes.get(name)
