@@ -7,11 +7,12 @@ own program, whose traps are listed in design 0053.
 import os
 import pathlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from strandline.spark.pipelines.order import Order, Said
 from strandline.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -20,28 +21,6 @@ if TYPE_CHECKING:
 _COMPLETED: Final = "Run is COMPLETED"
 _HOST: Final = "127.0.0.1"
 _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
-
-
-class Order(msgspec.Struct, frozen=True):
-    """What to run, and where Spark keeps its own."""
-
-    folder: str
-    spec: str
-    catalog: str | None
-    database: str | None
-    storage: str
-    #: All of the YAML's, since only a session that is not made yet takes them all.
-    configuration: Mapping[str, str]
-    master: str
-    full_refresh: bool
-    dry_run: bool
-
-
-class Said(msgspec.Struct, frozen=True):
-    """A line of the answer."""
-
-    what: Literal["event", "completed", "failed"]
-    text: str
 
 
 def main(order: Order) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from strandline.io import SystemIo
 from strandline.spark.log_url import absolute_url
-from strandline.spark.pipelines.program import Order, Said
+from strandline.spark.pipelines.order import Order, Said
 from strandline.spark.pipelines.specification import load_specification
 from strandline.values import UnavailableError
 
