@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from strandline.clock import SystemClock
 from strandline.spark.pipelines.order import Order, Said
 from strandline.spark.session import local_session
 
@@ -47,7 +48,7 @@ def _run(classic: "SparkSession", order: Order) -> None:
         if not completed:
             _say("failed", str(error))
             return
-    if completed or order.dry_run:
+    if completed:
         _say("completed", "")
     else:
         _say("failed", "the run ended without saying how")
@@ -69,6 +70,8 @@ def _session(order: Order) -> "SparkSession":
         "spark.sql.connect.serverStacktrace.enabled": "false",
     }
     settings = {**own, **order.configuration}
+    # Without it the server would serve everybody on this machine.
+    os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = SystemClock().random_bytes(32).hex()
     return local_session(
         order.folder, name="strandline pipeline", master=order.master, settings=settings
     )
@@ -82,7 +85,7 @@ def _connected(classic: "SparkSession") -> "SparkSession":
     service = getattr(getattr(jvm, _SERVICE), "MODULE$")
     # What makes `SparkSession.active()` in definitions mean the one of the server.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    remote: Any = SparkSession.builder.remote(f"sc://{_HOST}:{service.localPort()}")
+    remote: Any = SparkSession.builder.remote(f"sc://localhost:{service.localPort()}")
     found: SparkSession = remote.getOrCreate()
     return found  # type: ignore[return-value] # Spark has two classes for one thing.
 
