@@ -7,6 +7,7 @@ own program, whose traps are listed in design 0053.
 import os
 import pathlib
 import sys
+import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -124,6 +125,12 @@ def _stop(classic: "SparkSession") -> None:
     gateway.proc.wait()
 
 
+def _end_with_caller() -> None:
+    """End, and the Java with it, when whoever started this is no more."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
 def _say(what: Literal["event", "completed", "failed"], text: str) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(Said(what, text)) + b"\n")
     sys.stdout.flush()
@@ -131,6 +138,7 @@ def _say(what: Literal["event", "completed", "failed"], text: str) -> None:
 
 if __name__ == "__main__":
     given = msgspec.json.decode(sys.argv[1], type=Order)
+    threading.Thread(target=_end_with_caller, daemon=True).start()
     main(given)
     # Threads of the server's client would hold the process up.
     os._exit(0)
