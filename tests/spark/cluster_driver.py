@@ -9,6 +9,7 @@ import json
 import os
 import sys
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from strandline.spark import cluster_session
@@ -34,17 +35,27 @@ def main(master: str, url: str, folder: str, store: str) -> None:
 
 
 def _copy(spark: SparkSession, url: str, folder: str) -> None:
-    query = (
+    rows = (
         spark.readStream.format("strandline")
         .options(subscribe="numbers", startingOffsets="earliest", maxOffsetsPerTrigger="100")
         .load(url)
         .repartition(2)
-        .writeStream.format("strandline")
-        .options(topic="copy", checkpointLocation=os.path.join(folder, "checkpoint"))
-        .trigger(availableNow=True)
-        .start(url)
     )
-    query.awaitTermination()
+    for is_last in (False, False, False, False, True):
+        query = (
+            rows.writeStream.format("strandline")
+            .options(topic="copy", checkpointLocation=os.path.join(folder, "checkpoint"))
+            .trigger(availableNow=True)
+            .start(url)
+        )
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            # Spark gives a Python ten seconds to start, and a busy machine may need more.
+            if is_last or "failed to connect back" not in str(error):
+                raise
+        else:
+            return
 
 
 def _code_of_executors(spark: SparkSession) -> list[str]:

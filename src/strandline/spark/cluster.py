@@ -1,5 +1,6 @@
 """A Spark session on a cluster whose machines need not have Strandline installed."""
 
+import contextlib
 import io
 import os
 import sys
@@ -56,18 +57,38 @@ def cluster_session(
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
         **(settings or {}),
     }
-    builder = SparkSession.builder.master(master).appName(name)
-    session = builder.config(map=dict(chosen)).getOrCreate()
+    archive = write_code(folder)
+    builder = SparkSession.builder.master(master).appName(name).config(map=dict(chosen))
+    with _on_python_path(archive):
+        session = builder.getOrCreate()
     if session.sparkContext.master != master:
         raise InvalidError(
             "this process has a session already, stop it or use another process",
             master=master,
             found=session.sparkContext.master,
         )
-    session.sparkContext.addPyFile(write_code(folder))
+    session.sparkContext.addPyFile(archive)
     # A source that Spark found by itself is sent to executors without the added files.
     session.dataSource.register(StrandlineSource)
     return session
+
+
+@contextlib.contextmanager
+def _on_python_path(archive: str) -> Iterator[None]:
+    """Let a Java that starts now have the code on its path.
+
+    The Pythons that plan streams beside the driver get no added files, and are those of
+    the executors' Python.
+    """
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (archive, before)))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def write_code(folder: str) -> str:

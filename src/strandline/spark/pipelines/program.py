@@ -7,11 +7,14 @@ own program, whose traps are listed in design 0053.
 import os
 import pathlib
 import sys
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from strandline.clock import SystemClock
+from strandline.spark.pipelines.order import Order, Said
 from strandline.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -20,28 +23,6 @@ if TYPE_CHECKING:
 _COMPLETED: Final = "Run is COMPLETED"
 _HOST: Final = "127.0.0.1"
 _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
-
-
-class Order(msgspec.Struct, frozen=True):
-    """What to run, and where Spark keeps its own."""
-
-    folder: str
-    spec: str
-    catalog: str | None
-    database: str | None
-    storage: str
-    #: All of the YAML's, since only a session that is not made yet takes them all.
-    configuration: Mapping[str, str]
-    master: str
-    full_refresh: bool
-    dry_run: bool
-
-
-class Said(msgspec.Struct, frozen=True):
-    """A line of the answer."""
-
-    what: Literal["event", "completed", "failed"]
-    text: str
 
 
 def main(order: Order) -> None:
@@ -68,7 +49,7 @@ def _run(classic: "SparkSession", order: Order) -> None:
         if not completed:
             _say("failed", str(error))
             return
-    if completed or order.dry_run:
+    if completed:
         _say("completed", "")
     else:
         _say("failed", "the run ended without saying how")
@@ -90,6 +71,8 @@ def _session(order: Order) -> "SparkSession":
         "spark.sql.connect.serverStacktrace.enabled": "false",
     }
     settings = {**own, **order.configuration}
+    # Without it the server would serve everybody on this machine.
+    os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = SystemClock().random_bytes(32).hex()
     return local_session(
         order.folder, name="strandline pipeline", master=order.master, settings=settings
     )
@@ -103,7 +86,7 @@ def _connected(classic: "SparkSession") -> "SparkSession":
     service = getattr(getattr(jvm, _SERVICE), "MODULE$")
     # What makes `SparkSession.active()` in definitions mean the one of the server.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    remote: Any = SparkSession.builder.remote(f"sc://{_HOST}:{service.localPort()}")
+    remote: Any = SparkSession.builder.remote(f"sc://localhost:{service.localPort()}")
     found: SparkSession = remote.getOrCreate()
     return found  # type: ignore[return-value] # Spark has two classes for one thing.
 
@@ -142,6 +125,12 @@ def _stop(classic: "SparkSession") -> None:
     gateway.proc.wait()
 
 
+def _end_with_caller() -> None:
+    """End, and the Java with it, when whoever started this is no more."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
 def _say(what: Literal["event", "completed", "failed"], text: str) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(Said(what, text)) + b"\n")
     sys.stdout.flush()
@@ -149,6 +138,7 @@ def _say(what: Literal["event", "completed", "failed"], text: str) -> None:
 
 if __name__ == "__main__":
     given = msgspec.json.decode(sys.argv[1], type=Order)
+    threading.Thread(target=_end_with_caller, daemon=True).start()
     main(given)
     # Threads of the server's client would hold the process up.
     os._exit(0)

@@ -12,7 +12,7 @@ import msgspec
 
 from strandline.io import SystemIo
 from strandline.spark.log_url import absolute_url
-from strandline.spark.pipelines.program import Order, Said
+from strandline.spark.pipelines.order import Order, Said
 from strandline.spark.pipelines.specification import load_specification
 from strandline.values import UnavailableError
 
@@ -92,18 +92,21 @@ def _program(
         process = subprocess.Popen(  # noqa: S603 # A module of ours.
             [sys.executable, "-m", _PROGRAM, msgspec.json.encode(order).decode()],
             env=own,
-            stdin=subprocess.DEVNULL,
+            # Its end is how the program learns that this process was killed.
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,
         )
     finally:
         io.close(said)
+    assert process.stdin is not None
     assert process.stdout is not None
     try:
         yield (msgspec.json.decode(line, type=Said) for line in process.stdout if _is_ours(line))
     finally:
         process.kill()
         process.wait()
+        process.stdin.close()
         process.stdout.close()
 
 

@@ -1,0 +1,28 @@
+"""What a run's process is told, and what it answers."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What to run, and where Spark keeps its own."""
+
+    folder: str
+    spec: str
+    catalog: str | None
+    database: str | None
+    storage: str
+    #: All of the YAML's, since only a session that is not made yet takes them all.
+    configuration: Mapping[str, str]
+    master: str
+    full_refresh: bool
+    dry_run: bool
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A line of the answer."""
+
+    what: Literal["event", "completed", "failed"]
+    text: str
