@@ -31,6 +31,7 @@ def audited(folder: Path) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_the_demo_balances_and_a_planted_loss_or_repeat_does_not(tmp_path: Path) -> None:
     folder = tmp_path / "run"
 
@@ -42,7 +43,7 @@ def test_the_demo_balances_and_a_planted_loss_or_repeat_does_not(tmp_path: Path)
     assert "the slowest step" in done.stdout
     assert (folder / "run.png").read_bytes().startswith(b"\x89PNG")
     assert not done.stderr, "progress is for terminals only"
-    for topic in ("shop", "express", "paid"):
+    for topic in ("shop", "paid"):
         check_planted_bugs(folder, topic, tmp_path)
 
 
