@@ -5,11 +5,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import strandline as sl
+from examples.demo.account import line
+from examples.demo.plan import Plan
+from examples.demo.shop import day, outcome
 
 ROOT = Path(__file__).parents[2]
 EVENTS = 2_000
@@ -28,6 +32,27 @@ def run(module: str, *arguments: str, folder: Path) -> "subprocess.CompletedProc
 
 def audited(folder: Path) -> "subprocess.CompletedProcess[str]":
     return run("examples.demo.account", str(folder), folder=folder)
+
+
+def test_a_line_of_the_account_finds_what_is_lost_repeated_and_strange() -> None:
+    found = line("orders", {1, 2, 3}, Counter([1, 1, 2, 9]))
+
+    assert (found.lost, found.repeated, found.strange) == (1, 1, 1)
+    assert not found.balances
+    assert line("orders", {1, 2}, Counter([2, 1])).balances
+
+
+def test_a_day_is_the_same_each_time_and_has_its_troubles() -> None:
+    plan = Plan("nowhere", EVENTS)
+    offers = day(plan)
+
+    assert offers == day(plan)
+    assert len(offers) == EVENTS
+    wanted = outcome(offers)
+    assert wanted.late
+    assert wanted.parked
+    assert wanted.offered > len(wanted.ids), "some are offered twice"
+    assert any(offer.is_double for offer in offers)
 
 
 @pytest.mark.slow
