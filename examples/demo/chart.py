@@ -8,9 +8,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from examples.demo.gauges import Sample
 
-_SIZE = (920, 500)
+_SIZE = (920, 520)
 _SCALE = 2
-_LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 80, 20, 46, 56, 40
+_LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 80, 34, 70, 60, 40
 _INK, _PALE, _LINE = "#22303c", "#7b8894", "#dde3e8"
 COLOURS = {
     "appended": "#1b6ca8",
@@ -123,7 +123,7 @@ class _Canvas:
 
     def save(self, path: str) -> None:
         small = self._image.resize(_SIZE, Image.Resampling.LANCZOS)
-        small.quantize(64).save(path, optimize=True)
+        small.quantize(160).save(path, optimize=True)
 
 
 def in_terminal(found: Curves) -> list[tuple[str, str]]:

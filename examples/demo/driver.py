@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from examples.demo.pipeline_files import SPARK_LOG
+from examples.demo.pipeline_files import JOINING, SPARK_LOG
 from examples.demo.plan import Plan
 
 
@@ -22,6 +22,8 @@ class SparkDriver:
         self._process = self._start()
         self.started_at = [time.monotonic()]
         self.killed_at: float | None = None
+        #: Micro-batches that had begun and were not noted as done when it was killed.
+        self.unfinished: list[str] = []
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "examples.demo.pipeline", self._plan.folder]
@@ -39,8 +41,14 @@ class SparkDriver:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self.killed_at = time.monotonic()
+        begun, done = (self._checkpointed(name) for name in ("offsets", "commits"))
+        self.unfinished = sorted(begun - done)
         self._process = self._start()
         self.started_at.append(time.monotonic())
+
+    def _checkpointed(self, name: str) -> set[str]:
+        found = os.listdir(self._plan.path("checkpoints", JOINING, name))
+        return {each for each in found if each.isdigit()}
 
     def is_done(self) -> bool:
         """Whether it has ended; RuntimeError with what it said if that was not well."""

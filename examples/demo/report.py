@@ -80,7 +80,8 @@ def _tell_what_happened(console: Console, found: Findings) -> None:
         f"{len(found.desk.wrong)} answers without it",
         "tier": f"{found.report.evicted_records:,} records in {found.report.copied} Parquet "
         f"objects, {found.report.copied_bytes / 1e6:.1f} MB, read through the log as before",
-        "Spark": "killed in the middle with SIGKILL, and restarted from its checkpoint",
+        "Spark": "killed in the middle with SIGKILL, and restarted from its checkpoint; "
+        f"micro-batches that it had begun and did again: {len(found.driver.unfinished)}",
     }
     for name, text in told.items():
         console.print(f"[bold]{name:10}[/] {text}", soft_wrap=False)
