@@ -6,7 +6,8 @@ SETUP := "$(PYTHON)" -I -X utf8 tools/setup_env.py $(CHOSEN)
 PYTEST := $(VENV_PYTHON) -m pytest -n auto --maxprocesses 4
 TREES := src tests tools benchmarks examples torture conftest.py
 
-unexport PYTHONPATH PYTHONHOME
+# Without bytecode each Python that Spark starts compiles all of its libraries anew.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONUTF8 := 1
 export PYTHONNOUSERSITE := 1
 export TMPDIR := $(CURDIR)/.tmp
