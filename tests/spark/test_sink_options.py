@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from pyspark import TaskContext
 
-from strandline.spark.sink import batch_identity
 from strandline.spark.sink.batch_identity import BATCH, QUERY, BatchIdentity, streaming_identity
 from strandline.spark.sink.folder import staging_path
 from strandline.spark.sink.settings import batch_settings, check_append, stream_settings
@@ -94,7 +93,7 @@ class Task:
 
 def test_spark_tells_which_batch_a_task_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task(**{QUERY: "q-1", BATCH: "42"})
-    monkeypatch.setattr(batch_identity.TaskContext, "get", lambda: task)
+    monkeypatch.setattr(TaskContext, "get", staticmethod(lambda: task))
 
     assert streaming_identity(None) == BatchIdentity("q-1", 42)
     assert streaming_identity("mine") == BatchIdentity("mine", 42)
