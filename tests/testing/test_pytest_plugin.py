@@ -5,7 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "test-your-code.md"
+
+
+@pytest.fixture(autouse=True)
+def _a_project_of_its_own(tmp_path: Path) -> None:
+    # The folder may lie inside this project, whose settings are not a user's.
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
 
 
 def test_the_files_of_the_page_pass_in_a_run_of_their_own(tmp_path: Path) -> None:
