@@ -403,8 +403,7 @@ def _parsed(below: list[str] | None) -> dict[int, int] | int | None:
 
 def _view(text: str) -> Any:
     """Return the view that `module:Class` names, ready to be sent to Spark's processes."""
-    from pyspark import cloudpickle  # noqa: PLC0415 Only here.
-
+    from strandline.spark.jobs.rebuilding import send_along  # noqa: PLC0415 Only here.
     from strandline.views import View  # noqa: PLC0415 Takes long to import.
 
     module_name, colon, name = text.partition(":")
@@ -420,6 +419,5 @@ def _view(text: str) -> Any:
         sys.path.remove(os.getcwd())
     if not isinstance(made, View):
         raise InvalidError("this is no view", view=text)
-    # They need not have the module then.
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call] # It tells none.
+    send_along(module)
     return made

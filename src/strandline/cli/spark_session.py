@@ -4,12 +4,9 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from tempfile import TemporaryDirectory  # noqa: TID251 For what Spark puts aside, which is not ours.
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Master: TypeAlias = Annotated[
     str,
@@ -21,7 +18,7 @@ LOCAL = "local[*]"
 
 
 @contextlib.contextmanager
-def session(master: str) -> Iterator["SparkSession"]:
+def session(master: str) -> Iterator[Any]:
     """Start Spark, and end it; a session that this process has already is used and left."""
     from strandline.spark import local_session  # noqa: PLC0415 Takes long to import.
 

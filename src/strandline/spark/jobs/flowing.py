@@ -18,7 +18,7 @@ _ASKED_EVERY_S: Final = 1
 #: Spark gives a Python process of a stream ten seconds to start, which a busy machine may
 #: not keep. Going on is what a checkpoint is for.
 _BUSY: Final = "Python worker failed to connect back"
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from strandline.clock import SystemClock
@@ -93,3 +94,10 @@ def _fold(url: str, topic: Topic, view: View[Any], poison: Poison, partition: in
     # To say that what was folded is durable may take a sync, which is more than reading.
     with open_log(url, mode=Mode.CONSUME) as log:
         return folded(log, topic, view, partition, quarantines=poison == "quarantine")
+
+
+def send_along(module: ModuleType) -> None:
+    """Have Spark send what this module defines, to processes that could not import it."""
+    from pyspark import cloudpickle  # noqa: PLC0415 # An extra.
+
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call] # It tells none.
