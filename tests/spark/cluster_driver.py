@@ -23,7 +23,7 @@ def main(master: str, url: str, folder: str, store: str) -> None:
     _copy(spark, url, folder)
     tiered = jobs.tier(spark, url, "copy", store, include_open=True, local_bytes=0)
     audited = jobs.audit(spark, url, ["numbers", "copy"])
-    found |= {"tiered": tiered.copied_records, "is_sound": audited.is_sound}
+    found |= {"tiered": tiered.done.copied_records, "is_sound": audited.is_sound}
     spark.stop()
     sys.stdout.write(json.dumps(found) + "\n")
 
