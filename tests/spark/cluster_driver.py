@@ -3,8 +3,6 @@
 Says what it found as JSON in its last line.
 """
 
-import importlib
-import importlib.util
 import json
 import os
 import sys
@@ -12,9 +10,7 @@ import sys
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from strandline.spark import cluster_session
-
-JOBS = "strandline.spark.jobs"
+from strandline.spark import cluster_session, jobs
 
 
 def main(master: str, url: str, folder: str, store: str) -> None:
@@ -25,11 +21,9 @@ def main(master: str, url: str, folder: str, store: str) -> None:
         "rows": spark.read.format("strandline").option("subscribe", "numbers").load(url).count(),
     }
     _copy(spark, url, folder)
-    if importlib.util.find_spec(JOBS) is not None:
-        jobs = importlib.import_module(JOBS)
-        tiered = jobs.tier(spark, url, "copy", store, include_open=True, local_bytes=0)
-        audited = jobs.audit(spark, url, ["numbers", "copy"])
-        found |= {"tiered": tiered.copied_records, "is_sound": audited.is_sound}
+    tiered = jobs.tier(spark, url, "copy", store, include_open=True, local_bytes=0)
+    audited = jobs.audit(spark, url, ["numbers", "copy"])
+    found |= {"tiered": tiered.done.copied_records, "is_sound": audited.is_sound}
     spark.stop()
     sys.stdout.write(json.dumps(found) + "\n")
 

@@ -64,7 +64,7 @@ def test_what_means_nothing_is_refused(given: dict[str, str], message: str) -> N
 
 
 def test_a_stream_has_a_name_but_numbers_its_batches_itself() -> None:
-    given = {**PATH, "checkpointLocation": "/x", "txnAppId": "a"}
+    given = {**PATH, "checkpointLocation": "/x", "queryName": "q", "txnAppId": "a"}
     assert stream_settings(given).app == "a"
     with pytest.raises(InvalidError, match="numbers its batches by itself"):
         stream_settings({**given, "txnVersion": "1"})

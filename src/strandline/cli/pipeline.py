@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
+from strandline.cli import user_pipelines
 from strandline.cli.command import command, new_app
 from strandline.cli.exit_codes import ExitCode
 from strandline.cli.options import Json, Tenant, TopicName, Url, parse_age, parse_size
@@ -345,7 +346,10 @@ def backfill(
     _show_flow(report, json=json)
 
 
-for _command in (audit, tier, rebuild, snapshot, export, derive, backfill):
+for _command in (
+    *(audit, tier, rebuild, snapshot, export, derive, backfill),
+    *(user_pipelines.init, user_pipelines.run),
+):
     _command.add_to(app)
 
 

@@ -13,6 +13,7 @@ WRITE_OPTIONS: Final = (
     *("path", "topic", "tenant", "durability", "txnAppId", "txnVersion"),
     # Spark's own, which a stream's writer is shown too.
     "checkpointLocation",
+    "queryName",
 )
 _VERSION_MAX: Final = 2**63 - 1
 
