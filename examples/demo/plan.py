@@ -13,7 +13,7 @@ PRODUCERS = 2
 #: Orders taken at the desk, each followed by a question that must know of it.
 DESK_ORDERS = 20
 
-EVENTS_DEFAULT = 100_000
+EVENTS_DEFAULT = 60_000
 EVENTS_MIN = 500
 #: At this rate on average; the day has its quiet and its busy hours.
 EVENTS_PER_S = 2_500
