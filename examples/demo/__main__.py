@@ -23,7 +23,7 @@ from examples.demo import account
 from examples.demo.driver import SparkDriver
 from examples.demo.express import express_desk
 from examples.demo.gauges import Gauges, count
-from examples.demo.onlooker import Onlooker
+from examples.demo.onlooker import Onlooker, wait_until
 from examples.demo.pipeline_files import ALL_OFFERED
 from examples.demo.plan import PARTITIONS, PRODUCERS, SHOP, TOPICS, Plan
 from examples.demo.report import DEMO_LOG, Findings, tell
@@ -79,6 +79,8 @@ class Demo:
             view = stack.enter_context(open_spending(plan, log))
             stack.enter_context(express_desk(log))
             driver = stack.enter_context(SparkDriver(plan))
+            with self._step("Spark: started"):
+                wait_until(driver.is_ready)
             tail = Tail(log)
             gauges = Gauges(log, lambda: tail.seen, view)
             onlooker = Onlooker(

@@ -66,7 +66,7 @@ def check(plan: Plan) -> list[Line]:
             line("paid orders, joined by Spark", wanted.paid, ids(log, PAID, "order")),
             line("hours and countries in the table", {*wanted.revenue.items()}, revenue(plan)),
             line("customers in the view", {*wanted.spent.items()}, spending(plan, log)),
-            line("events counted by Spark in Parquet", *kinds(plan, wanted)),
+            line("kinds of events, counted by Spark", *kinds(plan, wanted)),
         ]
 
 

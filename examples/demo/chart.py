@@ -123,7 +123,7 @@ class _Canvas:
 
     def save(self, path: str) -> None:
         small = self._image.resize(_SIZE, Image.Resampling.LANCZOS)
-        small.quantize(160).save(path, optimize=True)
+        small.save(path, optimize=True)
 
 
 def in_terminal(found: Curves) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from examples.demo.pipeline_files import JOINING, SPARK_LOG
+from examples.demo.pipeline_files import JOINING, READY, SPARK_LOG
 from examples.demo.plan import Plan
 
 
@@ -49,6 +49,10 @@ class SparkDriver:
     def _checkpointed(self, name: str) -> set[str]:
         found = os.listdir(self._plan.path("checkpoints", JOINING, name))
         return {each for each in found if each.isdigit()}
+
+    def is_ready(self) -> bool:
+        """Whether it reads; RuntimeError if it never will."""
+        return os.path.exists(self._plan.path(READY)) or self.is_done()
 
     def is_done(self) -> bool:
         """Whether it has ended; RuntimeError with what it said if that was not well."""

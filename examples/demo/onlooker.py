@@ -18,6 +18,17 @@ _WAIT_S_MAX = 900
 _KILLED_AT = 0.25
 
 
+def wait_until(is_done: Callable[[], bool], meanwhile: Callable[[], None] | None = None) -> None:
+    """Return once something is done, and look at the rest meanwhile; RuntimeError if it is not."""
+    ends_at = time.monotonic() + _WAIT_S_MAX
+    while not is_done():
+        if time.monotonic() > ends_at:
+            raise RuntimeError(f"still not done after {_WAIT_S_MAX} s")
+        if meanwhile is not None:
+            meanwhile()
+        time.sleep(_STEP_S)
+
+
 class Onlooker:
     """Everything that is watched between two steps."""
 
@@ -42,12 +53,7 @@ class Onlooker:
 
     def until(self, is_done: Callable[[], bool]) -> None:
         """Look on until something is done."""
-        ends_at = time.monotonic() + _WAIT_S_MAX
-        while not is_done():
-            if time.monotonic() > ends_at:
-                raise RuntimeError(f"still not done after {_WAIT_S_MAX} s")
-            self.look()
-            time.sleep(_STEP_S)
+        wait_until(is_done, self.look)
         self.look()
 
     def look(self) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from examples.demo.pipeline_files import ALL_OFFERED, COUNTED, JOINING, REVENUE, SUMMING
+from examples.demo.pipeline_files import ALL_OFFERED, COUNTED, JOINING, READY, REVENUE, SUMMING
 from examples.demo.plan import MICRO_BATCHES, PAID, SHOP, Plan
 from strandline.spark import local_session, table
 from strandline.spark.listener import ConsumerListener
@@ -52,6 +52,7 @@ def run_live(streams: Mapping[str, DataStreamWriter], plan: Plan) -> None:
     """Run the streams as long as events are offered, and somebody looks on."""
     parent = os.getppid()
     running = [started(stream, plan, name, every=EVERY[name]) for name, stream in streams.items()]
+    Path(plan.path(READY)).touch()
     while not os.path.exists(plan.path(ALL_OFFERED)):
         time.sleep(0.2)
         if os.getppid() != parent:

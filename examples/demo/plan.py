@@ -13,7 +13,7 @@ PRODUCERS = 2
 #: Orders taken at the desk, each followed by a question that must know of it.
 DESK_ORDERS = 20
 
-EVENTS_DEFAULT = 100_000
+EVENTS_DEFAULT = 60_000
 EVENTS_MIN = 500
 #: At this rate on average; the day has its quiet and its busy hours.
 EVENTS_PER_S = 2_500
@@ -33,11 +33,11 @@ class Plan:
     @classmethod
     def of_environment(cls) -> Self:
         """Return what DEMO_EVENTS and DEMO_FOLDER ask for."""
-        events = int(os.environ.get("DEMO_EVENTS") or EVENTS_DEFAULT)
-        if events < EVENTS_MIN:
-            raise SystemExit(f"DEMO_EVENTS is {EVENTS_MIN} or more, so that there is a middle")
+        wanted = os.environ.get("DEMO_EVENTS") or str(EVENTS_DEFAULT)
+        if not wanted.isdecimal() or int(wanted) < EVENTS_MIN:
+            raise SystemExit(f"DEMO_EVENTS is a number, {EVENTS_MIN} or more: {wanted!r} is not")
         folder = os.environ.get("DEMO_FOLDER") or str(_ROOT / ".cache" / "demo")
-        return cls(os.path.abspath(folder), events)
+        return cls(os.path.abspath(folder), int(wanted))
 
     @classmethod
     def load(cls, folder: str) -> Self:

@@ -74,6 +74,8 @@ def _tell_what_happened(console: Console, found: Findings) -> None:
         "events in": f"{wanted.offered:,} offered by two processes and a desk; "
         f"{found.told['repeats']:,} of them again, and recognised; {wanted.late:,} late; "
         f"{wanted.broken:,} broken",
+        "events out": f"{tail.seen + sum(each.found for each in found.lines[1:4]):,}: to the tail, "
+        "and what became of them: labels, parked ones, paid orders",
         "tail": f"{tail.seen:,} live, {tail.gaps} gaps; from append to reader "
         f"{tail.latency_ms(0.5):.1f} ms, 99 of 100 within {tail.latency_ms(0.99):.0f} ms",
         "view": f"{found.desk.asked} questions right after an order, "
