@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import strandline as sl
-from strandline.spark import pipelines
+from strandline.spark import find_java, pipelines
 from strandline.values import InvalidError, UnavailableError
 
 ROOT = Path(__file__).parents[2]
@@ -123,10 +123,16 @@ def test_spark_still_needs_a_runner_of_ours(log: sl.Log, url: str, folder: str) 
     """Fails when Spark's own program says of a good run that it is good: see design 0053."""
     order(log, range(200))
     program = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
+    own = {
+        "STRANDLINE_URL": url,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_HOSTNAME": "localhost",
+    }
     done = subprocess.run(
         [program, "run", "--spec", os.path.join(folder, "spark-pipeline.yml")],
         cwd=folder,
-        env={**os.environ, "STRANDLINE_URL": url, "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, **find_java().variables, **own},
         capture_output=True,
         text=True,
         check=False,
