@@ -1,5 +1,6 @@
 """A copy of a whole log: a prefix of each partition, recognised as a copy, able to go on."""
 
+import errno
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -301,3 +302,25 @@ def fill_more(log: sl.Log, *, ack: bool = False) -> None:
         log.append("orders", sl.Event("more", number))
     if ack:
         log.ack("orders", "mailer", 0, log.marks("orders", 0).high)
+
+
+def test_a_copy_in_which_any_call_fails_leaves_nothing_or_is_whole(
+    source: sl.Log, scheme: str, tmp_path: Path
+) -> None:
+    topic_id = fill(source)
+    for nth in range(1, 1000):
+        target = tmp_path / f"copy-{nth}"
+        io = FaultyIo(SystemIo())
+        fault = io.fail(nth, errno.EIO)
+
+        try:
+            COPY[scheme](str(tmp_path / "log"), str(target), ends={(topic_id, 0): 110}, io=io)
+        except sl.StrandlineError:
+            assert fault.fired
+            assert not target.exists()
+        else:
+            with sl.open(f"{scheme}:{target}", mode="read") as copy:
+                assert copy.marks("orders", 0).high == 110
+        if not fault.fired:
+            return
+    pytest.fail("the copy never came to its end")

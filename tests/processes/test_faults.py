@@ -12,11 +12,17 @@ pytestmark = pytest.mark.slow
 #: Of the calls, each fault is tried at every so many here, and at all of them in torture.
 STRIDES = {"sqlite": 5, "file": 61}
 
-#: Functions whose calls take a second process to reach, which fights have, or two faults.
+#: Functions whose calls take a second process to reach, which fights have, or two faults;
+#: and those of a block, which changes nothing by itself.
 ELSEWHERE = {
-    "sqlite": {"_holder", "suspect", "clear_suspicion", "_is_in_use"},
+    "sqlite": {
+        *("_holder", "suspect", "clear_suspicion", "_is_in_use"),
+        *("_wal_bytes", "_check_outside"),
+    },
     "file": {"load_manifest", "replace", "_read", "_may_be_alive"},
 }
+#: Copies of a log have a sweep of their own, see tests/log/test_copies.py.
+COPIES = ("copying.py", "shortening.py")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -26,7 +32,8 @@ def test_the_lives_come_to_every_call_in_the_source(server: ForkServer, scheme: 
     unreached = call_sites.unreached(folder, sweeps.sites_reached(server, scheme))
 
     print(f"{len(call_sites.in_source(folder)) - len(unreached)} calls reached")  # noqa: T201
-    assert {site.function for site in unreached} <= ELSEWHERE[scheme], [*map(str, unreached)]
+    missed = [site for site in unreached if not site.file.endswith(COPIES)]
+    assert {site.function for site in missed} <= ELSEWHERE[scheme], [*map(str, missed)]
 
 
 @pytest.mark.parametrize("life", LIVES["file"])

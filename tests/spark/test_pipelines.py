@@ -9,12 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 import strandline as sl
-from strandline.spark import find_java, pipelines
+from strandline.spark import pipelines
 from strandline.values import InvalidError, UnavailableError
 
 ROOT = Path(__file__).parents[2]
@@ -114,32 +113,9 @@ def test_a_dry_run_checks_and_runs_nothing(log: sl.Log, url: str, folder: str) -
     assert large(log) == []
     definitions = Path(folder, "transformations", "orders.py")
     definitions.write_text(definitions.read_text().replace('table("orders")', 'table("nothing")'))
-    with pytest.raises(UnavailableError, match="nothing"):
+    with pytest.raises(UnavailableError) as caught:
         pipelines.run(folder, url=url, dry_run=True)
-
-
-@pytest.mark.slow
-def test_spark_still_needs_a_runner_of_ours(log: sl.Log, url: str, folder: str) -> None:
-    """Fails when Spark's own program says of a good run that it is good: see design 0053."""
-    order(log, range(200))
-    program = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
-    own = {
-        "STRANDLINE_URL": url,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LOCAL_HOSTNAME": "localhost",
-    }
-    done = subprocess.run(
-        [program, "run", "--spec", os.path.join(folder, "spark-pipeline.yml")],
-        cwd=folder,
-        env={**os.environ, **find_java().variables, **own},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert "Run is COMPLETED" in done.stdout + done.stderr
-    assert done.returncode == 1
+    assert "nothing" in str(caught.value.fields["reason"])
 
 
 def _run_and_kill(log: sl.Log, url: str, folder: str) -> None:

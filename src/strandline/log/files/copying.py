@@ -71,14 +71,15 @@ def copy_file_log(
     try:
         if files.exists(path):
             raise InvalidError("there is something here already, choose a new place", path=path)
-        partial = f"{path}.{ours.new_id()}.partial"
+        made = f"{path}.{ours.new_id()}.partial"
         try:
-            copied = _Copy(root, partial, ends or {}, progress).run()
-            files.replace(partial, path)
+            copied = _Copy(root, made, ends or {}, progress).run()
+            files.replace(made, path)
+            made = path
+            files.sync_directory(os.path.dirname(path))
         except BaseException:
-            _remove(files, partial)
+            _remove(files, made)
             raise
-        files.sync_directory(os.path.dirname(path))
     except OSError as error:
         raise unavailable(error, error.filename or path) from error
     return copied

@@ -59,8 +59,8 @@ from strandline.values import (
 #: How long an owner goes on without a look at whether its files are still in their place.
 _OWN_CHECK_S = 0.01
 
-#: The part of what is reserved from which on a write is a large one.
-_LARGE_PART = 8
+#: The size from which on a write has no zeros written ahead of it.
+_LARGE_BYTES = 128 * 1024
 
 _logger = logging.getLogger("strandline")
 # What makes a named tuple by name is slow, and one is made for each append.
@@ -392,7 +392,7 @@ class PartitionStore:
         Where much is written at a time, that saves less than the zeros cost.
         """
         start, ahead = max(self._reserved, position), self._reserve_bytes
-        if size >= ahead // _LARGE_PART:
+        if size >= _LARGE_BYTES:
             self._reserved = position
             return
         self._io.preallocate(fd, start + ahead)

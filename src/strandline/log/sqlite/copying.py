@@ -53,17 +53,18 @@ def copy_sqlite_log(
     try:
         if files.exists(path):
             raise InvalidError("there is something here already, choose a new place", path=path)
-        partial = f"{path}.{ours.new_id()}.partial"
+        made = f"{path}.{ours.new_id()}.partial"
         try:
-            copied = _copy(database, partial, ends or {})
-            _sync(files, partial)
-            files.replace(partial, path)
+            copied = _copy(database, made, ends or {})
+            _sync(files, made)
+            files.replace(made, path)
+            made = path
+            files.sync_directory(os.path.dirname(path))
         except BaseException:
-            for name in (partial, f"{partial}-wal", f"{partial}-shm"):
+            for name in (made, f"{made}-wal", f"{made}-shm"):
                 with contextlib.suppress(OSError):
                     files.unlink(name)
             raise
-        files.sync_directory(os.path.dirname(path))
     except OSError as error:
         raise UnavailableError(
             "the file system refused this, mend what the reason names and try again",

@@ -75,7 +75,10 @@ def run(
             if progress is not None:
                 progress(each.text)
     if ending is None or ending.what == "failed":
-        reason = "its process ended early" if ending is None else ending.text
+        ended = "its process ended early" if ending is None else ending.text
+        # Spark's last word only points to what it has said before.
+        failures = [text for text in events if "failed" in text.lower()]
+        reason = "\n".join([*failures, ended])
         raise UnavailableError("the pipeline did not complete", reason=reason, log=log)
     return PipelineReport(tuple(events), log)
 
