@@ -76,7 +76,7 @@ class DurableMarks:
         if self._database.clock.wait(self._ended, _NOTE_DELAY_S):
             return
         # Whatever stood in the way, a mark that lags costs a sync at most.
-        with contextlib.suppress(StrandlineError):
+        with contextlib.suppress(Exception):
             self.note(self._database.lock_timeout_s)
 
     def note(self, timeout_s: float) -> bool:
