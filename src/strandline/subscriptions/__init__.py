@@ -22,6 +22,7 @@ from strandline.subscriptions.consumer import (
 from strandline.subscriptions.machine_broker import MachineBroker
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.subscriptions.start import StartPoint
+from strandline.subscriptions.stream import Stream
 from strandline.subscriptions.subscribable import SubscribableLog, subscribe
 from strandline.subscriptions.subscribing import QUEUE_DEPTH_VARIABLE, READ_AHEAD
 from strandline.subscriptions.subscription import Subscription
@@ -43,6 +44,7 @@ __all__ = [
     "MachineBroker",
     "Marker",
     "StartPoint",
+    "Stream",
     "SubscribableLog",
     "Subscription",
     "subscribe",

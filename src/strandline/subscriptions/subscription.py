@@ -4,20 +4,21 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Generator
-from typing import Generic, Self, TypeVar, cast
+from typing import TypeVar, cast
 
 from strandline.clock import Clock
 from strandline.log.protocol import Hint, Watch
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.pages import SKIPPED, Pages, Skipped
+from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
 from strandline.values.html import html_table
 
 ItemT = TypeVar("ItemT", bound=Record | Marker)
 
 
-class Subscription(Generic[ItemT]):
+class Subscription(Stream[ItemT]):
     """A stream of records, of each assigned partition exactly start, start + 1, ….
 
     `for`, `async for`, `next` and `arrived` take from the same stream and may be mixed, one thread
@@ -98,30 +99,6 @@ class Subscription(Generic[ItemT]):
         finally:
             self._reading.release()
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> ItemT:
-        try:
-            item = self.next()
-        except ClosedError:
-            self.close()
-            raise StopIteration from None
-        assert item is not None
-        return item
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ItemT:
-        try:
-            item = await self.arrived()
-        except ClosedError:
-            self.close()
-            raise StopAsyncIteration from None
-        assert item is not None
-        return item
-
     def _repr_html_(self) -> str:
         rows = [
             (place.topic.name, place.partition, offset)
@@ -138,12 +115,6 @@ class Subscription(Generic[ItemT]):
         self._finalizer.detach()
         self._assignment.close()
         self._closing()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def _begin_step(self) -> None:
         if not self._reading.acquire(blocking=False):

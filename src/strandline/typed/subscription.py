@@ -1,19 +1,19 @@
 """History, then live, of what one scope sees."""
 
 import threading
-from typing import Generic, Self, TypeVar
+from typing import TypeVar
 
 from strandline.clock import Clock
 from strandline.log.protocol import Log
-from strandline.subscriptions import Assignment, CaughtUp, FellBehind, Marker, Subscription
+from strandline.subscriptions import Assignment, CaughtUp, FellBehind, Marker, Stream, Subscription
 from strandline.typed.delivered import Delivered, DeliveredBatch, Sight
 from strandline.typed.readers import Reader, Readers
-from strandline.values import ClosedError, InvalidError, Offset, Record, Topic
+from strandline.values import InvalidError, Offset, Record, Topic
 
 ItemT = TypeVar("ItemT", bound=Delivered | Marker)
 
 
-class ScopedSubscription(Generic[ItemT]):
+class ScopedSubscription(Stream[ItemT]):
     """A stream of what one tenant sees of a topic, in offset order within a partition.
 
     A subscription reads every record in order, without a gap; only then it is decided
@@ -92,41 +92,11 @@ class ScopedSubscription(Generic[ItemT]):
             tenant=self._reader.tenant,
         )
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> ItemT:
-        try:
-            item = self.next()
-        except ClosedError:
-            self.close()
-            raise StopIteration from None
-        assert item is not None
-        return item
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ItemT:
-        try:
-            item = await self.arrived()
-        except ClosedError:
-            self.close()
-            raise StopAsyncIteration from None
-        assert item is not None
-        return item
-
     def close(self) -> None:
         """End the stream, also for whoever waits for its next item. May be repeated."""
         self._inner.close()
         if self._reader is not None:
             self._readers.remove(self._reader)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def _look(self) -> ItemT | None:
         """Return what is seen of the item on its way, which has arrived then."""

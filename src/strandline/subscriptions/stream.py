@@ -1,0 +1,54 @@
+"""`for`, `async for` and `with`, over one step of a stream."""
+
+from abc import abstractmethod
+from typing import Generic, Self, TypeVar
+
+from strandline.values import ClosedError
+
+ItemT = TypeVar("ItemT")
+
+
+class Stream(Generic[ItemT]):
+    """What yields items until it is closed: a subclass says how one of them comes."""
+
+    @abstractmethod
+    def next(self, timeout_s: float | None = None) -> ItemT | None:
+        """Return the next item; None if none comes in time."""
+
+    @abstractmethod
+    async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
+        """Do what `next` does, asleep on the running event loop."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the stream, also for whoever waits for its next item. May be repeated."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ItemT:
+        try:
+            item = self.next()
+        except ClosedError:
+            self.close()
+            raise StopIteration from None
+        assert item is not None
+        return item
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ItemT:
+        try:
+            item = await self.arrived()
+        except ClosedError:
+            self.close()
+            raise StopAsyncIteration from None
+        assert item is not None
+        return item
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
