@@ -5,11 +5,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 import strandline as sl
 from strandline.spark.cluster import write_code
@@ -19,28 +17,6 @@ from tests.spark.cluster import Cluster, bare_python, driver_environment, runnin
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 800
-
-
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A bucket of an S3 server, which this process and those that it starts can reach."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "tests",
-        "AWS_SECRET_ACCESS_KEY": "tests",
-        "AWS_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
-    made = HTTPConnection(host, port)
-    made.request("PUT", "/events", headers={"Host": "s3.amazonaws.com"})
-    assert made.getresponse().status == 200
-    made.close()
-    yield f"s3://events/tier-{port}"
-    server.stop()
 
 
 @pytest.mark.slow

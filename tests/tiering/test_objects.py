@@ -3,9 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from hashlib import sha256
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from moto.server import ThreadedMotoServer
 
 import strandline as sl
 from strandline.io import SystemIo
@@ -139,27 +136,6 @@ def test_a_store_that_cannot_be_reached_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises((UnavailableError, InvalidError)):
         ObstoreStore(f"file://{tmp_path / 'file' / 'below'}").put("x", b"")
-
-
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "tests",
-        "AWS_SECRET_ACCESS_KEY": "tests",
-        "AWS_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
-    made = HTTPConnection(host, port)
-    made.request("PUT", "/events", headers={"Host": "s3.amazonaws.com"})
-    assert made.getresponse().status == 200
-    made.close()
-    yield f"s3://events/tier-{port}"
-    server.stop()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
