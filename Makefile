@@ -36,7 +36,7 @@ Strandline: a durable, replayable event log.
   make lint        format, lint, types, imports, layout
   make format      let ruff rewrite what it can
   make bench       measure and compare            ONLY=coordinator  BARS=strict
-  make torture     long seeded runs               SEED=1  SECONDS=600  ONLY=schedules
+  make torture     long seeded runs, for hours    SECONDS=600 shares them out  SEED=1  ONLY=schedules
   make docs        build the pages into .cache/site
   make lock        write requirements/ from pyproject.toml    UPGRADE=1 takes newest versions
   make clean       remove .venv, caches and scratch files

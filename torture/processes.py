@@ -3,7 +3,16 @@
 import atexit
 import functools
 
-from tests.processes import fights, joins, kills, outboxes, restores, sweeps, takeovers
+from tests.processes import (
+    fights,
+    joins,
+    kills,
+    outboxes,
+    restores,
+    sweeps,
+    takeovers,
+    trigger_kills,
+)
 from tests.processes.fork_server import ForkServer
 from tests.processes.stores import SCHEMES
 from tests.processes.sweeps import FAULTS, LIVES
@@ -13,6 +22,9 @@ OUTBOX_STRIDE = 151
 #: A little more than there are; no other counts are in step with them.
 TAKEOVER_CALLS = 61
 OVERTAKING_CALLS = 101
+#: How many seeds come to every call.
+SWEEPS = len(SCHEMES) * (len(FAULTS) + 2) * max(map(len, LIVES.values())) * STRIDE
+TAKEOVERS = len(takeovers.CHANGES) * TAKEOVER_CALLS
 
 
 @functools.cache
@@ -58,6 +70,11 @@ def share_transactions(seed: int) -> None:
     """Kill writers of rows and events, at random moments and at every OUTBOX_STRIDE-th line."""
     outboxes.run(_server(), seed)
     outboxes.sweep(_server(), first=1 + seed % OUTBOX_STRIDE, stride=OUTBOX_STRIDE)
+
+
+def kill_triggers(seed: int) -> None:
+    """Kill `trigger_kills.KILLS_PER_LOG` processes that handle events."""
+    trigger_kills.run(_server(), _scheme(seed), seed)
 
 
 def restore(seed: int) -> None:

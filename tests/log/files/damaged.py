@@ -286,12 +286,16 @@ def sampled_bits(whole: Reference, chance: random.Random, count: int) -> Iterato
         yield path, chance.randrange(bits[path])
 
 
+def seeds() -> int:
+    """Return how many seeds come to every bit in use."""
+    return -(-sum(used_bits(reference()).values()) // BITS_PER_SEED)
+
+
 def run(seed: int) -> None:
     """Flip the next BITS_PER_SEED bits: consecutive seeds come to every bit in use."""
     whole = reference()
     every = [(path, bit) for path, count in used_bits(whole).items() for bit in range(count)]
-    blocks = -(-len(every) // BITS_PER_SEED)
-    turn, block = divmod(seed, blocks)
+    turn, block = divmod(seed, seeds())
     for path, bit in every[block * BITS_PER_SEED : (block + 1) * BITS_PER_SEED]:
         mode, boot = WAYS[(bit + turn) % len(WAYS)]
         check(whole, flip(whole.tree, path, bit), mode=mode, boot=boot)

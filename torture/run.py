@@ -1,0 +1,141 @@
+"""Runs the tortures on all cores, each to its full count or for its share of the time.
+
+Shows progress, prints the counts; the first broken rule ends a torture and names the seed.
+"""
+
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tests.log.files import crashes, damaged
+from tests.model import coordinator_schedules
+from tests.processes import joins, kills, outboxes, trigger_kills
+from tests.spark import sink_kills
+from tests.spark.killed_driver import POINTS
+from tests.views import schedules as view_schedules
+from torture import processes, sinks
+
+
+class Torture(NamedTuple):
+    """What is counted, how to run one seed of it, and how many seeds are the full count."""
+
+    name: str
+    run: Callable[[int], None]
+    seeds: int
+
+
+TORTURES = (
+    Torture("coordinator schedules", coordinator_schedules.run, 100_000),
+    Torture("view schedules", view_schedules.run, 10_000),
+    Torture(
+        f"file log crashes, {crashes.IMAGES_PER_SEED} images each",
+        crashes.run,
+        1_000_000 // crashes.IMAGES_PER_SEED,
+    ),
+    Torture(f"file log damage, {damaged.BITS_PER_SEED} bits each", damaged.run, damaged.seeds()),
+    Torture("sweeps of faults and kills", processes.sweep, processes.SWEEPS),
+    Torture(
+        f"logs with {kills.KILLS_PER_LOG} kills", processes.kill, 20_000 // kills.KILLS_PER_LOG
+    ),
+    Torture("fights of writers", processes.fight, 1_000),
+    Torture(
+        f"logs with {joins.JOINS_PER_LOG} joins", processes.join, 10_000 // joins.JOINS_PER_LOG
+    ),
+    Torture("logs with killed consumers", processes.kill_consumers, 200),
+    Torture("partitions that change hands", processes.take_over, processes.TAKEOVERS),
+    Torture("restored copies", processes.restore, 200),
+    Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),
+    Torture(f"triggers with {trigger_kills.KILLS_PER_LOG} kills", processes.kill_triggers, 100),
+    Torture(f"Spark sinks with {sink_kills.KILLS_PER_LOG} kills", sinks.kill_sink, 100),
+    Torture(
+        f"Spark queries with {len(POINTS)} killed drivers",
+        sinks.kill_drivers,
+        -(-300 // len(POINTS)),
+    ),
+)
+
+
+def main() -> int:
+    """Return how many tortures found something."""
+    seed = int(os.environ.get("STRANDLINE_TORTURE_SEED") or time.time_ns() % 10**9)
+    seconds = float(os.environ.get("STRANDLINE_TORTURE_SECONDS") or 0)
+    only = os.environ.get("STRANDLINE_TORTURE_ONLY", "")
+    chosen = [torture for torture in TORTURES if only in torture.name]
+    if not chosen:
+        there = "; ".join(torture.name for torture in TORTURES)
+        print(f"no torture has {only!r} in its name; there are: {there}")
+        return 1
+    form = f"about {seconds:.0f} s" if seconds else "the full counts: hours"
+    print(f"seed {seed}, {form}")
+    share_s = seconds / len(chosen)
+    # Spawned, not forked: a seed starts threads and servers of its own.
+    context = multiprocessing.get_context("spawn")
+    said = Path(tempfile.gettempdir(), "torture.log")
+    print(f"what the tortured say goes to {said}", flush=True)
+    with ProcessPoolExecutor(
+        os.cpu_count(), mp_context=context, initializer=_say_to, initargs=(said,)
+    ) as pool:
+        return sum(not _torture(pool, torture, seed, share_s) for torture in chosen)
+
+
+def _say_to(said: Path) -> None:
+    """Send what this process and its children say of failures that are meant to be there."""
+    descriptor = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def _torture(pool: ProcessPoolExecutor, torture: Torture, seed: int, share_s: float) -> bool:
+    """Run seed after seed until the count, or the share, is reached; False if a rule broke."""
+    seeds = range(seed, seed + torture.seeds)
+    failures = []
+    passed = 0
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    errors = Console(stderr=True)
+    with Progress(
+        *columns,
+        TimeRemainingColumn(),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+    ) as bars:
+        task = bars.add_task(torture.name, total=torture.seeds)
+        for ran, error in _outcomes(pool, torture, seeds, share_s):
+            if error is not None:
+                failures.append(f"seed {ran}: {error!r}")
+            else:
+                passed += 1
+                bars.update(task, completed=passed)
+    print(f"{torture.name}: {passed} passed, {len(failures)} failed", flush=True)
+    for failure in failures:
+        print(f"  {failure}", flush=True)
+    return not failures
+
+
+def _outcomes(
+    pool: ProcessPoolExecutor, torture: Torture, seeds: range, share_s: float
+) -> Iterator[tuple[int, BaseException | None]]:
+    """Yield each seed that ran and its error; no more start after an error or the share."""
+    end = time.monotonic() + share_s if share_s else float("inf")
+    waiting = iter(seeds)
+    running: dict[Future[None], int] = {}
+    failed = False
+    while True:
+        while not failed and time.monotonic() < end and len(running) < 2 * (os.cpu_count() or 1):
+            if (seed := next(waiting, None)) is None:
+                break
+            running[pool.submit(torture.run, seed)] = seed
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            error = future.exception()
+            failed = failed or error is not None
+            yield running.pop(future), error
