@@ -1,5 +1,6 @@
 """What notebooks show: small tables, with nothing in them that a browser would obey."""
 
+import contextlib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -61,6 +62,10 @@ def test_a_log_and_what_it_gives_are_shown(scheme: str, tmp_path: Path) -> None:
         assert str(topic.id) in shown(topic)
         assert {"partition", "1", "offset", "0", str(receipt.level)} <= set(shown(receipt))
         assert {"30 receipts", "and 20 more"} <= set(shown(many))
+        assert f"{receipt!r}".startswith("Receipt(partition=1, offset=0, timestamp=20")
+        assert f"level={receipt.level}, repeat=False)" in f"{receipt!r}"
+        assert f"{many!r}".startswith("[Receipt(partition=2, offset=0, ")
+        assert f"{many!r}".endswith(", … 20 more]")
         assert {"Consumer mailer", "10", "20"} <= set(shown(lag))
         assert "and 2 more" in shown(log.describe_topic("orders"))
         with log.subscribe("orders", start={2: 5}) as arriving:
@@ -72,6 +77,19 @@ def test_a_log_and_what_it_gives_are_shown(scheme: str, tmp_path: Path) -> None:
             view.wait_ready()
             assert {"View Counting of orders, running", "ready", "29"} <= set(shown(view))
     assert "closed" in shown(log)
+
+
+def test_a_receipt_shows_an_outcome_that_is_open_and_one_that_failed(tmp_path: Path) -> None:
+    with sl.open(f"sqlite:{tmp_path / 'log'}") as log:
+        log.create_topic("orders")
+        with contextlib.suppress(ZeroDivisionError), log.transaction():
+            receipt = log.append("orders", sl.Event("a"))
+            assert f"{receipt!r}" == "Receipt(outcome=not known yet)"
+            assert "not known yet" in shown(receipt)
+            raise ZeroDivisionError
+
+        assert f"{receipt!r}".startswith("Receipt(outcome=InvalidError: ")
+        assert any("rolled back" in text for text in shown(receipt))
 
 
 def test_nothing_that_is_shown_is_obeyed() -> None:

@@ -5,14 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from strandline.log.numbers import check_timeout
-from strandline.log.receipt_html import receipt_html, receipts_html
+from strandline.log.receipt_looks import (
+    receipt_html,
+    receipt_text,
+    receipts_html,
+    receipts_text,
+)
 from strandline.log.terms import check_level
 from strandline.values import Durability, Offset, Partition
 
 _APPLIED = Durability.APPLIED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MemoryReceipt:
     """Implements Receipt."""
 
@@ -43,6 +48,9 @@ class MemoryReceipt:
     def __await__(self) -> Generator[Any, None, "MemoryReceipt"]:
         return self.reached().__await__()
 
+    def __repr__(self) -> str:
+        return receipt_text(self)
+
     def _repr_html_(self) -> str:
         return receipt_html(self)
 
@@ -65,6 +73,9 @@ class MemoryReceipts(tuple[MemoryReceipt, ...]):
 
     def __await__(self) -> Generator[Any, None, "MemoryReceipts"]:
         return self.reached().__await__()
+
+    def __repr__(self) -> str:
+        return receipts_text(self)
 
     def _repr_html_(self) -> str:
         return receipts_html(self)

@@ -7,7 +7,12 @@ import msgspec
 
 from strandline.log.files.appends import Append, Placed
 from strandline.log.numbers import check_timeout
-from strandline.log.receipt_html import receipt_html, receipts_html
+from strandline.log.receipt_looks import (
+    receipt_html,
+    receipt_text,
+    receipts_html,
+    receipts_text,
+)
 from strandline.log.terms import check_level
 from strandline.values import Durability, Offset, Partition, UnavailableError
 from strandline.writes import Receipt as WriteReceipt
@@ -57,6 +62,9 @@ class FileReceipt(msgspec.Struct, eq=False):
     @property
     def level(self) -> Durability | None:
         return self._outcome.level
+
+    def __repr__(self) -> str:
+        return receipt_text(self)
 
     def _repr_html_(self) -> str:
         return receipt_html(self)
@@ -111,6 +119,9 @@ class FileReceipts(Sequence[FileReceipt]):
             raise IndexError(index)
         part, place = self._place(index % self._count)
         return FileReceipt(part.outcome, part.partition, self._level, self._offered, place)
+
+    def __repr__(self) -> str:
+        return receipts_text(self)
 
     def _repr_html_(self) -> str:
         return receipts_html(self)

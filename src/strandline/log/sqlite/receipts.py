@@ -5,7 +5,12 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from strandline.log.numbers import check_timeout
-from strandline.log.receipt_html import receipt_html, receipts_html
+from strandline.log.receipt_looks import (
+    receipt_html,
+    receipt_text,
+    receipts_html,
+    receipts_text,
+)
 from strandline.log.sqlite.appends import Append, Placed, Placement, Single
 from strandline.log.sqlite.block import Joined
 from strandline.log.terms import check_level
@@ -42,6 +47,9 @@ class SqliteReceipts(Sequence["SqliteReceipt"]):
         if not -self._count <= index < self._count:
             raise IndexError(index)
         return SqliteReceipt(self, index % self._count)
+
+    def __repr__(self) -> str:
+        return receipts_text(self)
 
     def _repr_html_(self) -> str:
         return receipts_html(self)
@@ -231,6 +239,9 @@ class SqliteReceipt:
     @property
     def level(self) -> Durability | None:
         return self._append.level
+
+    def __repr__(self) -> str:
+        return receipt_text(self)
 
     def _repr_html_(self) -> str:
         return receipt_html(self)
