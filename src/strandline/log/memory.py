@@ -1,13 +1,13 @@
 """A log that lives and dies with its process: the reference, and the model in tests."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Self
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
+from strandline.log.calls import Calls
 from strandline.log.columns import RecordBatches
 from strandline.log.draft import Draft, draft, kind_of, load
 from strandline.log.history import History
@@ -18,7 +18,7 @@ from strandline.log.memory_receipt import MemoryReceipt, MemoryReceipts
 from strandline.log.memory_topics import MemoryTopic, MemoryTopics
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName, Value
-from strandline.log.terms import Terms, owner, terms_of
+from strandline.log.terms import Terms, owner
 from strandline.log.transactions import NoTransactions
 from strandline.log.verifying import verify_each
 from strandline.values import (
@@ -37,21 +37,20 @@ from strandline.values import (
     ProofReport,
     Record,
     Segment,
+    Tenant,
     Topic,
     TopicDescription,
     TopicSettings,
     TrimReport,
-    ValueKind,
     check_consumer_name,
     check_position,
     parse_tenant,
-    sorted_metadata,
 )
 
 _SCHEME = "memory"
 
 
-class MemoryLog(NoTransactions):
+class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
     """Implements Log. Reaches applied, and no more: nothing here outlives the process.
 
     Retention is applied after each append. A child of a fork cannot use it.
@@ -87,33 +86,11 @@ class MemoryLog(NoTransactions):
 
     # --- topics ---
 
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int = 1,
-        value_kind: ValueKind = ValueKind.EVENT,
-        retention_age_s: int | None = None,
-        retention_bytes: int | None = None,
-        limit_bytes: int | None = None,
-        tenant: str | None = None,
-        internal: bool = False,
-        proof: bool = False,
-        schema: bytes | None = None,
-        metadata: Mapping[str, str] | None = None,
+    def _create_topic(
+        self, name: str, tenant: Tenant | None, settings: TopicSettings, *, internal: bool
     ) -> Topic:
         self._check_open()
-        settings = TopicSettings(
-            partitions=partitions,
-            value_kind=value_kind,
-            retention_age_s=retention_age_s,
-            retention_bytes=retention_bytes,
-            limit_bytes=limit_bytes,
-            proof=proof,
-            schema=schema,
-            metadata=sorted_metadata(metadata),
-        )
-        return self._topics.create(name, parse_tenant(tenant), settings, internal=internal).topic
+        return self._topics.create(name, tenant, settings, internal=internal).topic
 
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:
         self._check_open()
@@ -126,22 +103,11 @@ class MemoryLog(NoTransactions):
     def describe_topic(self, topic: TopicName) -> TopicDescription:
         return self._topic(topic).describe()
 
-    def change_retention(
-        self,
-        topic: TopicName,
-        *,
-        retention_age_s: int | None,
-        retention_bytes: int | None,
-        limit_bytes: int | None = None,
+    def _change_settings(
+        self, topic: TopicName, changed: Callable[[TopicSettings], TopicSettings]
     ) -> TopicDescription:
         known = self._topic(topic)
-        settings = replace(
-            known.settings,
-            retention_age_s=retention_age_s,
-            retention_bytes=retention_bytes,
-            limit_bytes=limit_bytes,
-        )
-        self._topics.change_settings(known, settings)
+        self._topics.change_settings(known, changed(known.settings))
         return known.describe()
 
     def drop_topic(self, topic: TopicName) -> None:
@@ -149,72 +115,20 @@ class MemoryLog(NoTransactions):
 
     # --- writing ---
 
-    def append(
-        self,
-        topic: TopicName,
-        value: Value,
-        *,
-        key: str | None = None,
-        partition: int | None = None,
-        tenant: str | None = None,
-        durability: Durability | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        idempotency_key: str | None = None,
-        expected_offset: int | None = None,
-        timeout_s: float | None = None,
-    ) -> MemoryReceipt:
-        terms = terms_of(
-            partition=partition,
-            tenant=tenant,
-            durability=durability,
-            producer=producer,
-            sequence=sequence,
-            idempotency_key=idempotency_key,
-            expected_offset=expected_offset,
-            timeout_s=timeout_s,
-        )
-        return self._append(topic, [value], [key], terms)[0]
-
-    def append_many(
-        self,
-        topic: TopicName,
-        values: Iterable[Value],
-        *,
-        keys: Sequence[str | None] | None = None,
-        partition: int | None = None,
-        tenant: str | None = None,
-        durability: Durability | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        idempotency_key: str | None = None,
-        expected_offset: int | None = None,
-        timeout_s: float | None = None,
-    ) -> MemoryReceipts:
-        terms = terms_of(
-            partition=partition,
-            tenant=tenant,
-            durability=durability,
-            producer=producer,
-            sequence=sequence,
-            idempotency_key=idempotency_key,
-            expected_offset=expected_offset,
-            timeout_s=timeout_s,
-        )
-        each = list(values)
-        if keys is not None and len(keys) != len(each):
-            raise InvalidError("there is one key for each value", keys=len(keys), values=len(each))
-        return self._append(topic, each, keys or [None] * len(each), terms)
-
     def _append(
-        self, topic: TopicName, values: list[Value], keys: Sequence[str | None], terms: Terms
+        self, topic: TopicName, value: Value, key: str | None, terms: Terms
+    ) -> MemoryReceipt:
+        return self._append_many(topic, [value], [key], terms)[0]
+
+    def _append_many(
+        self, topic: TopicName, values: list[Value], keys: Sequence[str | None] | None, terms: Terms
     ) -> MemoryReceipts:
         self._check_open()
         terms.level(self.durability_max)
         terms.check_count(len(values))
         known = self._topic_to_append(topic, values)
         tenant = owner(known.topic, terms.tenant)
-        drafts = self._drafts(known, values, keys)
+        drafts = self._drafts(known, values, keys or [None] * len(values))
         routed = terms.route(
             [each.key for each in drafts], len(known.partitions), lambda: next(known.turns)
         )

@@ -3,12 +3,12 @@
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
+from strandline.log.calls import Calls
 from strandline.log.draft import kind_of
 from strandline.log.files.columnar import check_compression
 from strandline.log.files.consuming import FileConsumers
@@ -30,13 +30,12 @@ from strandline.log.local_watch import LocalWatch
 from strandline.log.loops import check_may_wait, is_on_loop
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName, Value
-from strandline.log.terms import Terms, check_new_name, is_internal, terms_of
+from strandline.log.terms import Terms, is_internal
 from strandline.log.transactions import NoTransactions
 from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
     ClosedError,
-    Durability,
     FailedError,
     InvalidError,
     Marks,
@@ -44,21 +43,19 @@ from strandline.values import (
     Offset,
     Position,
     ProofHead,
+    Tenant,
     Topic,
     TopicDescription,
     TopicSettings,
     TrimReport,
-    ValueKind,
     epoch_before,
-    parse_tenant,
-    sorted_metadata,
 )
 
 _RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
 _SEGMENT_BYTES = 64 * 1024 * 1024
 
 
-class FileLog(FileConsumers, NoTransactions):
+class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
     """Implements Log. A child of a fork cannot use it, and is told so.
 
     `mode="write"` creates the directory; the other modes need a log. Any number of
@@ -113,56 +110,21 @@ class FileLog(FileConsumers, NoTransactions):
     # --- topics ---
 
     @translated
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int = 1,
-        value_kind: ValueKind = ValueKind.EVENT,
-        retention_age_s: int | None = None,
-        retention_bytes: int | None = None,
-        limit_bytes: int | None = None,
-        tenant: str | None = None,
-        internal: bool = False,
-        proof: bool = False,
-        schema: bytes | None = None,
-        metadata: Mapping[str, str] | None = None,
+    def _create_topic(
+        self, name: str, tenant: Tenant | None, settings: TopicSettings, *, internal: bool
     ) -> Topic:
-        settings = TopicSettings(
-            partitions=partitions,
-            value_kind=value_kind,
-            retention_age_s=retention_age_s,
-            retention_bytes=retention_bytes,
-            limit_bytes=limit_bytes,
-            proof=proof,
-            schema=schema,
-            metadata=sorted_metadata(metadata),
-        )
-        check_new_name(name, internal=internal)
-        whose = parse_tenant(tenant)
         self._check_mode(Mode.CONSUME if internal else Mode.WRITE)
         with self._root.changing():
-            return self._topics.create(name, whose, settings).topic
+            return self._topics.create(name, tenant, settings).topic
 
     @translated
-    def change_retention(
-        self,
-        topic: TopicName,
-        *,
-        retention_age_s: int | None,
-        retention_bytes: int | None,
-        limit_bytes: int | None = None,
+    def _change_settings(
+        self, topic: TopicName, changed: Callable[[TopicSettings], TopicSettings]
     ) -> TopicDescription:
         self._check_mode(Mode.WRITE)
         with self._root.changing():
             entry = self._topics.fresh(self._topics.find(topic))
-            settings = replace(
-                entry.settings,
-                retention_age_s=retention_age_s,
-                retention_bytes=retention_bytes,
-                limit_bytes=limit_bytes,
-            )
-            self._topics.change_settings(entry, settings)
+            self._topics.change_settings(entry, changed(entry.settings))
         return self.describe_topic(entry.topic)
 
     @translated
@@ -191,31 +153,7 @@ class FileLog(FileConsumers, NoTransactions):
 
     # --- writing ---
 
-    def append(
-        self,
-        topic: TopicName,
-        value: Value,
-        *,
-        key: str | None = None,
-        partition: int | None = None,
-        tenant: str | None = None,
-        durability: Durability | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        idempotency_key: str | None = None,
-        expected_offset: int | None = None,
-        timeout_s: float | None = None,
-    ) -> FileReceipt:
-        terms = terms_of(
-            partition=partition,
-            tenant=tenant,
-            durability=durability,
-            producer=producer,
-            sequence=sequence,
-            idempotency_key=idempotency_key,
-            expected_offset=expected_offset,
-            timeout_s=timeout_s,
-        )
+    def _append(self, topic: TopicName, value: Value, key: str | None, terms: Terms) -> FileReceipt:
         self._root.check_open()
         writer = self._recent.get(topic) if type(topic) is str else None
         if writer is None:
@@ -224,36 +162,6 @@ class FileLog(FileConsumers, NoTransactions):
             return writer.append(value, key, terms)
         except (DroppedError, ClosedError):
             return self._writer_anew(writer, topic, (value,)).append(value, key, terms)
-
-    def append_many(
-        self,
-        topic: TopicName,
-        values: Iterable[Value],
-        *,
-        keys: Sequence[str | None] | None = None,
-        partition: int | None = None,
-        tenant: str | None = None,
-        durability: Durability | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        idempotency_key: str | None = None,
-        expected_offset: int | None = None,
-        timeout_s: float | None = None,
-    ) -> FileReceipts:
-        terms = terms_of(
-            partition=partition,
-            tenant=tenant,
-            durability=durability,
-            producer=producer,
-            sequence=sequence,
-            idempotency_key=idempotency_key,
-            expected_offset=expected_offset,
-            timeout_s=timeout_s,
-        )
-        each = list(values)
-        if keys is not None and len(keys) != len(each):
-            raise InvalidError("there is one key for each value", keys=len(keys), values=len(each))
-        return self._append_many(topic, each, keys, terms)
 
     def _append_many(
         self, topic: TopicName, values: list[Value], keys: Sequence[str | None] | None, terms: Terms

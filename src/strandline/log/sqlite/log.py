@@ -2,13 +2,13 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Self
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
+from strandline.log.calls import Calls
 from strandline.log.draft import kind_of
 from strandline.log.local_watch import LocalWatch
 from strandline.log.loops import check_may_wait, is_on_loop
@@ -26,31 +26,28 @@ from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.sqlite.trimming import Trimming
 from strandline.log.sqlite.watching import SqliteWatches
 from strandline.log.sqlite.writer import Writer
-from strandline.log.terms import Terms, check_durable, check_new_name, is_internal, terms_of
+from strandline.log.terms import Terms, check_durable, is_internal
 from strandline.log.verifying import unproved
 from strandline.values import (
     RECORD_BYTES_MAX,
-    Durability,
     InvalidError,
     Marks,
     Mode,
     Offset,
     Position,
     ProofHead,
+    Tenant,
     Topic,
     TopicDescription,
     TopicSettings,
     TrimReport,
-    ValueKind,
     epoch_before,
-    parse_tenant,
-    sorted_metadata,
 )
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 
 
-class SqliteLog(SqliteConsumers):
+class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
     """Implements Log. A child of a fork cannot use it, and is told so.
 
     `mode="write"` creates the database, or the log's tables in a database that is
@@ -91,58 +88,23 @@ class SqliteLog(SqliteConsumers):
 
     # --- topics ---
 
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int = 1,
-        value_kind: ValueKind = ValueKind.EVENT,
-        retention_age_s: int | None = None,
-        retention_bytes: int | None = None,
-        limit_bytes: int | None = None,
-        tenant: str | None = None,
-        internal: bool = False,
-        proof: bool = False,
-        schema: bytes | None = None,
-        metadata: Mapping[str, str] | None = None,
+    def _create_topic(
+        self, name: str, tenant: Tenant | None, settings: TopicSettings, *, internal: bool
     ) -> Topic:
-        settings = TopicSettings(
-            partitions=partitions,
-            value_kind=value_kind,
-            retention_age_s=retention_age_s,
-            retention_bytes=retention_bytes,
-            limit_bytes=limit_bytes,
-            proof=proof,
-            schema=schema,
-            metadata=sorted_metadata(metadata),
-        )
-        check_new_name(name, internal=internal)
-        whose = parse_tenant(tenant)
         writer = self._check_mode(Mode.CONSUME if internal else Mode.WRITE)
         with self._database.changing() as connection:
-            entry = self._topics.create(connection, name, whose, settings)
+            entry = self._topics.create(connection, name, tenant, settings)
         writer.sync()
         return entry.topic
 
-    def change_retention(
-        self,
-        topic: TopicName,
-        *,
-        retention_age_s: int | None,
-        retention_bytes: int | None,
-        limit_bytes: int | None = None,
+    def _change_settings(
+        self, topic: TopicName, changed: Callable[[TopicSettings], TopicSettings]
     ) -> TopicDescription:
         self._check_mode(Mode.WRITE)
         with self._database.changing() as connection:
             entry = self._topics.find(connection, topic)
-            settings = replace(
-                entry.settings,
-                retention_age_s=retention_age_s,
-                retention_bytes=retention_bytes,
-                limit_bytes=limit_bytes,
-            )
-            changed = self._topics.change_settings(connection, entry, settings)
-        return self.describe_topic(changed.topic)
+            after = self._topics.change_settings(connection, entry, changed(entry.settings))
+        return self.describe_topic(after.topic)
 
     def drop_topic(self, topic: TopicName) -> None:
         self._check_mode(Mode.WRITE)
@@ -153,31 +115,9 @@ class SqliteLog(SqliteConsumers):
 
     # --- writing ---
 
-    def append(
-        self,
-        topic: TopicName,
-        value: Value,
-        *,
-        key: str | None = None,
-        partition: int | None = None,
-        tenant: str | None = None,
-        durability: Durability | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        idempotency_key: str | None = None,
-        expected_offset: int | None = None,
-        timeout_s: float | None = None,
+    def _append(
+        self, topic: TopicName, value: Value, key: str | None, terms: Terms
     ) -> SqliteReceipt:
-        terms = terms_of(
-            partition=partition,
-            tenant=tenant,
-            durability=durability,
-            producer=producer,
-            sequence=sequence,
-            idempotency_key=idempotency_key,
-            expected_offset=expected_offset,
-            timeout_s=timeout_s,
-        )
         entry = self._recently(topic)
         if entry is not None and not terms.has_identity and not is_on_loop():
             self._database.check_open()
@@ -186,44 +126,19 @@ class SqliteLog(SqliteConsumers):
                 return self._writer.append_one(entry, value, key, terms)
             except DroppedError:
                 self._recent.pop(topic, None)
-        return self._append(topic, [value], [key], terms, value)[0]
+        return self._append_each(topic, [value], [key], terms, value)[0]
 
-    def append_many(
-        self,
-        topic: TopicName,
-        values: Iterable[Value],
-        *,
-        keys: Sequence[str | None] | None = None,
-        partition: int | None = None,
-        tenant: str | None = None,
-        durability: Durability | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        idempotency_key: str | None = None,
-        expected_offset: int | None = None,
-        timeout_s: float | None = None,
+    def _append_many(
+        self, topic: TopicName, values: list[Value], keys: Sequence[str | None] | None, terms: Terms
     ) -> SqliteReceipts:
-        terms = terms_of(
-            partition=partition,
-            tenant=tenant,
-            durability=durability,
-            producer=producer,
-            sequence=sequence,
-            idempotency_key=idempotency_key,
-            expected_offset=expected_offset,
-            timeout_s=timeout_s,
-        )
-        each = list(values)
-        if keys is not None and len(keys) != len(each):
-            raise InvalidError("there is one key for each value", keys=len(keys), values=len(each))
-        return self._append(topic, each, keys or [None] * len(each), terms, each)
+        return self._append_each(topic, values, keys or [None] * len(values), terms, values)
 
     def transaction(
         self, connection: sqlite3.Connection | None = None
     ) -> AbstractContextManager[sqlite3.Connection]:
         return self._check_mode(Mode.WRITE).transaction(connection)
 
-    def _append(
+    def _append_each(
         self,
         topic: TopicName,
         values: Sequence[Value],
