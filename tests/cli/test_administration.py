@@ -24,7 +24,12 @@ def test_a_topic_is_made_with_the_settings_given() -> None:
     assert shown["retention_age_s"] == 14 * 86_400
     assert (shown["retention_bytes"], shown["limit_bytes"]) == (1024**2, 2_000_000)
     assert (shown["proof"], len(shown["partitions"]), shown["kind"]) == (True, 3, "event")
-    assert run("create", "orders").code == 3, "exists with other settings"
+    other = run("create", "orders", "--partitions", "3", "--proof", "--kind", "bytes")
+    assert other.code == 3
+    assert other.stderr.rstrip().endswith(
+        "topic='orders' value_kind='event' retention_age_s=1209600 retention_bytes=1048576 "
+        "limit_bytes=2000000"
+    ), "says what is other than was asked for"
 
 
 def test_a_log_is_described(orders: str) -> None:

@@ -109,6 +109,27 @@ def test_an_error_is_told_on_standard_error_in_words_or_in_json(orders: str) -> 
     assert error["fields"]["near"] == "['orders']"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("read", "orders", "--from", "yesterday"), "'yesterday' is no place to start"),
+        (("read",), "Missing argument 'TOPIC'."),
+        (("reed",), "No such command 'reed'"),
+        (("read", "orders", "--limit", "many"), "--limit"),
+        (("park", "replay"), "TOPIC"),
+    ],
+)
+def test_a_call_that_is_not_understood_is_told_in_json_too(
+    arguments: tuple[str, ...], told: str, orders: str
+) -> None:
+    done = run(*arguments, "--json")
+
+    error = msgspec.json.decode(done.stderr)["error"]
+    assert told in error["message"]
+    assert (done.code, error["exit_code"], error["class"]) == (2, 2, "UsageError")
+    assert not done.stdout
+
+
 def test_colour_and_progress_are_for_terminals_alone(orders: str, folder: Path) -> None:
     def on_terminal(*arguments: str, **more: str) -> str:
         ours, theirs = pty.openpty()

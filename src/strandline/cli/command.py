@@ -11,7 +11,9 @@ from typing import NamedTuple, ParamSpec
 import typer
 
 from strandline.cli.exit_codes import ExitCode, code_of
-from strandline.cli.screen import note, to_json
+from strandline.cli.help_page import HelpedCommand, first_sentence
+from strandline.cli.program import Program
+from strandline.cli.screen import note, note_error
 from strandline.values import StrandlineError
 
 P = ParamSpec("P")
@@ -20,7 +22,9 @@ P = ParamSpec("P")
 def new_app(help_text: str) -> typer.Typer:
     """Return an app that commands can be added to: the program's own, or a group of it."""
     return typer.Typer(
+        cls=Program,
         help=help_text,
+        short_help=first_sentence(help_text),
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -38,7 +42,9 @@ class Command(NamedTuple):
 
     def add_to(self, app: typer.Typer) -> None:
         """Make it a command of `app`."""
-        app.command(self.name, help=self.text)(_guarded(self.function))
+        short = first_sentence(self.text)
+        added = app.command(self.name, cls=HelpedCommand, help=self.text, short_help=short)
+        added(_guarded(self.function))
 
 
 def command(name: str, *, examples: str, answers: str) -> Callable[[Callable[..., None]], Command]:
@@ -64,7 +70,12 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
             sys.stdout.flush()
         except StrandlineError as error:
             code = code_of(error)
-            _tell(error, code)
+            with contextlib.suppress(BrokenPipeError):
+                sys.stdout.flush()
+            if kwargs.get("json"):
+                note_error(type(error).__name__, str(error), code, error.fields)
+            else:
+                note(f"strandline: {type(error).__name__}: {error}")
             raise typer.Exit(code) from error
         except KeyboardInterrupt:
             raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -73,17 +84,6 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(ExitCode.BROKEN_PIPE) from None
 
     return run
-
-
-def _tell(error: StrandlineError, code: ExitCode) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.flush()
-    if "--json" in sys.argv:
-        fields = {name: str(value) for name, value in error.fields.items()}
-        shown = {"class": type(error).__name__, "message": str(error), "fields": fields}
-        note(to_json({"error": {**shown, "exit_code": int(code)}}))
-    else:
-        note(f"strandline: {type(error).__name__}: {error}")
 
 
 def _silence_output() -> None:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from strandline.spark.jobs import FlowReport, FolderReport
 
 app = new_app(
-    "Jobs over whole topics, on Spark: pip install strandline[spark].\n\n"
-    "Each may be stopped, or killed, and run again: it ends in the same state."
+    "Run jobs over whole topics on Spark.\n\n"
+    "They need: pip install 'strandline[spark]'. Each may be stopped, or killed, and run again: "
+    "it ends in the same state."
 )
 
 _Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A new folder.")]

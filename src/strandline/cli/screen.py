@@ -1,15 +1,11 @@
 """What goes to standard output and standard error, and in which form."""
 
-import base64
 import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
-from uuid import UUID
 
 import msgspec
 
@@ -29,30 +25,8 @@ def printable(text: str) -> str:
 
 def to_json(value: object) -> str:
     """Return `value` on one line of JSON, safe to show on a terminal."""
-    text = msgspec.json.encode(value, enc_hook=_plain).decode()
+    text = msgspec.json.encode(value, enc_hook=str).decode()
     return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
-
-
-def _plain(value: object) -> object:
-    """Return what stands in JSON for what JSON has not."""
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return str(value)
-
-
-def jsonable(value: object) -> object:
-    """Return a value out of a batch in a form that JSON has."""
-    if isinstance(value, dict):
-        return {str(name): jsonable(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(each) for each in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):  # noqa: PLR0124 NaN alone differs from itself.
-        return str(value)
-    if isinstance(value, datetime | date | time | Decimal | UUID):
-        return str(value)
-    return value
 
 
 def show(line: str) -> None:
@@ -91,6 +65,13 @@ def show_fields(fields: dict[str, object]) -> None:
 def note(line: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(f"{line}\n")
+
+
+def note_error(name: str, message: str, code: int, fields: Mapping[str, object]) -> None:
+    """Write an error to standard error as one JSON document."""
+    shown = {"class": name, "message": message}
+    told = {each: str(value) for each, value in fields.items()}
+    note(to_json({"error": {**shown, "fields": told, "exit_code": code}}))
 
 
 def _cell(value: object) -> str:
