@@ -114,6 +114,17 @@ def test_tiered_records_are_copied_evicted_and_read_as_before(orders: str, folde
     assert ran("read", orders, "--json").stdout == before
 
 
+def test_tiering_tells_in_words_what_it_did_and_what_more_there_is(
+    orders: str, folder: Path
+) -> None:
+    store = f"file://{folder}/cold"
+
+    assert "--include-open" in ran("tier", orders, store).stdout
+    told = ran("tier", orders, store, "--include-open", "--local-bytes", "0").stdout
+    assert told.startswith("orders: 5 records copied in 1 objects of ")
+    assert told.endswith(" bytes, 5 let go of here\n")
+
+
 def test_the_snapshot_of_a_view_tells_how_far_it_is(orders: str, folder: Path) -> None:
     save_view(folder)
     ran("append", orders, '{"id": 9}', "--kind", "order.paid")

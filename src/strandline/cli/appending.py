@@ -10,7 +10,7 @@ import typer
 from strandline.cli.command import command
 from strandline.cli.inputs import SUFFIXES, Item, Terms, from_arguments, from_file
 from strandline.cli.options import Json, Tenant, TopicName, Url, existing, parse_time, topic_of
-from strandline.cli.screen import progress, show, show_json
+from strandline.cli.screen import is_typed, note, progress, show, show_json
 from strandline.cli.user_files import STANDARD, reading
 from strandline.values import Durability, Event, InvalidError, Mode, Topic, ValueKind
 
@@ -140,12 +140,15 @@ def append(
         "idempotency_key": idempotency_key,
         "timeout_s": timeout,
     }
+    by_hand = not payloads and source in (None, STANDARD) and is_typed()
     with existing(url, Mode.WRITE) as log:
         found = topic_of(log, topic, tenant)
         settings = log.describe_topic(found).settings
         items = _items(payloads, source, file_format, settings.value_kind, terms)
+        if by_hand:
+            note("Type a line of JSON for each record, and Ctrl-D when done.")
         if settings.schema is None:
-            appended = _append(log, found, items, options)
+            appended = _append(log, found, items, options, is_shown=not by_hand)
         else:
             appended = _publish(log, found, items, options)
     if json:
@@ -180,7 +183,7 @@ def _items(
 def _append(log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, Any]) -> Appended:
     appended = Appended()
     rest = iter(items)
-    with progress(f"appending to {topic.name}") as bar:
+    with progress(f"appending to {topic.name}", is_shown=is_shown) as bar:
         while piece := list(itertools.islice(rest, _BATCH)):
             if options["idempotency_key"] is not None and appended.records:
                 raise InvalidError(

@@ -13,7 +13,7 @@ import typer
 from strandline.cli.exit_codes import ExitCode, code_of
 from strandline.cli.help_page import HelpedCommand, first_sentence
 from strandline.cli.program import Program
-from strandline.cli.screen import note, note_error
+from strandline.cli.screen import OutputError, flush, note, note_error
 from strandline.values import StrandlineError
 
 P = ParamSpec("P")
@@ -67,16 +67,20 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             function(*args, **kwargs)
-            sys.stdout.flush()
+            flush()
         except StrandlineError as error:
             code = code_of(error)
-            with contextlib.suppress(BrokenPipeError):
-                sys.stdout.flush()
+            with contextlib.suppress(BrokenPipeError, OutputError):
+                flush()
             if kwargs.get("json"):
                 note_error(type(error).__name__, str(error), code, error.fields)
             else:
                 note(f"strandline: {type(error).__name__}: {error}")
             raise typer.Exit(code) from error
+        except OutputError as error:
+            note(f"strandline: standard output cannot be written: {error}")
+            _silence_output()
+            raise typer.Exit(ExitCode.UNAVAILABLE) from error
         except KeyboardInterrupt:
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except BrokenPipeError:
@@ -87,7 +91,9 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
 
 
 def _silence_output() -> None:
-    """Let Python flush into nothing when it ends: the reader has gone."""
+    """Let Python flush into nothing when it ends: nobody takes it any more."""
+    if sys.stdout is None:
+        return
     null = os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 No file of anybody's.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(null, sys.stdout.fileno())  # noqa: TID251 The same.

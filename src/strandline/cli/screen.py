@@ -1,11 +1,12 @@
 """What goes to standard output and standard error, and in which form."""
 
 import contextlib
+import errno
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 import msgspec
 
@@ -29,9 +30,34 @@ def to_json(value: object) -> str:
     return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
+class OutputError(Exception):
+    """Standard output takes no more; whoever read it has not gone, or it would be EPIPE."""
+
+
+@contextlib.contextmanager
+def output() -> Iterator[TextIO]:
+    """Lend standard output; OutputError with the reason if it cannot be written."""
+    # Python has none if it was started with a closed one.
+    if sys.stdout is None:
+        raise OutputError(os.strerror(errno.EBADF))
+    try:
+        yield sys.stdout
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error.strerror) from error
+
+
 def show(line: str) -> None:
     """Write one line of the answer."""
-    sys.stdout.write(f"{line}\n")
+    with output() as stream:
+        stream.write(f"{line}\n")
+
+
+def flush() -> None:
+    """Let the answer be seen so far."""
+    with output() as stream:
+        stream.flush()
 
 
 def show_json(value: object) -> None:
@@ -109,17 +135,25 @@ class _Silent:
         """Do nothing: nobody is watching."""
 
 
+def is_typed() -> bool:
+    """Whether a person types what comes on standard input."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 @contextlib.contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Progress]:
+def progress(what: str, total: int | None = None, *, is_shown: bool = True) -> Iterator[Progress]:
     """Show how far something is, on standard error and on a terminal only."""
-    if not sys.stderr.isatty():
+    if not is_shown or not sys.stderr.isatty():
         yield _Silent()
         return
     # Only now: it takes longer to import than most commands run.
     from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
     from rich.progress import Progress as Bars  # noqa: PLC0415
 
-    with Bars(console=Console(stderr=True), transient=True) as bars:
+    count = "{task.completed:,}" + ("" if total is None else " of {task.total:,}")
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn(count), TimeElapsedColumn()
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task: Any = bars.add_task(what, total=total)
 
         class _Shown:
