@@ -180,7 +180,9 @@ def _items(
         yield from from_file(file, chosen, kind, terms)
 
 
-def _append(log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, Any]) -> Appended:
+def _append(
+    log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, Any], *, is_shown: bool
+) -> Appended:
     appended = Appended()
     rest = iter(items)
     with progress(f"appending to {topic.name}", is_shown=is_shown) as bar:
