@@ -22,9 +22,9 @@ _INTRODUCTION = """\
 `pip install strandline[cli]` brings the program `strandline`. This page is made from the \
 commands by `python -m tools.cli_page`; `strandline COMMAND --help` says the same.
 
-Which log it is says `--url`, or the variable `STRANDLINE_URL`; without both it is \
-`file:.strandline/events`, or `events` in `STRANDLINE_STATE_DIR`. A command that only looks \
-changes no byte, and only `create` and `import` make a log.
+`--url` says which log a command is about; without it the variable `STRANDLINE_URL` does, and \
+without that it is `file:.strandline/events`, or `events` in `STRANDLINE_STATE_DIR`. A command \
+that only looks changes no byte, and only `create` and `import` make a log.
 
 The answer goes to standard output, everything else to standard error; progress is shown on a \
 terminal only, and colour neither there if `NO_COLOR` is set. Whatever comes from a log is shown \
@@ -59,18 +59,21 @@ Both formats hold the same, and `import` restores all of it but what is said bel
 
 - **JSON lines**: the first line is the topic, `{strandline_export: 1, log_id, topic, tenant, \
 topic_id, kind, partitions, retention_age_s, retention_bytes, limit_bytes, proof, \
-created_at_us}`. Then a line for each record: `{partition, offset, timestamp_us, key, tenant}` \
-and of an event `{kind, payload, headers, occurred_at_us}`, where payload and headers are the \
-stored JSON, byte for byte; of bytes `{value}` in base64; of a batch `{value}`, an Arrow stream of \
-one record batch, in base64.
+created_at_us, metadata, schemas}`; the schemas are the versions of a typed topic's, as Arrow \
+serializes them, in base64. Then a line for each record: \
+`{partition, offset, timestamp_us, key, tenant}` and of an event \
+`{kind, payload, headers, occurred_at_us}`, where payload and headers are the stored JSON, byte \
+for byte; of bytes `{value}` in base64; of a batch `{value}`, an Arrow stream of one record batch, \
+in base64.
 - **Parquet**: the same as columns, times as `timestamp[us, UTC]`, payload and headers as text, \
 `value` as binary. The topic is in the file's metadata, as `strandline.export`.
 
 Restored exactly: partition, key, tenant, timestamp, kind, payload, headers, `occurred_at`, bytes, \
-batches with their schemas, and the settings of the topic. Offsets begin at 0, so they are the \
-same unless the oldest records had been trimmed; the file keeps the old ones. Kept in the file and \
-not restored: the ids of log and topic, and when the topic was created. Not in the file: \
-consumers, identities of writes, epochs, and the values of a proof, which `import` computes anew.
+batches with their schemas, the settings of the topic, and the versions of its schema. \
+Offsets begin at 0, so they are the same unless the oldest records had been trimmed; the file \
+keeps the old ones. Kept in the file and not restored: the ids of log and topic, and when the \
+topic was created. Not in the file: consumers, identities of writes, epochs, and the values of a \
+proof, which `import` computes anew.
 """
 
 

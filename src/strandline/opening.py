@@ -219,11 +219,11 @@ _SCHEMES = {
 def _parse(url: object) -> tuple[_Scheme, str]:
     chosen = default_url() if url is None else url
     if not isinstance(chosen, str) or ":" not in chosen:
-        raise InvalidError("a log's URL begins with memory:, file: or sqlite:", url=chosen)
+        raise InvalidError("a log is named memory:, file:PATH or sqlite:PATH", url=chosen)
     name, _, location = chosen.partition(":")
     if name not in _SCHEMES:
         raise InvalidError(
-            "there is no such kind of log, use memory:, file: or sqlite:", url=chosen
+            "there is no such kind of log, use memory:, file:PATH or sqlite:PATH", url=chosen
         )
     return _SCHEMES[name], location
 

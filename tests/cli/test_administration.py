@@ -24,7 +24,12 @@ def test_a_topic_is_made_with_the_settings_given() -> None:
     assert shown["retention_age_s"] == 14 * 86_400
     assert (shown["retention_bytes"], shown["limit_bytes"]) == (1024**2, 2_000_000)
     assert (shown["proof"], len(shown["partitions"]), shown["kind"]) == (True, 3, "event")
-    assert run("create", "orders").code == 3, "exists with other settings"
+    other = run("create", "orders", "--partitions", "3", "--proof", "--kind", "bytes")
+    assert other.code == 3
+    assert other.stderr.rstrip().endswith(
+        "topic='orders' value_kind='event' retention_age_s=1209600 retention_bytes=1048576 "
+        "limit_bytes=2000000"
+    ), "says what is other than was asked for"
 
 
 def test_a_log_is_described(orders: str) -> None:
@@ -107,6 +112,17 @@ def test_tiered_records_are_copied_evicted_and_read_as_before(orders: str, folde
     assert done.document["copied_records"] == done.document["evicted_records"] == 5
     assert list(folder.rglob("*.parquet"))
     assert ran("read", orders, "--json").stdout == before
+
+
+def test_tiering_tells_in_words_what_it_did_and_what_more_there_is(
+    orders: str, folder: Path
+) -> None:
+    store = f"file://{folder}/cold"
+
+    assert "--include-open" in ran("tier", orders, store).stdout
+    told = ran("tier", orders, store, "--include-open", "--local-bytes", "0").stdout
+    assert told.startswith("orders: 5 records copied in 1 objects of ")
+    assert told.endswith(" bytes, 5 let go of here\n")
 
 
 def test_the_snapshot_of_a_view_tells_how_far_it_is(orders: str, folder: Path) -> None:

@@ -75,6 +75,23 @@ def test_every_command_has_help_with_examples_and_json(words: tuple[str, ...]) -
     assert "JSON:" in shown
 
 
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_usage_shows_arguments_as_they_are_typed(words: tuple[str, ...]) -> None:
+    shown = ran(*words, "--help").stdout
+
+    usage = shown.partition("\n\n")[0]
+    assert not set("{}<>") & set(usage)
+    assert "[[" not in usage
+    assert "list[" not in shown
+
+
+def test_no_command_is_described_by_half_a_sentence() -> None:
+    for words in ((), ("park",), ("pipeline",)):
+        listed = ran(*words, "--help").stdout.partition("Commands:")[2]
+        assert listed
+        assert "..." not in listed
+
+
 def test_the_program_without_a_command_shows_its_help() -> None:
     done = run()
 

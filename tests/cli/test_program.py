@@ -109,24 +109,87 @@ def test_an_error_is_told_on_standard_error_in_words_or_in_json(orders: str) -> 
     assert error["fields"]["near"] == "['orders']"
 
 
-def test_colour_and_progress_are_for_terminals_alone(orders: str, folder: Path) -> None:
-    def on_terminal(*arguments: str, **more: str) -> str:
-        ours, theirs = pty.openpty()
-        child = subprocess.Popen(
-            [PROGRAM, *arguments], stdout=theirs, stderr=theirs, env=environment(**more)
-        )
-        os.close(theirs)
-        shown = b""
-        # Reading from a terminal that nobody has open any more is an error on Linux.
-        try:
-            while data := os.read(ours, 4096):
-                shown += data
-        except OSError:
-            pass
-        os.close(ours)
-        assert child.wait() == 0
-        return shown.decode()
+@pytest.mark.parametrize("redirected", ["> /dev/full", ">&-"])
+@pytest.mark.parametrize("words", ["read orders", "export orders -", "topics --json"])
+def test_an_output_that_cannot_be_written_is_told(words: str, redirected: str, many: str) -> None:
+    assert many == "orders"
+    done = subprocess.run(
+        ["/usr/bin/env", "bash", "-c", f"strandline {words} {redirected}"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
 
+    assert done.returncode == ExitCode.UNAVAILABLE
+    assert done.stderr.startswith("strandline: standard output cannot be written: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_ctrl_c_before_anything_has_begun_is_quiet() -> None:
+    code = (
+        "import sys\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "from strandline.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("read", "orders", "--from", "yesterday"), "'yesterday' is no place to start"),
+        (("read",), "Missing argument 'TOPIC'."),
+        (("reed",), "No such command 'reed'"),
+        (("read", "orders", "--limit", "many"), "--limit"),
+        (("park", "replay"), "TOPIC"),
+    ],
+)
+def test_a_call_that_is_not_understood_is_told_in_json_too(
+    arguments: tuple[str, ...], told: str, orders: str
+) -> None:
+    done = run(*arguments, "--json")
+
+    error = msgspec.json.decode(done.stderr)["error"]
+    assert told in error["message"]
+    assert (done.code, error["exit_code"], error["class"]) == (2, 2, "UsageError")
+    assert not done.stdout
+
+
+def on_terminal(*arguments: str, typed: bytes = b"", **more: str) -> str:
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [PROGRAM, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**more)
+    )
+    os.close(theirs)
+    os.write(ours, typed)
+    shown = b""
+    # Reading from a terminal that nobody has open any more is an error on Linux.
+    try:
+        while data := os.read(ours, 4096):
+            shown += data
+    except OSError:
+        pass
+    os.close(ours)
+    assert child.wait() == 0
+    return shown.decode()
+
+
+def test_whoever_types_records_is_told_how_and_sees_no_bars(orders: str) -> None:
+    shown = on_terminal("append", orders, typed=b'{"kind": "typed"}\n\x04', TERM="xterm")
+
+    assert "Ctrl-D" in shown
+    assert "\x1b[" not in shown
+    assert "orders: 1 appended" in shown
+
+
+def test_colour_and_progress_are_for_terminals_alone(orders: str, folder: Path) -> None:
     assert "\x1b[1m" in on_terminal("topics", TERM="xterm")
     assert "\x1b[" not in on_terminal("topics", NO_COLOR="1", TERM="xterm")
     assert "\x1b[" in on_terminal("export", orders, "a.jsonl", TERM="xterm")

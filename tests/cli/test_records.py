@@ -1,7 +1,9 @@
 """Appending and reading: what goes in comes out, in whatever form it is brought."""
 
 import base64
+import subprocess
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +11,29 @@ import pytest
 from pyarrow import csv, parquet
 
 import strandline as sl
-from tests.cli.program import ran, run
+from tests.cli.program import environment, ran, run
 from tests.cli.test_examples import park_one
+
+FORMATS = {
+    "rows.csv": "csv",
+    "rows.parquet": "parquet",
+    "rows.arrow": "arrow",
+    "rows.arrows": "arrow",
+}
+
+
+def save(table: pa.Table, path: Path) -> None:
+    match path.suffix:
+        case ".csv":
+            csv.write_csv(table, path)
+        case ".parquet":
+            parquet.write_table(table, path)
+        case ".arrow":
+            with pa.ipc.new_file(path, table.schema) as file:
+                file.write_table(table)
+        case _:
+            with pa.ipc.new_stream(path, table.schema) as file:
+                file.write_table(table)
 
 
 def payloads(topic: str = "orders") -> list[object]:
@@ -65,18 +88,7 @@ def test_lines_on_standard_input_are_whole_events_or_payloads() -> None:
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow", "rows.arrows"])
 def test_rows_of_a_file_become_payloads_and_batches(name: str, folder: Path) -> None:
-    table = pa.table({"id": [1, 2, 3], "name": ["a", "b", None]})
-    match name.rpartition(".")[2]:
-        case "csv":
-            csv.write_csv(table, folder / name)
-        case "parquet":
-            parquet.write_table(table, folder / name)
-        case "arrow":
-            with pa.ipc.new_file(folder / name, table.schema) as file:
-                file.write_table(table)
-        case _:
-            with pa.ipc.new_stream(folder / name, table.schema) as file:
-                file.write_table(table)
+    save(pa.table({"id": [1, 2, 3], "name": ["a", "b", None]}), folder / name)
     ran("create", "orders")
     ran("create", "tables", "--kind", "batch")
 
@@ -90,9 +102,88 @@ def test_rows_of_a_file_become_payloads_and_batches(name: str, folder: Path) -> 
     assert record["rows"] == expected
 
 
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow", "rows.arrows"])
+def test_a_table_may_come_through_a_pipe(name: str, folder: Path) -> None:
+    save(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), folder / name)
+    ran("create", "orders")
+
+    line = f"cat {name} | strandline append orders --kind row --format {FORMATS[name]}"
+    done = subprocess.run(
+        ["/usr/bin/env", "bash", "-c", line],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert payloads() == [{"id": n, "name": c} for n, c in ((1, "a"), (2, "b"), (3, "c"))]
+
+
+def test_every_type_of_arrow_has_a_form_in_json(folder: Path) -> None:
+    table = pa.table(
+        {
+            "second": pa.array([2**40], pa.timestamp("s")),
+            "finest": pa.array([1], pa.timestamp("ns", "UTC")),
+            "days": pa.array([2**30], pa.date32()),
+            "long": pa.array([2**60], pa.duration("s")),
+            "inner": pa.array([{"at": [1]}], pa.struct([("at", pa.list_(pa.timestamp("ns")))])),
+            "money": pa.array([Decimal("1.20")]),
+            "raw": [b"\x00\xff"],
+            "ratio": [float("nan")],
+        }
+    )
+    save(table, folder / "rows.arrows")
+    ran("create", "orders")
+    ran("create", "tables", "--kind", "batch")
+
+    ran("append", "orders", "--from", "rows.arrows", "--kind", "row")
+    ran("append", "tables", "--from", "rows.arrows")
+
+    [row] = payloads()
+    [record] = ran("read", "tables", "--json").lines
+    assert record["rows"] == [row]
+    assert row == {
+        "second": "<value out of range: 1099511627776>",
+        "finest": "1970-01-01 00:00:00.000000001Z",
+        "days": "<value out of range: 1073741824>",
+        "long": 2**60,
+        "inner": {"at": ["1970-01-01 00:00:00.000000001"]},
+        "money": "1.20",
+        "raw": "AP8=",
+        "ratio": "nan",
+    }
+    assert "  1 row: {" in ran("read", "tables").stdout
+
+
+def test_a_typed_topic_takes_rows_that_fit_its_schema_and_no_others(folder: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("x", pa.float32())])
+    with sl.open("file:.strandline/events") as log:
+        log.scope().register("points", schema)
+    (folder / "good.csv").write_text("x,id\n1.5,7\n,8\n")
+    (folder / "large.csv").write_text("x,id\n1.5,5000000000\n")
+    (folder / "other.csv").write_text("id,y\n1,2\n")
+
+    ran("append", "points", "--from", "good.csv")
+
+    assert "do not fit" in run("append", "points", "--from", "large.csv").stderr
+    assert "y: int64 is not in the topic" in run("append", "points", "--from", "other.csv").stderr
+    with sl.open("file:.strandline/events", mode="read") as log:
+        [delivered] = log.scope().replay("points", sl.EARLIEST)
+    assert isinstance(delivered, sl.DeliveredBatch)
+    assert delivered.batch.schema == schema
+    assert delivered.batch.to_pylist() == [{"id": 7, "x": 1.5}, {"id": 8, "x": None}]
+
+
 def test_columns_named_as_the_parts_of_an_event_become_events(folder: Path) -> None:
     table = pa.table(
-        {"kind": ["a"], "payload": ['{"n":1}'], "key": ["k"], "headers": ['{"h":"v"}']}
+        {
+            "kind": ["a"],
+            "payload": ['{"n":1}'],
+            "key": ["k"],
+            "headers": ['{"h":"v"}'],
+            "occurred_at": pa.array([datetime(2026, 3, 1, 12)], pa.timestamp("ms", "UTC")),
+        }
     )
     parquet.write_table(table, folder / "events.parquet")
     ran("create", "orders")
@@ -102,6 +193,7 @@ def test_columns_named_as_the_parts_of_an_event_become_events(folder: Path) -> N
     [line] = ran("read", "orders", "--json").lines
     assert (line["kind"], line["payload"], line["key"]) == ("a", {"n": 1}, "k")
     assert line["headers"] == {"h": "v"}
+    assert line["occurred_at"] == "2026-03-01T12:00:00.000000Z"
 
 
 def test_bytes_are_text_as_arguments_and_base64_in_lines() -> None:
@@ -120,7 +212,8 @@ def test_bytes_are_text_as_arguments_and_base64_in_lines() -> None:
     ("arguments", "stdin", "told"),
     [
         (("append", "orders", "{}"), None, "--kind"),
-        (("append", "orders", "{broken", "--kind", "a"), None, "JSON"),
+        (("append", "orders", "{broken", "--kind", "a"), None, "argument=1"),
+        (("append", "orders", "text", "--kind", "a"), None, """'"like this"'"""),
         (("append", "orders"), "{}\n", "line=1"),
         (("append", "orders"), '{"kind": "a", "paylaod": 1}\n', "paylaod"),
         (("append", "orders", "--from", "nowhere.csv", "--kind", "a"), None, "nowhere.csv"),
@@ -139,7 +232,9 @@ def test_bytes_are_text_as_arguments_and_base64_in_lines() -> None:
         (("create", "orders", "--retention-age", "7 years"), None, "7d"),
         (("create", "orders", "--limit-bytes", "much"), None, "64MiB"),
         (("trim", "orders"), None, "--before"),
-        (("topics", "--url", "memory"), None, "memory"),
+        (("topics", "--url", "memory"), None, "file:PATH"),
+        (("topics", "--url", "file:nowhere"), None, "strandline create"),
+        (("topics", "--url", "sqlite:nowhere"), None, "strandline create"),
     ],
 )
 def test_a_call_that_cannot_succeed_says_why_and_exits_with_2(

@@ -1,8 +1,9 @@
 """Exported and imported again, a topic is the same."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from strandline.values import Record, ValueKind
 from tests.cli.program import environment, ran, run
 
 SOURCE = "file:source"
+BERLIN = pa.timestamp("us", "Europe/Berlin")
 ODD = "\x00\x1b\u2028\U0001f41a\ufffd\u0301 'quoted' \"twice\" \\ {}"
 
 
@@ -63,6 +65,10 @@ def parts(log: sl.Log, topic: str = "odd") -> list[object]:
     ]
 
 
+def batches(delivered: Iterable[sl.DeliveredBatch | Record]) -> list[pa.RecordBatch]:
+    return [each.batch for each in delivered if isinstance(each, sl.DeliveredBatch)]
+
+
 def exact(record: Record) -> object:
     value = record.value
     if isinstance(value, sl.Event):
@@ -88,6 +94,39 @@ def test_a_round_trip_is_exact(kind: ValueKind, name: str, target: str) -> None:
             assert log.describe_topic("odd").settings == source.describe_topic("odd").settings
             assert all(each.is_sound for each in log.verify("odd"))
         assert done["records"] == len(parts(source))
+
+
+@pytest.mark.parametrize("name", ["typed.parquet", "typed.jsonl"])
+@pytest.mark.parametrize("tenant", [None, "acme"])
+def test_a_typed_topic_is_typed_again(name: str, tenant: str | None) -> None:
+    first = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("at", BERLIN)])
+    second = first.append(pa.field("paid", pa.decimal128(12, 2)))
+    whose = () if tenant is None else ("--tenant", tenant)
+    with sl.open(SOURCE) as source:
+        scope = source.scope(tenant)
+        scope.register("typed", first, metadata={"owner": "sales"})
+        scope.publish("typed", pa.RecordBatch.from_pylist([{"id": 1, "at": None}], first))
+        scope.evolve("typed", second)
+        rows = [{"id": 2, "at": datetime(2026, 3, 1, tzinfo=UTC), "paid": Decimal("1.20")}]
+        scope.publish("typed", pa.RecordBatch.from_pylist(rows, second))
+        ran("export", "typed", name, "--url", SOURCE, *whose)
+
+        ran("import", name, "--url", "sqlite:target")
+
+        with sl.open("sqlite:target") as target:
+            expected, found = (log.scope(tenant).topic("typed") for log in (source, target))
+            assert found.versions == expected.versions
+            assert found.metadata == expected.metadata
+            for version in (1, 2):
+                again = target.scope(tenant).replay("typed", 0, version=version)
+                assert batches(again) == batches(scope.replay("typed", 0, version=version))
+
+
+def test_a_file_that_is_no_export_makes_no_log(folder: Path) -> None:
+    (folder / "no.jsonl").write_text("nothing\n")
+
+    assert run("import", "no.jsonl").code == 2
+    assert [each.name for each in folder.iterdir()] == ["no.jsonl"]
 
 
 def test_an_export_of_an_import_is_the_same_file(folder: Path) -> None:

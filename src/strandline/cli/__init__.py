@@ -12,6 +12,7 @@ import sys
 __all__ = ["main"]
 
 _LIBRARIES = {"typer", "rich"}
+_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -19,9 +20,13 @@ def main() -> None:
     try:
         # Here, so that a missing extra can be told in words.
         from strandline.cli.app import app  # noqa: PLC0415
+
+        app()
     except ModuleNotFoundError as error:
         if error.name not in _LIBRARIES:
             raise
         sys.stderr.write("strandline: the command line needs: pip install 'strandline[cli]'\n")
         raise SystemExit(2) from None
-    app()
+    except KeyboardInterrupt:
+        # Of one who is quicker than the commands are put together.
+        raise SystemExit(_INTERRUPTED) from None

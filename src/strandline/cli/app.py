@@ -24,8 +24,9 @@ from strandline.cli.screen import show
 
 app = new_app(
     "A durable, replayable event log.\n\n"
-    "Each command has --help with examples, and --json for programs. Which log it is says "
-    "--url, or the variable STRANDLINE_URL; without both it is file:.strandline/events."
+    "Each command has --help with examples, and --json for programs. --url says which log "
+    "it is about; without it the variable STRANDLINE_URL does, and without that it is "
+    "file:.strandline/events."
 )
 
 

@@ -3,19 +3,20 @@
 import itertools
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from strandline.cli.command import command
 from strandline.cli.inputs import SUFFIXES, Item, Terms, from_arguments, from_file
 from strandline.cli.options import Json, Tenant, TopicName, Url, existing, parse_time, topic_of
-from strandline.cli.screen import progress, show, show_json
+from strandline.cli.screen import is_typed, note, progress, show, show_json
 from strandline.cli.user_files import STANDARD, reading
-from strandline.values import Durability, InvalidError, Mode, Topic, ValueKind
+from strandline.values import Durability, Event, InvalidError, Mode, Topic, ValueKind
 
 if TYPE_CHECKING:
     from strandline.log.protocol import Log
+    from strandline.typed import ScopedLog
 
 _BATCH = 1000
 
@@ -121,7 +122,8 @@ def append(
     With --kind, each argument, line or row is a payload. Without it, each is a whole
     event: {kind, payload, key, headers, occurred_at}, of which kind alone is needed.
     A line of a bytes topic is {value: base64, key}. In a topic of batches, each record
-    batch of a file is one record.
+    batch of a file is one record; in a typed one, its columns are cast to the schema.
+    Standard input is JSON lines unless --format says otherwise.
     """
     level = Durability.parse(durability)
     terms = Terms(
@@ -131,18 +133,24 @@ def append(
         headers=_headers(header or ()),
         occurred_at=None if occurred_at is None else parse_time(occurred_at),
     )
-    options: dict[str, object] = {
+    options: dict[str, Any] = {
         "partition": partition,
         "tenant": record_tenant,
         "durability": level,
         "idempotency_key": idempotency_key,
         "timeout_s": timeout,
     }
+    by_hand = not payloads and source in (None, STANDARD) and is_typed()
     with existing(url, Mode.WRITE) as log:
         found = topic_of(log, topic, tenant)
-        value_kind = log.describe_topic(found).settings.value_kind
-        items = _items(payloads, source, file_format, value_kind, terms)
-        appended = _append(log, found, items, options)
+        settings = log.describe_topic(found).settings
+        items = _items(payloads, source, file_format, settings.value_kind, terms)
+        if by_hand:
+            note("Type a line of JSON for each record, and Ctrl-D when done.")
+        if settings.schema is None:
+            appended = _append(log, found, items, options, is_shown=not by_hand)
+        else:
+            appended = _publish(log, found, items, options)
     if json:
         show_json({"topic": topic, "durability": str(level), **appended.to_json()})
     else:
@@ -173,11 +181,11 @@ def _items(
 
 
 def _append(
-    log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, object]
+    log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, Any], *, is_shown: bool
 ) -> Appended:
     appended = Appended()
     rest = iter(items)
-    with progress(f"appending to {topic.name}") as bar:
+    with progress(f"appending to {topic.name}", is_shown=is_shown) as bar:
         while piece := list(itertools.islice(rest, _BATCH)):
             if options["idempotency_key"] is not None and appended.records:
                 raise InvalidError(
@@ -188,11 +196,35 @@ def _append(
                 topic,
                 [item.value for item in piece],
                 keys=[item.key for item in piece],
-                **options,  # type: ignore[arg-type] # Each has the type of its option.
+                **options,
             )
             for receipt in receipts:
                 appended.add(receipt.partition, receipt.offset, is_repeat=receipt.is_repeat)
             bar.advance(len(piece))
+    return appended
+
+
+def _publish(
+    log: "ScopedLog", topic: Topic, items: Iterable[Item], options: dict[str, Any]
+) -> Appended:
+    """Append to a typed topic: each batch in its schema, or not at all."""
+    from strandline.cli.batches import fitted  # noqa: PLC0415 Takes long to import.
+
+    appended = Appended()
+    tenant = options.pop("tenant")
+    scope = log.scope(topic.tenant if tenant is None else tenant)
+    known = scope.topic(topic)
+    with progress(f"appending to {topic.name}") as bar:
+        for value, key in items:
+            if options["idempotency_key"] is not None and appended.records:
+                raise InvalidError(
+                    "an idempotency key is for one batch of a typed topic", stored=appended.records
+                )
+            assert not isinstance(value, bytes | Event)
+            batch = fitted(value, known.schema)
+            receipt = scope.publish(known, batch, key=key, **options)
+            appended.add(receipt.partition, receipt.offset, is_repeat=receipt.is_repeat)
+            bar.advance()
     return appended
 
 

@@ -11,7 +11,9 @@ from typing import NamedTuple, ParamSpec
 import typer
 
 from strandline.cli.exit_codes import ExitCode, code_of
-from strandline.cli.screen import note, to_json
+from strandline.cli.help_page import HelpedCommand, first_sentence
+from strandline.cli.program import Program
+from strandline.cli.screen import OutputError, flush, note, note_error
 from strandline.values import StrandlineError
 
 P = ParamSpec("P")
@@ -20,7 +22,9 @@ P = ParamSpec("P")
 def new_app(help_text: str) -> typer.Typer:
     """Return an app that commands can be added to: the program's own, or a group of it."""
     return typer.Typer(
+        cls=Program,
         help=help_text,
+        short_help=first_sentence(help_text),
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -38,7 +42,9 @@ class Command(NamedTuple):
 
     def add_to(self, app: typer.Typer) -> None:
         """Make it a command of `app`."""
-        app.command(self.name, help=self.text)(_guarded(self.function))
+        short = first_sentence(self.text)
+        added = app.command(self.name, cls=HelpedCommand, help=self.text, short_help=short)
+        added(_guarded(self.function))
 
 
 def command(name: str, *, examples: str, answers: str) -> Callable[[Callable[..., None]], Command]:
@@ -61,11 +67,20 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             function(*args, **kwargs)
-            sys.stdout.flush()
+            flush()
         except StrandlineError as error:
             code = code_of(error)
-            _tell(error, code)
+            with contextlib.suppress(BrokenPipeError, OutputError):
+                flush()
+            if kwargs.get("json"):
+                note_error(type(error).__name__, str(error), code, error.fields)
+            else:
+                note(f"strandline: {type(error).__name__}: {error}")
             raise typer.Exit(code) from error
+        except OutputError as error:
+            note(f"strandline: standard output cannot be written: {error}")
+            _silence_output()
+            raise typer.Exit(ExitCode.UNAVAILABLE) from error
         except KeyboardInterrupt:
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except BrokenPipeError:
@@ -75,19 +90,10 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def _tell(error: StrandlineError, code: ExitCode) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.flush()
-    if "--json" in sys.argv:
-        fields = {name: str(value) for name, value in error.fields.items()}
-        shown = {"class": type(error).__name__, "message": str(error), "fields": fields}
-        note(to_json({"error": {**shown, "exit_code": int(code)}}))
-    else:
-        note(f"strandline: {type(error).__name__}: {error}")
-
-
 def _silence_output() -> None:
-    """Let Python flush into nothing when it ends: the reader has gone."""
+    """Let Python flush into nothing when it ends: nobody takes it any more."""
+    if sys.stdout is None:
+        return
     null = os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 No file of anybody's.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(null, sys.stdout.fileno())  # noqa: TID251 The same.

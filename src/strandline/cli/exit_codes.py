@@ -39,7 +39,7 @@ MEANINGS = {
     ExitCode.FAILED_CHECK: "a check came out badly: `verify`, `doctor`, `backup`, `restore`",
     ExitCode.USAGE: "the call cannot succeed as it is: bad arguments, or `InvalidError`",
     ExitCode.CONFLICT: "`ConflictError`: someone wrote first",
-    ExitCode.UNAVAILABLE: "`UnavailableError`: try again later",
+    ExitCode.UNAVAILABLE: "`UnavailableError`: try again later; also an output that is full",
     ExitCode.TRIMMED: "`TrimmedError`: the records asked for are gone",
     ExitCode.DIVERGED: "`DivergedError`: the log lost records that a cursor had passed",
     ExitCode.CLOSED: "`ClosedError`: the log was closed under the program's hands",

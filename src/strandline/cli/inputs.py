@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from strandline.cli.screen import jsonable
+from strandline.cli.batches import jsonable, rows_of
 from strandline.values import Event, InvalidError, ValueKind
 
 if TYPE_CHECKING:
@@ -89,11 +89,22 @@ def from_arguments(texts: Iterable[str], kind: ValueKind, terms: Terms) -> Itera
         if kind is ValueKind.EVENT:
             if terms.kind is None:
                 raise InvalidError("say what kind of event it is, with --kind")
-            yield Item(terms.event(_parsed(_decode, text.encode(), number)), None)
+            yield Item(terms.event(_payload(text, number)), None)
         elif kind is ValueKind.BYTES:
             yield Item(text.encode(), terms.key)
         else:
             raise InvalidError("a topic of batches is appended to from a file, with --from")
+
+
+def _payload(text: str, number: int) -> object:
+    try:
+        return _decode(text.encode())
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise InvalidError(
+            """a payload is JSON, a text among them is written '"like this"'""",
+            argument=number,
+            reason=str(error),
+        ) from error
 
 
 def from_file(file: IO[bytes], file_format: str, kind: ValueKind, terms: Terms) -> Iterator[Item]:
@@ -146,20 +157,29 @@ def _batches(file: IO[bytes], file_format: str) -> "Iterator[pa.RecordBatch]":
         elif file_format == "parquet":
             from pyarrow import parquet  # noqa: PLC0415 The same.
 
-            yield from parquet.ParquetFile(file).iter_batches()
-        elif file.read(len(_FILE_MAGIC)) == _FILE_MAGIC:
-            file.seek(0)
-            opened = pa.ipc.open_file(file)
+            yield from parquet.ParquetFile(_sought(file)).iter_batches()
+        elif _begins_with(file, _FILE_MAGIC):
+            opened = pa.ipc.open_file(_sought(file))
             yield from map(opened.get_batch, range(opened.num_record_batches))
         else:
-            file.seek(0)
             yield from pa.ipc.open_stream(file)
     except (pa.ArrowException, OSError) as error:
         raise InvalidError(f"this cannot be read as {file_format}", reason=str(error)) from error
 
 
+def _begins_with(file: IO[bytes], magic: bytes) -> bool:
+    return bool(file.peek(len(magic))[: len(magic)] == magic)  # type: ignore[attr-defined] # Buffered.
+
+
+def _sought(file: IO[bytes]) -> "IO[bytes] | pa.BufferReader":
+    """Return what can be read in any order: a pipe is taken into memory for that."""
+    import pyarrow as pa  # noqa: PLC0415 The same.
+
+    return file if file.seekable() else pa.BufferReader(file.read())
+
+
 def _from_rows(batch: "pa.RecordBatch", kind: ValueKind, terms: Terms) -> Iterator[Item]:
-    for number, row in enumerate(batch.to_pylist(), 1):
+    for number, row in enumerate(rows_of(batch), 1):
         if kind is ValueKind.BYTES:
             if not isinstance(row.get("value"), bytes):
                 raise InvalidError("bytes come from a binary column named value", row=number)

@@ -12,7 +12,7 @@ from strandline.values import EARLIEST, LATEST, InvalidError, Mode, Offset, Star
 # What takes long to import comes with what needs it: `strandline --help` needs none of it.
 if TYPE_CHECKING:
     from strandline.log.protocol import Log
-    from strandline.subscriptions import SubscribableLog
+    from strandline.typed import ScopedLog
 
 TopicName: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 Url: TypeAlias = Annotated[
@@ -46,14 +46,14 @@ _UNITS_BYTES = {
 _AMOUNT = re.compile(r"(\d+)\s*([A-Za-z]*)")
 
 
-def opened(url: str | None, mode: Mode) -> "SubscribableLog":
+def opened(url: str | None, mode: Mode) -> "ScopedLog":
     """Open the log of a command; nothing is created but by a command that says so."""
     from strandline.opening import open_log  # noqa: PLC0415
 
     return open_log(url, mode=mode)
 
 
-def existing(url: str | None, mode: Mode) -> "SubscribableLog":
+def existing(url: str | None, mode: Mode) -> "ScopedLog":
     """Open a log that has to be there already, whatever it is opened for."""
     opened(url, Mode.READ).close()
     return opened(url, mode)

@@ -13,14 +13,16 @@ from strandline.cli.exit_codes import ExitCode
 from strandline.cli.options import Json, Tenant, TopicName, Url, parse_age, parse_size
 from strandline.cli.screen import note, printable, progress, show, show_json
 from strandline.cli.spark_session import LOCAL, Master, session
+from strandline.cli.tiers import told
 from strandline.values import InvalidError
 
 if TYPE_CHECKING:
     from strandline.spark.jobs import FlowReport, FolderReport
 
 app = new_app(
-    "Jobs over whole topics, on Spark: pip install strandline[spark].\n\n"
-    "Each may be stopped, or killed, and run again: it ends in the same state."
+    "Run jobs over whole topics on Spark.\n\n"
+    "They need: pip install 'strandline[spark]'. Each may be stopped, or killed, and run again: "
+    "it ends in the same state."
 )
 
 _Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A new folder.")]
@@ -149,7 +151,7 @@ def tier(
     if json:
         show_json({"topic": topic, "store": store, **counts, **_pace(report)})
     else:
-        _summary(f"{topic}: ", counts, report)
+        show(f"{topic}: {told(done)}, {_paced(report)}")
 
 
 @command(
@@ -369,8 +371,12 @@ def _pace(report: _Timed) -> dict[str, object]:
 
 
 def _summary(front: str, counts: dict[str, int], report: _Timed) -> None:
-    told = ", ".join(f"{name} {each:,}" for name, each in counts.items())
-    show(f"{front}{told}, {report.seconds:.1f} s, {report.rows_per_s:,.0f} rows/s")
+    listed = ", ".join(f"{name} {each:,}" for name, each in counts.items())
+    show(f"{front}{listed}, {_paced(report)}")
+
+
+def _paced(report: _Timed) -> str:
+    return f"{report.seconds:.1f} s, {report.rows_per_s:,.0f} rows/s"
 
 
 def _show_folder(topic: str, report: "FolderReport", *, json: bool) -> None:

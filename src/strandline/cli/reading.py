@@ -2,7 +2,6 @@
 
 import heapq
 import itertools
-import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -22,7 +21,7 @@ from strandline.cli.options import (
     partitions_of,
     topic_of,
 )
-from strandline.cli.screen import show, show_json
+from strandline.cli.screen import flush, show, show_json
 from strandline.cli.shown import record_json, record_line
 from strandline.values import Mode, Record, Topic
 
@@ -181,10 +180,10 @@ def _source(
 
 def _follow(source: _Source, starts: dict[int, int], *, json: bool) -> None:
     with source.follow(starts) as arriving:
-        sys.stdout.flush()
+        flush()
         for record in arriving:
             _show_all((record,), json=json)
-            sys.stdout.flush()
+            flush()
 
 
 def _show_all(records: Iterable[Record], *, json: bool) -> None:

@@ -1,15 +1,12 @@
 """What goes to standard output and standard error, and in which form."""
 
-import base64
 import contextlib
+import errno
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from typing import Any, Protocol
-from uuid import UUID
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, TextIO
 
 import msgspec
 
@@ -29,35 +26,38 @@ def printable(text: str) -> str:
 
 def to_json(value: object) -> str:
     """Return `value` on one line of JSON, safe to show on a terminal."""
-    text = msgspec.json.encode(value, enc_hook=_plain).decode()
+    text = msgspec.json.encode(value, enc_hook=str).decode()
     return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
-def _plain(value: object) -> object:
-    """Return what stands in JSON for what JSON has not."""
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return str(value)
+class OutputError(Exception):
+    """Standard output takes no more; whoever read it has not gone, or it would be EPIPE."""
 
 
-def jsonable(value: object) -> object:
-    """Return a value out of a batch in a form that JSON has."""
-    if isinstance(value, dict):
-        return {str(name): jsonable(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(each) for each in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):  # noqa: PLR0124 NaN alone differs from itself.
-        return str(value)
-    if isinstance(value, datetime | date | time | Decimal | UUID):
-        return str(value)
-    return value
+@contextlib.contextmanager
+def output() -> Iterator[TextIO]:
+    """Lend standard output; OutputError with the reason if it cannot be written."""
+    # Python has none if it was started with a closed one.
+    if sys.stdout is None:
+        raise OutputError(os.strerror(errno.EBADF))
+    try:
+        yield sys.stdout
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error.strerror) from error
 
 
 def show(line: str) -> None:
     """Write one line of the answer."""
-    sys.stdout.write(f"{line}\n")
+    with output() as stream:
+        stream.write(f"{line}\n")
+
+
+def flush() -> None:
+    """Let the answer be seen so far."""
+    with output() as stream:
+        stream.flush()
 
 
 def show_json(value: object) -> None:
@@ -91,6 +91,13 @@ def show_fields(fields: dict[str, object]) -> None:
 def note(line: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(f"{line}\n")
+
+
+def note_error(name: str, message: str, code: int, fields: Mapping[str, object]) -> None:
+    """Write an error to standard error as one JSON document."""
+    shown = {"class": name, "message": message}
+    told = {each: str(value) for each, value in fields.items()}
+    note(to_json({"error": {**shown, "fields": told, "exit_code": code}}))
 
 
 def _cell(value: object) -> str:
@@ -128,17 +135,25 @@ class _Silent:
         """Do nothing: nobody is watching."""
 
 
+def is_typed() -> bool:
+    """Whether a person types what comes on standard input."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 @contextlib.contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Progress]:
+def progress(what: str, total: int | None = None, *, is_shown: bool = True) -> Iterator[Progress]:
     """Show how far something is, on standard error and on a terminal only."""
-    if not sys.stderr.isatty():
+    if not is_shown or not sys.stderr.isatty():
         yield _Silent()
         return
     # Only now: it takes longer to import than most commands run.
     from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
     from rich.progress import Progress as Bars  # noqa: PLC0415
 
-    with Bars(console=Console(stderr=True), transient=True) as bars:
+    count = "{task.completed:,}" + ("" if total is None else " of {task.total:,}")
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn(count), TimeElapsedColumn()
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task: Any = bars.add_task(what, total=total)
 
         class _Shown:

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from strandline.cli.screen import jsonable, printable
+from strandline.cli.batches import jsonable, rows_of
+from strandline.cli.screen import printable, to_json
 from strandline.values import (
     ConsumerLag,
     Event,
@@ -48,7 +49,7 @@ def record_json(record: Record) -> dict[str, object]:
         }
     if isinstance(value, bytes):
         return {**fields, "value": base64.b64encode(value).decode()}
-    return {**fields, "rows": jsonable(value.to_pylist())}
+    return {**fields, "rows": jsonable(rows_of(value))}
 
 
 def record_line(record: Record) -> str:
@@ -61,7 +62,13 @@ def record_line(record: Record) -> str:
         return f"{begin}  {key}  {value.kind}  {printable(value.payload_json.decode())}"
     if isinstance(value, bytes):
         return f"{begin}  {key}  {printable(value.decode(errors='backslashreplace'))}"
-    return f"{begin}  {key}  {value.num_rows} rows: {printable(str(value.to_pylist()[:1])[1:-1])}"
+    rows = "1 row" if value.num_rows == 1 else f"{value.num_rows:,} rows"
+    first = [to_json(jsonable(each)) for each in rows_of(value.slice(0, 1))]
+    return f"{begin}  {key}  {rows}{''.join(f': {each}' for each in first)}{_rest(value.num_rows)}"
+
+
+def _rest(rows: int) -> str:
+    return ", …" if rows > 1 else ""
 
 
 def topic_json(found: TopicDescription) -> dict[str, object]:

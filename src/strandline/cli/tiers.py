@@ -1,7 +1,7 @@
 """The command that moves old records to an object store."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from strandline.cli.options import (
 )
 from strandline.cli.screen import progress, show, show_json
 from strandline.values import Mode
+
+if TYPE_CHECKING:
+    from strandline.tiering import TierReport
 
 
 @command(
@@ -68,4 +71,20 @@ def tier(
     if json:
         show_json({"topic": topic, "store": store, **fields})
     else:
-        show(f"{topic}: " + ", ".join(f"{name} {each:,}" for name, each in fields.items()))
+        show(f"{topic}: {told(report)}")
+        if not report.copied and not include_open:
+            show("Nothing more is sealed; --include-open copies what still grows, too.")
+
+
+def told(report: "TierReport") -> str:
+    """Return a report in words."""
+    where = f"{report.copied:,} objects of {report.copied_bytes:,} bytes"
+    parts = [
+        f"{report.copied_records:,} records copied in {where}",
+        f"{report.evicted_records:,} let go of here",
+    ]
+    if report.deleted:
+        parts.append(f"{report.deleted:,} copies deleted")
+    if report.damaged:
+        parts.append(f"{report.damaged:,} copies DAMAGED")
+    return ", ".join(parts)

@@ -17,6 +17,7 @@ from strandline.values import ConflictError, InvalidError, Mode, Record, Topic
 if TYPE_CHECKING:
     from strandline.cli.transfer_file import Header, Row
     from strandline.log.protocol import Log
+    from strandline.typed import ScopedLog
 
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _MANY = 1000
@@ -73,8 +74,10 @@ def export(
     write = transfer_file.write_parquet if chosen == "parquet" else transfer_file.write_lines
     with opened(url, Mode.READ) as log:
         found = topic_of(log, topic, tenant)
-        with writing(path) as file, progress(f"exporting {topic}") as bar:
-            count = write(file, _header(log, found), _records(log, found, bar.advance))
+        header = _header(log, found)
+        total = log.describe_topic(found).records
+        with writing(path) as file, progress(f"exporting {topic}", total) as bar:
+            count = write(file, header, _records(log, found, bar.advance))
     fields = {"topic": topic, "file": path, "format": chosen, "records": count}
     if path == STANDARD:
         note(f"{topic}: {count:,} records")
@@ -113,11 +116,12 @@ def import_(
     from strandline.opening import open_log  # noqa: PLC0415 The same.
 
     clock = ReplayedClock()
-    with reading(path) as file, open_log(url, clock=clock) as log:
+    with reading(path) as file:
         header, rows = read_rows(file, chosen)
-        made = _create(log, header, topic)
-        with progress(f"importing {made.name}") as bar:
-            fields = _append(log, made, rows, clock, bar.advance)
+        with open_log(url, clock=clock) as log:
+            made = _create(log, header, topic)
+            with progress(f"importing {made.name}") as bar:
+                fields = _append(log, made, rows, clock, bar.advance)
     clock.record_us = None
     if json:
         show_json({"topic": made.name, "file": path, **fields})
@@ -137,8 +141,8 @@ def _chosen(path: str, file_format: str | None) -> str:
     return chosen
 
 
-def _header(log: "Log", topic: Topic) -> "Header":
-    from strandline.cli.transfer_file import Header  # noqa: PLC0415 Takes long to import.
+def _header(log: "ScopedLog", topic: Topic) -> "Header":
+    from strandline.cli.transfer_file import Header, packed_schema  # noqa: PLC0415 Takes long.
 
     found = log.describe_topic(topic)
     settings = found.settings
@@ -155,6 +159,8 @@ def _header(log: "Log", topic: Topic) -> "Header":
         settings.limit_bytes,
         settings.proof,
         found.created_at_us,
+        dict(settings.metadata),
+        [packed_schema(each) for each in log.scope(topic.tenant).topic(topic).versions],
     )
 
 
@@ -165,7 +171,10 @@ def _records(log: "Log", topic: Topic, advance: Advance) -> Iterator[Record]:
             yield record
 
 
-def _create(log: "Log", header: "Header", name: str | None) -> Topic:
+def _create(log: "ScopedLog", header: "Header", name: str | None) -> Topic:
+    from strandline.cli.transfer_file import unpacked_schema  # noqa: PLC0415 Takes long to import.
+
+    versions = [unpacked_schema(each) for each in header.schemas]
     made = log.create_topic(
         name or header.topic,
         partitions=header.partitions,
@@ -175,7 +184,11 @@ def _create(log: "Log", header: "Header", name: str | None) -> Topic:
         limit_bytes=header.limit_bytes,
         proof=header.proof,
         tenant=header.tenant,
+        metadata=header.metadata,
+        schema=versions[0].serialize().to_pybytes() if versions else None,
     )
+    for each in versions[1:]:
+        log.scope(header.tenant).evolve(made, each)
     if any(marks.high for marks in log.describe_topic(made).marks):
         raise ConflictError("this topic has records, choose a new name", topic=made.name)
     return made

@@ -47,6 +47,9 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit_bytes: int | None
     proof: bool
     created_at_us: int
+    metadata: dict[str, str] = {}
+    schemas: list[str] = []
+    """The versions of a typed topic's schema, as Arrow serializes them, in base64."""
 
 
 class Row(NamedTuple):
@@ -139,6 +142,19 @@ def _bytes_of(value: "bytes | pa.RecordBatch") -> bytes:
     with pa.ipc.new_stream(sink, value.schema) as stream:
         stream.write_batch(value)
     return bytes(sink.getvalue())
+
+
+def packed_schema(schema: pa.Schema) -> str:
+    """Return a schema as text."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def unpacked_schema(text: str) -> pa.Schema:
+    """Return the schema that was packed; InvalidError for anything else."""
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
+    except (pa.ArrowException, binascii.Error) as error:
+        raise InvalidError("this is no stored schema", reason=str(error)) from error
 
 
 def _batch_of(stored: bytes) -> pa.RecordBatch:

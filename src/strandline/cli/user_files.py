@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
+from strandline.cli.screen import output
 from strandline.clock import SystemClock
 from strandline.io import SystemIo
-from strandline.values import InvalidError
+from strandline.values import InvalidError, UnavailableError
 
 STANDARD = "-"
 """Stands for standard input or output."""
@@ -90,7 +91,8 @@ def writing(path: str) -> Iterator[IO[bytes]]:
     A file that exists is not replaced.
     """
     if path == STANDARD:
-        yield sys.stdout.buffer
+        with output() as stream:
+            yield stream.buffer
         return
     io = SystemIo()
     if io.exists(path):
@@ -110,7 +112,11 @@ def writing(path: str) -> Iterator[IO[bytes]]:
             io.close(fd)
         io.replace(temporary, path)
         io.sync_directory(os.path.dirname(path) or ".")
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             io.unlink(temporary)
+        if isinstance(error, OSError):
+            raise UnavailableError(
+                "this file cannot be written", file=path, reason=error.strerror
+            ) from error
         raise

@@ -76,7 +76,7 @@ class MemoryTopics:
                 raise ConflictError(
                     "the topic exists with other settings, use it as it is or choose another name",
                     topic=name,
-                    settings=known.settings,
+                    **known.settings.unlike(settings),
                 )
             return known
 

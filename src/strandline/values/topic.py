@@ -97,6 +97,15 @@ class TopicSettings:
     schema: bytes | None = None
     metadata: tuple[tuple[str, str], ...] = ()
 
+    def unlike(self, other: "TopicSettings") -> dict[str, object]:
+        """Return what is not as in `other`, by name, as it is here."""
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in self.__slots__}
+        return {
+            name: str(ours) if isinstance(ours, ValueKind) else ours
+            for name, (ours, theirs) in pairs.items()
+            if ours != theirs
+        }
+
     def __post_init__(self) -> None:
         _check_count("partitions", self.partitions, PARTITIONS_MAX)
         if self.retention_age_s is not None:

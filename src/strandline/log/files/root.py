@@ -120,7 +120,8 @@ class Root:
             return checked.load(self.io, self._identity_path, KIND, _Identity).id
         except (FileNotFoundError, NotADirectoryError) as error:
             raise InvalidError(
-                "there is no log here, open it with mode='write' to create one", path=self.path
+                "there is no log here, mode='write' or `strandline create` makes one",
+                path=self.path,
             ) from error
 
 

@@ -153,7 +153,7 @@ class Topics:
             raise ConflictError(
                 "the topic exists with other settings, use it as it is or choose another name",
                 topic=name,
-                settings=known.settings,
+                **known.settings.unlike(settings),
             )
         return known
 

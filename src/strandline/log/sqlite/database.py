@@ -86,7 +86,8 @@ class Database:
             self._create()
         elif not self.io.exists(self.path):
             raise InvalidError(
-                "there is no database here, open it for writing first", path=self.path
+                "there is no log here, mode='write' or `strandline create` makes one",
+                path=self.path,
             )
 
     # --- reading ---
