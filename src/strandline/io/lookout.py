@@ -70,7 +70,8 @@ class Lookout:
         Returns none when the time is up, when `wake` was called, or for no reason.
         """
         with self._lock:
-            self._check_open()
+            if self._is_closed:
+                self._check_open()
             self._is_waiting = True
             delay_s = self._delay_s if self._polled else None
         is_cut_short = timeout_s is not None and (delay_s is None or timeout_s < delay_s)
@@ -84,7 +85,8 @@ class Lookout:
                     self._sleep.close()
                 changed = self._noticed() if has_notices and not self._is_closed else set()
                 changed |= self._polled
-        self._check_open()
+        if self._is_closed:
+            self._check_open()
         if delay_s is not None and not is_cut_short:
             self._delay_s = min(2 * delay_s, POLL_MAX_S)
         return changed

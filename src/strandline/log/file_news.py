@@ -44,4 +44,7 @@ class FileNews(Generic[Place]):
 
     def wait(self, timeout_s: float | None = None, /) -> Collection[Place]:
         changed = self._lookout.wait(timeout_s)
+        if len(changed) == 1:
+            (path,) = changed
+            return self._places.get(path, frozenset())
         return [place for path in changed for place in self._places.get(path, ())]

@@ -146,9 +146,11 @@ class LocalWatch:
         """Pass the hint on, unless it is no news."""
         place = hint.topic.id.int, hint.partition
         with self._lock:
-            if place in self._seen and hint.end > self._seen[place]:
+            if hint.end > self._seen.get(place, hint.end):
                 self._hints[place] = hint
-                self._rouse()
+                waiter = self._waiter
+                if waiter is not None:
+                    waiter.wake()
 
     def tell_dropped(self, hint: Hint) -> None:
         """Pass a last hint on, though the partition has not grown."""
@@ -186,7 +188,8 @@ class LocalWatch:
     def _take(self) -> Collection[Hint] | None:
         """Return the hints, none of them if woken; None if there is nothing to return."""
         with self._lock:
-            self._check_open()
+            if self._is_closed:
+                self._check_open()
             if not self._hints and not self._is_woken:
                 return None
             hints = tuple(self._hints.values())

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Collection, Hashable
 from functools import partial
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from strandline.clock import Clock
 from strandline.log.listening import ListeningEvent, ListeningWaiter
@@ -11,6 +11,9 @@ from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint, TopicName
 from strandline.values import Offset, Partition, StrandlineError, Topic
 from strandline.writes.waiter import LoopWaiter
+
+# What makes a named tuple by name is slow, and a hint is made for each append.
+_new: Any = tuple.__new__
 
 Place = TypeVar("Place", bound=Hashable)
 """What a backend knows a partition by; never used again for another one."""
@@ -101,7 +104,8 @@ class WatchedPartition(Generic[Place]):
             if end <= self._told:
                 return False
             self._told = end
-            hint = self._hint(end)
+            _, topic, partition = self._spot
+            hint = _new(Hint, (topic, partition, end))
             for watch in self._local:
                 watch.tell(hint)
             return True
@@ -248,7 +252,8 @@ class Watches(Generic[Place]):
                 with self._lock:
                     self._listener = None
                     self._turn.release()
-                    self._end_if_idle()
+                    if self._is_closed or not self._attended:
+                        self._end_if_idle()
 
     def _wake(self, event: ListeningEvent) -> None:
         news = self._news
@@ -299,8 +304,10 @@ class Watches(Generic[Place]):
             self._is_behind = True
             changed = news.wait(timeout_s)
         self._listener = None
-        found = [self._look(place) for place in changed]
-        if any(found):
+        has_changed = False
+        for place in changed:
+            has_changed |= self._look(place)
+        if has_changed:
             news.found()
         self._is_behind = False
 

@@ -42,6 +42,10 @@ class Want(Enum):
     NOTHING = auto()
 
 
+# Members of an enumeration are slow to look up.
+_SPEAK, _READ, _LOOK, _NOTHING = Want
+
+
 class Cursor:
     """Where one generation of one partition goes on, and how far it may."""
 
@@ -77,10 +81,10 @@ class Cursor:
     def want(self) -> Want:
         """What it needs next."""
         if self.markers:
-            return Want.SPEAK
+            return _SPEAK
         if self.next < self.end:
-            return Want.READ
-        return Want.NOTHING if self._is_sure else Want.LOOK
+            return _READ
+        return _NOTHING if self._is_sure else _LOOK
 
     def hint(self, end: int) -> None:
         """Believe for now that the partition ends at `end`, if that is news; look in any case."""
@@ -196,6 +200,6 @@ class Cursors:
             cursor = self._queue[0]
             cursor.is_queued = False
             self._queue.popleft()
-            if not cursor.is_removed and cursor.want is not Want.NOTHING:
+            if not cursor.is_removed and cursor.want is not _NOTHING:
                 return cursor
         return None

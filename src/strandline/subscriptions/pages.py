@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Collection, Mapping
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 from strandline.clock import Clock
 from strandline.log.protocol import Hint, Log, Watch
@@ -19,6 +19,11 @@ POLL_S: Final = 1.0
 
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 """How much one page holds, unless its first record alone is larger."""
+
+
+# What makes a named tuple by name is slow, and so are the members of an enumeration.
+_new: Any = tuple.__new__
+_SPEAK, _READ = Want.SPEAK, Want.READ
 
 
 class Skipped(Enum):
@@ -91,7 +96,8 @@ class Pages:
             if not hints:
                 self._poll_at = self._clock.monotonic()
             for hint in hints:
-                self._cursors.hint(Place(hint.topic, hint.partition), hint.end)
+                place: Place = _new(Place, (hint.topic, hint.partition))
+                self._cursors.hint(place, hint.end)
 
     def rest_s(self, deadline: float | None) -> float:
         """Return how long it may sleep: until the next poll, or the deadline."""
@@ -100,7 +106,7 @@ class Pages:
 
     def _next_item(self) -> Record | Marker | Skipped | None:
         while True:
-            if item := self._in_hand():
+            if self._page and (item := self._in_hand()):
                 return item
             self._poll()
             cursor = self._cursors.turn()
@@ -153,12 +159,16 @@ class Pages:
             self._cursors.doubt()
 
     def _serve(self, cursor: Cursor) -> Marker | None:
-        if cursor.want is Want.SPEAK:
+        want = cursor.want
+        if want is _SPEAK:
             marker = cursor.speak()
             self._cursors.queue(cursor)
             return marker
         try:
-            self._ask(cursor)
+            if want is _READ:
+                self._read(cursor)
+            else:
+                self._look_at(cursor)
         except UnavailableError as error:
             # It stays out of the queue, so that others are served until the next poll.
             cursor.fault = error
@@ -166,13 +176,10 @@ class Pages:
             cursor.fault = None
         return None
 
-    def _ask(self, cursor: Cursor) -> None:
-        if cursor.want is Want.READ:
-            self._read(cursor)
-        else:
-            marks = self._log.marks(*cursor.place)
-            cursor.look(end_of(marks, durable_only=self._durable_only))
-            self._cursors.queue(cursor)
+    def _look_at(self, cursor: Cursor) -> None:
+        marks = self._log.marks(*cursor.place)
+        cursor.look(end_of(marks, durable_only=self._durable_only))
+        self._cursors.queue(cursor)
 
     def _read(self, cursor: Cursor) -> None:
         self._page.extend(

@@ -4,7 +4,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Generator
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from strandline.clock import Clock
 from strandline.log.protocol import Hint, Watch
@@ -139,7 +139,7 @@ class Subscription(Stream[ItemT]):
                 raise ClosedError("this subscription was closed, subscribe anew")
             item = self._pages.take()
             if item is SKIPPED or self._markers or item is None or isinstance(item, Record):
-                return cast("ItemT | Skipped | None", item)
+                return item  # type: ignore[return-value]
 
     # In both ways to sleep: no hints were heard if the sleep is broken off, though the
     # watch may have given some away. So the next step looks for itself.

@@ -35,6 +35,8 @@ from strandline.values import (
 )
 
 _logger = logging.getLogger("strandline")
+#: What is in memory no trim can overtake.
+_READ_AT_ONCE = type(iter(list[Record]()))
 
 
 class TieredLog(Log, Protocol):
@@ -65,7 +67,7 @@ class TieredLog(Log, Protocol):
     ) -> Iterator[Record]:
         wanted = (start, end, records_max, bytes_max)
         try:
-            found = _hot(self).read(
+            found = super().read(  # type: ignore[safe-super]
                 topic,
                 partition,
                 start,
@@ -77,6 +79,8 @@ class TieredLog(Log, Protocol):
         except TrimmedError as error:
             reading = self.reading(topic, partition, wanted, error, durable_only=durable_only)
             return reading.records()
+        if type(found) is _READ_AT_ONCE:
+            return found
         if bytes_max is None:
             return self._going_on(found, topic, partition, wanted, durable_only=durable_only)
         return self._counting_on(found, topic, partition, wanted, durable_only=durable_only)

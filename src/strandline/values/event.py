@@ -88,8 +88,11 @@ class Event:
         Only the kind is checked now, and InvalidError raised; the rest is checked
         when it is first looked at, and raises CorruptError.
         """
-        parts = _check_kind_once(kind), payload_json, key, headers_json, occurred_at_us
-        return cls._of_parts((parts,))[0]
+        event = _new(cls)
+        event._parts = _check_kind_once(kind), payload_json, key, headers_json, occurred_at_us
+        event._payload = _NOT_DECODED
+        event._headers = None
+        return event
 
     @classmethod
     def load_many(

@@ -11,8 +11,8 @@ from strandline.values.errors import DivergedError, InvalidError, TrimmedError
 from strandline.values.topic import Offset, Partition
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+# A struct, because one is made for each look at a partition and a struct is made in C.
+class Marks(msgspec.Struct, frozen=True):
     """The ends of a partition. Invariant: low <= durable <= high."""
 
     low: Offset

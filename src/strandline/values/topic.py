@@ -64,6 +64,10 @@ class Topic:
         if getattr(self.id, "version", None) != _ID_VERSION:
             raise InvalidError("a topic id is a UUID of version 7, take it from the clock")
 
+    def __hash__(self) -> int:
+        # Of the number, which is hashed several times faster than the id.
+        return hash(self.id.int)
+
     def _repr_html_(self) -> str:
         return html_fields(f"Topic {self.name}", {"id": self.id, "tenant": self.tenant})
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -37,14 +37,17 @@ from strandline.log.files.segment import (
 )
 from strandline.log.files.tail import (
     DROPPED,
+    END_BYTES,
     TAIL_BYTES,
     UNSEALED,
     End,
     Fence,
     Tail,
+    is_fenced,
     read_tail,
     tail_seed,
     unpack,
+    unpack_end,
 )
 from strandline.values import (
     CorruptError,
@@ -64,6 +67,8 @@ TOPIC = "topic"
 """The file beside the partitions that says that there is a topic."""
 
 _TRIES = 100
+# What makes a named tuple by name is slow, and some are made for each look.
+_new: Any = tuple.__new__
 _SEGMENTS_OPEN_MAX = 8
 
 
@@ -196,6 +201,15 @@ class State(NamedTuple):
         return segment.end, segment.position
 
 
+class _Seen(NamedTuple):
+    """What a tail held, and the state that it told."""
+
+    raw: bytes
+    state: State
+    #: How far its second slot says that it is durable; None if more than the first two told.
+    told_durable: int | None
+
+
 class PartitionFiles:
     """Reads one partition. Any thread may use it; no read takes a lock of another process."""
 
@@ -206,9 +220,9 @@ class PartitionFiles:
         self._manifest: Manifest | None = None
         self._tail: OpenFile | None = None
         self._tail_seed = 0
-        #: What the tail held, and the state that it told.
-        self._seen: tuple[bytes, State] | None = None
-        self._segments: OrderedDict[str, SegmentFile] = OrderedDict()
+        self._seen: _Seen | None = None
+        #: By epoch and number, which make their names.
+        self._segments: OrderedDict[tuple[int, int], SegmentFile] = OrderedDict()
         #: What this process knows to be durable, though the tail may not say so yet.
         self.known_durable = 0
         #: Whether a sync has failed here: what it was to cover may be lost.
@@ -222,10 +236,12 @@ class PartitionFiles:
         if tail is not None and seen is not None:
             raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
             if tail.is_in_place():
-                if raw == seen[0]:
-                    return seen[1]
+                if raw == seen.raw:
+                    return seen.state
                 with self._lock:
-                    return self._look(raw if tail is self._tail else None)
+                    if tail is not self._tail:
+                        return self._look()
+                    return self._grown(raw) or self._look(raw)
         with self._lock:
             return self._look()
 
@@ -258,6 +274,29 @@ class PartitionFiles:
         self._segments.clear()
         self.known_durable = 0
 
+    def _grown(self, raw: bytes) -> State | None:
+        """Return the state if nothing but the end has moved since the last look.
+
+        None if it takes more to say: then the end, the generation of the manifest, the
+        segment, the durable mark or the fence is not what it was.
+        """
+        seen, manifest = self._seen, self._manifest
+        if seen is None or manifest is None or seen.told_durable is None:
+            return None
+        if raw[END_BYTES:] != seen.raw[END_BYTES:]:
+            return None
+        end, active = unpack_end(self._tail_seed, raw), manifest.segments[-1]
+        if (
+            end is None
+            or end.generation != manifest.generation
+            or end.segment != active.number
+            or end.boot != self._io.boot_id()
+        ):
+            return None
+        state = _state(manifest, end, seen.told_durable, self.known_durable)
+        self._seen = _new(_Seen, (raw, state, seen.told_durable))
+        return state
+
     def _look(self, raw: bytes | None = None) -> State | None:
         """Look anew; `raw` is what was just read of the tail, if it was."""
         for _ in range(_TRIES):
@@ -270,9 +309,12 @@ class PartitionFiles:
                 return self._found_state(manifest, Tail(None, None, None))
             if raw is None:
                 raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
-            state = self._state_of(manifest, tail, unpack(self._tail_seed, raw))
+            told = unpack(self._tail_seed, raw)
+            state = self._state_of(manifest, tail, told)
             if state is not None:
-                self._seen = raw, state
+                is_plain = told.end is not None and not is_fenced(raw)
+                durable = told.durable.next if is_plain and told.durable is not None else None
+                self._seen = _Seen(raw, state, durable)
                 return state
             self._tail = raw = None
         raise CorruptError("the partition comes and goes", file=self.place.directory, position=0)
@@ -304,10 +346,7 @@ class PartitionFiles:
                 segment=manifest.active.number, position=FRAMES_AT, crc=0, size_bytes=0
             )
         durable = manifest.active.base if tail.durable is None else tail.durable.next
-        low = max(end.low, manifest.low)
-        durable = max(low, manifest.active.base, min(max(durable, self.known_durable), end.next))
-        marks = Marks(Offset(low), Offset(end.next), Offset(durable))
-        return State(manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
+        return _state(manifest, end, durable, self.known_durable)
 
     def _sealed_end(self, fence: Fence, tail: Tail, end: End, base: int) -> End:
         """Return the end of a fenced epoch whose successor has not shown itself yet."""
@@ -315,7 +354,7 @@ class PartitionFiles:
             return end._replace(next=fence.next, position=fence.position)
         # Whatever lies beyond these may be a fenced writer's.
         if self._seen is not None:
-            state = self._seen[1]
+            state = self._seen.state
             return end._replace(next=state.marks.high, position=state.position)
         if tail.durable is not None and tail.durable.segment == end.segment:
             return end._replace(next=tail.durable.next, position=tail.durable.position)
@@ -416,15 +455,20 @@ class PartitionFiles:
         return CorruptError("a segment is missing", file=path, position=0)
 
     def _open_segment(self, manifest: Manifest, stored: StoredSegment) -> SegmentFile:
-        segment = self._segments.get(stored.name)
+        segment = self._segments.get((stored.epoch, stored.number))
         if segment is None:
             identity = self.place.identity(manifest, stored)
             path = self.place.segment_path(stored)
             segment = SegmentFile(self._io, path, identity, stored.base)
-            self._segments[stored.name] = segment
+            self._segments[stored.epoch, stored.number] = segment
             while len(self._segments) > _SEGMENTS_OPEN_MAX:
                 self._segments.popitem(last=False)
         return segment
+
+    def last_segment(self, state: State) -> SegmentFile | None:
+        """Return the segment that grows, if it has been read before."""
+        stored = state.manifest.segments[-1]
+        return self._segments.get((stored.epoch, stored.number))
 
     def _newer(self, state: State, missing: StoredSegment, start: int) -> State:
         """Return the present state, in which the segment was trimmed or rewritten."""
@@ -438,6 +482,17 @@ class PartitionFiles:
         if start < now.local:
             raise TrimmedError(now.local, partition=self.place.partition, offset=start)
         return now
+
+
+def _state(manifest: Manifest, end: End, durable: int, known_durable: int) -> State:
+    """Return the state of a partition that ends so, durable up to either of two marks."""
+    low = max(end.low, manifest.low)
+    durable = max(low, manifest.segments[-1].base, min(max(durable, known_durable), end.next))
+    marks = Marks(Offset(low), Offset(end.next), Offset(durable))
+    state: State = _new(
+        State, (manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
+    )
+    return state
 
 
 _NOTHING = Marks(Offset(0), Offset(0), Offset(0))

@@ -6,7 +6,8 @@ from functools import partial
 from uuid import UUID
 
 from strandline.log.columns import RecordBatches
-from strandline.log.files.file_errors import translated
+from strandline.log.files.file_errors import translated, unavailable
+from strandline.log.files.following import newest
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.proving import history_of
 from strandline.log.files.reading import Reading
@@ -125,6 +126,10 @@ class FileReader:
         bytes_max: int | None = None,
         durable_only: bool = False,
     ) -> Iterator[Record]:
+        if end is None and type(start) is type(records_max) is type(bytes_max) is int:
+            found = self._newest(topic, partition, start, records_max, bytes_max, durable_only)
+            if found is not None:
+                return iter(found)
         wanted = (start, end, records_max, bytes_max)
         return self._reading(topic, partition, wanted, durable_only=durable_only).records()
 
@@ -141,6 +146,25 @@ class FileReader:
     ) -> RecordBatches:
         wanted = (start, end, records_max, bytes_max)
         return self._reading(topic, partition, wanted, durable_only=durable_only).batches()
+
+    def _newest(
+        self,
+        topic: TopicName,
+        partition: int,
+        start: int,
+        records_max: int,
+        bytes_max: int,
+        durable_only: bool,
+    ) -> list[Record] | None:
+        self._root.check_open()
+        try:
+            entry = self._topics.known(topic)
+            if entry is None:
+                return None
+            files = entry.files(partition)
+            return newest(files, start, records_max, bytes_max, durable_only=durable_only)
+        except OSError as error:
+            raise unavailable(error, self._root.path) from error
 
     @translated
     def _reading(

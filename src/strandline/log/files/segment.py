@@ -78,7 +78,7 @@ class SegmentFile:
         # Invariant: offsets with the positions of their frames, both rising.
         self._places = [(base, FRAMES_AT)]
         #: Where readers have come to, for when they come back.
-        self._ends: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
 
     @property
     def length(self) -> int:
@@ -92,10 +92,11 @@ class SegmentFile:
                 if position - self._places[-1][1] >= _INDEX_BYTES:
                     self._places.append((offset, position))
 
-    def _note_end(self, offset: int, position: int) -> None:
-        if len(self._ends) >= _ENDS_MAX:
-            self._ends = {}
-        self._ends[offset] = position
+    def note_end(self, offset: int, position: int) -> None:
+        """Remember that a reader has come to `offset`, which begins at `position`."""
+        if len(self.ends) >= _ENDS_MAX:
+            self.ends = {}
+        self.ends[offset] = position
 
     def frames(self, start: int, stop: int, end: int) -> Iterator[Frame]:
         """Yield the frames with the records of [start, stop), verified.
@@ -119,7 +120,7 @@ class SegmentFile:
             self.note(found.base, position)
             yield found
             position, expected = found.end, found.stop
-        self._note_end(expected, position)
+        self.note_end(expected, position)
 
     def _read(self, position: int, end: int) -> bytes:
         """Return what begins at `position`, and all of the frame that does."""
@@ -161,7 +162,7 @@ class SegmentFile:
 
     def _first(self, offset: int, end: int) -> tuple[Frame, bytes]:
         """Return the frame with `offset`, and what was read from its beginning on."""
-        position = self._ends.get(offset)
+        position = self.ends.get(offset)
         if position is not None:
             data = self._read(position, end)
             frame = decode_frame(self.seed, data, 0, position)

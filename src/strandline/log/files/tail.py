@@ -19,6 +19,8 @@ _CRC = Struct("<I")
 _pack_end, _pack_crc = _END.pack, _CRC.pack
 _crc = google_crc32c.extend
 _MAGIC = b"\xf5T"
+# What makes a named tuple by name is slow, and one is made for each look.
+_new: Any = tuple.__new__
 
 DURABLE_AT = 128
 # After the end, so that whoever reads an end that a fenced writer wrote reads the fence, too.
@@ -120,8 +122,13 @@ def unpack(seed: int, stored: bytes) -> Tail:
 
 def unpack_end(seed: int, stored: bytes) -> End | None:
     """Return what is in the first slot of a tail file."""
-    end = _opened(_END, seed, stored, 0)
-    return None if end is None else End(*end[2:])
+    body = stored[_CRC.size : END_BYTES]
+    if len(body) < _END.size or body[:2] != _MAGIC:
+        return None
+    if _CRC.unpack_from(stored)[0] != _crc(seed, body):
+        return None
+    end: End = _new(End, _END.unpack(body)[2:])
+    return end
 
 
 def unpack_durable(seed: int, stored: bytes) -> Durable | None:

@@ -69,7 +69,9 @@ class TopicEntry:
 
     def files(self, partition: int) -> PartitionFiles:
         """Return the files of a partition; InvalidError if there is none."""
-        return self.partitions[check_partition(partition, self.settings.partitions)]
+        if type(partition) is not int or not 0 <= partition < len(self.partitions):
+            check_partition(partition, self.settings.partitions)
+        return self.partitions[partition]
 
 
 class Topics:
@@ -94,10 +96,19 @@ class Topics:
         if entry is None or not self._io.exists(entry.path):
             self._look()
             entry = self._by_name.get((tenant, name))
-        if entry is None or (isinstance(topic, Topic) and entry.topic.id != topic.id):
+        if entry is None or (
+            entry.topic is not topic and isinstance(topic, Topic) and entry.topic.id != topic.id
+        ):
             self._check_damage()
             raise self._unknown(name, tenant)
         return entry
+
+    def known(self, topic: TopicName) -> TopicEntry | None:
+        """Return a topic that was found before, for who finds by its tails if it was dropped."""
+        if not isinstance(topic, Topic):
+            return None
+        entry = self._by_name.get((topic.tenant, topic.name))
+        return entry if entry is not None and entry.topic is topic else None
 
     def find_id(self, topic_id: UUID) -> TopicEntry | None:
         """Return the topic of this id."""
