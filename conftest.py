@@ -21,7 +21,16 @@ PYSPARK_WARNINGS = ("ignore::ResourceWarning", "ignore::DeprecationWarning:pyspa
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator["SparkSession"]:
+def spark_pythons() -> Iterator[None]:
+    """Pythons that start at once, for each Spark that this process starts from now on."""
+    from tests.spark_pythons import forked_pythons  # noqa: PLC0415 # As below.
+
+    with tempfile.TemporaryDirectory(prefix="pythons-") as folder, forked_pythons(folder):
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark(spark_pythons: None) -> Iterator["SparkSession"]:  # noqa: ARG001 # Before it.
     """The one Spark session of the run."""
     from tests.spark_session import shared_session  # noqa: PLC0415 # Importing PySpark takes time.
 

@@ -1,7 +1,7 @@
-"""The Spark session that all tests of a run share.
+"""The Spark session that all tests of a run share, and how any of theirs starts quickly.
 
-It starts in about three seconds instead of six: a class archive that the first run
-leaves in .cache, the quick compiler, the small garbage collector.
+In about three seconds instead of six: a class archive that the first run leaves in
+.cache, the quick compiler, the small garbage collector.
 """
 
 import os
@@ -23,43 +23,71 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=
 @contextmanager
 def shared_session() -> Iterator[SparkSession]:
     """Give a session, and end its Java when nobody needs it any more."""
-    scratch = ROOT / ".tmp"
-    scratch.mkdir(exist_ok=True)
-    with TemporaryDirectory(prefix="spark-", dir=scratch) as folder:
-        archive = ClassArchive(folder)
-        session = local_session(folder, java_options=f"{QUICK_START} {archive.java_option}")
-        session.sparkContext.setLogLevel("ERROR")
-        gateway = session.sparkContext._gateway  # noqa: SLF001 # Nothing else ends the Java.
-        assert gateway is not None
-        try:
-            yield session
-        finally:
-            session.stop()
-            gateway.shutdown()
-            gateway.proc.stdin.close()
-            gateway.proc.wait()
-            archive.keep()
+    archive = ClassArchive()
+    with TemporaryDirectory(prefix="spark-", dir=scratch()) as folder:
+        if archive.is_there():
+            with _session(folder, quick_java()) as session:
+                yield session
+        else:
+            with (
+                archive.made(folder) as option,
+                _session(folder, f"{QUICK_START} {option}") as session,
+            ):
+                yield session
+
+
+@contextmanager
+def _session(folder: str, java_options: str) -> Iterator[SparkSession]:
+    session = local_session(folder, java_options=java_options)
+    session.sparkContext.setLogLevel("ERROR")
+    gateway = session.sparkContext._gateway  # noqa: SLF001 # Nothing else ends the Java.
+    assert gateway is not None
+    try:
+        yield session
+    finally:
+        session.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+
+
+def scratch() -> Path:
+    """Return where the sessions of tests have their folders."""
+    folder = ROOT / ".tmp"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 class ClassArchive:
     """Spark's classes as Java has them in memory, for the Java and the PySpark in use."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self) -> None:
         java = find_java()
-        name = f"classes-{pyspark.__version__}-{java.origin}-{java.major}.jsa"
+        # Java refuses an archive that is not of these very files.
+        installed = int(Path(pyspark.__file__).parent.stat().st_mtime)
+        name = f"classes-{pyspark.__version__}-{java.origin}-{java.major}-{installed}.jsa"
         self._kept = ROOT / ".cache" / "spark" / name
-        self._new = Path(folder) / name
 
-    @property
-    def java_option(self) -> str:
-        if self._kept.exists():
-            return f"-XX:SharedArchiveFile={self._kept}"
-        return f"-XX:ArchiveClassesAtExit={self._new}"
+    def is_there(self) -> bool:
+        return self._kept.exists()
 
-    def keep(self) -> None:
-        """Keep what the Java left behind at its end, if it left anything."""
-        if self._new.exists():
+    def use(self) -> str:
+        """Return the option of a Java that takes its classes from here."""
+        return f"-XX:SharedArchiveFile={self._kept}"
+
+    @contextmanager
+    def made(self, folder: str) -> Iterator[str]:
+        """Give the option of a Java that leaves an archive at its end; then keep that."""
+        new = Path(folder) / self._kept.name
+        yield f"-XX:ArchiveClassesAtExit={new}"
+        if new.exists():
             self._kept.parent.mkdir(parents=True, exist_ok=True)
             aside = self._kept.with_suffix(f".{os.getpid()}")
-            shutil.move(self._new, aside)
+            shutil.move(new, aside)
             aside.replace(self._kept)
+
+
+def quick_java() -> str:
+    """Return the options of a Java that starts quickly, and may be killed."""
+    archive = ClassArchive()
+    return f"{QUICK_START} {archive.use()}" if archive.is_there() else QUICK_START
