@@ -64,7 +64,7 @@ SPARK_PAGES = ["docs/howto/spark-*.md", "docs/tutorial.md"]
 
 _pages = Sybil(
     parsers=[PythonCodeBlockParser()],
-    patterns=["README.md", "docs/**/*.md", "docs/*.md"],
+    patterns=["README.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"],
     excludes=SPARK_PAGES,
     setup=_enter_folder,
     teardown=_leave_folder,

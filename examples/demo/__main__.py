@@ -80,7 +80,9 @@ class Demo:
             stack.enter_context(express_desk(log))
             driver = stack.enter_context(SparkDriver(plan))
             with self._step("Spark: started"):
+                bar = self._bars.add_task("Spark starts", total=None)
                 wait_until(driver.is_ready)
+                self._bars.update(bar, total=1, completed=1)
             tail = Tail(log)
             gauges = Gauges(log, lambda: tail.seen, view)
             onlooker = Onlooker(

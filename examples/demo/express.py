@@ -15,6 +15,7 @@ def express_desk(log: sl.Log) -> sl.Triggers:
         where="kind = 'order.placed' AND headers['service'] = 'express'",
         name=NAME,
         retry=[0.0],
+        concurrency=8,
     )
     def label(record: sl.Record) -> None:
         order = record.payload

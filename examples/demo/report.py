@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from examples.demo import account, chart
@@ -70,23 +71,30 @@ def complaints(found: Findings) -> list[str]:
 
 def _tell_what_happened(console: Console, found: Findings) -> None:
     wanted, tail = found.wanted, found.tail
+    labels, parked, paid = (each.found for each in found.lines[1:4])
     told = {
-        "events in": f"{wanted.offered:,} offered by two processes and a desk; "
-        f"{found.told['repeats']:,} of them again, and recognised; {wanted.late:,} late; "
-        f"{wanted.broken:,} broken",
-        "events out": f"{tail.seen + sum(each.found for each in found.lines[1:4]):,}: to the tail, "
-        "and what became of them: labels, parked ones, paid orders",
+        "events in": f"{wanted.offered:,} offered by two processes and a desk, "
+        f"{found.told['repeats']:,} of them a second time and recognised; {wanted.late:,} came "
+        f"late, {wanted.broken:,} were broken",
+        "events out": f"{tail.seen + labels + parked + paid:,}: {tail.seen:,} to the tail, "
+        f"{labels:,} labels, {parked:,} parked, {paid:,} paid orders",
         "tail": f"{tail.seen:,} live, {tail.gaps} gaps; from append to reader "
-        f"{tail.latency_ms(0.5):.1f} ms, 99 of 100 within {tail.latency_ms(0.99):.0f} ms",
-        "view": f"{found.desk.asked} questions right after an order, "
-        f"{len(found.desk.wrong)} answers without it",
+        f"{tail.latency_ms(0.5):.1f} ms at the median, 99 of 100 within "
+        f"{tail.latency_ms(0.99):.0f} ms",
+        "view": f"asked {found.desk.asked} times right after an order; "
+        f"{len(found.desk.wrong)} answers lacked it",
         "tier": f"{found.report.evicted_records:,} records in {found.report.copied} Parquet "
         f"objects, {found.report.copied_bytes / 1e6:.1f} MB, read through the log as before",
         "Spark": "killed in the middle with SIGKILL, and restarted from its checkpoint; "
         f"micro-batches that it had begun and did again: {len(found.driver.unfinished)}",
     }
+    shown = Table.grid(padding=(0, 2, 0, 0))
+    shown.add_column(style="bold", no_wrap=True)
+    shown.add_column()
     for name, text in told.items():
-        console.print(f"[bold]{name:10}[/] {text}", soft_wrap=False)
+        shown.add_row(name, text)
+    console.print()
+    console.print(shown)
     console.print()
 
 
@@ -96,6 +104,7 @@ def _tell_steps(console: Console, found: Findings) -> None:
     for name, took_s in found.steps.items():
         note = "  the slowest step" if name == slowest else ""
         console.print(f"{took_s:7.1f} s  {name}[bold]{note}[/]")
+    console.print(f"{sum(found.steps.values()):7.1f} s  in all")
     console.print()
 
 

@@ -1,4 +1,4 @@
-"""The page of errors has a section for each one that a caller can meet, in the tree's places."""
+"""Each error that a caller can meet has a page, and its place in the tree; each points to its own."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,9 @@ from pathlib import Path
 import strandline as sl
 from strandline import predicates
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "errors.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "errors.md"
+PAGES = PAGE.with_suffix("")
 
 
 def public_errors() -> dict[str, type[BaseException]]:
@@ -16,16 +18,23 @@ def public_errors() -> dict[str, type[BaseException]]:
     }
 
 
-def test_every_error_has_a_section_with_cause_reaction_and_example() -> None:
-    sections = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]
-    texts = {text.partition("\n")[0]: text for text in sections}
+def test_every_error_has_a_page_with_cause_reaction_and_example() -> None:
+    texts = {path.stem: path.read_text() for path in PAGES.iterdir()}
 
     assert set(texts) == set(public_errors())
+    listed = PAGE.read_text()
     for name, text in texts.items():
+        assert text.startswith(f"# {name}\n"), name
+        assert f"(errors/{name}.md)" in listed, name
         assert "```python" in text, name
         if name != "StrandlineError":
             assert "*Cause.*" in text, name
             assert "*What to do.*" in text, name
+
+
+def test_every_error_says_where_its_page_is() -> None:
+    for name, error in public_errors().items():
+        assert f"docs/reference/errors/{name}.md" in (error.__doc__ or ""), name
 
 
 def test_the_tree_shows_what_each_error_is_a_kind_of() -> None:

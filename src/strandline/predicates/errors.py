@@ -7,6 +7,8 @@ class PredicateError(InvalidError):
     """The text is no predicate on these columns: fix it at `position`.
 
     `position` counts characters of the text from 0.
+
+    See docs/reference/errors/PredicateError.md.
     """
 
     position: int
@@ -17,13 +19,18 @@ class PredicateError(InvalidError):
 
 
 class UnsupportedPredicateError(PredicateError):
-    """The text may be good SQL, but this form is not part of the dialect."""
+    """The text may be good SQL, but this form is not part of the dialect.
+
+    See docs/reference/errors/UnsupportedPredicateError.md.
+    """
 
 
 class PredicateEvalError(InvalidError):
     """A row made the predicate fail, as it would in Spark: guard it, or use TRY_CAST.
 
     `row` is its place in the batch that was given.
+
+    See docs/reference/errors/PredicateEvalError.md.
     """
 
     row: int

@@ -14,7 +14,10 @@ from strandline.values import ConflictError, InvalidError, Tenant
 
 
 class SchemaConflictError(ConflictError):
-    """The topic is registered with something that this cannot follow from."""
+    """The topic is registered with something that this cannot follow from.
+
+    See docs/reference/errors/SchemaConflictError.md.
+    """
 
     differences: tuple[str, ...]
     """What differs, a sentence for each field."""
@@ -25,7 +28,10 @@ class SchemaConflictError(ConflictError):
 
 
 class SchemaMismatchError(InvalidError):
-    """The batch is of no registered version of the topic's schema; nothing is stored."""
+    """The batch is of no registered version of the topic's schema; nothing is stored.
+
+    See docs/reference/errors/SchemaMismatchError.md.
+    """
 
     differences: tuple[str, ...]
     """What differs from the newest version, a sentence for each field."""
@@ -36,7 +42,10 @@ class SchemaMismatchError(InvalidError):
 
 
 class TenantMismatchError(InvalidError):
-    """The topic is pinned to another tenant; nothing is stored."""
+    """The topic is pinned to another tenant; nothing is stored.
+
+    See docs/reference/errors/TenantMismatchError.md.
+    """
 
     topic: str
     topic_tenant: Tenant | None
@@ -57,7 +66,10 @@ class TenantMismatchError(InvalidError):
 
 
 class UnsupportedTypeError(InvalidError):
-    """A typed topic cannot have this column."""
+    """A typed topic cannot have this column.
+
+    See docs/reference/errors/UnsupportedTypeError.md.
+    """
 
     column: str
     reason: str

@@ -59,6 +59,8 @@ class StrandlineError(Exception):
 
     Errors can be copied and pickled with their fields and their cause. A cause
     of a class foreign to both Python and Strandline is pickled as its text.
+
+    See docs/reference/errors/StrandlineError.md.
     """
 
     fields: Mapping[str, object]
@@ -76,11 +78,17 @@ class StrandlineError(Exception):
 
 
 class InvalidError(StrandlineError):
-    """The call can never succeed as it is: fix the call."""
+    """The call can never succeed as it is: fix the call.
+
+    See docs/reference/errors/InvalidError.md.
+    """
 
 
 class RejectedError(InvalidError):
-    """A store refused this write while applying it; nothing of it is stored."""
+    """A store refused this write while applying it; nothing of it is stored.
+
+    See docs/reference/errors/RejectedError.md.
+    """
 
     epoch: int
 
@@ -95,7 +103,10 @@ class RejectedError(InvalidError):
 
 
 class ConflictError(StrandlineError):
-    """Someone else wrote first: read again, then retry."""
+    """Someone else wrote first: read again, then retry.
+
+    See docs/reference/errors/ConflictError.md.
+    """
 
 
 class UnavailableError(StrandlineError):
@@ -103,6 +114,8 @@ class UnavailableError(StrandlineError):
 
     `write` is what was not taken, so that the caller can offer it again; None
     when it was taken, or when nothing was offered.
+
+    See docs/reference/errors/UnavailableError.md.
     """
 
     write: object
@@ -113,7 +126,10 @@ class UnavailableError(StrandlineError):
 
 
 class NotReadyError(UnavailableError):
-    """This partition has not caught up yet: ask again shortly."""
+    """This partition has not caught up yet: ask again shortly.
+
+    See docs/reference/errors/NotReadyError.md.
+    """
 
     partition: int
 
@@ -125,7 +141,10 @@ class NotReadyError(UnavailableError):
 
 
 class TrimmedError(StrandlineError):
-    """The records asked for were removed: start again from `oldest`."""
+    """The records asked for were removed: start again from `oldest`.
+
+    See docs/reference/errors/TrimmedError.md.
+    """
 
     oldest: int
 
@@ -143,6 +162,8 @@ class DivergedError(StrandlineError):
 
     Not a TrimmedError: the reaction goes the other way. What was derived from
     records at or after `diverged_at` must be undone before reading on from there.
+
+    See docs/reference/errors/DivergedError.md.
     """
 
     diverged_at: int
@@ -158,11 +179,17 @@ class DivergedError(StrandlineError):
 
 
 class ClosedError(StrandlineError):
-    """Closed by its owner, or fenced by a newer writer: open anew."""
+    """Closed by its owner, or fenced by a newer writer: open anew.
+
+    See docs/reference/errors/ClosedError.md.
+    """
 
 
 class FailedError(StrandlineError):
-    """This writer met `cause` and takes no more writes: reopen."""
+    """This writer met `cause` and takes no more writes: reopen.
+
+    See docs/reference/errors/FailedError.md.
+    """
 
     _reaction = "this writer has failed and takes no more writes, open it again"
 
@@ -182,6 +209,8 @@ class UnknownError(FailedError):
     """Nobody knows whether this write is stored.
 
     Reopen and read back, or repeat it with the same idempotency key.
+
+    See docs/reference/errors/UnknownError.md.
     """
 
     _reaction = (
@@ -194,6 +223,8 @@ class CorruptError(StrandlineError):
 
     A store always names the file and the position in it. They are None only where
     a single value turns out to be unreadable after it has left its store.
+
+    See docs/reference/errors/CorruptError.md.
     """
 
     file: str | None

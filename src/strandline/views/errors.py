@@ -14,11 +14,16 @@ class RefusedError(InvalidError):
 
     Raised in `apply`, before anything of the state is changed, the record is passed
     over: it stays in the log, and every view of this version passes it over alike.
+
+    See docs/reference/errors/RefusedError.md.
     """
 
 
 class StoppedError(FailedError):
-    """This partition of the view met `cause` at `offset`, and answers no more."""
+    """This partition of the view met `cause` at `offset`, and answers no more.
+
+    See docs/reference/errors/StoppedError.md.
+    """
 
     partition: int
     offset: int | None
