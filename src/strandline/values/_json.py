@@ -37,7 +37,9 @@ def encode_exact(value: object) -> bytes:
     """
     try:
         encoded = _encode(value)
-        decoded = value if _is_plain(value) else decode(encoded)
+        if _is_plain(value):
+            return encoded
+        decoded = decode(encoded)
     except RecursionError:
         raise InvalidError(
             "this value nests too deeply or contains itself", depth_max=JSON_DEPTH_MAX
@@ -47,22 +49,36 @@ def encode_exact(value: object) -> bytes:
     if len(encoded) > _DEEP_BYTES_MIN:
         _check_depth(encoded)
     # Comparing runs in C; the slow search is only for those that differ.
-    if decoded is not value and decoded != value:
+    if decoded != value:
         _check_exact(value, "$")
     return encoded
 
 
-def _is_plain(value: object) -> bool:
-    """Whether there is nothing in it but what JSON has, which takes less time than to decode."""
+def _is_plain(value: object, depth: int = 1) -> bool:
+    """Whether there is nothing in it but what JSON has, not too deep.
+
+    To see that takes less time than to decode.
+    """
     kind = type(value)
-    if kind is dict:
+    if kind is dict and depth <= JSON_DEPTH_MAX:
         for key, item in value.items():  # type: ignore[attr-defined]
-            if type(key) is not str or (type(item) not in _PLAIN and not _is_plain(item)):
+            kind = type(item)
+            if type(key) is not str or (
+                kind not in _PLAIN
+                # What is finite, taken from itself, leaves nothing.
+                and (kind is not float or item - item)
+                and not _is_plain(item, depth + 1)
+            ):
                 return False
         return True
-    if kind is list:
-        for item in value:  # type: ignore[attr-defined]  # noqa: SIM110 - A generator is slow.
-            if type(item) not in _PLAIN and not _is_plain(item):
+    if kind is list and depth <= JSON_DEPTH_MAX:
+        for item in value:  # type: ignore[attr-defined]
+            kind = type(item)
+            if (
+                kind not in _PLAIN
+                and (kind is not float or item - item)
+                and not _is_plain(item, depth + 1)
+            ):
                 return False
         return True
     if kind is float:

@@ -65,9 +65,9 @@ class Event:
         time without a time zone.
         """
         self._parts = (
-            _check_kind(kind),
+            _check_kind_once(kind) if type(kind) is str else _check_kind(kind),
             encode_exact(payload),
-            None if key is None else check_text(key, "key"),
+            key if key is None or (type(key) is str and key.isascii()) else check_text(key, "key"),
             _NO_HEADERS_JSON if headers is _NO_HEADERS else _encode_headers(headers),
             None if occurred_at is None else us_from_datetime(occurred_at),
         )
@@ -230,17 +230,21 @@ def _check_kind(kind: object) -> str:
     return check_no_control(text, "kind")
 
 
-# Replays meet few kinds many times.
+# Few kinds are met many times.
 _check_kind_once = lru_cache(maxsize=4096)(_check_kind)
 
 
 def _encode_headers(headers: object) -> bytes:
-    if type(headers) is dict and _is_text(headers):
-        try:
-            return encode_sorted(headers)
-        except UnicodeEncodeError:
-            # Refused below, which says what it is.
-            pass
+    if type(headers) is dict:
+        for name, value in headers.items():
+            if type(name) is not str or type(value) is not str:
+                break
+        else:
+            try:
+                return encode_sorted(headers)
+            except UnicodeEncodeError:
+                # Refused below, which says what it is.
+                pass
     if not isinstance(headers, (dict, Mapping)):
         raise InvalidError("headers are a mapping of text to text", type=type(headers).__name__)
     return encode_sorted(
@@ -249,13 +253,6 @@ def _encode_headers(headers: object) -> bytes:
             for name, value in headers.items()
         }
     )
-
-
-def _is_text(headers: dict[object, object]) -> bool:
-    for name, value in headers.items():
-        if type(name) is not str or type(value) is not str:
-            return False
-    return True
 
 
 def _raise_corrupt(what: str, error: Exception) -> NoReturn:
