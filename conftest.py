@@ -3,6 +3,7 @@
 Here is also the Spark session that pages and tests share.
 """
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -38,15 +39,24 @@ def spark(spark_pythons: None) -> Iterator["SparkSession"]:  # noqa: ARG001 # Be
         yield session
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        is_page = item.path.suffix == ".md"
         if "spark" not in getattr(item, "fixturenames", ()):
             continue
+        assert unit_of(item.nodeid) == SPARK, f"{item.nodeid} needs the session: see unit_of"
         for warning in PYSPARK_WARNINGS:
             item.add_marker(pytest.mark.filterwarnings(warning))
-        if is_page:
+        if item.path.suffix == ".md":
             item.add_marker(pytest.mark.slow)
+    if hasattr(config, "workerinput"):
+        # What takes long begins first, so that no process works on alone at the end.
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests are a heap that no collection needs to walk through.
+    gc.collect()
+    gc.freeze()
 
 
 def _enter_folder(namespace: dict[str, Any]) -> None:
@@ -79,14 +89,37 @@ _spark_pages = Sybil(
 pytest_collect_file = (_pages + _spark_pages).pytest()
 
 
+SPARK = "spark"
+# Tests of Spark that need no session, or processes with one of their own.
+_WITHOUT_SESSION = (
+    *("test_batch_options", "test_cluster", "test_driver_kills", "test_java", "test_rows"),
+    *("test_sink", "test_sink_fingerprint", "test_sink_kills", "test_sink_options"),
+    *("test_sink_rows", "test_stream_options", "test_spark_pages"),
+)
+
+
+def unit_of(nodeid: str) -> str:
+    """Return what stays in one process: all that shares Spark, a page, or a test alone."""
+    path = nodeid.partition("::")[0]
+    name = path.rpartition("/")[2]
+    if path.endswith(".md"):
+        return SPARK if name.startswith("spark-") or name == "tutorial.md" else path
+    return SPARK if SPARK in path and name.removesuffix(".py") not in _WITHOUT_SESSION else nodeid
+
+
 class Together(LoadScopeScheduling):  # type: ignore[misc] # xdist tells no types.
-    """Leaves all of Spark, and what builds on one another in a page, to one process each."""
+    """Leaves each unit to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        if "spark" in path or path == "docs/tutorial.md":
-            return "spark"
-        return path if path.endswith(".md") else nodeid
+        return unit_of(nodeid)
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        super().mark_test_complete(node, item_index, duration)
+        # It would count what is still to be done among all that was ever begun.
+        units = self.assigned_work[node]
+        unit = unit_of(self.registered_collections[node][item_index])
+        if all(units[unit].values()):
+            del units[unit]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:

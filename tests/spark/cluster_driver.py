@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from strandline.spark import cluster_session, jobs
+from tests.spark_session import QUICK_START, quick_java
 
 
 def main(master: str, url: str, folder: str, store: str) -> None:
@@ -67,6 +68,8 @@ def _settings() -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": quick_java(),
+        "spark.executor.extraJavaOptions": QUICK_START,
         "spark.executor.cores": "1",
         "spark.executor.memory": "512m",
         "spark.sql.shuffle.partitions": "2",
