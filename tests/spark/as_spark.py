@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.datasource import Filter
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
@@ -44,6 +45,17 @@ def table(url: str, schema: StructType | None = None, **options: Any) -> pa.Tabl
 def rows(url: str, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of a batch, as they come."""
     found: list[dict[str, Any]] = table(url, **options).to_pylist()
+    return found
+
+
+def pushed(url: str, filters: list[Filter], **options: Any) -> list[dict[str, Any]]:
+    """Return the rows of a batch before Spark looks at its filters, all of which come back."""
+    made = source(url, **options)
+    wanted = made.schema()
+    planner = made.reader(wanted)
+    assert list(planner.pushFilters(filters)) == filters
+    reader = _sent(planner)
+    found: list[dict[str, Any]] = _table(wanted, reader, reader.partitions()).to_pylist()
     return found
 
 

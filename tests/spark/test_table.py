@@ -1,5 +1,7 @@
 """`table`: the tier read by Spark itself, and the tail by us, as one frame."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +144,38 @@ def test_a_flipped_bit_in_a_page_of_the_tier_is_an_error(
     assert table(spark, url, "t", columns=["_offset"]).count() == 15
     with pytest.raises(Py4JJavaError, match="CRC checksum verification failed"):
         table(spark, url, "t", columns=["payload"]).collect()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_tier_in_s3_goes_through_the_source_where_spark_has_no_means(
+    bucket: str, log: sl.Log, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("t", partitions=2)
+    fill(log, 40)
+    fill(log, 10, first=40, partition=1)
+    tier(log, "t", open_store(bucket), include_open=True, piece_records=15, local_bytes=0)
+    fill(log, 7, first=50)
+    # A session of its own, in a process of its own: where the store is, workers know from
+    # the environment that Spark was started with.
+    script = f"""
+from strandline.spark import local_session, table
+spark = local_session({str(tmp_path)!r})
+whole = table(spark, {url!r}, "t", columns=["_partition", "_offset", "payload"])
+assert whole.inputFiles() == []
+print(sorted(map(tuple, whole.collect())))
+assert table(spark, {url!r}, "t").where("kind = 'odd'").count() == 28
+spark.stop()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=300
+    )
+
+    assert done.returncode == 0, done.stderr
+    expected = [
+        (number, record.offset, f'{{"n":{record.payload["n"]}}}')
+        for number in range(2)
+        for record in log.read("t", number, 0)
+    ]
+    assert done.stdout.splitlines()[-1] == repr(sorted(expected))
+    assert "hadoop-aws" in done.stderr

@@ -19,6 +19,10 @@ class MemoryObjects:
     def get(self, name: str) -> bytes | None:
         return self.objects.get(name)
 
+    def get_end(self, name: str, start: int) -> bytes | None:
+        found = self.objects.get(name)
+        return None if found is None else found[start:]
+
     def delete(self, name: str) -> None:
         self.objects.pop(name, None)
 
@@ -53,6 +57,12 @@ class FaultyObjects(MemoryObjects):
     def get(self, name: str) -> bytes | None:
         self._before("get")
         found = super().get(name)
+        self._after()
+        return found
+
+    def get_end(self, name: str, start: int) -> bytes | None:
+        self._before("get_end")
+        found = super().get_end(name, start)
         self._after()
         return found
 

@@ -118,6 +118,8 @@ def test_stores_put_get_list_and_delete(tmp_path: Path) -> None:
 
         assert store.get("x/one") == b"2"
         assert store.get("x/none") is None
+        assert store.get_end("x/one", 0) == b"2"
+        assert store.get_end("y/none", 0) is None
         assert store.list("x") == ["x/one"]
         store.delete("x/one")
         store.delete("x/one")
@@ -188,7 +190,10 @@ with sl.open({url!r}) as log:
 def test_batches_become_columns_and_only_those_that_parquet_would_change_are_packed(
     tmp_path: Path, cold: Path
 ) -> None:
-    plain = pa.record_batch({"a": [1, None, 3], "f": [float("nan"), 1.0, 2.0]})
+    nan = float("nan")
+    plain = pa.record_batch(
+        {"a": [1, None, 3], "f": [nan, None, -0.0], "l": [[nan, None], None, [1.0]]}
+    )
     odd = pa.record_batch([pa.array([(1, 2, 3)], pa.month_day_nano_interval())], names=["interval"])
     with sl.open(f"file:{tmp_path / 'log'}") as log:
         log.create_topic("b", value_kind=ValueKind.BATCH)

@@ -15,6 +15,7 @@ from strandline.predicates.sql_type import BOOLEAN
 from strandline.values import InvalidError
 
 if TYPE_CHECKING:
+    from strandline.predicates.bounds import Bound
     from strandline.predicates.evaluation import Evaluation
     from strandline.predicates.program import Program
 
@@ -49,6 +50,12 @@ class Predicate:
         """The names of the columns that it reads, as the schema has them and in its order."""
         read = self._evaluation.node.columns()
         return tuple(name for name in self._evaluation.schema.names if name in read)
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """What every matching row meets, so that others need not be read; it is never all."""
+        found: tuple[Bound, ...] = _bounding().bounds_of(self._evaluation.node)
+        return found
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Return for each row whether it matches; NULL does not.
@@ -116,3 +123,8 @@ def check_syntax(text: str) -> None:
 @cache
 def _evaluating() -> Any:
     return import_module("strandline.predicates.evaluation")
+
+
+@cache
+def _bounding() -> Any:
+    return import_module("strandline.predicates.bounds")

@@ -21,9 +21,10 @@ def table(
     """Return what the topic holds at this moment, with the columns of `format("strandline")`.
 
     `tenant`, `columns` and `include_metadata` mean what the options of the same names do.
-    What the tier holds is read as any Parquet, with Spark's pruning and push-down; objects
-    in an S3-compatible store need a Spark that is set up for it. InvalidError as for the
-    source.
+    What the tier holds is read as any Parquet, with Spark's pruning and push-down, if this
+    Spark reaches the store by itself. An S3-compatible one it reaches with the jar
+    hadoop-aws and its own `fs.s3a` settings; without, the source reads that part as well,
+    which is slower, and a warning says so. InvalidError as for the source.
     """
     try:
         from strandline.spark.two_halves import united  # noqa: PLC0415 # An extra.

@@ -3,9 +3,10 @@
 Both are cut once, at a common offset, when the frame is made: each record is in one of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
+from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -17,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from strandline.log.protocol import Log
 from strandline.opening import open_log
+from strandline.spark.file_systems import has_file_system
 from strandline.spark.source.places import Place
 from strandline.spark.source.reading import Reading, places_of, reading_of
 from strandline.spark.source.rows import METADATA
@@ -29,7 +31,7 @@ from strandline.typed import ScopedLog, spark_schema
 from strandline.values import Mode, ValueKind
 
 #: How Spark's own file systems call what a store's URL says.
-_SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "abfss": "abfss"}
+_SCHEMES: Final = {"s3": "s3a"}
 #: What an object holds of an event or of bytes, besides the metadata.
 _STORED: Final = {
     ValueKind.EVENT: [
@@ -46,7 +48,7 @@ def united(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     """Return the rows of both halves of the topic that the options name."""
     reading = reading_of(options)
     with open_log(reading.url, mode=Mode.READ) as log:
-        cut = _cut_of(log, reading)
+        cut = _cut_of(log, reading, partial(has_file_system, spark))
     parts = [_cold(spark, reading, cut)] if cut.copies else []
     if cut.has_tail or not parts:
         parts.append(_hot(spark, {**options, "path": reading.url, **cut.options()}))
@@ -75,7 +77,7 @@ class _Cut:
         }
 
 
-def _cut_of(log: ScopedLog, reading: Reading) -> _Cut:
+def _cut_of(log: ScopedLog, reading: Reading, reaches: Callable[[str], bool]) -> _Cut:
     places = places_of(log, reading.options)
     cut = _Cut(places[0].topic.name)
     cold = ColdSegments(log, open_store)
@@ -83,7 +85,9 @@ def _cut_of(log: ScopedLog, reading: Reading) -> _Cut:
     for place in places:
         marks = log.marks(*place)
         at, high = int(marks.low), int(marks.high)
-        for copy in _native_copies(cold, log, place, at, high) if is_native else ():
+        found = _copies(cold, log, place, at, high) if is_native else ()
+        # As long as Spark can reach their store: what follows is the source's.
+        for copy in takewhile(lambda each: reaches(_scheme(each)), found):
             end = min(copy.end, high)
             cut.copies.append((copy, at, end))
             at = end
@@ -91,18 +95,12 @@ def _cut_of(log: ScopedLog, reading: Reading) -> _Cut:
     return cut
 
 
-def _native_copies(
+def _copies(
     cold: ColdSegments, log: Log, place: Place, low: int, high: int
 ) -> Sequence[CopiedSegment]:
-    """Return the copies from the low-water mark on, as long as Spark can reach their store."""
-    found = []
-    at = low
-    for copy in cold.reach(partition_of(*place), log.epochs(*place), low):
-        if at >= high or urlsplit(copy.store).scheme not in _SCHEMES:
-            break
-        found.append(copy)
-        at = copy.end
-    return found
+    """Return the copies from the low-water mark on, of which there is no gap between two."""
+    found = cold.reach(partition_of(*place), log.epochs(*place), low)
+    return [copy for copy in found if copy.start < high]
 
 
 def _is_native(log: ScopedLog, place: Place, kind: ValueKind) -> bool:
@@ -173,7 +171,13 @@ def _stored_schema(reading: Reading) -> pa.Schema:
 def _path(copy: CopiedSegment) -> str:
     parts = urlsplit(copy.store)
     place = f"{parts.netloc}{parts.path}".rstrip("/")
-    return f"{_SCHEMES[parts.scheme]}://{place}/{quote(copy.name)}"
+    return f"{_scheme(copy)}://{place}/{quote(copy.name)}"
+
+
+def _scheme(copy: CopiedSegment) -> str:
+    """Return how Spark's file systems call the kind of store that a copy is in."""
+    scheme = urlsplit(copy.store).scheme
+    return _SCHEMES.get(scheme, scheme)
 
 
 def _is_unpacked() -> Column:

@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+import msgspec
+import pyarrow as pa
+
 from strandline.log.protocol import LogReader, LogTopics
 from strandline.tiering.catalogue import segments_topic
+from strandline.tiering.footer import FOOTER_BYTES, Footer, footer_bytes
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.parquet import CopiedRows, digest_of
 from strandline.tiering.partition_copies import PartitionCopies
@@ -151,6 +155,22 @@ class ColdSegments:
             while len(self._kept) > _KEPT_MAX:
                 self._kept.popitem(last=False)
         return rows
+
+    def footer(self, segment: CopiedSegment) -> Footer | None:
+        """Return the footer of a copy, without reading its rows.
+
+        None if the object is gone or is not what was copied: whoever reads it is told.
+        """
+        store, size = self._open_store(segment.store), segment.size_bytes
+        ending = store.get_end(segment.name, max(0, size - FOOTER_BYTES))
+        if ending and (needed := footer_bytes(ending)) > len(ending):
+            ending = store.get_end(segment.name, max(0, size - needed))
+        if not ending:
+            return None
+        try:
+            return Footer(ending)
+        except (pa.ArrowException, KeyError, TypeError, msgspec.MsgspecError, OSError):
+            return None
 
     def fetched(
         self, place: UserPartition, epochs: Sequence[Epoch], offset: int

@@ -29,6 +29,9 @@ class ObjectStore(Protocol):
     def get(self, name: str) -> bytes | None:
         """Return an object; None if there is none."""
 
+    def get_end(self, name: str, start: int) -> bytes | None:
+        """Return the bytes of an object from `start` on; None if there is no object."""
+
     def delete(self, name: str) -> None:
         """Remove an object; nothing happens if there is none."""
 
@@ -77,6 +80,14 @@ class ObstoreStore:
         try:
             with _translated(self._obstore, self._url, name):
                 return bytes(self._obstore.get(self._store, name).bytes())
+        except _NoObjectError:
+            return None
+
+    def get_end(self, name: str, start: int) -> bytes | None:
+        try:
+            with _translated(self._obstore, self._url, name):
+                told = self._obstore.get(self._store, name, options={"range": {"offset": start}})
+                return bytes(told.bytes())
         except _NoObjectError:
             return None
 

@@ -14,6 +14,7 @@ from strandline.tiering.arrow_parts import compute
 from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading, Wanted
 from strandline.tiering.cold_segments import ColdSegments
+from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.removal import remove_dropped, remove_trimmed
 from strandline.tiering.segment import UserPartition, partition_of
@@ -281,6 +282,19 @@ class TieredLog(Log, Protocol):
             pieces = chain(pieces, [Piece((), stored.anchor)], stored.pieces)
             high = stored.high
         return stored._replace(low=low, high=high, anchor=cold.value_before(low), pieces=pieces)
+
+    def cold_footers(
+        self, topic: TopicName, partition: int, start: int, end: int
+    ) -> Iterator[tuple[int, int, Footer | None]]:
+        """Yield what of [start, end) the cold half alone has, with each object's footer."""
+        hot, cold = _hot(self), self._cold()
+        low, local = self._cold_run(topic, partition)
+        place = partition_of(hot.topic(topic), partition)
+        at, stop = max(start, low), min(end, local)
+        for segment in cold.chain(place, hot.epochs(topic, partition), at, stop):
+            following = min(segment.end, stop)
+            yield at, following, cold.footer(segment)
+            at = following
 
     # --- removing ---
 

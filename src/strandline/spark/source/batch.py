@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 from strandline.log.protocol import Log
 from strandline.spark.source.places import Bounds, Place, kept_range
 from strandline.spark.source.reading import Reading, places_of
+from strandline.spark.source.skipping import filter_bound
 from strandline.spark.source.splits import Extent, Split, plan
 
 
@@ -65,10 +66,12 @@ class BatchReader(DataSourceReader):
 
 
 class PushingReader(BatchReader):
-    """Skips what Spark's filters on offset, partition and time of append leave out.
+    """Skips what Spark's filters leave out.
 
-    Only with `pushdown`: Spark fails every read of a reader that takes filters unless
-    `spark.sql.python.filterPushdown.enabled` is on. All filters are handed back.
+    Those on offset, partition and time of append bound the splits; workers leave out what
+    objects of the tier tell by their statistics. Only with `pushdown`: Spark fails every
+    read of a reader that takes filters unless `spark.sql.python.filterPushdown.enabled` is
+    on. All filters are handed back.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -78,6 +81,8 @@ class PushingReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 # Spark's name.
         prefix = "" if self.reading.format.shape.is_kafka else "_"
         names = {f"{prefix}{name}": name for name in ("partition", "offset", "timestamp")}
+        bounds = map(filter_bound, filters)
+        self.reading = self.reading.bounded(each for each in bounds if each is not None)
         for each in filters:
             kind = _COMPARISONS.get(type(each))
             attribute: tuple[str, ...] = getattr(each, "attribute", ())

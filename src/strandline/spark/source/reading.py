@@ -1,7 +1,7 @@
 """What batch and stream readers have in common: the topics, the rows, and reading a split."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -9,11 +9,14 @@ from pyspark.sql.types import StructType
 
 from strandline.log.protocol import Log
 from strandline.opening import open_log
+from strandline.predicates import Predicate
+from strandline.predicates.bounds import Bound
 from strandline.spark.log_url import absolute_url
 from strandline.spark.options import ReadOptions, read_options
 from strandline.spark.source.places import Place, chosen_places, chosen_topics, kept_range
 from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
-from strandline.spark.source.sieve import Sieve, sieve
+from strandline.spark.source.sieve import STORED_AS, Sieve, sieve
+from strandline.spark.source.skipping import Skipping
 from strandline.spark.source.splits import Split
 from strandline.typed import ScopedLog
 from strandline.values import InvalidError, Mode, Topic, TrimmedError, ValueKind
@@ -30,6 +33,7 @@ class Reading:
     options: ReadOptions
     format: RowFormat
     sieve: Sieve
+    skipping: Skipping = field(default_factory=Skipping)
 
     def opened(self, mode: Mode = Mode.READ) -> Log:
         """Return the log, for the caller to close."""
@@ -44,30 +48,29 @@ class Reading:
         wanted = to_arrow_schema(schema, timezone="UTC")
         return replace(self, format=self.format.narrowed(wanted))
 
+    def bounded(self, bounds: Iterable[Bound]) -> "Reading":
+        """Return the read without what holds no row that meets these bounds, as far as told."""
+        return replace(self, skipping=self.skipping.and_also(bounds, self.format.stored))
+
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""
         with self.opened() as log:
             yield from merged(self._converted(log, split), _ROWS_MIN)
 
     def _converted(self, log: Log, split: Split) -> Iterator[pa.RecordBatch]:
-        for raw in self._raw(log, split):
-            seen = self.sieve.sifted(raw)
-            if seen.num_rows:
-                yield self.format.batch(seen, split.place.topic.name)
+        for start, end in self.skipping.kept(log, split.place, split.start, split.end):
+            for raw in self._raw(log, split.place, start, end):
+                seen = self.sieve.sifted(raw)
+                if seen.num_rows:
+                    yield self.format.batch(seen, split.place.topic.name)
 
-    def _raw(self, log: Log, split: Split) -> Iterator[pa.RecordBatch]:
+    def _raw(self, log: Log, place: Place, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yield the log's record batches; what was trimmed meanwhile is a loss of data."""
         fails = self.options.fail_on_data_loss
-        at, end = kept_range(
-            split.place,
-            split.start,
-            split.end,
-            log.marks(*split.place),
-            fail_on_data_loss=fails,
-        )
+        at, end = kept_range(place, start, end, log.marks(*place), fail_on_data_loss=fails)
         while at < end:
             try:
-                for raw, following in self._stored(log, split.place, at, end):
+                for raw, following in self._stored(log, place, at, end):
                     yield raw
                     at = following
             except TrimmedError as error:
@@ -121,7 +124,19 @@ def reading_of(given: Mapping[str, str]) -> Reading:
     rows = RowFormat(kind, options.shape, values)
     rows.schema()
     picked = sieve(kind, options.selection.tenant, options.shape.predicate, values)
-    return Reading(url, options, rows, picked)
+    reading = Reading(url, options, rows, picked)
+    return reading if picked.predicate is None else _skipping(reading, picked.predicate)
+
+
+def _skipping(reading: Reading, predicate: Predicate) -> Reading:
+    """Return the read without what the predicate leaves out, as far as statistics tell."""
+    if reading.format.kind is not ValueKind.EVENT:
+        return reading.bounded(predicate.bounds)
+    native = replace(reading.format, shape=replace(reading.format.shape, is_kafka=False))
+    bounds = [
+        replace(each, column=STORED_AS.get(each.column, each.column)) for each in predicate.bounds
+    ]
+    return replace(reading, skipping=reading.skipping.and_also(bounds, native.stored))
 
 
 def _value_schema(log: ScopedLog, topics: Sequence[Topic]) -> pa.Schema:

@@ -42,6 +42,10 @@ EVENT_COLUMNS: Final = pa.schema(
         ("occurred_at", _TIME),
     ]
 )
+#: Of these, what a log stores as it is shown.
+_STORED_EVENT: Final = pa.schema(
+    [EVENT_COLUMNS.field(name) for name in ("kind", "payload", "occurred_at")]
+)
 BYTES_COLUMNS: Final = pa.schema([("key", pa.string()), ("value", pa.binary())])
 KAFKA_COLUMNS: Final = pa.schema(
     [
@@ -94,6 +98,20 @@ class RowFormat:
             return _picked(found, self.shape.columns)
         count = len(found) if self.shape.include_metadata else len(self._value_columns())
         return pa.schema(list(found)[:count])
+
+    def stored(self, name: str) -> pa.Field | None:
+        """Return the column of the log's own that is shown under this name as it is, if any."""
+        if self.shape.is_kafka:
+            name = f"_{name}" if name in ("offset", "timestamp") else ""
+        elif self.kind is ValueKind.BATCH:
+            assert self.values is not None
+            if name in self.values.names:
+                return self.values.field(name)
+        elif name == "key":
+            name = "_key"
+        elif name in _STORED_EVENT.names and self.kind is ValueKind.EVENT:
+            return _STORED_EVENT.field(name)
+        return METADATA.field(name) if name in METADATA.names and name != "_topic" else None
 
     def narrowed(self, wanted: pa.Schema) -> "RowFormat":
         """Return the format with the columns of the schema that Spark was given."""

@@ -9,7 +9,8 @@ from strandline.predicates import EVENT_COLUMNS, Predicate, parse_predicate
 from strandline.spark.source.rows import header_maps
 from strandline.values import InvalidError, ValueKind
 
-_STORED_AS = {"key": "_key", "timestamp": "_timestamp"}
+STORED_AS = {"key": "_key", "timestamp": "_timestamp"}
+"""How the log calls what predicates on events call so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Sieve:
             return raw.column(name)
         if name == "headers":
             return header_maps(raw.column("headers"))
-        return raw.column(_STORED_AS.get(name, name))
+        return raw.column(STORED_AS.get(name, name))
 
 
 def sieve(

@@ -1,0 +1,107 @@
+"""What an object tells of its columns at its end, so that its rows need not be read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from strandline.tiering.arrow_parts import parquet
+from strandline.tiering.parquet import METADATA_KEY, OWN_COLUMNS, PACKED, About
+from strandline.values import ValueKind
+
+#: What is fetched at first: nearly every footer is in it.
+FOOTER_BYTES: Final = 64 * 1024
+#: The length of the footer and the magic word that end a Parquet file.
+_ENDING_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What is known of a column in one row group. NaN counts neither as low nor as high."""
+
+    type: pa.DataType
+    rows: int
+    #: How many of them are null, and the bounds of the others; None if nobody has noted it.
+    nulls: int | None
+    low: Any = None
+    high: Any = None
+
+    @property
+    def is_null(self) -> bool:
+        """Whether no row has a value."""
+        return self.nulls == self.rows
+
+
+class Footer:
+    """The footer of an object. Not checked against its digest, which is of the whole."""
+
+    def __init__(self, content: bytes) -> None:
+        """Take the last bytes of an object, with all of its footer.
+
+        Raises pyarrow's errors, KeyError or MsgspecError if that is no copy of ours.
+        """
+        self._metadata = parquet().read_metadata(pa.BufferReader(content))
+        self._about = msgspec.json.decode(self._metadata.metadata[METADATA_KEY], type=About)
+        self._schema: pa.Schema = self._metadata.schema.to_arrow_schema()
+
+    @property
+    def groups(self) -> list[tuple[int, int]]:
+        """The records [start, end) of each row group."""
+        found = []
+        for index in range(self._metadata.num_row_groups):
+            offsets = self._metadata.row_group(index).column(1).statistics
+            found.append((offsets.min, offsets.max + 1))
+        return found
+
+    def statistics(self, group: int, name: str) -> ColumnStatistics | None:
+        """Return what is known of a column; None if that is nothing.
+
+        A value's column that an object does not have is null in all of its rows.
+        """
+        rows = self._metadata.row_group(group).num_rows
+        if self._is_packed and name not in OWN_COLUMNS:
+            return None
+        if name not in self._schema.names:
+            return ColumnStatistics(pa.null(), rows, rows)
+        leaf = self._leaves.get(name)
+        if leaf is None:
+            return None
+        found = self._metadata.row_group(group).column(leaf).statistics
+        if found is None:
+            return None
+        nulls = found.null_count if found.has_null_count else None
+        arrow = self._schema.field(name).type
+        try:
+            bounds = (found.min, found.max) if found.has_min_max else ()
+        except (OverflowError, ValueError):
+            bounds = ()  # Python has no such dates, or it is no text.
+        return ColumnStatistics(arrow, rows, nulls, *bounds)
+
+    @property
+    def _is_packed(self) -> bool:
+        return self._about.value_kind is ValueKind.BATCH and PACKED in self._schema.names
+
+    @cached_property
+    def _leaves(self) -> Mapping[str, int]:
+        """Which of the file's columns is which of the table's, where that is one."""
+        found, at = {}, 0
+        for field in self._schema:
+            count = _leaf_count(field.type)
+            if not pa.types.is_nested(field.type):
+                found[field.name] = at
+            at += count
+        return found if at == self._metadata.num_columns else {}
+
+
+def _leaf_count(arrow: pa.DataType) -> int:
+    if not pa.types.is_nested(arrow):
+        return 1
+    return sum(_leaf_count(arrow.field(n).type) for n in range(arrow.num_fields))
+
+
+def footer_bytes(ending: bytes) -> int:
+    """Return how many bytes at the end of an object are its footer, from the last of them."""
+    return int.from_bytes(ending[-_ENDING_BYTES:-4], "little") + _ENDING_BYTES
