@@ -5,10 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.cli.program import PREPARATION, ran, run
+from tests.cli.program import PREPARATION, process, ran, run
 from tests.cli.test_examples import COMMANDS, examples_of, in_a_shell
 
 pytestmark = pytest.mark.slow
@@ -43,6 +44,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for line in PREPARATION:
         ran(*shlex.split(line)[1:])
     return tmp_path
+
+
+def test_a_process_of_its_own_says_nothing_but_the_answer() -> None:
+    done = process("pipeline", "audit", "orders", "--json")
+
+    assert (done.returncode, done.stderr) == (0, ""), "what Java says of itself is not shown"
+    assert msgspec.json.decode(done.stdout)["records"] == 5
 
 
 @pytest.mark.parametrize("words", PIPELINE, ids=" ".join)
