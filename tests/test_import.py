@@ -55,3 +55,34 @@ def test_every_name_is_there_when_it_is_asked_for(name: str) -> None:
 def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'opne'"):
         strandline.opne  # type: ignore[attr-defined] # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "extra"),
+    [
+        (
+            "obstore",
+            "from strandline.tiering import tier; tier(log, 'a', 'file:///nowhere')",
+            "tiering",
+        ),
+        ("pyspark", "from strandline.spark import local_session; local_session('.')", "spark"),
+        ("pyspark", "from strandline.spark import table; table(None, 'file:./a', 'a')", "spark"),
+        ("pyspark", "from strandline.spark import jobs", "spark"),
+        ("pyspark", "from strandline.spark.listener import ConsumerListener", "spark"),
+    ],
+)
+def test_asking_for_a_part_that_is_not_installed_names_its_extra(
+    missing: str, code: str, extra: str
+) -> None:
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "import strandline as sl\n"
+        "log = sl.open('memory:'); log.create_topic('a')\n"
+        f"try:\n    {code}\n"
+        "except sl.InvalidError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+
+    assert f"pip install strandline[{extra}]" in done.stdout, done.stderr

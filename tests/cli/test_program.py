@@ -227,18 +227,35 @@ def test_a_lock_that_another_holds_is_a_matter_of_time(orders: str) -> None:
     assert run("append", orders, "1", "--kind", "a", "--timeout", "5").code == 0
 
 
-def test_completion_is_offered_for_the_shell() -> None:
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("strandline cons", ["consumers"]),
+        ("strandline park re", ["replay"]),
+        ("strandline read ", ["orders", "returns"]),
+        ("strandline read or", ["orders"]),
+        ("strandline read --url file:nowhere or", []),
+        ("strandline read --url=file:nowhere or", []),
+        ("strandline create new --kind b", ["bytes", "batch"]),
+    ],
+)
+def test_completion_is_offered_for_the_shell(words: str, offered: list[str], orders: str) -> None:
+    with sl.open(URL) as log:
+        log.create_topic("returns")
+
     done = subprocess.run(
         [PROGRAM],
         check=False,
         capture_output=True,
         text=True,
         env=environment(
-            _STRANDLINE_COMPLETE="complete_bash", COMP_WORDS="strandline cons", COMP_CWORD="1"
+            _STRANDLINE_COMPLETE="complete_bash",
+            COMP_WORDS=words,
+            COMP_CWORD=str(words.count(" ")),
         ),
     )
 
-    assert done.stdout.split() == ["consumers"]
+    assert (done.stdout.split(), done.stderr) == (offered, "")
 
 
 def test_without_its_libraries_it_names_the_extra() -> None:

@@ -1,4 +1,4 @@
-"""Each error that a caller can meet has a page, and its place in the tree; each points to its own."""
+"""Each error that a caller can meet has a page, to which it points, and a place in the tree."""
 
 import re
 from pathlib import Path

@@ -7,14 +7,39 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from strandline.clock import SystemClock
-from strandline.values import EARLIEST, LATEST, InvalidError, Mode, Offset, Start, Topic
+from strandline.values import (
+    EARLIEST,
+    LATEST,
+    InvalidError,
+    Mode,
+    Offset,
+    Start,
+    StrandlineError,
+    Topic,
+)
 
 # What takes long to import comes with what needs it: `strandline --help` needs none of it.
 if TYPE_CHECKING:
     from strandline.log.protocol import Log
     from strandline.typed import ScopedLog
 
-TopicName: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+
+def _topics_like(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return what a shell may offer for a topic: nothing where there is no log."""
+    from strandline.opening import open_log  # noqa: PLC0415 See below.
+
+    try:
+        with open_log(ctx.params.get("url"), mode=Mode.READ) as log:
+            names = [each.name for each in log.topics(tenant=ctx.params.get("tenant"))]
+    except StrandlineError:
+        return []
+    return [each for each in names if each.startswith(incomplete)]
+
+
+TopicName: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=_topics_like),
+]
 Url: TypeAlias = Annotated[
     str | None,
     typer.Option(

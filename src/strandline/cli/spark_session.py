@@ -1,12 +1,15 @@
 """The Spark that a command runs on."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from tempfile import TemporaryDirectory  # noqa: TID251 For what Spark puts aside, which is not ours.
 from typing import Annotated, Any, TypeAlias
 
 import typer
+
+from strandline.cli.screen import note
 
 Master: TypeAlias = Annotated[
     str,
@@ -15,6 +18,7 @@ Master: TypeAlias = Annotated[
     ),
 ]
 LOCAL = "local[*]"
+_SAID_BYTES_MAX = 64 * 1024
 
 
 @contextlib.contextmanager
@@ -24,13 +28,35 @@ def session(master: str) -> Iterator[Any]:
 
     with TemporaryDirectory(prefix="strandline-spark-") as folder:
         is_ours = not _has_session()
-        spark = local_session(folder, master=master)
-        spark.sparkContext.setLogLevel("ERROR")
+        if sys.stderr.isatty():
+            note("starting Spark …")
+        with _java_out_of_sight(os.path.join(folder, "java.log")):
+            spark = local_session(folder, master=master)
         try:
             yield spark
         finally:
             if is_ours:
                 spark.stop()
+
+
+@contextlib.contextmanager
+def _java_out_of_sight(path: str) -> Iterator[None]:
+    """Have a Java that is started meanwhile write to a file what it says of itself.
+
+    What goes wrong is told by exceptions; if it does not even start, by that file.
+    """
+    kept = os.dup(2)  # noqa: TID251 No file of anybody's.
+    said = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)  # noqa: TID251 What Java says.
+    os.dup2(said, 2)  # noqa: TID251 The same.
+    try:
+        yield
+    except BaseException:
+        os.write(kept, os.pread(said, _SAID_BYTES_MAX, 0))  # noqa: TID251 The same.
+        raise
+    finally:
+        os.dup2(kept, 2)  # noqa: TID251 The same.
+        os.close(kept)  # noqa: TID251 The same.
+        os.close(said)  # noqa: TID251 The same.
 
 
 def _has_session() -> bool:

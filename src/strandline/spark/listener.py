@@ -4,12 +4,16 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from strandline.values import InvalidError, Mode, StrandlineError
+
+try:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+except ImportError as missing:
+    raise InvalidError("PySpark is missing: pip install strandline[spark]") from missing
 
 from strandline.opening import open_log
 from strandline.spark.source.consumers import keep_up
 from strandline.spark.source.positions import StreamPlace, stream_place
-from strandline.values import Mode, StrandlineError
 
 _logger = logging.getLogger("strandline")
 

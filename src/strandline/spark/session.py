@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from strandline.spark.java import find_java
 from strandline.values import InvalidError
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOPBACK = "127.0.0.1"
+_LOGGING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "log4j2.properties")
+_QUIET = f'"-Dlog4j2.configurationFile=file://{quote(_LOGGING)}"'
 
 
 def local_session(
@@ -27,7 +30,8 @@ def local_session(
 
     Everything that Spark writes by itself goes below `folder`, which exists. It runs
     on the Java that `find_java` finds, speaks through the loopback address alone, in
-    UTC, without its web pages. `settings` are Spark's own and win.
+    UTC, without its web pages, and logs errors alone until `setLogLevel` says otherwise.
+    `settings` are Spark's own and win.
     """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
@@ -38,7 +42,9 @@ def local_session(
         "spark.driver.host": _LOOPBACK,
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.memory": heap,
-        "spark.driver.extraJavaOptions": f"{java_options} -Dderby.system.home={folder}".strip(),
+        "spark.driver.extraJavaOptions": " ".join(
+            [*java_options.split(), f'"-Dderby.system.home={folder}"', _QUIET]
+        ),
         "spark.local.dir": folder,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from strandline.io import Io, SystemIo
 from strandline.values import InvalidError, UnavailableError
 
-_MISSING = "tiering needs obstore, install strandline[tiering]"
+_MISSING = "obstore is missing: pip install strandline[tiering]"
 
 
 class ObjectStore(Protocol):

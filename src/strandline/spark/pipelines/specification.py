@@ -29,7 +29,7 @@ def load_specification(folder: str) -> Specification:
     found = [path for path in paths if io.exists(path)]
     if len(found) != 1:
         raise InvalidError(
-            f"a pipeline's folder has one {NAMES[0]}; strandline.spark.pipelines.init writes one",
+            f"a pipeline's folder has one {NAMES[0]}; `strandline pipeline init` writes one",
             folder=folder,
             found=found,
         )

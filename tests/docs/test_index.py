@@ -1,0 +1,27 @@
+"""Whoever reads the pages without a site finds each from the first one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if path.name != "index.md")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#]+\.md)(?:#[^)]*)?\)")
+
+
+def links_of(page: Path) -> set[Path]:
+    return {(page.parent / each).resolve() for each in LINK.findall(page.read_text())}
+
+
+def test_every_page_is_reached_from_the_first() -> None:
+    first = links_of(DOCS / "index.md")
+    errors = links_of(DOCS / "reference" / "errors.md")
+
+    assert set(PAGES) <= first | errors
+
+
+@pytest.mark.parametrize("page", [DOCS / "index.md", *PAGES], ids=lambda each: each.stem)
+def test_every_link_to_a_page_leads_to_one(page: Path) -> None:
+    for target in links_of(page):
+        assert target.exists(), target
