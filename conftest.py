@@ -22,18 +22,18 @@ PYSPARK_WARNINGS = ("ignore::ResourceWarning", "ignore::DeprecationWarning:pyspa
 
 
 @pytest.fixture(scope="session")
-def spark_pythons() -> Iterator[None]:
-    """Pythons that start at once, for each Spark that this process starts from now on."""
-    from tests.spark_pythons import forked_pythons  # noqa: PLC0415 # As below.
+def quick_spark() -> Iterator[None]:
+    """Each Spark that this process starts from now on, or one of its children, starts quickly."""
+    from tests.spark_session import quick_spark  # noqa: PLC0415 # Importing PySpark takes time.
 
-    with tempfile.TemporaryDirectory(prefix="pythons-") as folder, forked_pythons(folder):
+    with quick_spark():
         yield
 
 
 @pytest.fixture(scope="session")
-def spark(spark_pythons: None) -> Iterator["SparkSession"]:  # noqa: ARG001 # Before it.
+def spark(quick_spark: None) -> Iterator["SparkSession"]:  # noqa: ARG001 # Before it.
     """The one Spark session of the run."""
-    from tests.spark_session import shared_session  # noqa: PLC0415 # Importing PySpark takes time.
+    from tests.spark_session import shared_session  # noqa: PLC0415 # As above.
 
     with shared_session() as session:
         yield session

@@ -34,7 +34,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *growth.entries(sizes),
         *opening.entries(sizes),
         *view.entries(sizes),
-        *tier.ENTRIES,
+        *tier.entries(sizes),
         *trigger.ENTRIES,
         *trigger_tail.entries(sizes),
         *typed.ENTRIES,

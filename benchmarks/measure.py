@@ -40,12 +40,15 @@ def _figures(
 ) -> dict[str, float]:
     """Return the median figure of each contender, after a round to warm up that is not counted."""
     figures: dict[str, list[float]] = {name: [] for name in contenders}
-    for number in range(entry.rounds + 1):
-        for name in _rotated(list(contenders), number):
-            progress(f"{entry.name}  round {number} of {entry.rounds}  {name}")
-            figure = _one_round(contenders[name])
-            if number > 0:
-                figures[name].append(figure)
+    try:
+        for number in range(entry.rounds + 1):
+            for name in _rotated(list(contenders), number):
+                progress(f"{entry.name}  round {number} of {entry.rounds}  {name}")
+                figure = _one_round(contenders[name])
+                if number > 0:
+                    figures[name].append(figure)
+    finally:
+        gc.unfreeze()
     return {name: median(rounds) for name, rounds in figures.items()}
 
 
@@ -60,7 +63,4 @@ def _one_round(contender: Contender) -> float:
     # What was there before is kept out of its sight, so that nobody pays for the events.
     gc.collect()
     gc.freeze()
-    try:
-        return contender()
-    finally:
-        gc.unfreeze()
+    return contender()

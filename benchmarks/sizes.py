@@ -29,7 +29,11 @@ class Sizes:
     log_bytes: int
     topics: int
     subscribers: int
+    #: Of a state in memory, and of how many questions to it; of a view that starts again.
+    state_events: int
+    state_reads: int
     view_events: int
+    tier_events: int
     spark_events: int
     spark_batches: int
     audit_events: int
@@ -55,7 +59,10 @@ FULL = Sizes(
     log_bytes=1 << 30,
     topics=10_000,
     subscribers=1_000,
+    state_events=50_000,
+    state_reads=200_000,
     view_events=5_000_000,
+    tier_events=200_000,
     spark_events=1_000_000,
     spark_batches=40,
     audit_events=2_000_000,
@@ -81,7 +88,10 @@ TINY = Sizes(
     log_bytes=100_000,
     topics=10,
     subscribers=10,
+    state_events=1_000,
+    state_reads=1_000,
     view_events=2_000,
+    tier_events=2_000,
     spark_events=2_000,
     spark_batches=3,
     audit_events=2_000,

@@ -10,11 +10,10 @@ import pyarrow.parquet as pq
 
 import strandline as sl
 from benchmarks.entry import Contender, Entry, now
+from benchmarks.sizes import Sizes
 from benchmarks.view import BATCH, filled
 from strandline.log.files import FileLog
 from strandline.tiering import tier
-
-EVENTS = 200_000
 
 _numbers = itertools.count()
 
@@ -94,19 +93,21 @@ def _rows(log: sl.Log) -> pa.Table:
     return pa.Table.from_batches(list(found), schema=found.schema)
 
 
-ENTRIES = (
-    Entry(
-        name="tier.write",
-        unit="events/s",
-        contenders=partial(writing, events=EVENTS),
-        bars={"pyarrow": 0.5},
-        rounds=5,
-    ),
-    Entry(
-        name="tier.read",
-        unit="events/s",
-        contenders=partial(reading, events=EVENTS),
-        bars={"pyarrow": 0.5},
-        rounds=5,
-    ),
-)
+def entries(sizes: Sizes) -> tuple[Entry, ...]:
+    """Return the entries of `tier.`."""
+    return (
+        Entry(
+            name="tier.write",
+            unit="events/s",
+            contenders=partial(writing, events=sizes.tier_events),
+            bars={"pyarrow": 0.5},
+            rounds=5,
+        ),
+        Entry(
+            name="tier.read",
+            unit="events/s",
+            contenders=partial(reading, events=sizes.tier_events),
+            bars={"pyarrow": 0.5},
+            rounds=5,
+        ),
+    )

@@ -13,8 +13,6 @@ from benchmarks.events import samples
 from benchmarks.sizes import Sizes
 from benchmarks.stores.ours import event_of, url_of
 
-EVENTS = 50_000
-READS = 200_000
 BATCH = 1_000
 TAIL = 1_000
 RESTART_S = 1.0
@@ -150,7 +148,26 @@ def _restart_s(url: str, snapshot: Path, events: int) -> float:
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
     """Return the entries of `view.`."""
     return (
-        *ENTRIES,
+        Entry(
+            name="view.apply.memory",
+            unit="events/s",
+            contenders=partial(applying, backend="memory", events=sizes.state_events),
+            bars={"loop": 0.5},
+            rounds=5,
+        ),
+        Entry(
+            name="view.apply.sqlite",
+            unit="events/s",
+            contenders=partial(applying, backend="sqlite", events=sizes.state_events),
+            bars={"loop": 0.5},
+            rounds=5,
+        ),
+        Entry(
+            name="view.read",
+            unit="reads/s",
+            contenders=partial(reading, events=sizes.state_events, reads=sizes.state_reads),
+            rounds=5,
+        ),
         Entry(
             name="view.restart",
             unit="s",
@@ -159,27 +176,3 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
             rounds=5,
         ),
     )
-
-
-ENTRIES = (
-    Entry(
-        name="view.apply.memory",
-        unit="events/s",
-        contenders=partial(applying, backend="memory", events=EVENTS),
-        bars={"loop": 0.5},
-        rounds=5,
-    ),
-    Entry(
-        name="view.apply.sqlite",
-        unit="events/s",
-        contenders=partial(applying, backend="sqlite", events=EVENTS),
-        bars={"loop": 0.5},
-        rounds=5,
-    ),
-    Entry(
-        name="view.read",
-        unit="reads/s",
-        contenders=partial(reading, events=EVENTS, reads=READS),
-        rounds=5,
-    ),
-)

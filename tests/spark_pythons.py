@@ -84,18 +84,29 @@ def forked_pythons(folder: str) -> Iterator[None]:
     )
     assert server.stdin is not None
     assert server.stdout is not None
-    before = {name: value for name in _VARIABLES if (value := os.environ.pop(name, None))}
     try:
         assert server.stdout.readline() == b"ready\n"
-        os.environ |= dict.fromkeys(_VARIABLES, str(program))
-        yield
+        with environment(dict.fromkeys(_VARIABLES, str(program))):
+            yield
     finally:
-        for name in _VARIABLES:
-            os.environ.pop(name, None)
-        os.environ |= before
         server.stdin.close()
         server.wait()
         server.stdout.close()
+
+
+@contextlib.contextmanager
+def environment(settings: dict[str, str]) -> Iterator[None]:
+    """Let this process, and those that it starts, have these variables for a while."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ |= settings
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 class Server:

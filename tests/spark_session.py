@@ -15,9 +15,23 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from strandline.spark import find_java, local_session
+from tests.spark_pythons import environment, forked_pythons
 
 ROOT = Path(__file__).parent.parent
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
+# Of every Java that runs a driver.
+_OPTIONS = "SPARK_SUBMIT_OPTS"
+
+
+@contextmanager
+def quick_spark() -> Iterator[None]:
+    """Let each Spark that starts meanwhile, here or in children, start quickly."""
+    with (
+        TemporaryDirectory(prefix="pythons-", dir=scratch()) as folder,
+        forked_pythons(folder),
+        environment({_OPTIONS: quick_java()}),
+    ):
+        yield
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def test_a_day_is_the_same_each_time_and_has_its_troubles() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.usefixtures("spark_pythons")
+@pytest.mark.usefixtures("quick_spark")
 def test_the_demo_balances_and_a_planted_loss_or_repeat_does_not(tmp_path: Path) -> None:
     folder = tmp_path / "run"
 

@@ -1,5 +1,6 @@
 """Damage to a SQLite log's file: the right records, or a typed error, never wrong ones."""
 
+import contextlib
 import random
 import shutil
 from pathlib import Path
@@ -11,6 +12,8 @@ from strandline.log.sqlite import SqliteLog
 from strandline.values import CorruptError, Event, InvalidError
 
 RECORDS = 200
+#: Every so many are also read alone.
+STEP = 16
 TYPED = (CorruptError, InvalidError)
 
 
@@ -29,6 +32,9 @@ def event(number: int) -> Event:
     return Event("order", {"n": number, "text": "shore" * (number % 40)}, key=f"c{number}")
 
 
+EVENTS = [event(number) for number in range(RECORDS)]
+
+
 def check_reads(path: Path) -> bool:
     """Read everything; False if damage was reported, AssertionError if it was not."""
     is_whole = True
@@ -36,17 +42,31 @@ def check_reads(path: Path) -> bool:
         with SqliteLog(str(path), mode="read") as log:
             marks = log.marks("orders", 0)
             assert (marks.low, marks.high) == (0, RECORDS)
-            for number in range(RECORDS):
+            start = 0
+            while start < RECORDS:
                 try:
-                    [record] = log.read("orders", 0, number, number + 1)
+                    for record in log.read("orders", 0, start):
+                        assert record.offset == start
+                        assert record.value == EVENTS[start]
+                        start += 1
+                    assert start == RECORDS
                 except TYPED:
                     is_whole = False
-                else:
-                    assert record.value == event(number)
+                    start += check_alone(log, start)
+            for number in range(0, RECORDS, STEP):
+                check_alone(log, number)
             assert log.cursor("orders", "billing", 0) in (100, None)
     except TYPED:
         return False
     return is_whole
+
+
+def check_alone(log: SqliteLog, number: int) -> int:
+    """Read one record, which may be reported as damaged; return how many that were."""
+    with contextlib.suppress(*TYPED):
+        [record] = log.read("orders", 0, number, number + 1)
+        assert record.value == EVENTS[number]
+    return 1
 
 
 def test_the_undamaged_file_reads_well(original: Path) -> None:

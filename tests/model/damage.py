@@ -37,15 +37,23 @@ def contents_of(tree: Tree) -> dict[str, bytes]:
     return {path: tree.files[inode] for path, inode in paths_of(tree).items()}
 
 
+def inode_of(tree: Tree, path: str) -> int:
+    """Return the file with this path."""
+    inode = ROOT
+    for name in path.split("/")[1:]:
+        inode = tree.directories[inode][name]
+    return inode
+
+
 def replaced(tree: Tree, path: str, content: bytes) -> Tree:
     """Return the same store with another content of one file."""
-    inode = paths_of(tree)[path]
+    inode = inode_of(tree, path)
     return Tree({**tree.files, inode: content}, tree.directories)
 
 
 def without(tree: Tree, path: str) -> Tree:
     """Return the same store with one file missing."""
-    inode = paths_of(tree)[path]
+    inode = inode_of(tree, path)
     directories: dict[int, Mapping[str, int]] = {
         directory: {name: to for name, to in names.items() if to != inode}
         for directory, names in tree.directories.items()
@@ -55,7 +63,7 @@ def without(tree: Tree, path: str) -> Tree:
 
 def flip(tree: Tree, path: str, bit: int) -> Damage:
     """Return the store with one bit turned over."""
-    content = bytearray(contents_of(tree)[path])
+    content = bytearray(tree.files[inode_of(tree, path)])
     content[bit // 8] ^= 1 << bit % 8
     at = bit // 8
     return Damage(f"bit {bit} of {path}", path, at, at + 1, replaced(tree, path, bytes(content)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import strandline as sl
 from tests.processes.fork_server import ROOT
 from tests.spark.killed_driver import POINTS, WORKER
+from tests.spark_session import quick_spark
 
 ROWS_PER_BATCH = 20
 PATIENCE_S = 600.0
@@ -38,9 +39,10 @@ def run(folder: Path, seed: int | None = None) -> None:
         log.create_topic("source")
         log.create_topic("target", partitions=2)
         log.append_many("source", [sl.Event("n", {"n": n}, key=f"{n}") for n in range(rows)])
-    for batch, point in enumerate(points):
-        assert drive(folder, point, batch) == -signal.SIGKILL, point
-    assert drive(folder, WORKER, len(points)) == 0
+    with quick_spark():
+        for batch, point in enumerate(points):
+            assert drive(folder, point, batch) == -signal.SIGKILL, point
+        assert drive(folder, WORKER, len(points)) == 0
     with sl.open(f"file:{folder / 'log'}") as log:
         found = Counter(
             record.payload["n"]

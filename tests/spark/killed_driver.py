@@ -22,7 +22,6 @@ from strandline.spark.sink.batch_identity import streaming_identity
 from strandline.spark.sink.intents import Intent, Intents, Progress
 from strandline.spark.sink.settings import stream_settings
 from strandline.spark.sink.writers import Messages, StagedMessage, StreamWriter
-from tests.spark_session import quick_java
 
 FOLDER, POINT, BATCH = "STRANDLINE_TEST_FOLDER", "STRANDLINE_TEST_POINT", "STRANDLINE_TEST_BATCH"
 POINTS = (
@@ -103,7 +102,7 @@ def main(folder: str, point: str, batch: str) -> None:
     os.environ |= {FOLDER: folder, POINT: point, BATCH: batch}
     scratch = Path(folder, "spark")
     scratch.mkdir(exist_ok=True)
-    spark = local_session(str(scratch), master="local[2,3]", java_options=quick_java())
+    spark = local_session(str(scratch), master="local[2,3]")
     spark.sparkContext.setLogLevel("OFF")
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
     Path(folder, "pids").write_text(json.dumps([gateway.proc.pid, os.getpid()]))

@@ -7,10 +7,7 @@ import pytest
 from tests.spark import driver_kills
 
 # Nine times, Spark starts.
-pytestmark = [
-    *(pytest.mark.slow, pytest.mark.timeout(1800)),
-    pytest.mark.usefixtures("spark_pythons"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_drivers_and_a_worker_are_killed_and_each_row_is_there_once(tmp_path: Path) -> None:

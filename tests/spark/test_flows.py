@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 import strandline as sl
 from strandline.spark import jobs
-from tests.spark_session import quick_java
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("url", ["file"], indirect=True)]
 
@@ -139,8 +138,8 @@ PROGRAM = """
 import os, sys
 from strandline.spark import jobs, local_session
 
-url, folder, job, java = sys.argv[1:]
-spark = local_session(folder, java_options=java)
+url, folder, job = sys.argv[1:]
+spark = local_session(folder)
 spark.sparkContext.setLogLevel("OFF")
 
 def told(count):
@@ -169,7 +168,7 @@ else:
 def killed(url: str, folder: Path, job: str) -> None:
     """Run a job until it has done something, and kill it and all its processes."""
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, url, str(folder), job, quick_java()],
+        [sys.executable, "-c", PROGRAM, url, str(folder), job],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.cli.program import PREPARATION, process, ran, run
 from tests.cli.test_examples import COMMANDS, examples_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_spark")]
 
 PIPELINE = {words: found for words, found in COMMANDS.items() if words[0] == "pipeline"}
 VIEW = """

@@ -105,6 +105,7 @@ def test_a_killed_run_is_gone_on_with_and_the_next_is_incremental(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_spark")
 def test_a_dry_run_checks_and_runs_nothing(log: sl.Log, url: str, folder: str) -> None:
     order(log, range(200))
 

@@ -83,7 +83,7 @@ def test_batches_without_a_registered_schema_tell_their_own(log: sl.Log, url: st
 
 
 @pytest.mark.parametrize(
-    ("type_", "value", "spark"),
+    ("type_", "value", "wanted"),
     [
         (pa.uint64(), 2**64 - 1, "decimal(20,0)"),
         (pa.timestamp("ms"), datetime(2026, 1, 2), "timestamp_ntz"),
@@ -95,13 +95,13 @@ def test_batches_without_a_registered_schema_tell_their_own(log: sl.Log, url: st
     ],
 )
 def test_types_arrive_as_spark_has_them(
-    log: sl.Log, url: str, type_: pa.DataType, value: object, spark: str
+    log: sl.Log, url: str, type_: pa.DataType, value: object, wanted: str
 ) -> None:
     log.scope().register("t", pa.schema([("v", type_)]))
     batch = pa.RecordBatch.from_arrays([pa.array([value, None], type_)], names=["v"])
     log.scope().publish("t", batch)
 
-    assert source(url, subscribe="t").schema()["v"].dataType.simpleString() == spark
+    assert source(url, subscribe="t").schema()["v"].dataType.simpleString() == wanted
     assert [row["v"] for row in rows(url, subscribe="t")] == [value, None]
 
 

@@ -14,6 +14,9 @@ import strandline as sl
 from strandline.spark.listener import ConsumerListener
 from tests.spark.as_spark import fill
 
+# Spark's own ten seconds may be too few on a busy machine.
+PATIENCE_MS = 600_000
+
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("url", ["sqlite"], indirect=True)]
 
 
@@ -58,7 +61,7 @@ def listening(spark: SparkSession) -> Iterator[ConsumerListener]:
 def wait_for(spark: SparkSession, condition: Callable[[], bool]) -> None:
     """Wait until the listener has heard of everything; a test's time limit ends it otherwise."""
     bus = spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
-    bus.waitUntilEmpty()
+    bus.waitUntilEmpty(PATIENCE_MS)
     assert condition()
 
 

@@ -108,8 +108,11 @@ def opened(
 
 
 def make_topics(log: FileLog) -> None:
+    # One partition for records alone, one for many at once: damage reaches one of them.
     log.create_topic("orders", partitions=2)
     log.create_topic("raw", value_kind=ValueKind.BYTES)
+    # As little as there can be behind a file of each kind.
+    log.create_topic("few")
     log.create_topic("tiny", value_kind=ValueKind.BYTES)
     log.create_topic("batches", value_kind=ValueKind.BATCH)
     log.create_topic("trimmed")
@@ -118,18 +121,19 @@ def make_topics(log: FileLog) -> None:
 
 
 def fill(log: FileLog, opening: int) -> None:
-    for partition in range(2):
-        for number in range(10):
-            log.append("orders", event(number), partition=partition)
+    for number in range(20):
+        log.append("orders", event(number), partition=0)
+    for _ in range(2):
         many = [event(number) for number in range(66)]
-        log.append_many("orders", many, partition=partition, tenant="shop")
-        for number in range(5):
-            key = f"{opening}-{number}"
-            log.append("orders", event(number), partition=partition, idempotency_key=key)
-            sequence = 100 * opening + number
-            log.append(
-                *("orders", event(number)), partition=partition, producer="p", sequence=sequence
-            )
+        log.append_many("orders", many, partition=1, tenant="shop")
+    for number in range(10):
+        log.append("orders", event(number), partition=0, idempotency_key=f"{opening}-{number}")
+        log.append(
+            *("orders", event(number)), partition=0, producer="p", sequence=100 * opening + number
+        )
+    log.append("few", event(0), idempotency_key=f"{opening}")
+    log.append("few", event(1), producer="p", sequence=opening)
+    log.ack("few", "billing", 0, 1 + opening)
     for number in range(14):
         log.append("raw", bytes([number]) * (number * 31), key=f"k{number}")
         batch = pa.record_batch({"n": [number, 7], "text": ["a" * number, None]})
