@@ -58,7 +58,7 @@ FULL = Sizes(
     view_events=5_000_000,
     spark_events=1_000_000,
     spark_batches=40,
-    audit_events=2_000_000,
+    audit_events=10_000_000,
 )
 
 TINY = Sizes(

@@ -37,6 +37,7 @@ from strandline.values import (
     ProofReport,
     Record,
     Segment,
+    Tenant,
     Topic,
     TopicDescription,
     TopicSettings,
@@ -122,6 +123,11 @@ class MemoryLog(NoTransactions):
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
         self._check_open()
         return self._topics.list(parse_tenant(tenant), internal=internal)
+
+    def tenants(self) -> Sequence[Tenant]:
+        self._check_open()
+        found = {known.topic.tenant for known in self._topics.all()}
+        return sorted(each for each in found if each is not None)
 
     def describe_topic(self, topic: TopicName) -> TopicDescription:
         return self._topic(topic).describe()
