@@ -65,7 +65,7 @@ FULL = Sizes(
     tier_events=200_000,
     spark_events=1_000_000,
     spark_batches=40,
-    audit_events=2_000_000,
+    audit_events=10_000_000,
 )
 
 TINY = Sizes(

@@ -13,11 +13,10 @@ from benchmarks.sizes import Sizes
 from benchmarks.spark import session
 from benchmarks.stores.ours import event_of
 from benchmarks.view import BATCH
-from strandline.spark import jobs
-from strandline.tiering import tier
+from strandline.spark import jobs, table
 
 HOT_PART = 10
-SAMPLES = 100_000
+SAMPLES = 20_000
 
 
 def audits(scratch: Path, *, events: int) -> Mapping[str, Contender]:
@@ -26,13 +25,11 @@ def audits(scratch: Path, *, events: int) -> Mapping[str, Contender]:
     url = f"file:{scratch / 'log'}"
     with sl.open(url) as log:
         fill(log, events)
-        kept = events // HOT_PART
-        cold = f"file://{scratch / 'cold'}"
-        tier(log, "events", cold, piece_records=max(1, kept), local_bytes=0)
-        source = spark.read.format("strandline").option("subscribe", "events")
-        plain = str(scratch / "plain")
-        rows = source.option("includeMetadata", "true").load(url)
-        rows.write.option("compression", "zstd").parquet(plain)
+    kept = max(1, events // HOT_PART)
+    jobs.tier(spark, url, "events", f"file://{scratch / 'cold'}", piece_records=kept, local_bytes=0)
+    plain = str(scratch / "plain")
+    rows = table(spark, url, "events", include_metadata=True)
+    rows.write.option("compression", "zstd").parquet(plain)
     return {
         "ours": partial(_audited, spark, url, events),
         "native": partial(_scanned, spark, plain, events),

@@ -136,9 +136,57 @@ def test_changed_missing_and_broken_copies_are_named(
     assert report.heads == ()
 
 
-def flip(path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[:500] + bytes([content[500] ^ 1]) + content[501:])
+def flip(path: Path, at: int = 500) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("url", ["file"], indirect=True)
+def test_damage_is_named_whosever_it_is(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flipped bit in the log, and in the footer of an object; a record twice in a copy."""
+    hot = log.create_topic("t", tenant="acme")
+    footer = log.create_topic("footer", tenant="acme")
+    twice = log.create_topic("twice", tenant="other")
+    log.create_topic("sound", proof=True)
+    for topic in (hot, footer, twice, "sound"):
+        fill(log, 400, topic, partitions=1)
+    log.flush()
+    assert jobs.audit(spark, url).is_sound
+    (segment,) = (Path(run.location) for run in log.segments(hot, 0))
+    move(log, tmp_path, footer)
+    broken = objects(tmp_path)[1]
+    made = copying.read_piece
+
+    def repeating(log: Any, place: Any, start: int, end: int, **options: Any) -> CopyDraft:
+        piece = made(log, place, start, end, **options)
+        rows = parquet.read_table(pa.BufferReader(piece.content))
+        rows = rows.take([*range(10), 9, *range(10, rows.num_rows)])
+        about = CopiedRows(piece.content, "here").about
+        content = encode(rows.to_batches(), msgspec.structs.replace(about, rows=rows.num_rows))
+        return dataclasses.replace(piece, content=content, digest=digest_of(content))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tiering, "read_piece", repeating)
+        patch.setattr(CopiedRows, "check", lambda *_: None)
+        move(log, tmp_path, twice)
+
+    flip(segment, segment.read_bytes().index(b'{"n":250}'))
+    flip(broken, -60)
+
+    report = jobs.audit(spark, url)
+
+    found = {(each.tenant, each.topic): each for each in report.findings}
+    assert set(found) == {("acme", "t"), ("acme", "footer"), ("other", "twice")}
+    assert found["acme", "t"].offset <= 250
+    assert "a frame is damaged" in found["acme", "t"].reason
+    assert found["acme", "t"].location is not None
+    assert "not what was copied" in found["acme", "footer"].reason
+    assert broken.name in str(found["acme", "footer"].location)
+    assert "records are missing in this copy" in found["other", "twice"].reason
+    assert {each.tenant for each in jobs.audit(spark, url, tenant="other").findings} == {"other"}
 
 
 @pytest.mark.parametrize("url", ["file"], indirect=True)

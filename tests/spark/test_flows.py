@@ -14,7 +14,11 @@ from pyarrow import csv, parquet
 from pyspark.sql import SparkSession
 
 import strandline as sl
+from strandline.io import SystemIo
 from strandline.spark import jobs
+from strandline.testing import FaultyIo
+from strandline.testing.faulty_io import OperationKind
+from tests.spark.views import Balances
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("url", ["file"], indirect=True)]
 
@@ -24,7 +28,7 @@ ORDERS = pa.schema([("id", pa.int64()), ("shop", pa.string())])
 
 def fill(log: Any, count: int, *, first: int = 0) -> None:
     values = [
-        sl.Event("paid" if n % 3 == 0 else "made", {"n": n}, key=f"c-{n % 20}")
+        sl.Event("paid" if n % 3 == 0 else "made", {"n": n, "amount": n % 7}, key=f"c-{n % 20}")
         for n in range(first, first + count)
     ]
     log.append_many("orders", values)
@@ -154,6 +158,13 @@ elif job == "tier":
     from strandline.spark.jobs import tasks
     jobs.tier(spark, url, "orders", f"file://{folder}/cold", include_open=True, piece_records=10,
               local_bytes=0, progress=told)
+elif job == "backfill":
+    select = "'order' AS kind, shop AS key, to_json(struct(n)) AS payload"
+    jobs.backfill(spark, f"{folder}/files", url, "again", checkpoint=f"{folder}/filled",
+                  select=select, batch_files=1, progress=told)
+elif job == "rebuild":
+    from tests.spark.views import Balances
+    jobs.rebuild(spark, url, "orders", Balances(), f"{folder}/view.snapshot", progress=told)
 else:
     from strandline.spark.jobs import published_folder
     publish = published_folder.PublishedFolder.publish
@@ -209,3 +220,80 @@ def test_what_a_killed_job_left_is_finished_by_the_next(
     audited = jobs.audit(spark, url, ["orders"])
     assert audited.is_sound, audited.findings
     assert audited.records == 900
+
+
+def test_a_killed_backfill_and_a_killed_rebuild_are_run_again(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("orders", partitions=3)
+    log.create_topic("again", partitions=2)
+    fill(log, 300)
+    log.flush()
+    (tmp_path / "files").mkdir()
+    for part in range(6):
+        write(tmp_path / "files" / f"{part}.parquet", range(part * 50, part * 50 + 50), "parquet")
+
+    killed(url, tmp_path, "backfill")
+    already = len(numbers(log, "again"))
+    select = "'order' AS kind, shop AS key, to_json(struct(n)) AS payload"
+    rest = jobs.backfill(
+        spark, tmp_path / "files", url, "again", checkpoint=tmp_path / "filled", select=select
+    )
+    assert 50 <= already < 300
+    assert rest.rows <= 300 - already + 50, "what was taken is not taken again"
+    assert numbers(log, "again") == [*range(300)]
+
+    killed(url, tmp_path, "rebuild")
+    ours, own = tmp_path / "view.snapshot", tmp_path / "own.snapshot"
+    assert not ours.exists()
+    jobs.rebuild(spark, url, "orders", Balances(), ours)
+    jobs.rebuild(spark, url, "orders", Balances(), own)
+    assert ours.read_bytes() == own.read_bytes()
+
+
+class KilledError(BaseException):
+    """Stands for the death of the process."""
+
+
+CHANGES: tuple[OperationKind, ...] = (
+    "open",
+    "pwrite",
+    "sync",
+    "replace",
+    "sync_directory",
+    "unlink",
+)
+
+
+def test_a_snapshot_or_rebuild_that_dies_at_any_change_of_a_file_is_run_again(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create_topic("orders", partitions=3)
+    fill(log, 120)
+
+    def snapshot(name: str) -> Any:
+        jobs.snapshot(spark, url, "orders", tmp_path / name)
+        shown = spark.read.parquet(f"file://{tmp_path / name}").orderBy("key").collect()
+        return shown, jobs.load_covered(str(tmp_path / name))
+
+    def rebuild(name: str) -> Any:
+        jobs.rebuild(spark, url, "orders", Balances(), tmp_path / f"{name}.snapshot")
+        return (tmp_path / f"{name}.snapshot").read_bytes()
+
+    for job, module in ((snapshot, "published_folder"), (rebuild, "rebuilding")):
+        io = FaultyIo(SystemIo())
+        monkeypatch.setattr(f"strandline.spark.jobs.{module}.SystemIo", lambda io=io: io)
+        undisturbed = job(f"whole-{module}")
+        steps = io.count(*CHANGES)
+        assert steps >= 4
+        # Until the last three, Spark's own files are what would be there.
+        for step in range(steps - 2, steps + 1):
+            name = f"{module}-{step}"
+            io.heal()
+            io.fail(nth=step, kinds=CHANGES, error=KilledError())
+            with pytest.raises(KilledError):
+                job(name)
+            io.heal()
+            assert job(name) == undisturbed, step
+    left = [path.name for path in tmp_path.iterdir() if path.name.endswith(".partial")]
+    assert left == []

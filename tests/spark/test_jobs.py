@@ -56,7 +56,9 @@ def rows_of(spark: SparkSession, folder: Path, kind: str = "parquet") -> list[An
 def test_an_export_holds_every_record_once(
     spark: SparkSession, filled: Any, url: str, tmp_path: Path
 ) -> None:
-    report = jobs.export(spark, url, "t", tmp_path / "out")
+    told: list[int] = []
+    report = jobs.export(spark, url, "t", tmp_path / "out", progress=told.append)
+    assert sum(told) == 1501
     fill(filled, 100, first=5000)
 
     records = all_records(filled)[:]
@@ -107,7 +109,10 @@ def test_a_snapshot_has_the_latest_record_of_each_key_below_an_offset(
         if record.offset < below[record.partition] and record.key is not None:
             latest[record.key] = record
 
-    report = jobs.snapshot(spark, url, "t", tmp_path / "out", below=below)
+    told: list[int] = []
+    report = jobs.snapshot(spark, url, "t", tmp_path / "out", below=below, progress=told.append)
+    assert sum(told) == report.records == sum(below.values())
+    assert min(told) >= 0
 
     found = rows_of(spark, tmp_path / "out")
     assert {row["key"]: row["_offset"] for row in found} == {

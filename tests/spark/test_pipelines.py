@@ -44,9 +44,12 @@ def order(log: sl.Log, amounts: range) -> None:
 
 
 def large(log: sl.Log) -> list[float]:
-    return sorted(
-        record.payload["amount"] for part in (0, 1) for record in log.read("large_orders", part, 0)
-    )
+    return amounts(log, "large_orders")
+
+
+def amounts(log: sl.Log, topic: str) -> list[float]:
+    parts = range(log.describe_topic(topic).settings.partitions)
+    return sorted(record.payload["amount"] for part in parts for record in log.read(topic, part, 0))
 
 
 def table(spark: SparkSession, folder: str, name: str) -> list[dict[str, Any]]:
@@ -117,6 +120,47 @@ def test_a_dry_run_checks_and_runs_nothing(log: sl.Log, url: str, folder: str) -
     with pytest.raises(UnavailableError) as caught:
         pipelines.run(folder, url=url, dry_run=True)
     assert "nothing" in str(caught.value.fields["reason"])
+
+
+NAMED_SINK = """
+dp.create_sink("named", "strandline", {"topic": "named", "txnAppId": "large-orders"})
+
+
+@dp.append_flow(target="named")
+def name_large_orders() -> DataFrame:
+    return find_large_orders_again()
+
+
+def find_large_orders_again() -> DataFrame:
+    large = spark.readStream.table("orders").where("amount >= 100")
+    payload = f.to_json(f.struct("amount")).alias("payload")
+    return large.select(f.lit("order.large").alias("kind"), "key", payload)
+"""
+
+
+@pytest.mark.slow
+def test_a_full_refresh_writes_to_a_topic_once_more_unless_its_writes_have_a_name(
+    spark: SparkSession, log: sl.Log, url: str, folder: str
+) -> None:
+    log.create_topic("named")
+    with Path(folder, "transformations", "orders.py").open("a") as definitions:
+        definitions.write(NAMED_SINK)
+    order(log, range(200))
+    pipelines.run(folder, url=url)
+    once = [float(n) for n in range(100, 200)]
+    assert large(log) == amounts(log, "named") == once
+
+    pipelines.run(folder, url=url, full_refresh=True)
+
+    assert len(table(spark, folder, "orders")) == 200, "tables are made anew"
+    assert large(log) == sorted(once * 2), "a topic keeps what it has"
+    assert amounts(log, "named") == once, "the same rows under the same name are a repeat"
+
+    order(log, range(200, 210))
+    with pytest.raises(UnavailableError) as caught:
+        pipelines.run(folder, url=url, full_refresh=True)
+    assert "ConflictError" in str(caught.value.fields["reason"])
+    assert amounts(log, "named") == once, "other rows under the same name are refused"
 
 
 def _run_and_kill(log: sl.Log, url: str, folder: str) -> None:

@@ -1,8 +1,10 @@
 """Exactly once for each (app, version): repeats, retries, aborts, other content, sweeping."""
 
 import os
-import threading
+import subprocess
+import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -445,23 +447,36 @@ def test_a_progress_line_that_was_torn_does_not_count(tmp_path: Path) -> None:
 # --- beside others ---
 
 
-def test_other_writers_are_between_and_nothing_is_lost(sink: Sink, url: str) -> None:
-    done = threading.Event()
-    written: list[int] = []
+OTHER = """
+import select, sys
+import strandline as sl
 
-    def write() -> None:
-        with sl.open(url) as other:
-            n = 1000
-            while not done.is_set():
-                other.append("t", sl.Event("n", {"n": n}, key=f"k{n}"))
-                written.append(n)
-                n += 1
+with sl.open(sys.argv[1]) as log:
+    print("ready", flush=True)
+    n = 1000
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        log.append("t", sl.Event("n", {"n": n}, key=f"k{n}"))
+        n += 1
+        print(n, flush=True)
+"""
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    for version in range(10):
-        sink.write(version, events(range(version * 20, version * 20 + 20)))
-    done.set()
-    thread.join()
 
-    assert numbers_in(sink.log) == [*range(200), *written]
+def test_other_processes_write_between_and_nothing_is_lost(sink: Sink, url: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        assert other.stdout.readline() == "ready\n"
+        for version in range(10):
+            sink.write(version, events(range(version * 20, version * 20 + 20)))
+            # It has appended since.
+            assert int(other.stdout.readline()) > 1000
+        other.stdin.close()
+        written = int(other.stdout.read().split()[-1])
+    assert other.returncode == 0
+
+    assert numbers_in(sink.log) == [*range(200), *range(1000, written)]
+    offsets = [r.payload["n"] for p in range(3) for r in sink.log.read("t", p, 0)]
+    firsts = [at for at, n in enumerate(offsets) if n < 1000]
+    assert any(later - one > 1 for one, later in pairwise(firsts)), "they took turns"

@@ -55,7 +55,9 @@ _FLOW_ANSWER = "{topic, rows, batches, seconds, rows_per_s}: rows that this run 
 def audit(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC]...", help="These; else all, internal ones too."),
+        typer.Argument(
+            metavar="[TOPIC]...", help="These; else all, of everybody, internal ones too."
+        ),
     ] = None,
     *,
     url: Url = None,
@@ -93,7 +95,8 @@ def audit(
         show_json({"is_sound": report.is_sound, **counts, **_pace(report), "findings": findings})
     else:
         for each in report.findings:
-            place = f"{each.topic}/{each.partition} at {each.offset}"
+            owner = f" of {each.tenant}" if each.tenant else ""
+            place = f"{each.topic}/{each.partition}{owner} at {each.offset}"
             note(f"{place}: {printable(each.reason)} [{printable(each.location or '-')}]")
         verdict = "sound" if report.is_sound else f"{len(findings):,} FINDINGS"
         _summary(f"{verdict}: ", counts, report)
@@ -228,11 +231,18 @@ def snapshot(
     `_strandline.json` in the folder says which offsets it covers.
     """
     ends = _parsed(below)
-    with session(master) as spark, progress(f"reading {topic}"):
+    with session(master) as spark, progress(f"reading {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
         report = jobs.snapshot(
-            spark, url, topic, folder, below=ends, tombstone=tombstone, tenant=tenant
+            spark,
+            url,
+            topic,
+            folder,
+            below=ends,
+            tombstone=tombstone,
+            tenant=tenant,
+            progress=bar.advance,
         )
     _show_folder(topic, report, json=json)
 
@@ -265,11 +275,13 @@ def export(
     To bring a topic to another log as it is, use the command `export` and `import`.
     """
     ends = _parsed(below)
-    with session(master) as spark, progress(f"exporting {topic}"):
+    with session(master) as spark, progress(f"exporting {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
         options: dict[str, Any] = {"file_format": file_format, "below": ends, "tenant": tenant}
-        report = jobs.export(spark, url, topic, folder, where=where, **options)
+        report = jobs.export(
+            spark, url, topic, folder, where=where, progress=bar.advance, **options
+        )
     _show_folder(topic, report, json=json)
 
 

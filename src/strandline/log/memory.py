@@ -100,6 +100,11 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
         self._check_open()
         return self._topics.list(parse_tenant(tenant), internal=internal)
 
+    def tenants(self) -> Sequence[Tenant]:
+        self._check_open()
+        found = {known.topic.tenant for known in self._topics.all()}
+        return sorted(each for each in found if each is not None)
+
     def describe_topic(self, topic: TopicName) -> TopicDescription:
         return self._topic(topic).describe()
 

@@ -45,6 +45,7 @@ from strandline.values import (
     ProofReport,
     Record,
     Segment,
+    Tenant,
     Topic,
     TopicDescription,
     TrimReport,
@@ -115,6 +116,9 @@ class LogTopics(Protocol):
 
         Those with the prefix `__strandline.` only if `internal`, and then only those.
         """
+
+    def tenants(self) -> Sequence[Tenant]:
+        """Return whoever has a topic of their own, sorted; for the log's administrator."""
 
     def describe_topic(self, topic: TopicName) -> TopicDescription:
         """Return what the topic is and holds."""

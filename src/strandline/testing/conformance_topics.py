@@ -81,6 +81,7 @@ def topics_are_listed_by_name_and_by_tenant(open_log: OpenLog) -> None:
     assert [topic.name for topic in log.topics(tenant="acme")] == ["d"]
     assert [topic.name for topic in log.topics(internal=True)] == ["__strandline.parked"]
     assert not log.topics(tenant="other")
+    assert log.tenants() == ["acme"]
 
 
 def two_tenants_may_each_have_a_topic_of_one_name(open_log: OpenLog) -> None:

@@ -31,6 +31,7 @@ from strandline.values import (
     ProofReport,
     Record,
     Segment,
+    Tenant,
     Topic,
     TopicDescription,
     check_position,
@@ -72,6 +73,12 @@ class FileReader:
         whose = parse_tenant(tenant)
         self._root.check_open()
         return self._topics.list(whose, internal=internal)
+
+    @translated
+    def tenants(self) -> Sequence[Tenant]:
+        self._root.check_open()
+        found = {entry.topic.tenant for entry in self._topics.all()}
+        return sorted(each for each in found if each is not None)
 
     @translated
     def describe_topic(self, topic: TopicName) -> TopicDescription:

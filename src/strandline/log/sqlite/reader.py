@@ -39,6 +39,7 @@ from strandline.values import (
     ProofReport,
     Record,
     Segment,
+    Tenant,
     Topic,
     TopicDescription,
     check_position,
@@ -79,6 +80,11 @@ class SqliteReader:
         whose = parse_tenant(tenant)
         with self._database.reading() as connection:
             return self._topics.list(connection, whose, internal=internal)
+
+    def tenants(self) -> Sequence[Tenant]:
+        with self._database.reading() as connection:
+            found = {entry.topic.tenant for entry in self._topics.all(connection)}
+        return sorted(each for each in found if each is not None)
 
     def describe_topic(self, topic: TopicName) -> TopicDescription:
         with self._database.reading() as connection:

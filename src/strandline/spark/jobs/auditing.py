@@ -83,7 +83,7 @@ def audit(
     expected: Iterable[ProofHead] = (),
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Check these topics, or all of this tenant or of nobody, internal ones included.
+    """Check these topics, or all of this tenant, or of everybody, internal ones included.
 
     As `log.verify`, in parallel: offsets dense and unique, timestamps that never fall,
     checksums, digests of copies, and the proof of history where there is one. Besides, it
@@ -157,7 +157,13 @@ def _plans(
     expected: list[ProofHead],
 ) -> list[_Plan]:
     if names is None:
-        chosen = [*log.topics(tenant=tenant), *log.topics(tenant=tenant, internal=True)]
+        whose = [None, *log.tenants()] if tenant is None else [tenant]
+        chosen = [
+            topic
+            for each in whose
+            for is_internal in (False, True)
+            for topic in log.topics(tenant=each, internal=is_internal)
+        ]
     else:
         chosen = [log.topic(name, tenant=tenant) for name in names]
     found: list[_Plan] = []

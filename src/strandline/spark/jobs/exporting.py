@@ -1,7 +1,8 @@
 """Topics as folders of files: all their records, or the latest of each key."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from strandline.spark.jobs.cut import Cut, cut_of
 from strandline.spark.jobs.expressions import condition
 from strandline.spark.jobs.published_folder import FileFormat, PublishedFolder, covered_by
 from strandline.spark.jobs.speed import Stopwatch, per_second
+from strandline.spark.jobs.stages import reading
+from strandline.spark.jobs.tasks import Progress, telling
 from strandline.spark.log_url import absolute_url
 from strandline.values import InvalidError, UnavailableError
 
@@ -54,6 +57,7 @@ def export(
     tenant: str | None = None,
     file_format: FileFormat = "parquet",
     below: Mapping[int, int] | int | None = None,
+    progress: Progress | None = None,
 ) -> FolderReport:
     """Write what a topic holds, with its metadata, as Parquet or JSON lines.
 
@@ -66,7 +70,7 @@ def export(
         raise InvalidError("a format is parquet or json", file_format=file_format)
     terms = {"where": where, "format": file_format}
     job = _Job(cut_of(absolute_url(url), topic, tenant, below), "export", terms, folder)
-    return job.run(spark, lambda rows: _matching(rows, where), file_format)
+    return job.run(spark, lambda rows: _matching(rows, where), file_format, progress)
 
 
 def snapshot(
@@ -78,6 +82,7 @@ def snapshot(
     below: Mapping[int, int] | int | None = None,
     tombstone: str = "",
     tenant: str | None = None,
+    progress: Progress | None = None,
 ) -> FolderReport:
     """Write the latest record of each key as Parquet; the topic stays as it is.
 
@@ -88,7 +93,7 @@ def snapshot(
     """
     terms = {"tombstone": tombstone}
     job = _Job(cut_of(absolute_url(url), topic, tenant, below), "snapshot", terms, folder)
-    return job.run(spark, lambda rows: _latest(rows, tombstone), "parquet")
+    return job.run(spark, lambda rows: _latest(rows, tombstone), "parquet", progress)
 
 
 def _matching(rows: "DataFrame", where: str) -> "DataFrame":
@@ -103,6 +108,21 @@ def _latest(rows: "DataFrame", tombstone: str) -> "DataFrame":
     return latest
 
 
+@contextlib.contextmanager
+def _told(spark: "SparkSession", records: int, progress: Progress | None) -> Iterator[None]:
+    """Tell of all records in the end, and meanwhile of about as many as were read."""
+    if progress is None:
+        yield
+        return
+    is_done = False
+    with (
+        reading(spark.sparkContext, records) as share,
+        telling(lambda: records if is_done else share(), progress),
+    ):
+        yield
+        is_done = True
+
+
 class _Job:
     def __init__(
         self, cut: Cut, name: str, terms: Mapping[str, str | None], folder: str | os.PathLike[str]
@@ -112,7 +132,9 @@ class _Job:
         self._target = PublishedFolder(folder)
         self._covered = covered_by(cut, name, dict(terms))
 
-    def run(self, spark: "SparkSession", made: Any, file_format: FileFormat) -> FolderReport:
+    def run(
+        self, spark: "SparkSession", made: Any, file_format: FileFormat, progress: Progress | None
+    ) -> FolderReport:
         found = self._target.finished(self._covered)
         if found is not None:
             return self._report(found.rows, is_repeat=True)
@@ -123,7 +145,8 @@ class _Job:
         rows = self._cut.frame(spark)
         rows = rows.observe(read, sql.count_if(sql.col("_row") == 0).alias("records"))
         made = made(rows).observe(written, sql.count(sql.lit(1)).alias("rows"))
-        self._target.write(made, file_format)
+        with _told(spark, self._cut.records, progress):
+            self._target.write(made, file_format)
         if not self._cut.is_filtered:
             self._check(read.get["records"])
         count = written.get["rows"]

@@ -10,7 +10,6 @@ from strandline.clock import SystemClock
 from strandline.values import StrandlineError
 
 if TYPE_CHECKING:
-    from pyspark import Accumulator
     from pyspark.sql import SparkSession
 
 Progress = Callable[[int], None]
@@ -57,7 +56,7 @@ def run_each(
         done.add(size(result))
         return result
 
-    with telling(done, progress):
+    with telling(lambda: done.value, progress):
         slices = min(len(items), _SLICES * context.defaultParallelism)
         results = context.parallelize(items, slices).map(attempt).collect()
     finished: list[DoneT] = []
@@ -69,7 +68,7 @@ def run_each(
 
 
 @contextlib.contextmanager
-def telling(done: "Accumulator[int]", progress: Progress | None) -> Iterator[None]:
+def telling(done: Callable[[], int], progress: Progress | None) -> Iterator[None]:
     """Tell `progress` what `done` rises by, while the body runs and at its end."""
     if progress is None:
         yield
@@ -78,7 +77,7 @@ def telling(done: "Accumulator[int]", progress: Progress | None) -> Iterator[Non
 
     def tell() -> None:
         nonlocal told
-        now = done.value
+        now = done()
         progress(now - told)
         told = now
 
