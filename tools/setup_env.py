@@ -314,7 +314,7 @@ def run(
 
 def ended(command: List[str], environment: Dict[str, str]) -> Tuple[int, bytes]:
     """Run a command to its end; on a terminal the seconds that pass are shown."""
-    began, is_watched = time.monotonic(), sys.stdout.isatty()
+    began, is_watched, output = time.monotonic(), sys.stdout.isatty(), b""
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
