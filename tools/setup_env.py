@@ -19,7 +19,8 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import Dict, List, NamedTuple, Optional
+import time
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 OLDEST = (3, 11)
 NEWER_PYTHONS = ("python3.13", "python3.12", "python3.11")
@@ -130,7 +131,8 @@ def prepare(python: Python) -> None:
     if read(STAMP) == wanted:
         return
     print(
-        f"Preparing .venv with Python {python.version}; the first time takes longest.", flush=True
+        f"Preparing .venv with Python {python.version}; the first time takes a minute or two.",
+        flush=True,
     )
     settings = prepare_uv(python)
     if os.path.exists(STAMP):
@@ -303,13 +305,33 @@ def run_uv(settings: Settings, arguments: List[str], failure: str) -> None:
 def run(
     command: List[str], environment: Dict[str, str], failure: str, advice: str = INDEX_ADVICE
 ) -> None:
-    answer = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
-    if answer.returncode == 0:
+    code, output = ended(command, environment)
+    if code == 0:
         return
-    said = without_credentials(answer.stdout.decode("utf-8", "replace")).rstrip()
+    said = without_credentials(output.decode("utf-8", "replace")).rstrip()
     raise SetupError(f"{said}\n\n{failure}\n{advice}")
+
+
+def ended(command: List[str], environment: Dict[str, str]) -> Tuple[int, bytes]:
+    """Run a command to its end; on a terminal the seconds that pass are shown."""
+    began, is_watched, output = time.monotonic(), sys.stdout.isatty(), b""
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        try:
+            while True:
+                try:
+                    output, _ = process.communicate(timeout=1.0)
+                    break
+                except subprocess.TimeoutExpired:
+                    if is_watched:
+                        print(f"\r{time.monotonic() - began:5.0f} s", end="", flush=True)
+        except BaseException:
+            process.kill()
+            raise
+    if is_watched:
+        print("\r       \r", end="", flush=True)
+    return process.returncode, output
 
 
 def without_credentials(text: str) -> str:

@@ -12,6 +12,11 @@ from typing import IO, Self
 from examples.demo.pipeline_files import JOINING, READY, SPARK_LOG
 from examples.demo.plan import Plan
 
+#: A Python has ten seconds to start, says Spark, and no setting says otherwise.
+_TOO_BUSY = "Python worker failed to connect back"
+_GIVEN_UP_MAX = 3
+_LINES = 120
+
 
 class SparkDriver:
     """One process group with the driver and its Java in it."""
@@ -24,6 +29,8 @@ class SparkDriver:
         self.killed_at: float | None = None
         #: Micro-batches that had begun and were not noted as done when it was killed.
         self.unfinished: list[str] = []
+        #: How often Spark gave up on a machine too busy for it, and was started again.
+        self.given_up = 0
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "examples.demo.pipeline", self._plan.folder]
@@ -59,8 +66,11 @@ class SparkDriver:
         code = self._process.poll()
         if code:
             with open(self._plan.path(SPARK_LOG), encoding="utf-8", errors="replace") as file:
-                said = "".join(file.readlines()[-30:])
-            raise RuntimeError(f"the Spark driver ended with {code}:\n{said}")
+                said = "".join(file.readlines()[-_LINES:])
+            if _TOO_BUSY not in said or self.given_up == _GIVEN_UP_MAX:
+                raise RuntimeError(f"the Spark driver ended with {code}:\n{said}")
+            self.given_up += 1
+            self._process = self._start()
         return code == 0
 
     def __enter__(self) -> Self:

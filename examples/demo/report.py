@@ -88,6 +88,10 @@ def _tell_what_happened(console: Console, found: Findings) -> None:
         "Spark": "killed in the middle with SIGKILL, and restarted from its checkpoint; "
         f"micro-batches that it had begun and did again: {len(found.driver.unfinished)}",
     }
+    if found.driver.given_up:
+        told["Spark"] += (
+            f"; on so busy a machine it gave up {found.driver.given_up} times by itself"
+        )
     shown = Table.grid(padding=(0, 2, 0, 0))
     shown.add_column(style="bold", no_wrap=True)
     shown.add_column()

@@ -1,6 +1,12 @@
-"""The session that the tests share."""
+"""The session that the tests share, and the Pythons that one starts."""
+
+import os
+import subprocess
+from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+from strandline.spark.session import _pythons
 
 
 def test_a_session_answers_in_utc_on_the_loopback_address(spark: SparkSession) -> None:
@@ -18,3 +24,26 @@ def test_python_workers_know_this_project(spark: SparkSession) -> None:
     assert spark.sparkContext.parallelize([0]).map(lambda _: written()).collect() == [
         "strandline.values"
     ]
+
+
+def test_a_python_of_spark_imports_what_is_installed_and_compiled(tmp_path: Path) -> None:
+    home = tmp_path / "python" / "lib"
+    own = tmp_path / "my own"
+    places = [home / "pyspark.zip", home / "py4j-0.10.9.9-src.zip", own]
+    given = _pythons("local[2]", {})
+
+    done = subprocess.run(
+        [given["PYSPARK_PYTHON"], "-c", "import os; print(os.environ['PYTHONPATH'])"],
+        env={**os.environ, **given, "PYTHONPATH": os.pathsep.join(map(str, places))},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.stdout.strip() == str(own)
+
+
+def test_a_python_or_a_spark_that_somebody_chose_stays_chosen() -> None:
+    assert _pythons("local[*]", {"PYSPARK_PYTHON": "mine"}) == {}
+    assert _pythons("local[*]", {"SPARK_HOME": "/opt/spark"}) == {}
+    assert _pythons("spark://host:7077", {}) == {}

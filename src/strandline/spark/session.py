@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOPBACK = "127.0.0.1"
-_LOGGING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "log4j2.properties")
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_LOGGING = os.path.join(_HERE, "log4j2.properties")
+_PYTHON = os.path.join(_HERE, "python_home", "bin", "python")
 _QUIET = f'"-Dlog4j2.configurationFile=file://{quote(_LOGGING)}"'
 
 
@@ -37,6 +39,7 @@ def local_session(
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
     except ImportError as error:
         raise InvalidError("PySpark is missing: pip install strandline[spark]") from error
+    os.environ.update(_pythons(master, os.environ))
     prepare_environment()
     chosen = {
         "spark.driver.host": _LOOPBACK,
@@ -57,6 +60,17 @@ def local_session(
     }
     builder = SparkSession.builder.master(master).appName(name)
     return builder.config(map=dict(chosen)).getOrCreate()
+
+
+def _pythons(master: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return how Spark is to start its Pythons: as what is installed, not from an archive.
+
+    Only on this machine, and where neither another Python nor another Spark was asked for.
+    """
+    is_chosen = "PYSPARK_PYTHON" in environment or "SPARK_HOME" in environment
+    if is_chosen or not master.startswith("local"):
+        return {}
+    return {"PYSPARK_PYTHON": _PYTHON, "STRANDLINE_PYTHON": sys.executable}
 
 
 CHECKPOINT_FILE_MANAGER = (
