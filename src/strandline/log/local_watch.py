@@ -86,10 +86,11 @@ class LocalWatch:
     def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
         check_timeout(timeout_s)
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
-        self._enter(self._sleep)
+        sleep = self._sleep
+        self._enter(sleep)
         try:
             while (hints := self._take()) is None:
-                if not self._sleep.wait(deadline):
+                if not sleep.wait(deadline):
                     return self._take() or ()
             return hints
         finally:

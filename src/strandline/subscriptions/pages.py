@@ -11,7 +11,6 @@ from strandline.log.protocol import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.screening import Outcome, Screen
-from strandline.subscriptions.start import end_of
 from strandline.values import InvalidError, Record, Topic, UnavailableError
 
 POLL_S: Final = 1.0
@@ -23,7 +22,7 @@ PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 
 # What makes a named tuple by name is slow, and so are the members of an enumeration.
 _new: Any = tuple.__new__
-_SPEAK, _READ = Want.SPEAK, Want.READ
+_SPEAK, _READ, _, _NOTHING = Want
 
 
 class Skipped(Enum):
@@ -178,8 +177,9 @@ class Pages:
 
     def _look_at(self, cursor: Cursor) -> None:
         marks = self._log.marks(*cursor.place)
-        cursor.look(end_of(marks, durable_only=self._durable_only))
-        self._cursors.queue(cursor)
+        cursor.look(marks.durable if self._durable_only else marks.high)
+        if cursor.want is not _NOTHING:
+            self._cursors.queue(cursor)
 
     def _read(self, cursor: Cursor) -> None:
         self._page.extend(

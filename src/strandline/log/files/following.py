@@ -11,10 +11,11 @@ _BYTES_MAX = 1 << 16
 
 
 def newest(
-    files: PartitionFiles, start: int, records_max: int, bytes_max: int, *, durable_only: bool
+    files: PartitionFiles, start: int, limits: tuple[int, int], *, durable_only: bool
 ) -> list[Record] | None:
     """Return the events from `start` to the end of the partition, read at once.
 
+    `limits` are how many records, and bytes of them, it may be.
     None where it is not so simple: where no reader has come to `start` before, where
     there are more than a few frames of rows, or where anything is wrong. Whoever reads on
     the plain way says what.
@@ -24,6 +25,7 @@ def newest(
     segment = None if state is None else files.last_segment(state)
     if state is None or segment is None:
         return None
+    records_max, bytes_max = limits
     manifest, position, marks, _, _, _ = state
     at, stop = segment.ends.get(start), marks.high
     # A frame is larger than the records in it count.

@@ -134,7 +134,9 @@ class FileReader:
         durable_only: bool = False,
     ) -> Iterator[Record]:
         if end is None and type(start) is type(records_max) is type(bytes_max) is int:
-            found = self._newest(topic, partition, start, records_max, bytes_max, durable_only)
+            found = self._newest(
+                topic, partition, start, (records_max, bytes_max), durable_only=durable_only
+            )
             if found is not None:
                 return iter(found)
         wanted = (start, end, records_max, bytes_max)
@@ -159,8 +161,8 @@ class FileReader:
         topic: TopicName,
         partition: int,
         start: int,
-        records_max: int,
-        bytes_max: int,
+        limits: tuple[int, int],
+        *,
         durable_only: bool,
     ) -> list[Record] | None:
         self._root.check_open()
@@ -169,7 +171,7 @@ class FileReader:
             if entry is None:
                 return None
             files = entry.files(partition)
-            return newest(files, start, records_max, bytes_max, durable_only=durable_only)
+            return newest(files, start, limits, durable_only=durable_only)
         except OSError as error:
             raise unavailable(error, self._root.path) from error
 
@@ -193,6 +195,12 @@ class FileReader:
 
     @translated
     def marks(self, topic: TopicName, partition: int) -> Marks:
+        entry = self._topics.known(topic)
+        if entry is not None:
+            self._root.check_open()
+            state = entry.files(partition).look()
+            if state is not None:
+                return state.marks
         return self._files(topic, partition).marks()
 
     @translated
