@@ -1,9 +1,12 @@
 """No crash loses what a file log has acknowledged, or shows what it should not."""
 
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 
+import strandline as sl
 from tests.log.files import crashes
 from tests.log.files.planted_bugs import CRASH_BUGS, FunctionBug
 from tests.model.planted_bugs import Bug
@@ -46,6 +49,22 @@ def test_a_kill_while_an_epoch_begins_hides_nothing_from_readers() -> None:
     small = crashes.SmallCrashes(seed=0)
 
     assert small.run(("delete_lock", "append_written"), limit=1) == []
+
+
+def test_blocks_of_a_removed_file_in_the_first_segment_are_no_records_of_the_partition(
+    tmp_path: Path,
+) -> None:
+    """What was never written may read as stale bytes, a whole segment of another topic."""
+    with sl.open(f"file:{tmp_path}") as log:
+        removed, crashed = log.create_topic("removed"), log.create_topic("crashed")
+        log.append("removed", sl.Event("before"))
+    [segment] = (tmp_path / "topics" / str(removed.id) / "0" / "segments").iterdir()
+    shutil.copy(segment, tmp_path / "topics" / str(crashed.id) / "0" / "segments")
+
+    with sl.open(f"file:{tmp_path}") as log:
+        assert list(log.read("crashed", 0, 0)) == []
+        log.append("crashed", sl.Event("after"), durability=sl.Durability.DURABLE)
+        assert [record.kind for record in log.read("crashed", 0, 0)] == ["after"]
 
 
 def test_a_seed_repeats_itself() -> None:

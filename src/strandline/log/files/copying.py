@@ -34,11 +34,12 @@ from strandline.log.files.manifest import (
     store_manifest,
 )
 from strandline.log.files.open_file import OpenFile
-from strandline.log.files.partition import SEGMENTS, DroppedError, PartitionFiles, State
+from strandline.log.files.partition import SEGMENTS, DroppedError, PartitionFiles
 from strandline.log.files.proving import value_before
 from strandline.log.files.root import IDENTITY, TOPICS, Root
 from strandline.log.files.segment import SegmentFile
 from strandline.log.files.shortening import shortened
+from strandline.log.files.state import State
 from strandline.log.files.succession import make_segment
 from strandline.log.files.topics import CURSORS, TopicEntry, Topics
 from strandline.values import CorruptError, InvalidError, Marks, Mode, Offset, UnavailableError

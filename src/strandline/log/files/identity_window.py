@@ -9,7 +9,8 @@ import msgspec
 from strandline.log.files import checked
 from strandline.log.files.frame import Frame, FrameTerms, split_terms
 from strandline.log.files.manifest import Manifest, epochs_in
-from strandline.log.files.partition import PartitionFiles, State
+from strandline.log.files.partition import PartitionFiles
+from strandline.log.files.state import State
 from strandline.log.identities import Identities, IdentityState, Original
 from strandline.values import CorruptError, Offset, Tenant
 

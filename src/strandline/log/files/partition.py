@@ -34,7 +34,9 @@ from strandline.log.files.segment import (
     SegmentFile,
     SegmentIdentity,
     begins_with_frame,
+    owner,
 )
+from strandline.log.files.state import State, state_at
 from strandline.log.files.tail import (
     DROPPED,
     END_BYTES,
@@ -159,46 +161,12 @@ class Place:
         return epochs_in(self.io.list(self.directory), MANIFEST)
 
     def _has_frames(self) -> bool:
-        # Before its manifest is there, a segment has a header and no frame.
+        # Before its manifest is there, a segment has a header and no frame. After a loss of
+        # power it may hold blocks that were another's.
         directory = os.path.join(self.directory, SEGMENTS)
         paths = (os.path.join(directory, name) for name in self.io.list(directory))
-        return any(begins_with_frame(self.io, path) for path in paths)
-
-
-class State(NamedTuple):
-    """A partition at one moment."""
-
-    manifest: Manifest
-    #: Where the last segment ends.
-    position: int
-    marks: Marks
-    last_us: int
-    #: Of the records in the last segment.
-    active_bytes: int
-    #: The checksum of the last frame.
-    crc: int
-
-    @property
-    def local(self) -> int:
-        """The oldest offset that is stored here."""
-        return max(self.marks.low, self.manifest.local)
-
-    @property
-    def size_bytes(self) -> int:
-        """Of the records stored here."""
-        sealed = sum(each.size_bytes for each in self.manifest.segments[:-1])
-        return sealed + self.active_bytes - self.manifest.trimmed_bytes
-
-    def segment_of(self, offset: int) -> StoredSegment:
-        """Return the segment with the record at `offset`."""
-        segments = self.manifest.segments
-        return segments[bisect_right(segments, offset, key=lambda each: each.base) - 1]
-
-    def end_of(self, segment: StoredSegment) -> tuple[int, int]:
-        """Return one past the segment's last offset, and where its last frame ends."""
-        if segment.end is None or segment.position is None:
-            return self.marks.high, self.position
-        return segment.end, segment.position
+        whose = owner(self.log_id, self.topic.id, self.partition)
+        return any(begins_with_frame(self.io, path, whose) for path in paths)
 
 
 class _Seen(NamedTuple):
@@ -293,7 +261,7 @@ class PartitionFiles:
             or end.boot != self._io.boot_id()
         ):
             return None
-        state = _state(manifest, end, seen.told_durable, self.known_durable)
+        state = state_at(manifest, end, seen.told_durable, self.known_durable)
         self._seen = _new(_Seen, (raw, state, seen.told_durable))
         return state
 
@@ -346,7 +314,7 @@ class PartitionFiles:
                 segment=manifest.active.number, position=FRAMES_AT, crc=0, size_bytes=0
             )
         durable = manifest.active.base if tail.durable is None else tail.durable.next
-        return _state(manifest, end, durable, self.known_durable)
+        return state_at(manifest, end, durable, self.known_durable)
 
     def _sealed_end(self, fence: Fence, tail: Tail, end: End, base: int) -> End:
         """Return the end of a fenced epoch whose successor has not shown itself yet."""
@@ -482,17 +450,6 @@ class PartitionFiles:
         if start < now.local:
             raise TrimmedError(now.local, partition=self.place.partition, offset=start)
         return now
-
-
-def _state(manifest: Manifest, end: End, durable: int, known_durable: int) -> State:
-    """Return the state of a partition that ends so, durable up to either of two marks."""
-    low = max(end.low, manifest.low)
-    durable = max(low, manifest.segments[-1].base, min(max(durable, known_durable), end.next))
-    marks = Marks(Offset(low), Offset(end.next), Offset(durable))
-    state: State = _new(
-        State, (manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
-    )
-    return state
 
 
 _NOTHING = Marks(Offset(0), Offset(0), Offset(0))

@@ -7,8 +7,9 @@ import msgspec
 
 from strandline.log.files.entries import entries_of
 from strandline.log.files.frame import Frame, split_terms
-from strandline.log.files.partition import PartitionFiles, State
+from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.segment import FRAMES_AT
+from strandline.log.files.state import State
 from strandline.log.history import Damage, History, Piece
 from strandline.values import CorruptError, ProofHead, TrimmedError
 

@@ -12,7 +12,8 @@ from strandline.log.files.entries import Entry, columns_of, entries_in, page_of
 from strandline.log.files.file_errors import unavailable
 from strandline.log.files.frame import COLUMNS, IS_MIXED, Frame
 from strandline.log.files.page import Page
-from strandline.log.files.partition import PartitionFiles, State
+from strandline.log.files.partition import PartitionFiles
+from strandline.log.files.state import State
 from strandline.log.page_columns import bytes_columns, event_columns, own_columns
 from strandline.values import InvalidError, Record, TrimmedError, ValueKind
 

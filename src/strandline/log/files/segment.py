@@ -24,6 +24,8 @@ from strandline.values import CorruptError, InvalidError
 
 _MAGIC = b"STRANDLN"
 _IDENTITY = Struct("<8sHHI16s16sI16s")
+_OWNER = Struct("<I16s16s")
+_OWNER_AT = 12
 _HEADER = Struct(f"<{_IDENTITY.size}sQI")
 FRAMES_AT = _HEADER.size
 
@@ -286,13 +288,18 @@ def _check_version(header: bytes, file: str) -> None:
             )
 
 
-def begins_with_frame(io: Io, path: str) -> bool:
-    """Whether a segment file holds at least one frame that verifies."""
+def owner(log_id: UUID, topic_id: UUID, partition: int) -> bytes:
+    """Return what all headers of a partition's segments have in common."""
+    return _OWNER.pack(partition, log_id.bytes, topic_id.bytes)
+
+
+def begins_with_frame(io: Io, path: str, whose: bytes = b"") -> bool:
+    """Whether a segment file holds at least one frame that verifies, of this owner if given."""
     file = OpenFile(io, path, "read")
     try:
         header = io.pread(file.fd, FRAMES_AT, 0)
         size = frame_bytes(io.pread(file.fd, HEADER_BYTES, FRAMES_AT), 0)
-        if len(header) < FRAMES_AT or size is None:
+        if len(header) < FRAMES_AT or size is None or not header.startswith(whose, _OWNER_AT):
             return False
         seed = google_crc32c.value(header[: _IDENTITY.size])
         return decode_frame(seed, io.pread(file.fd, size, FRAMES_AT), 0, FRAMES_AT) is not None

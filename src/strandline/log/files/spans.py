@@ -1,9 +1,10 @@
 """Finding places in a partition: by limits, by timestamp, by size."""
 
 from strandline.log.files.entries import entries_of
-from strandline.log.files.partition import PartitionFiles, State
+from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.reading import Span
 from strandline.log.files.segment import FRAMES_AT
+from strandline.log.files.state import State
 from strandline.values import InvalidError, Marks, Offset, TrimmedError
 
 _NOTHING = Marks(Offset(0), Offset(0), Offset(0))

@@ -19,10 +19,11 @@ from strandline.log.files.frame import LARGE_BYTES
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
 from strandline.log.files.open_file import OpenFile
-from strandline.log.files.partition import DroppedError, PartitionFiles, State
+from strandline.log.files.partition import DroppedError, PartitionFiles
 from strandline.log.files.partition_lock import PartitionLock
 from strandline.log.files.proving import value_after, value_before
 from strandline.log.files.segment import FRAMES_AT
+from strandline.log.files.state import State
 from strandline.log.files.succession import (
     RESERVE_MAX_BYTES,
     RESERVE_MIN_BYTES,
