@@ -92,8 +92,8 @@ pytest_collect_file = (_pages + _spark_pages).pytest()
 SPARK = "spark"
 # Tests of Spark that need no session, or processes with one of their own.
 _WITHOUT_SESSION = (
-    *("test_batch_options", "test_cluster", "test_driver_kills", "test_java", "test_rows"),
-    *("test_sink", "test_sink_fingerprint", "test_sink_kills", "test_sink_options"),
+    *("test_batch_options", "test_cluster", "test_driver_kills", "test_java", "test_pythons"),
+    *("test_rows", "test_sink", "test_sink_fingerprint", "test_sink_kills", "test_sink_options"),
     *("test_sink_rows", "test_stream_options", "test_spark_pages"),
 )
 

@@ -37,7 +37,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *tier.entries(sizes),
         *trigger.ENTRIES,
         *trigger_tail.entries(sizes),
-        *typed.ENTRIES,
+        *typed.entries(sizes),
         *spark.entries(sizes),
         *spark_sink.entries(sizes),
         *spark_audit.entries(sizes),

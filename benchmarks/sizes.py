@@ -34,6 +34,7 @@ class Sizes:
     state_reads: int
     view_events: int
     tier_events: int
+    typed_batches: int
     spark_events: int
     spark_batches: int
     audit_events: int
@@ -63,6 +64,7 @@ FULL = Sizes(
     state_reads=200_000,
     view_events=5_000_000,
     tier_events=200_000,
+    typed_batches=300,
     spark_events=1_000_000,
     spark_batches=40,
     audit_events=10_000_000,
@@ -92,6 +94,7 @@ TINY = Sizes(
     state_reads=1_000,
     view_events=2_000,
     tier_events=2_000,
+    typed_batches=3,
     spark_events=2_000,
     spark_batches=3,
     audit_events=2_000,

@@ -10,18 +10,18 @@ import strandline as sl
 from benchmarks.columns import SCHEMA, typed_batches
 from benchmarks.entry import Contender, Entry, now
 from benchmarks.producing import fresh
+from benchmarks.sizes import Sizes
 from benchmarks.stores import ours
 
-BATCHES = 300
 ROWS = 1000
 
 
-def _publish(scratch: Path) -> Mapping[str, Contender]:
-    batches = typed_batches(BATCHES, ROWS)
+def _publish(scratch: Path, *, batches: int) -> Mapping[str, Contender]:
+    made = typed_batches(batches, ROWS)
     return {
-        "ours": partial(_published, scratch, batches),
-        "named": partial(_published_by_name, scratch, batches),
-        "pyarrow": partial(_streamed, scratch, batches),
+        "ours": partial(_published, scratch, made),
+        "named": partial(_published_by_name, scratch, made),
+        "pyarrow": partial(_streamed, scratch, made),
     }
 
 
@@ -33,7 +33,7 @@ def _published(scratch: Path, batches: list[pa.RecordBatch]) -> float:
         started = now()
         for batch in batches:
             scope.publish(topic, batch)
-        return BATCHES * ROWS / (now() - started)
+        return len(batches) * ROWS / (now() - started)
 
 
 def _published_by_name(scratch: Path, batches: list[pa.RecordBatch]) -> float:
@@ -44,7 +44,7 @@ def _published_by_name(scratch: Path, batches: list[pa.RecordBatch]) -> float:
         started = now()
         for batch in batches:
             scope.publish("rows", batch)
-        return BATCHES * ROWS / (now() - started)
+        return len(batches) * ROWS / (now() - started)
 
 
 def _streamed(scratch: Path, batches: list[pa.RecordBatch]) -> float:
@@ -57,15 +57,16 @@ def _streamed(scratch: Path, batches: list[pa.RecordBatch]) -> float:
         started = now()
         for batch in batches:
             stream.write_batch(batch)
-        return BATCHES * ROWS / (now() - started)
+        return len(batches) * ROWS / (now() - started)
 
 
-ENTRIES = (
-    Entry(
+def entries(sizes: Sizes) -> tuple[Entry, ...]:
+    """Return the entry of typed topics."""
+    entry = Entry(
         name="trigger.publish",
         unit="rows/s",
-        contenders=_publish,
+        contenders=partial(_publish, batches=sizes.typed_batches),
         bars={"pyarrow": 0.5},
         rounds=7,
-    ),
-)
+    )
+    return (entry,)

@@ -10,8 +10,11 @@ import pytest
 SWEEP = Path(__file__).with_name("sqlite_fault_sweep.py")
 
 
-@pytest.mark.parametrize("lasting", ["once", "forever"])
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("lasting", ["once", pytest.param("forever", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "code",
+    [errno.EIO, *(pytest.param(c, marks=pytest.mark.slow) for c in (errno.ENOSPC, errno.EMFILE))],
+)
 def test_a_fault_at_any_call_loses_nothing_acknowledged(
     tmp_path: Path, code: int, lasting: str
 ) -> None:

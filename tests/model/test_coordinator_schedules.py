@@ -12,6 +12,13 @@ SCHEDULES = 200
 SCHEDULES_MORE = 1_800
 #: More than any of the planted bugs needs.
 SCHEDULES_TO_CATCH = 2_000
+#: Schedules that noticed some of them, tried before all others.
+NOTICED_BY = {
+    "one write overtakes those queued before it": 1813,
+    "what arrives during a bracket for one write is forgotten": 1721,
+    "a bracket is not left after a failure": 786,
+    "a bracket for one write is not left after a failure": 868,
+}
 
 
 @pytest.mark.parametrize("count", [SCHEDULES, pytest.param(SCHEDULES_MORE, marks=pytest.mark.slow)])
@@ -40,7 +47,7 @@ def test_a_schedule_repeats_itself() -> None:
 @pytest.mark.parametrize("bug", COORDINATOR_BUGS, ids=lambda bug: bug.title)
 def test_the_schedules_catch_a_planted_bug(bug: Bug) -> None:
     with bug.planted():
-        for seed in range(SCHEDULES_TO_CATCH):
+        for seed in (NOTICED_BY.get(bug.title, 0), *range(SCHEDULES_TO_CATCH)):
             try:
                 coordinator_schedules.run(seed)
             except (AssertionError, DeadlockError):

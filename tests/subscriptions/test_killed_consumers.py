@@ -46,6 +46,7 @@ def test_a_record_that_kills_its_process_each_time_is_parked(url: str, mode: str
         assert log.cursor("orders", "billing", 0) == 5
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_nothing_is_lost_and_counts_only_rise(url: str) -> None:
     """S3: a consumer that deals with one record at a time is counted exactly, or once too often."""
     seed = int.from_bytes(SystemClock().random_bytes(4), "big")

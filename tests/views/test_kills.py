@@ -56,6 +56,7 @@ def check_after(events: Path, snapshot: Path, acks: list[tuple[int, int]]) -> di
     return committed
 
 
+@pytest.mark.slow
 def test_a_kill_at_each_step_of_a_snapshot_loses_nothing_v1(events: Path, tmp_path: Path) -> None:
     """V1, V2: the old snapshot or the new one, and the tail."""
     nth, survived = 0, False
