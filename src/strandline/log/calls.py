@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
+from strandline.log.event_rows import EventRows
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, check_new_name, terms_of
 from strandline.values import (
@@ -137,12 +138,16 @@ class Calls(ABC, Generic[OneT, ManyT]):
             expected_offset=expected_offset,
             timeout_s=timeout_s,
         )
-        each = list(values)
+        each: Sequence[Value] = values if isinstance(values, EventRows) else list(values)
         if keys is not None and len(keys) != len(each):
             raise InvalidError("there is one key for each value", keys=len(keys), values=len(each))
         return self._append_many(topic, each, keys, terms)
 
     @abstractmethod
     def _append_many(
-        self, topic: TopicName, values: list[Value], keys: Sequence[str | None] | None, terms: Terms
+        self,
+        topic: TopicName,
+        values: Sequence[Value],
+        keys: Sequence[str | None] | None,
+        terms: Terms,
     ) -> ManyT: ...

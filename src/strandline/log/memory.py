@@ -126,7 +126,11 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
         return self._append_many(topic, [value], [key], terms)[0]
 
     def _append_many(
-        self, topic: TopicName, values: list[Value], keys: Sequence[str | None] | None, terms: Terms
+        self,
+        topic: TopicName,
+        values: Sequence[Value],
+        keys: Sequence[str | None] | None,
+        terms: Terms,
     ) -> MemoryReceipts:
         self._check_open()
         terms.level(self.durability_max)
@@ -150,7 +154,7 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
                 receipts[index] = MemoryReceipt(number, *place)
         return MemoryReceipts(receipts[index] for index in range(len(values)))
 
-    def _topic_to_append(self, topic: TopicName, values: list[Value]) -> MemoryTopic:
+    def _topic_to_append(self, topic: TopicName, values: Sequence[Value]) -> MemoryTopic:
         try:
             return self._topics.find(topic)
         except InvalidError:
@@ -160,7 +164,7 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
         return self._topics.create(topic, None, settings, internal=False)
 
     def _drafts(
-        self, known: MemoryTopic, values: list[Value], keys: Sequence[str | None]
+        self, known: MemoryTopic, values: Sequence[Value], keys: Sequence[str | None]
     ) -> list[Draft]:
         return [
             draft(value, key, known.settings.value_kind, self._record_bytes_max)

@@ -1,9 +1,9 @@
 """What each matching row meets at least, in a form that statistics of columns can refute."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from strandline.predicates.kernels import scalar
 from strandline.predicates.node import Node
 from strandline.predicates.order import parts_of
 from strandline.predicates.sql_type import DOUBLE, FLOAT, INTEGERS, is_decimal
@@ -38,11 +38,14 @@ def bounds_of(node: Node) -> tuple[Bound, ...]:
     """
     if node.can_fail:
         return ()
-    found = (_bound(part) for part in parts_of(node))
+    # Whoever only has bounds need not load what evaluates them.
+    from strandline.predicates.kernels import scalar  # noqa: PLC0415
+
+    found = (_bound(part, scalar) for part in parts_of(node))
     return tuple(each for each in found if each is not None)
 
 
-def _bound(part: Node) -> Bound | None:
+def _bound(part: Node, scalar: Callable[[Node], Any]) -> Bound | None:
     if part.op == "is_null":
         return _null_test(part.inputs[0], "null")
     if part.op == "not" and part.inputs[0].op == "is_null":

@@ -8,6 +8,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from strandline.log.draft import Draft
+from strandline.log.event_rows import EventRows
 from strandline.log.history import EventBody
 from strandline.log.protocol import Value
 from strandline.values import Event
@@ -25,7 +26,12 @@ COLUMNS_MIN = 64
 class EventColumns(Sequence[Draft]):
     """The drafts of events with keys of their own, made without a look at each."""
 
-    def __init__(self, columns: Sequence[Sequence[Any]], count: int, arrays: "list[pa.Array]"):
+    def __init__(
+        self,
+        columns: "Sequence[Sequence[Any]] | EventRows",
+        count: int,
+        arrays: "list[pa.Array]",
+    ) -> None:
         self._columns = columns
         self._count = count
         #: Key, kind, payload, headers and time.
@@ -37,6 +43,9 @@ class EventColumns(Sequence[Draft]):
 
         That is where some may be no events, or larger than `bytes_max`.
         """
+        if isinstance(values, EventRows):
+            made = cls(values, len(values), values.arrays)
+            return made if made.size_bytes <= bytes_max else None
         if set(map(type, values)) != _EVENTS:
             return None
         kinds, payloads, keys, headers, times = Event.columns(values)  # type: ignore[arg-type]
@@ -53,7 +62,8 @@ class EventColumns(Sequence[Draft]):
         return self._count
 
     def __iter__(self) -> Iterator[Draft]:
-        keys, kinds, payloads, headers, times = self._columns
+        columns = self._columns.columns if isinstance(self._columns, EventRows) else self._columns
+        keys, kinds, payloads, headers, times = columns
         bodies = map(_new_body, zip(kinds, payloads, headers, times, strict=True))
         return map(_new_draft, zip(keys, bodies, self._sizes(), strict=True))
 

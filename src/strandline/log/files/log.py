@@ -164,7 +164,11 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
             return self._writer_anew(writer, topic, (value,)).append(value, key, terms)
 
     def _append_many(
-        self, topic: TopicName, values: list[Value], keys: Sequence[str | None] | None, terms: Terms
+        self,
+        topic: TopicName,
+        values: Sequence[Value],
+        keys: Sequence[str | None] | None,
+        terms: Terms,
     ) -> FileReceipts:
         self._root.check_open()
         writer = self._writer_to_append(topic, values)

@@ -129,7 +129,11 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         return self._append_each(topic, [value], [key], terms, value)[0]
 
     def _append_many(
-        self, topic: TopicName, values: list[Value], keys: Sequence[str | None] | None, terms: Terms
+        self,
+        topic: TopicName,
+        values: Sequence[Value],
+        keys: Sequence[str | None] | None,
+        terms: Terms,
     ) -> SqliteReceipts:
         return self._append_each(topic, values, keys or [None] * len(values), terms, values)
 

@@ -55,6 +55,8 @@ def _mixed(words: Words) -> Words:
 def _of_fields(names: list[str], columns: list[pa.Array], rows: int) -> Words:
     total = np.zeros(rows, np.uint64)
     for name, column in zip(names, columns, strict=True):
+        if column.null_count == rows:
+            continue
         found = _mixed(_of_array(column) ^ np.uint64(_of_bytes(name.encode())))
         total += np.where(_present(column), found, np.uint64(0))
     return total

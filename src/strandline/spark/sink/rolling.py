@@ -8,6 +8,7 @@ from typing import Final
 import google_crc32c
 import pyarrow as pa
 
+from strandline.log.event_rows import EventRows
 from strandline.log.protocol import Log, Value
 from strandline.spark.sink.folder import AppFolder
 from strandline.spark.sink.intents import Chunk, Intent, Intents, Progress, intent_name
@@ -185,17 +186,10 @@ def _rows(folder: AppFolder, intent: Intent, chunk: Chunk, kind: ValueKind) -> _
     if kind is ValueKind.BATCH:
         return _batches(batches)
     rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-    keys = rows.column(KEY).to_pylist()
     if kind is ValueKind.BYTES:
-        return _Rows(rows.column("value").to_pylist(), keys)
-    events = Event.load_many(
-        rows.column("kind").to_pylist(),
-        rows.column("payload").cast(pa.binary()).to_pylist(),
-        keys,
-        rows.column("headers").cast(pa.binary()).to_pylist(),
-        rows.column("occurred_at").cast(pa.int64()).to_pylist(),
-    )
-    return _Rows(events, None)
+        return _Rows(rows.column("value").to_pylist(), rows.column(KEY).to_pylist())
+    names = (KEY, "kind", "payload", "headers", "occurred_at")
+    return _Rows(EventRows([rows.column(name) for name in names]), None)
 
 
 def _batches(staged: Sequence[pa.RecordBatch]) -> _Rows:

@@ -1,0 +1,66 @@
+"""Events that are columns already, for logs that store columns."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, overload
+
+from strandline.values import Event
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class EventRows(Sequence[Event]):
+    """Values for `append_many`: the same events as in a list, made only where one is looked at.
+
+    Given as key, kind, payload, headers and time, in the types of `read_batches`. Whoever
+    makes them has checked the JSON: a log does not look at it again.
+    """
+
+    def __init__(self, arrays: "Sequence[pa.Array]") -> None:
+        #: As a frame holds them: nothing before their first row.
+        self.arrays = [_whole(each) for each in arrays]
+        for kind in self.arrays[1].unique().to_pylist():
+            Event.load(kind, b"null", None, b"{}", None)
+
+    @cached_property
+    def columns(self) -> "tuple[list[Any], ...]":
+        """Keys, kinds, payloads, headers and times as Python has them."""
+        keys, kinds, payloads, headers, times = self.arrays
+        return (
+            keys.to_pylist(),
+            kinds.to_pylist(),
+            payloads.cast("binary").to_pylist(),
+            headers.cast("binary").to_pylist(),
+            times.cast("int64").to_pylist(),
+        )
+
+    @cached_property
+    def _events(self) -> list[Event]:
+        keys, kinds, payloads, headers, times = self.columns
+        return Event.load_many(kinds, payloads, keys, headers, times)
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self._events)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
+        return self._events[index]
+
+
+def _whole(column: "pa.Array") -> "pa.Array":
+    """Return the column with nothing of what it was cut from."""
+    # Not loaded before there is an array: a log may never see one.
+    arrow = import_module("pyarrow")
+    offsets = column.buffers()[1]
+    is_text = arrow.types.is_string(column.type)
+    if column.offset == 0 and not (is_text and offsets and offsets[:4].to_pybytes() != bytes(4)):
+        return column
+    return column.take(arrow.arange(0, len(column)))
