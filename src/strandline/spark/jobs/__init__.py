@@ -5,12 +5,12 @@ killed, is run again and ends in the same state. Topics are never rewritten. Doe
 or end a Spark session, and leaves its settings alone.
 """
 
-from strandline.values import InvalidError
+from strandline.values import InvalidError as _InvalidError
 
 try:
     import pyspark  # noqa: F401 # Only to say what is missing.
 except ImportError as error:
-    raise InvalidError("PySpark is missing: pip install strandline[spark]") from error
+    raise _InvalidError("PySpark is missing: pip install strandline[spark]") from error
 
 from strandline.spark.jobs.auditing import AuditFinding, AuditReport, audit
 from strandline.spark.jobs.backfilling import backfill
