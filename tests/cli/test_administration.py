@@ -185,6 +185,7 @@ def test_bench_measures_and_leaves_nothing_behind(folder: Path) -> None:
     assert all(each["per_second"] > 0 for each in shown["measured"])
     assert list(folder.iterdir()) == []
     assert "make bench" in run("bench", "--full").stderr
+    assert "results.json" in run("bench", "--full", "--json").stderr
 
 
 def test_every_backend_answers_alike(folder: Path) -> None:
