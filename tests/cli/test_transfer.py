@@ -172,7 +172,9 @@ def test_it_goes_through_a_pipe(orders: str) -> None:
     assert msgspec.json.decode(done.stdout)["records"] == 5
     told = ran("export", orders, "-", "--json").stderr
     assert msgspec.json.decode(told) == {
-        **{"topic": orders, "file": "-", "format": "jsonl"},
+        "topic": orders,
+        "file": "-",
+        "format": "jsonl",
         "records": 5,
     }
 
