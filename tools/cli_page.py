@@ -31,8 +31,9 @@ terminal only, and colour neither there if `NO_COLOR` is set. Whatever comes fro
 with control characters escaped. With `--json` the answer is one JSON document on one line, or a \
 line for each record where records are shown; fields are added at times, and none is renamed or \
 removed. An error is then one JSON document on standard error: \
-`{error: {class, message, fields, exit_code}}`. `strandline --install-completion` teaches your \
-shell the commands.
+`{error: {class, message, fields, exit_code}}`, with the class `UsageError` for a call that is \
+not understood. `strandline --install-completion` teaches your shell the commands, and the names \
+of topics.
 
 A PLACE is `earliest`, `latest`, an offset, a time such as `2026-03-01T12:00:00Z` (UTC if it \
 does not say), or how long ago, such as `15m`. An AGE is `90s`, `15m`, `12h`, `7d` or `2w`, a SIZE \

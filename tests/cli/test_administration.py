@@ -53,6 +53,17 @@ def test_a_consumer_is_moved_and_listed_with_its_lag(orders: str) -> None:
     assert run("ack", orders, "mailer", "--to", "9").code == 2
 
 
+def test_columns_stand_in_line_whatever_the_letters_are(orders: str) -> None:
+    for name in ("mailer", "\u5e33\u7c3f"):
+        ran("seek", orders, name, "earliest")
+
+    header, latin, wide = ran("consumers", orders).stdout.splitlines()
+
+    start = header.index("tenant")
+    assert latin[start] == "-"
+    assert wide[start - 2] == "-", "each of its two letters takes two columns"
+
+
 def test_trimming_waits_for_consumers_unless_it_is_forced(orders: str) -> None:
     ran("ack", orders, "mailer", "--to", "2")
 
@@ -185,6 +196,7 @@ def test_bench_measures_and_leaves_nothing_behind(folder: Path) -> None:
     assert all(each["per_second"] > 0 for each in shown["measured"])
     assert list(folder.iterdir()) == []
     assert "make bench" in run("bench", "--full").stderr
+    assert "results.json" in run("bench", "--full", "--json").stderr
 
 
 def test_every_backend_answers_alike(folder: Path) -> None:

@@ -170,6 +170,13 @@ def test_it_goes_through_a_pipe(orders: str) -> None:
 
     assert done.returncode == 0, done.stderr
     assert msgspec.json.decode(done.stdout)["records"] == 5
+    told = ran("export", orders, "-", "--json").stderr
+    assert msgspec.json.decode(told) == {
+        "topic": orders,
+        "file": "-",
+        "format": "jsonl",
+        "records": 5,
+    }
 
 
 def test_what_is_there_already_is_neither_replaced_nor_added_to(orders: str, folder: Path) -> None:

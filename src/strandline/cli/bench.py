@@ -48,6 +48,8 @@ def bench(
     it, which --full runs.
     """
     if full:
+        if json:
+            raise InvalidError("--full writes its figures to benchmarks/results.json")
         _run_benchmarks()
         return
     if backend not in ("file", "sqlite", "memory"):

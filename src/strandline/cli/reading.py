@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 _FIELDS = (
     "a line for each record: {topic, partition, offset, timestamp, key, tenant}, then of an "
-    "event {kind, payload, headers, occurred_at}, of bytes {value: base64}, of a batch {rows}."
+    "event {kind, payload, headers, occurred_at}, of bytes {value: base64}, of a batch "
+    "{rows}, where times and decimals are text, durations numbers of their unit, binary base64."
 )
 _LAST = 10
 #: How long to wait for a page that cannot be read at once.

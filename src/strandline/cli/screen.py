@@ -5,6 +5,7 @@ import errno
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
@@ -69,7 +70,7 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Write rows under a header, in columns."""
     cells = [[_cell(each) for each in row] for row in rows]
     widths = [
-        max(len(name), *(len(row[column]) for row in cells)) if cells else len(name)
+        max(len(name), *(_width(row[column]) for row in cells)) if cells else len(name)
         for column, name in enumerate(header)
     ]
     numeric = [
@@ -111,11 +112,21 @@ def _cell(value: object) -> str:
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    padded = [
-        cell.rjust(width) if is_number else cell.ljust(width)
-        for cell, width, is_number in zip(cells, widths, numeric, strict=True)
-    ]
+    padded = []
+    for cell, width, is_number in zip(cells, widths, numeric, strict=True):
+        blank = " " * (width - _width(cell))
+        padded.append(blank + cell if is_number else cell + blank)
     return "  ".join(padded).rstrip()
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
+        for each in text
+    )
 
 
 def _bold(text: str) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from strandline.cli.command import command
 from strandline.cli.options import Json, Tenant, TopicName, Url, opened, topic_of
-from strandline.cli.screen import note, progress, show, show_json
+from strandline.cli.screen import note, progress, show, show_json, to_json
 from strandline.cli.user_files import STANDARD, reading, writing
 from strandline.clock import SystemClock
 from strandline.values import ConflictError, InvalidError, Mode, Record, Topic
@@ -80,7 +80,7 @@ def export(
             count = write(file, header, _records(log, found, bar.advance))
     fields = {"topic": topic, "file": path, "format": chosen, "records": count}
     if path == STANDARD:
-        note(f"{topic}: {count:,} records")
+        note(to_json(fields) if json else f"{topic}: {count:,} records")
     elif json:
         show_json(fields)
     else:

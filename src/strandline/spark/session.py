@@ -67,10 +67,11 @@ def _pythons(master: str, environment: Mapping[str, str]) -> dict[str, str]:
 
     Only on this machine, and where neither another Python nor another Spark was asked for.
     """
-    is_chosen = "PYSPARK_PYTHON" in environment or "SPARK_HOME" in environment
+    names = "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"
+    is_chosen = any(name in environment for name in (*names, "SPARK_HOME"))
     if is_chosen or not master.startswith("local"):
         return {}
-    return {"PYSPARK_PYTHON": _PYTHON, "STRANDLINE_PYTHON": sys.executable}
+    return {**dict.fromkeys(names, _PYTHON), "STRANDLINE_PYTHON": sys.executable}
 
 
 CHECKPOINT_FILE_MANAGER = (
