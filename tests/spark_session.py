@@ -78,7 +78,7 @@ class ClassArchive:
     def __init__(self) -> None:
         java = find_java()
         # Java refuses an archive that is not of these very files.
-        installed = int(Path(pyspark.__file__).parent.stat().st_mtime)
+        installed = int(Path(pyspark.__file__).with_name("jars").stat().st_mtime)
         name = f"classes-{pyspark.__version__}-{java.origin}-{java.major}-{installed}.jsa"
         self._kept = ROOT / ".cache" / "spark" / name
 
