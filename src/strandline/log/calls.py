@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from strandline.log.event_rows import EventRows
-from strandline.log.protocol import TopicName, Value
+from strandline.log.protocol import EventRows, TopicName, Value
 from strandline.log.terms import Terms, check_new_name, terms_of
 from strandline.values import (
     Durability,

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 from uuid import UUID
 
+from strandline.log.event_rows import EventRows
 from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
 from strandline.log.results import Batches, Hint, Receipt, Receipts, TopicName, Watch
 from strandline.log.transactions import LogTransactions
@@ -60,6 +61,7 @@ __all__ = [
     "Body",
     "Damage",
     "EventBody",
+    "EventRows",
     "Hint",
     "History",
     "Kept",
