@@ -156,3 +156,10 @@ def test_hostile_values_are_shown_harmlessly_and_shortened() -> None:
     assert "\x1b" not in str(error)
     assert str(error).isascii()
     assert len(str(error)) < 200
+
+
+def test_an_empty_list_is_a_field_that_is_not_shown() -> None:
+    error = InvalidError("there is no such topic", topic="orders", near=[])
+
+    assert str(error) == "there is no such topic: topic='orders'"
+    assert error.fields["near"] == []

@@ -67,7 +67,9 @@ class StrandlineError(Exception):
 
     def __init__(self, message: str, **fields: object) -> None:
         self.fields = fields
-        pairs = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
+        # An empty list is for programs, and tells a person nothing.
+        shown = ((name, value) for name, value in fields.items() if value != [])
+        pairs = " ".join(f"{name}={_shown(value)}" for name, value in shown)
         super().__init__(f"{message}: {pairs}" if pairs else message)
 
     def __reduce__(self) -> tuple[object, ...]:
