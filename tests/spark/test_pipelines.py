@@ -128,10 +128,6 @@ dp.create_sink("named", "strandline", {"topic": "named", "txnAppId": "large-orde
 
 @dp.append_flow(target="named")
 def name_large_orders() -> DataFrame:
-    return find_large_orders_again()
-
-
-def find_large_orders_again() -> DataFrame:
     large = spark.readStream.table("orders").where("amount >= 100")
     payload = f.to_json(f.struct("amount")).alias("payload")
     return large.select(f.lit("order.large").alias("kind"), "key", payload)
