@@ -32,6 +32,7 @@ def rarities(report: Report, url: str, io: FaultyIo) -> None:
         log.drop_topic(SIDE)
         report.say("dropped", SIDE)
     _without_its_lock(report, url, io)
+    _follow(report, path, io)
     _after_a_death_before_the_tail(report, path, io)
     _after_a_loss_of_power(report, path, io)
     _from_an_owner(report, path, io)
@@ -81,6 +82,16 @@ def _without_its_lock(report: Report, url: str, io: FaultyIo) -> None:
         writer = Writer(report, log, "lockless", 0)
         for _ in range(3):
             must(writer.append(0, 1, Durability.DURABLE))
+
+
+def _follow(report: Report, path: str, io: FaultyIo) -> None:
+    """Read as a subscription does that has come to the end before."""
+    with _opened(path, io) as log:
+        topic = log.topic(TOPIC)
+        end = log.marks(topic, 0).high
+        [_] = log.read(topic, 0, end - 1, records_max=9, bytes_max=1 << 16)
+        must(Writer(report, log, "followed", 0).append(0))
+        [_] = log.read(topic, 0, end, records_max=9, bytes_max=1 << 16)
 
 
 def _after_a_death_before_the_tail(report: Report, path: str, io: FaultyIo) -> None:

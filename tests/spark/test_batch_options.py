@@ -381,7 +381,7 @@ def test_a_strange_option_lists_what_there_is(log: sl.Log, url: str) -> None:
 def test_path_is_a_log_that_other_processes_reach() -> None:
     with pytest.raises(sl.InvalidError, match="one process"):
         rows("memory:", subscribe="t")
-    with pytest.raises(sl.InvalidError, match="begins with"):
+    with pytest.raises(sl.InvalidError, match="a log is named"):
         rows("somewhere", subscribe="t")
 
 
