@@ -84,6 +84,13 @@ class _Inherited(NamedTuple):
     torn_bytes: int = 0
     is_damaged: bool = False
 
+    @property
+    def position(self) -> int:
+        """Where `next` is in the last segment, for readers until the new epoch is there."""
+        if self.copied:
+            return self.copied[-1].end
+        return self.sealed.position or UNSEALED
+
 
 def begin_epoch(files: PartitionFiles, lock: PartitionLock, pid: int) -> Tenure:
     """Begin a new epoch; the caller holds the lock.
@@ -166,8 +173,7 @@ class _Succession:
             else:
                 inherited = self._after_sync(old, file, tail)
             if file is not None:
-                sealed = inherited.sealed
-                fence = Fence(number, inherited.next, sealed.position or UNSEALED)
+                fence = Fence(number, inherited.next, inherited.position)
                 self._io.pwrite(file.fd, pack_fence(seed, fence), FENCE_AT)
         return inherited
 
