@@ -2,18 +2,21 @@
 
 import contextlib
 import errno
+import threading
 from pathlib import Path
 
 import pytest
 
 from strandline.io import SystemIo
 from strandline.log.files import FileLog
-from strandline.testing.faulty_io import FaultyIo, OperationKind
+from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import Durability, Event, FailedError, StrandlineError
 
 NUMBERS = range(3)
 SYNCS: tuple[OperationKind] = ("sync",)
 REPLACES: tuple[OperationKind] = ("replace",)
+OPENS: tuple[OperationKind] = ("open",)
+PATIENCE_S = 20.0
 
 
 def after_a_failed_sync(path: str) -> None:
@@ -50,3 +53,42 @@ def test_what_is_copied_into_a_new_epoch_stays_readable_until_it_is_there(tmp_pa
     with FileLog(path) as log:
         log.append("orders", Event("made", 3))
     assert numbers_in(path) == [*NUMBERS, 3]
+
+
+def test_a_segment_that_a_fenced_writer_begins_meanwhile_costs_nothing(tmp_path: Path) -> None:
+    """It has looked at its lock for the last time, and publishes its manifest after the fence."""
+    path = str(tmp_path / "log")
+    late, early = FaultyIo(SystemIo()), FaultyIo(SystemIo())
+    is_at_the_manifest, may_publish = threading.Event(), threading.Event()
+    tails = 0
+
+    def stop(_: Operation) -> None:
+        is_at_the_manifest.set()
+        assert may_publish.wait(PATIENCE_S)
+
+    def let_it_publish(operation: Operation) -> None:
+        nonlocal tails
+        tails += operation.path.endswith("0000000000.tail")
+        # First it is fenced, then it is read.
+        if tails == 2 and not may_publish.is_set():
+            may_publish.set()
+            rolling.join(PATIENCE_S)
+
+    with FileLog(path, io=late, segment_bytes=1) as robbed:
+        robbed.create_topic("orders")
+        robbed.append("orders", Event("made", 0), durability=Durability.DURABLE)
+        late.before(1, stop, kinds=REPLACES)
+        rolling = threading.Thread(target=_append_in_vain, args=(robbed,))
+        rolling.start()
+        assert is_at_the_manifest.wait(PATIENCE_S)
+        early.before(1, let_it_publish, kinds=OPENS, forever=True)
+        with FileLog(path, io=early, take_over=True, lock_timeout_s=0.01) as robber:
+            robber.append("orders", Event("made", 1))
+
+    assert tails >= 2
+    assert numbers_in(path) == [0, 1]
+
+
+def _append_in_vain(log: FileLog) -> None:
+    with contextlib.suppress(StrandlineError):
+        log.append("orders", Event("made in vain"))

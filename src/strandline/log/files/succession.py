@@ -48,7 +48,7 @@ from strandline.log.files.tail import (
     pack_fence,
     read_tail,
 )
-from strandline.values import UnavailableError
+from strandline.values import CorruptError, UnavailableError
 
 #: How much space is reserved ahead at least and at most.
 RESERVE_MIN_BYTES = 16 * 1024
@@ -118,7 +118,7 @@ class _Succession:
         tenure = self._publish(number, tail, inherited)
         if self._io.pread(tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
             raise UnavailableError("another process has just taken the partition over, try again")
-        self._tidy(tenure.manifest, old)
+        self._tidy(tenure.manifest, None if inherited is None else inherited.manifest)
         return tenure
 
     # --- claim, fence, seal ---
@@ -167,6 +167,9 @@ class _Succession:
         with self._old_tail(old.epoch.number) as file:
             seed = self._place.tail_seed(old.epoch.number)
             tail = Tail(None, None, None) if file is None else read_tail(self._io, file.fd, seed)
+            if self._is_older(old, tail.end):
+                # Who was fenced had looked at its lock before, and began another segment since.
+                return self._inherit(self._newer(old), number)
             durable = tail.durable
             if durable is not None and durable.is_failed:
                 inherited = self._after_failed_sync(old, durable)
@@ -176,6 +179,21 @@ class _Succession:
                 fence = Fence(number, inherited.next, inherited.position)
                 self._io.pwrite(file.fd, pack_fence(seed, fence), FENCE_AT)
         return inherited
+
+    def _is_older(self, manifest: Manifest, end: End | None) -> bool:
+        """Whether the end is of a later manifest: its segment may not be in this one."""
+        if end is None or end.boot != self._io.boot_id():
+            return False
+        return end.generation > manifest.generation
+
+    def _newer(self, old: Manifest) -> Manifest:
+        newest = self._place.load_manifest()
+        if newest is None or (newest.epoch, newest.generation) == (old.epoch, old.generation):
+            path = self._place.path(old.tail)
+            raise CorruptError(
+                "the tail tells of a newer manifest than there is", file=path, position=0
+            )
+        return newest
 
     def _after_sync(self, old: Manifest, file: OpenFile | None, tail: Tail) -> _Inherited:
         """Return what there is up to the end, all of it durable."""
