@@ -13,7 +13,8 @@ from tests.processes.ledger import Ledger, Value
 from tests.processes.report import Message
 from tests.processes.stores import copy_of, url_in
 
-NUMBERS_EACH = 400
+#: More than any comes to before it is killed.
+NUMBERS_EACH = 100_000
 WRITERS = 2
 
 
