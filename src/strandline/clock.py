@@ -3,6 +3,7 @@
 `SystemClock` is the real one; `strandline.testing.FakeClock` is moved by hand.
 """
 
+import contextlib
 import os
 import threading
 import time
@@ -16,6 +17,37 @@ class Timer(Protocol):
 
     def cancel(self) -> None:
         """Keep the action from running; without effect once it has begun."""
+
+
+class Signal:
+    """An event for a single sleeper: it costs a lock, where an event costs a condition as well."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Let the sleeper go on. From any thread."""
+        # Somebody else may have set it already.
+        with contextlib.suppress(RuntimeError):
+            self._lock.release()
+
+    def is_set(self) -> bool:
+        """Whether a wait would return at once."""
+        return not self._lock.locked()
+
+    def clear(self) -> None:
+        """Make the next wait sleep."""
+        self._lock.acquire(False)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Sleep until set; False when the time is up first. A clock is asked to do it."""
+        if not self._lock.acquire(timeout=-1 if timeout_s is None else timeout_s):
+            return False
+        self.set()
+        return True
 
 
 class Clock(Protocol):
@@ -33,7 +65,7 @@ class Clock(Protocol):
         Does not keep the process alive, and does not happen in the child of a fork.
         """
 
-    def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+    def wait(self, event: threading.Event | Signal, timeout_s: float | None) -> bool:
         """Return True once `event` is set, False if `timeout_s` passed before.
 
         The event belongs to this one waiter. A timeout of None waits for ever.
@@ -120,7 +152,7 @@ class SystemClock:
         timer.start()
         return timer
 
-    def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+    def wait(self, event: threading.Event | Signal, timeout_s: float | None) -> bool:
         """See Clock."""
         return event.wait(timeout_s)
 

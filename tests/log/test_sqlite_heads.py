@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.clock import SystemClock
+from strandline.clock import Signal, SystemClock
 from strandline.io import SystemIo
 from strandline.log.sqlite import SqliteLog, appends, describe_sqlite
 from strandline.log.sqlite.store_lock import StoreLock
@@ -202,7 +202,7 @@ class WaitingClock(SystemClock):
         super().__init__()
         self._meanwhile: Callable[[], None] | None = meanwhile
 
-    def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+    def wait(self, event: threading.Event | Signal, timeout_s: float | None) -> bool:
         meanwhile, self._meanwhile = self._meanwhile, None
         if meanwhile is not None:
             meanwhile()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.clock import Clock, SystemClock
+from strandline.clock import Clock, Signal, SystemClock
 from strandline.io import SystemIo
 from strandline.log.file_news import FileNews
 from strandline.log.local_watch import LocalWatch
@@ -233,7 +233,7 @@ def test_a_reader_that_listens_is_woken_by_whatever_is_not_a_file(tails: Tails) 
 
 def test_a_reader_woken_just_before_it_listens_does_not_fall_asleep(tmp_path: Path) -> None:
     class HookedClock(SystemClock):
-        def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+        def wait(self, event: threading.Event | Signal, timeout_s: float | None) -> bool:
             watch.wake()
             return super().wait(event, timeout_s)
 

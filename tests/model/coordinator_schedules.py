@@ -263,7 +263,8 @@ class Schedule:
         timeout_s = self.random.choice([None, None, None, 0.02, 3.0])
         try:
             if self.random.random() < 0.3:
-                attempt.receipt = channel.try_write(attempt.write, timeout_s)
+                accept = self.random.choice([channel.try_write, channel.hand_over])
+                attempt.receipt = accept(attempt.write, timeout_s)
             else:
                 at_once = self.random.choice([APPLIED, level])
                 attempt.receipt = channel.write(attempt.write, at_once, timeout_s)

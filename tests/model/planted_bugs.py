@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from strandline.writes.bracketed import BracketedChannel, BracketedDrain
-from strandline.writes.channel import Channel
+from strandline.writes.channel import Channel, Item
 from strandline.writes.coordinator import Coordinator
 from strandline.writes.drain import Drain
 from strandline.writes.stage import Stage
@@ -165,6 +165,34 @@ COORDINATOR_BUGS = [
         BracketedChannel,
         "write",
         "drain.pass_on()",
+        "pass",
+    ),
+    Bug(
+        "who waits to be durable is not called after a bracket",
+        BracketedDrain,
+        "_drain_inside",
+        "self.storage.durable.call_next()",
+        "pass",
+    ),
+    Bug(
+        "who waits to be durable is moved to no list",
+        Item,
+        "move",
+        "for waiter in self.patient]",
+        "for waiter in ()]",
+    ),
+    Bug(
+        "who has gone away is still called to work",
+        Item,
+        "leave",
+        "mark.waiters.remove((epoch, waiter))",
+        "pass",
+    ),
+    Bug(
+        "what is handed over is left to somebody else",
+        Channel,
+        "hand_over",
+        "self.storage.ask_for_queued()",
         "pass",
     ),
     Bug(

@@ -184,16 +184,22 @@ class Simulation:
 
     @contextlib.contextmanager
     def replacing_threading_in(self, *modules: ModuleType) -> Iterator[None]:
-        """Have the modules make simulated locks, events and threads."""
+        """Have the modules make simulated locks, events, signals and threads."""
         simulated = _Threading(self)
-        real = [module.__dict__["threading"] for module in modules]
-        for module in modules:
-            module.__dict__["threading"] = simulated
+        names = {"threading": simulated, "Signal": simulated.Event}
+        real = [
+            (module.__dict__, name, module.__dict__.get(name))
+            for module in modules
+            for name in names
+        ]
+        found = [each for each in real if each[2] is not None]
+        for namespace, name, _ in found:
+            namespace[name] = names[name]
         try:
             yield
         finally:
-            for module, threads in zip(modules, real, strict=True):
-                module.__dict__["threading"] = threads
+            for namespace, name, there in found:
+                namespace[name] = there
 
 
 class SimulatedLock:
@@ -216,6 +222,9 @@ class SimulatedLock:
         assert self._held, "released a lock that nobody holds"
         self._held = False
         self._simulation.step()
+
+    def locked(self) -> bool:
+        return self._held
 
     def __enter__(self) -> Self:
         self.acquire()

@@ -4,10 +4,16 @@ import asyncio
 
 import pytest
 
-from strandline.values import ClosedError, Durability, RejectedError, UnavailableError
+from strandline.values import (
+    ClosedError,
+    Durability,
+    FailedError,
+    RejectedError,
+    UnavailableError,
+)
 from strandline.writes import Settings
 from tests.writes.conftest import OpenStore
-from tests.writes.doubles import PATIENCE_S, Call, Put, Row, Step, Store
+from tests.writes.doubles import PATIENCE_S, Call, Put, Row, SharedRows, Step, Store
 
 APPLIED, WRITTEN, DURABLE = Durability
 
@@ -301,3 +307,63 @@ def test_many_coroutines_share_their_syncs(open_store: OpenStore) -> None:
 async def durable(store: Store, value: int) -> None:
     receipt = await store.channel.write_on_loop(Put(f"k{value}", value))
     await receipt.reached(DURABLE)
+
+
+def test_what_many_coroutines_hand_over_shares_a_bracket_and_a_sync(open_store: OpenStore) -> None:
+    store = open_store(shared=SharedRows())
+    store.steps.sync.hold()
+
+    async def handed_over(value: int) -> int:
+        return await store.channel.hand_over(Put(f"k{value}", value)).reached(DURABLE)
+
+    async def main() -> list[int]:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+            handing = [tasks.create_task(handed_over(0))]
+            await until_held(store.steps.sync)
+            handing += [tasks.create_task(handed_over(value)) for value in range(1, 16)]
+            await asyncio.sleep(0)
+            assert store.channel.depth == 15
+            store.steps.sync.let_go()
+        return [task.result() for task in handing]
+
+    assert asyncio.run(main()) == list(range(16))
+    assert store.steps.enter.calls == 2
+    assert store.steps.sync.calls == 2
+    assert store.flusher.synced == 16
+
+
+def test_a_failed_sync_is_told_to_everybody_who_handed_over(open_store: OpenStore) -> None:
+    store = open_store(shared=SharedRows())
+    store.steps.sync.hold()
+    store.steps.sync.fail_next(OSError("the disk is gone"))
+
+    async def main() -> list[object]:
+        receipts = [store.channel.hand_over(Put(f"k{value}", value)) for value in range(3)]
+        waits = asyncio.gather(
+            *(each.reached(DURABLE) for each in receipts), return_exceptions=True
+        )
+        await until_held(store.steps.sync)
+        store.steps.sync.let_go()
+        async with asyncio.timeout(PATIENCE_S):
+            return list(await waits)
+
+    assert all(isinstance(outcome, FailedError) for outcome in asyncio.run(main()))
+
+
+def test_a_coroutine_that_gives_up_does_not_keep_the_others_waiting(open_store: OpenStore) -> None:
+    store = open_store(shared=SharedRows())
+    store.steps.sync.hold()
+    receipts = [store.channel.hand_over(Put(f"k{value}", value)) for value in range(2)]
+
+    async def main() -> int:
+        waiting = [asyncio.create_task(receipt.reached(DURABLE)) for receipt in receipts]
+        await until_held(store.steps.sync)
+        waiting[0].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting[0]
+        store.steps.sync.let_go()
+        async with asyncio.timeout(PATIENCE_S):
+            return await waiting[1]
+
+    assert asyncio.run(main()) == 1
+    assert receipts[0].wait(DURABLE, PATIENCE_S) == 0

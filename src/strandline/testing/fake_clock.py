@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import shake_256
 from uuid import UUID
 
-from strandline.clock import RisingIds, Timer
+from strandline.clock import RisingIds, Signal, Timer
 
 _NS_PER_S = 1_000_000_000
 _PATIENCE_S = 10.0
@@ -28,7 +28,7 @@ class _FakeTimer:
 
 @dataclass(eq=False)
 class _Waiter:
-    event: threading.Event
+    event: threading.Event | Signal
     due_ns: int | None
 
 
@@ -72,7 +72,7 @@ class FakeClock:
             heapq.heappush(self._timers, timer)
             return timer
 
-    def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+    def wait(self, event: threading.Event | Signal, timeout_s: float | None) -> bool:
         """See Clock."""
         if timeout_s is not None and timeout_s <= 0:
             return event.is_set()

@@ -48,6 +48,26 @@ class BracketedChannel(Channel[W, R]):
             self._wait(receipt, level, timeout_s)
         return receipt
 
+    def try_write(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
+        # The short path of `write`, as long as nothing has to be waited for.
+        drain = self._bracketed
+        if not drain.lock.acquire(False):
+            return self._try_queued(write, timeout_s)
+        try:
+            is_first = not self._items and not self._paused and drain.is_direct
+            receipt = drain.try_now(write) if is_first else None
+        finally:
+            drain.lock.release()
+            if drain.called:
+                drain.pass_on()
+        if receipt is not None:
+            return receipt
+        if not is_first:
+            return self._try_queued(write, timeout_s)
+        receipt = self._accept(write, timeout_s)
+        drain.pass_on()
+        return receipt
+
 
 class _Outcome:
     """What an item came to, told after the bracket has been left."""
@@ -64,7 +84,7 @@ class _Outcome:
         if self.error is None and failure is not None:
             self.error = _unknown(failure)
         if self.error is None:
-            self.item.receipt.accept(self.epoch, self.result)
+            self.item.receipt.accept_written(self.epoch, self.result)
         else:
             self.item.receipt.refuse(self.error, self.epoch)
 
@@ -116,10 +136,24 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def write_now(self, write: W, channel: str, timeout_s: float | None) -> Receipt[R]:
         """Take `write` through a bracket of its own. The caller holds `lock`."""
         try:
+            return self._write_alone(write, self._timeout_s if timeout_s is None else timeout_s)
+        except UnavailableError as exc:
+            return Receipt(self.storage, error=_handed_back(write, channel, exc))
+
+    def try_now(self, write: W) -> Receipt[R] | None:
+        """Do what `write_now` does; None, and nothing done, if the bracket is not free."""
+        try:
+            return self._write_alone(write, 0.0)
+        except UnavailableError:
+            return None
+
+    def _write_alone(self, write: W, timeout_s: float) -> Receipt[R]:
+        """Take `write` through a bracket; UnavailableError if that cannot be entered."""
+        try:
             try:
-                context = self._bracket.enter(self._timeout_s if timeout_s is None else timeout_s)
-            except UnavailableError as exc:
-                return Receipt(self.storage, error=_handed_back(write, channel, exc))
+                context = self._bracket.enter(timeout_s)
+            except UnavailableError:
+                raise
             except Exception as exc:
                 self._fail(exc)
                 return Receipt(self.storage, error=FailedError(exc))
@@ -230,6 +264,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 self._accept_barrier(outcome.item, outcome.epoch)
             else:
                 outcome.tell(failure)
+        self.storage.durable.call_next()
         if interrupt is not None and not isinstance(interrupt, Exception):
             raise interrupt
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 from strandline.values import ClosedError, Durability, UnavailableError, UnknownError
@@ -11,6 +13,7 @@ from strandline.writes.contracts import R, W
 from strandline.writes.metrics import FlushReason
 from strandline.writes.receipt import FlushReceipt, Receipt
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
+from strandline.writes.watermark import Watermark
 
 if TYPE_CHECKING:
     from strandline.writes.drain import Drain
@@ -24,7 +27,7 @@ _WAIT = FlushReason.WAIT
 class Item(Generic[W, R]):
     """A write in its queue."""
 
-    __slots__ = ("channel", "deadline", "receipt", "waiters", "write")
+    __slots__ = ("channel", "deadline", "patient", "receipt", "waiters", "write")
 
     def __init__(self, channel: Channel[W, R], write: W, deadline: float | None) -> None:
         self.channel = channel
@@ -33,7 +36,30 @@ class Item(Generic[W, R]):
         self.deadline = deadline
         #: Those asleep until the outcome is known.
         self.waiters: list[Waiter] = []
+        #: Those among them who want to be woken when the write is durable, if it is well.
+        self.patient: list[Waiter] = []
         self.receipt: Receipt[R] = Receipt(channel.storage, _item=self)
+
+    def enter(self, waiter: Waiter, *, is_patient: bool) -> None:
+        """Put down the name of somebody who goes to sleep."""
+        self.waiters.append(waiter)
+        if is_patient:
+            self.patient.append(waiter)
+
+    def move(self, epoch: int, mark: Watermark) -> Sequence[Waiter]:
+        """Have the patient wait for `mark` from here on; return them."""
+        with self.channel.mutex:
+            mark.waiters += [(epoch, waiter) for waiter in self.patient]
+            return tuple(self.patient)
+
+    def leave(self, waiter: Waiter, epoch: int, mark: Watermark) -> None:
+        """Strike the name out wherever it stands."""
+        with self.channel.mutex:
+            self.waiters.remove(waiter)
+            if waiter in self.patient:
+                self.patient.remove(waiter)
+                if (epoch, waiter) in mark.waiters:
+                    mark.waiters.remove((epoch, waiter))
 
 
 class Barrier(Item[Any, Any]):
@@ -118,11 +144,16 @@ class Channel(Generic[W, R]):
         Raises UnavailableError with the write in `.write` when the queue is
         full. `timeout_s` bounds how long a bracketed store may take to take it.
         """
-        item = self._item(write, timeout_s)
-        if not self._put(item):
-            raise self._full(write)
-        self._drain.run(may_wait=False)
-        return item.receipt
+        return self._try_queued(write, timeout_s)
+
+    def hand_over(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
+        """Do what `try_write` does for a write that is to be durable.
+
+        The thread that syncs takes it, with what others bring until it comes to that.
+        """
+        receipt = self._accept(write, timeout_s)
+        self.storage.ask_for_queued()
+        return receipt
 
     async def write_on_loop(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
         """Do what `write` does, asleep on the running event loop; it waits for room only."""
@@ -170,6 +201,11 @@ class Channel(Generic[W, R]):
         return len(self._items) - self._barriers
 
     # --- for the drain ---
+
+    @property
+    def mutex(self) -> threading.Lock:
+        """Guards the queue, and the names of those who wait for what is in it."""
+        return self._drain.mutex
 
     def head(self) -> Item[W, R] | None:
         """Return the item that `take` would return."""
@@ -273,6 +309,17 @@ class Channel(Generic[W, R]):
         self._barriers -= isinstance(item, Barrier)
         for waiter in tuple(self._space):
             waiter.wake()
+
+    def _try_queued(self, write: W, timeout_s: float | None) -> Receipt[R]:
+        receipt = self._accept(write, timeout_s)
+        self._drain.run(may_wait=False)
+        return receipt
+
+    def _accept(self, write: W, timeout_s: float | None) -> Receipt[R]:
+        item = self._item(write, timeout_s)
+        if not self._put(item):
+            raise self._full(write)
+        return item.receipt
 
     def _put(self, item: Item[W, R]) -> bool:
         with self._drain.mutex:

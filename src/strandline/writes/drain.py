@@ -84,7 +84,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         #: Items that have left their queue in this round, whose outcome may not be told yet.
         self.taken: list[Item[W, R]] = []
         self.channels = [self._new_channel(name) for name in names]
-        self._standby = Standby("strandline-drain", self._serve)
+        self._standby = Standby("strandline-drain", self.serve)
 
     def _new_channel(self, name: str) -> Channel[W, R]:
         return Channel(name, self._settings.queue_capacity, self)
@@ -407,7 +407,8 @@ class Drain(Generic[W, R, F, V, S, C]):
         stored = self.storage.stored
         return make_view(current, frozen, stored, self.epoch, self._start)
 
-    def _serve(self) -> None:
+    def serve(self) -> None:
+        """Take what is queued, in a thread that nobody waits for."""
         self.run(may_wait=True)
 
 

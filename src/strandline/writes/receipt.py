@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from uuid import UUID
 
@@ -11,7 +12,7 @@ import msgspec
 
 from strandline.values import Durability, UnavailableError
 from strandline.writes.contracts import R
-from strandline.writes.waiter import LoopWaiter, ThreadWaiter
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 
 if TYPE_CHECKING:
     from strandline.writes.channel import Item
@@ -62,6 +63,27 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         self._result = result
         self._settle()
 
+    def accept_written(self, epoch: int, result: R) -> None:
+        """The write was applied as `epoch`, and is written.
+
+        Who waits for it to be durable sleeps on until it is: `call_next` of that
+        stage is to follow.
+        """
+        self._epoch = epoch
+        self._result = result
+        item = self._item
+        if item is None or not item.patient:
+            self._settle()
+            return
+        # Invariant: before anybody can see the outcome, and strike out its name.
+        patient = item.move(epoch, self._storage.durable.mark)
+        if not all(waiter.leads for waiter in patient):
+            self._storage.ask(_DURABLE, epoch)
+        self._item = None
+        for waiter in tuple(item.waiters):
+            if waiter not in patient:
+                waiter.wake()
+
     def refuse(self, error: Exception, epoch: int = 0) -> None:
         """The write came to nothing; 0 means that it was never given an epoch."""
         self._epoch = epoch
@@ -102,7 +124,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         deadline = None if timeout_s is None else self._storage.clock.monotonic() + timeout_s
         item = self._item
         if item is not None:
-            self._wait_outcome(item, deadline)
+            self._wait_outcome(item, deadline, level)
         if self.error is not None:
             raise self.error.with_traceback(None)
         if level is not _APPLIED:
@@ -116,10 +138,13 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
 
     async def reached(self, level: Durability = _APPLIED, timeout_s: float | None = None) -> R:
         """Do what `wait` does, asleep on the running event loop."""
+        reached = self.level
+        if reached is not None and reached >= level:
+            return self._result  # type: ignore[return-value]
         try:
             async with asyncio.timeout(timeout_s):
                 if (item := self._item) is not None:
-                    await self._outcome_on_loop(item)
+                    await self._outcome_on_loop(item, level)
                 if self.error is not None:
                     raise self.error.with_traceback(None)
                 if level is not Durability.APPLIED:
@@ -149,16 +174,15 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
 
     # --- waiting for the outcome ---
 
-    def _wait_outcome(self, item: Item[Any, R], deadline: float | None) -> None:
+    def _wait_outcome(self, item: Item[Any, R], deadline: float | None, level: Durability) -> None:
         # Invariant: a waiter enters its name before it looks at the outcome, and
         # the outcome is set before the names are read.
         item.channel.check_owner()
         expiry = item.channel.expiry(item)
         until = min((d for d in (deadline, expiry) if d is not None), default=None)
         waiter = ThreadWaiter(self._storage.clock)
-        item.waiters.append(waiter)
         try:
-            try:
+            with self._awaited_by(waiter, item, level):
                 while not self.is_settled:
                     item.channel.drain(until)
                     if self._item is not None and not waiter.wait(until):
@@ -166,29 +190,34 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
                         if until == deadline:
                             self._time_out()
                         until = deadline
-            finally:
-                item.waiters.remove(waiter)
         except BaseException:
             # This waiter may have been the one woken to drain next.
             item.channel.pass_on()
             raise
 
-    async def _outcome_on_loop(self, item: Item[Any, R]) -> None:
+    async def _outcome_on_loop(self, item: Item[Any, R], level: Durability) -> None:
         item.channel.check_owner()
         expiry = item.channel.expiry(item)
         timeout_s = None if expiry is None else expiry - self._storage.clock.monotonic()
         waiter = LoopWaiter()
-        item.waiters.append(waiter)
-        try:
-            async with asyncio.timeout(timeout_s):
+        with self._awaited_by(waiter, item, level):
+            try:
+                async with asyncio.timeout(timeout_s):
+                    while self._item is not None:
+                        await waiter.wait()
+            except TimeoutError:
+                self._take_back(item)
                 while self._item is not None:
                     await waiter.wait()
-        except TimeoutError:
-            self._take_back(item)
-            while self._item is not None:
-                await waiter.wait()
+
+    @contextmanager
+    def _awaited_by(self, waiter: Waiter, item: Item[Any, R], level: Durability) -> Iterator[None]:
+        """Have `waiter` among those of `item` for as long as the block runs."""
+        item.enter(waiter, is_patient=level is _DURABLE)
+        try:
+            yield
         finally:
-            item.waiters.remove(waiter)
+            item.leave(waiter, self._epoch, self._storage.durable.mark)
 
     def _take_back(self, item: Item[Any, R]) -> None:
         """Refuse the write if nobody has taken it."""

@@ -64,6 +64,12 @@ class Stage:
         self.mark.wake_reached()
         self.mark.wake_leader()
 
+    def call_next(self) -> None:
+        """Do what `step_down` does for names that were entered while nobody may have worked."""
+        # Whoever works lets go first, and then looks at the names.
+        if self.mark.waiters and not self.busy.locked():
+            self.wake_next()
+
     def reach(self, epoch: int, deadline: float | None = None, turn: int = 0) -> None:
         """Return once `epoch` is at this level, working or asleep meanwhile."""
         if self.attempt(epoch, turn):

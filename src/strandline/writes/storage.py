@@ -46,6 +46,8 @@ class Storage(Generic[F, S]):
         self.stored: tuple[S, tuple[F, range, int] | None] = (snapshot, None)
         #: Makes sure that an epoch is frozen; returns the last that all of `frozen` covers.
         self.freeze_for: Callable[[int], int]
+        #: Takes what is queued, unless somebody is at it.
+        self.take_queued: Callable[[], None]
         #: Called after each flush, before its epochs count as written, where
         #: views are followed or writes are held back.
         self.on_flushed: Callable[[], None]
@@ -100,6 +102,10 @@ class Storage(Generic[F, S]):
                 durable, turned = max(durable, epoch), max(turned, turn)
             self._wanted = (max(written, epoch), durable, turned)
         (self._syncing if level is Durability.DURABLE else self._flushing).wake()
+
+    def ask_for_queued(self) -> None:
+        """Have what is queued now taken, and made durable, by a thread that nobody waits for."""
+        self._syncing.wake()
 
     async def reach_on_loop(self, level: Durability, epoch: int, turn: int = 0) -> None:
         """Return once `epoch` is at `level`, asleep on the running event loop."""
@@ -157,6 +163,7 @@ class Storage(Generic[F, S]):
             self.written.reach(self._wanted[0])
 
     def _serve_durable(self) -> None:
+        self.take_queued()
         _, durable, turn = self._wanted
         with contextlib.suppress(StrandlineError):  # Whoever waits is told the same.
             self.written.reach(durable)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
+import weakref
+from collections import deque
 from typing import Protocol
 
-from strandline.clock import Clock
+from strandline.clock import Clock, Signal
 
 
 class Waiter(Protocol):
@@ -29,7 +30,7 @@ class ThreadWaiter:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._event = threading.Event()
+        self._event = Signal()
 
     def wake(self) -> None:
         self._event.set()
@@ -47,20 +48,63 @@ class ThreadWaiter:
 class LoopWaiter:
     """A coroutine asleep on the running event loop."""
 
-    __slots__ = ("_event", "_loop")
+    __slots__ = ("_bell", "_event")
 
     leads = False
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._bell = _bell_of(asyncio.get_running_loop())
         self._event = asyncio.Event()
 
     def wake(self) -> None:
-        # A closed loop refuses the call; nobody sleeps on it any more.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._event.set)
+        self._bell.ring(self._event)
 
     async def wait(self) -> None:
         """Sleep until woken."""
         await self._event.wait()
         self._event.clear()
+
+
+class _Bell:
+    """Wakes the sleepers of one loop: many at the cost of one call from another thread."""
+
+    __slots__ = ("_events", "_is_rung", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        # A loop keeps its bell alive, and not the other way round.
+        self._loop = weakref.ref(loop)
+        self._events: deque[asyncio.Event] = deque()
+        self._is_rung = False
+
+    def ring(self, event: asyncio.Event) -> None:
+        # Invariant: an event is there before the bell is looked at, and the bell is
+        # silent before the events are, so that none stays behind.
+        self._events.append(event)
+        if self._is_rung:
+            return
+        try:
+            self._is_rung = True
+            loop = self._loop()
+            # A closed loop refuses the call; nobody sleeps on it any more.
+            with contextlib.suppress(RuntimeError):
+                if loop is not None:
+                    loop.call_soon_threadsafe(self._answer)
+        except BaseException:
+            self._is_rung = False
+            raise
+
+    def _answer(self) -> None:
+        self._is_rung = False
+        while self._events:
+            self._events.popleft().set()
+
+
+_bells: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Bell] = weakref.WeakKeyDictionary()
+
+
+def _bell_of(loop: asyncio.AbstractEventLoop) -> _Bell:
+    # Only the loop's own thread comes here.
+    bell = _bells.get(loop)
+    if bell is None:
+        bell = _bells[loop] = _Bell(loop)
+    return bell

@@ -189,7 +189,8 @@ class TopicWriter:
     ) -> Receipt[Placed]:
         try:
             if is_on_loop():
-                return lane.channel.try_write(write, timeout_s)
+                accept = lane.channel.hand_over if level is _DURABLE else lane.channel.try_write
+                return accept(write, timeout_s)
             return lane.channel.write(write, level if level is _DURABLE else _WRITTEN, timeout_s)
         except UnavailableError as error:
             raise handed_back(error, offered) from error.__cause__

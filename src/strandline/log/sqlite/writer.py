@@ -128,7 +128,8 @@ class Writer:
                 return self._join(block, again, len(values), level, offered)
         try:
             if on_loop:
-                outcome = self._channel.try_write(write, terms.timeout_s)
+                accept = self._channel.hand_over if level is _DURABLE else self._channel.try_write
+                outcome = accept(write, terms.timeout_s)
                 return SqliteReceipts(len(values), outcome, level, offered)
             try:
                 outcome = self._write(write, level, terms)
