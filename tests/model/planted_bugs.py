@@ -182,13 +182,6 @@ COORDINATOR_BUGS = [
         "for waiter in ()]",
     ),
     Bug(
-        "who has gone away is still called to work",
-        Item,
-        "leave",
-        "mark.waiters.remove((epoch, waiter))",
-        "pass",
-    ),
-    Bug(
         "what is handed over is left to somebody else",
         Channel,
         "hand_over",

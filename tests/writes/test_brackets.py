@@ -456,3 +456,30 @@ def test_a_write_at_a_held_lock_is_counted_once_it_is_taken(open_store: OpenStor
     assert (metrics.applied, metrics.rejected) == (1, 1)
     assert metrics.flushes[FlushReason.BRACKET] == 1
     assert store.coordinator.epoch(WRITTEN) == 2
+
+
+def test_nobody_who_has_gone_away_is_called_to_sync(open_store: OpenStore) -> None:
+    clock = FakeClock()
+    store = open_store(shared=SharedRows(), clock=clock, settings=Settings(bracket_timeout_s=900))
+    store.steps.sync.hold()
+    syncing = Call(lambda: store.channel.write(Put("a", 1), DURABLE))
+    store.steps.sync.wait_held()
+    store.steps.enter.hold()
+    entering = Call(lambda: store.channel.write(Put("b", 2), WRITTEN))
+    store.steps.enter.wait_held()
+    patient = Call(lambda: store.channel.write(Put("c", 3), DURABLE))
+    clock.wait_for_waiters(1)
+    hasty = Call(lambda: store.channel.write(Put("d", 4), DURABLE, 60))
+    clock.wait_for_waiters(2)
+    store.steps.enter.let_go()
+    entering.result()
+    store.steps.leave.wait_calls(3)
+    clock.wait_for_waiters(2)
+
+    clock.advance(100)
+    with pytest.raises(UnavailableError):
+        hasty.result()
+    store.steps.sync.let_go()
+
+    assert patient.result().wait() == 2
+    assert syncing.result().wait() == 0

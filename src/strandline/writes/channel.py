@@ -279,12 +279,13 @@ class Channel(Generic[W, R]):
         if not self._put(item):
             self._wait_space(item)
         try:
-            self.drain(item.deadline)
+            if level is _APPLIED:
+                self.drain(item.deadline)
+            else:
+                self._wait(item.receipt, level, timeout_s)
         except BaseException:
             self.withdraw(item)
             raise
-        if level is not _APPLIED:
-            self._wait(item.receipt, level, timeout_s)
         return item.receipt
 
     def _wait(self, receipt: Receipt[R], level: Durability, timeout_s: float | None) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from uuid import UUID
 
@@ -12,7 +11,7 @@ import msgspec
 
 from strandline.values import Durability, UnavailableError
 from strandline.writes.contracts import R
-from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 
 if TYPE_CHECKING:
     from strandline.writes.channel import Item
@@ -181,8 +180,9 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         expiry = item.channel.expiry(item)
         until = min((d for d in (deadline, expiry) if d is not None), default=None)
         waiter = ThreadWaiter(self._storage.clock)
+        item.enter(waiter, is_patient=level is _DURABLE)
         try:
-            with self._awaited_by(waiter, item, level):
+            try:
                 while not self.is_settled:
                     item.channel.drain(until)
                     if self._item is not None and not waiter.wait(until):
@@ -190,6 +190,8 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
                         if until == deadline:
                             self._time_out()
                         until = deadline
+            finally:
+                item.leave(waiter, self._epoch, self._storage.durable.mark)
         except BaseException:
             # This waiter may have been the one woken to drain next.
             item.channel.pass_on()
@@ -200,22 +202,15 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         expiry = item.channel.expiry(item)
         timeout_s = None if expiry is None else expiry - self._storage.clock.monotonic()
         waiter = LoopWaiter()
-        with self._awaited_by(waiter, item, level):
-            try:
-                async with asyncio.timeout(timeout_s):
-                    while self._item is not None:
-                        await waiter.wait()
-            except TimeoutError:
-                self._take_back(item)
-                while self._item is not None:
-                    await waiter.wait()
-
-    @contextmanager
-    def _awaited_by(self, waiter: Waiter, item: Item[Any, R], level: Durability) -> Iterator[None]:
-        """Have `waiter` among those of `item` for as long as the block runs."""
         item.enter(waiter, is_patient=level is _DURABLE)
         try:
-            yield
+            async with asyncio.timeout(timeout_s):
+                while self._item is not None:
+                    await waiter.wait()
+        except TimeoutError:
+            self._take_back(item)
+            while self._item is not None:
+                await waiter.wait()
         finally:
             item.leave(waiter, self._epoch, self._storage.durable.mark)
 
