@@ -183,9 +183,9 @@ class Simulation:
     # --- what the code under test is given ---
 
     @contextlib.contextmanager
-    def replacing_threading_in(self, *modules: ModuleType) -> Iterator[None]:
-        """Have the modules make simulated locks, events, signals and threads."""
-        simulated = _Threading(self)
+    def replacing_threading_in(self, *modules: ModuleType, by: Any = None) -> Iterator[None]:
+        """Have the modules make simulated locks, events, signals and threads, or those of `by`."""
+        simulated = by or _Threading(self)
         names = {"threading": simulated, "Signal": simulated.Event}
         real = [
             (module.__dict__, name, module.__dict__.get(name))

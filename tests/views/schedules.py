@@ -9,9 +9,9 @@ import contextlib
 import random
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -134,7 +134,8 @@ class Schedule:
 
     def run(self) -> None:
         """Run it; raise what goes wrong."""
-        with self._replacing_threading():
+        simulated = Threading(self.simulation)
+        with self.simulation.replacing_threading_in(*MODULES, by=simulated):
             clock = SimulatedClock(self.simulation)
             self._log = MemoryLog(clock=clock)
             self._log.create_topic("numbers", partitions=PARTITIONS)
@@ -227,17 +228,6 @@ class Schedule:
         for partition in range(PARTITIONS):
             assert self._view.committed(partition) == self._view.applied(partition)
         self._log.close()
-
-    @contextlib.contextmanager
-    def _replacing_threading(self) -> Iterator[None]:
-        simulated = cast("Any", Threading(self.simulation))
-        for module in MODULES:
-            module.__dict__["threading"] = simulated
-        try:
-            yield
-        finally:
-            for module in MODULES:
-                module.__dict__["threading"] = threading
 
 
 def run(seed: int) -> None:
