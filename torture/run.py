@@ -23,6 +23,9 @@ from tests.spark.killed_driver import POINTS
 from tests.views import schedules as view_schedules
 from torture import processes, sinks
 
+#: How often it is said how far a torture is, where no bar is seen.
+_TOLD_EVERY_S = 60.0
+
 
 class Torture(NamedTuple):
     """What is counted, how to run one seed of it, and how many seeds are the full count."""
@@ -108,16 +111,27 @@ def _torture(pool: ProcessPoolExecutor, torture: Torture, seed: int, share_s: fl
         disable=not errors.is_terminal,
     ) as bars:
         task = bars.add_task(torture.name, total=torture.seeds)
+        told_at = time.monotonic()
         for ran, error in _outcomes(pool, torture, seeds, share_s):
             if error is not None:
                 failures.append(f"seed {ran}: {error!r}")
             else:
                 passed += 1
                 bars.update(task, completed=passed)
+                told_at = _tell(torture, passed, told_at, is_shown=errors.is_terminal)
     print(f"{torture.name}: {passed} passed, {len(failures)} failed", flush=True)
     for failure in failures:
         print(f"  {failure}", flush=True)
     return not failures
+
+
+def _tell(torture: Torture, passed: int, told_at: float, *, is_shown: bool) -> float:
+    """Print how far it is, now and then, where no bar is seen; return when that was last done."""
+    now = time.monotonic()
+    if is_shown or now < told_at + _TOLD_EVERY_S:
+        return told_at
+    print(f"{torture.name}: {passed} of {torture.seeds} so far", flush=True)
+    return now
 
 
 def _outcomes(
