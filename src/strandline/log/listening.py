@@ -1,5 +1,6 @@
 """A reader that listens for news while it sleeps."""
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -10,45 +11,41 @@ class ListeningEvent(threading.Event):
     """An event whose waiter listens meanwhile, if it may.
 
     `listen` does so once, for a time, and returns False if somebody else listens;
-    `wake` ends that, if this event's waiter is the one who does it.
+    `wake` ends that, and returns False if this event's waiter is not the one who does it.
     """
 
     def __init__(
         self,
         listen: Callable[["ListeningEvent", float | None], bool],
-        wake: Callable[["ListeningEvent"], None],
+        wake: Callable[["ListeningEvent"], bool],
     ) -> None:
         super().__init__()
         self._listen = listen
         self._wake = wake
         self._is_set = False
-        self._is_plain = False
+        #: Open for one waiter who does not listen; a plain lock, which one call opens.
+        self._gate = threading.Lock()
+        self._gate.acquire()
 
     def is_set(self) -> bool:
         return self._is_set
 
     def set(self) -> None:
-        # Invariant: it is set before anybody asks how its waiter sleeps, and the waiter
-        # says how it sleeps before it asks whether it is set.
+        # Invariant: it is set before anybody asks whether its waiter listens, and the waiter
+        # asks whether it is set once it listens, or before it goes to the gate.
         self._is_set = True
-        if self._is_plain:
-            super().set()
-        else:
-            self._wake(self)
+        if not self._wake(self):
+            # Refused if nobody has gone through since it was last opened.
+            with contextlib.suppress(RuntimeError):
+                self._gate.release()
 
     def clear(self) -> None:
         self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
         """Return whether it is set, also before the time is up."""
-        if not self._listen(self, timeout):
-            self._is_plain = True
-            try:
-                if not self._is_set:
-                    super().wait(timeout)
-            finally:
-                self._is_plain = False
-                super().clear()
+        if not self._listen(self, timeout) and not self._is_set:
+            self._gate.acquire(timeout=-1 if timeout is None else timeout)
         return self._is_set
 
 

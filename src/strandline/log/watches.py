@@ -10,7 +10,6 @@ from strandline.log.listening import ListeningEvent, ListeningWaiter
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint, TopicName
 from strandline.values import Offset, Partition, StrandlineError, Topic
-from strandline.writes.waiter import LoopWaiter
 
 # What makes a named tuple by name is slow, and a hint is made for each append.
 _new: Any = tuple.__new__
@@ -160,7 +159,7 @@ class Watches(Generic[Place]):
         """Return a watch of nothing yet."""
         watched = partial(self._watched, durable_only)
         watch = LocalWatch(
-            self._clock, watched, self._watches.discard, self._sleep, self._loop_waiter
+            self._clock, watched, self._watches.discard, self._sleep, self._serve_loops
         )
         self._watches.add(watch)
         return watch
@@ -226,12 +225,12 @@ class Watches(Generic[Place]):
     def _sleep(self, clock: Clock) -> ListeningWaiter:
         return ListeningWaiter(clock, ListeningEvent(self._listen_once, self._wake))
 
-    def _loop_waiter(self) -> LoopWaiter:
+    def _serve_loops(self) -> None:
+        """Have a thread listen: a loop cannot."""
         with self._lock:
             self._has_loops = True
             if self._news is not None:
                 self._begin_thread(self._news)
-        return LoopWaiter()
 
     def _listen_once(self, event: ListeningEvent, timeout_s: float | None) -> bool:
         has_turn = False
@@ -255,10 +254,12 @@ class Watches(Generic[Place]):
                     if self._is_closed or not self._attended:
                         self._end_if_idle()
 
-    def _wake(self, event: ListeningEvent) -> None:
+    def _wake(self, event: ListeningEvent) -> bool:
         news = self._news
-        if news is not None and self._listener is event:
-            news.wake()
+        if news is None or self._listener is not event:
+            return False
+        news.wake()
+        return True
 
     # --- listening ---
 
