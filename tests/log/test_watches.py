@@ -191,10 +191,11 @@ def test_all_tasks_of_a_loop_are_told_at_once_and_time_and_again(tails: Tails) -
             watch.add("orders", 0, 0)
         told: list[list[int]] = []
         for end in (1, 2):
-            waiting = asyncio.gather(*(watch.moved(PATIENCE_S) for watch in watches))
+            waiting = asyncio.gather(*(watch.moved() for watch in watches))
             await asyncio.sleep(0)
             await asyncio.to_thread(tails.watches.tell, 0, end)
-            told.append([hint.end for hints in await waiting for hint in hints])
+            async with asyncio.timeout(PATIENCE_S):
+                told.append([hint.end for hints in await waiting for hint in hints])
         return told
 
     assert asyncio.run(main()) == [[1] * 4, [2] * 4]
