@@ -1,18 +1,18 @@
 """A reader that listens for news while it sleeps."""
 
-import contextlib
-import threading
 from collections.abc import Callable
 
-from strandline.clock import Clock
+from strandline.clock import Clock, Signal
 
 
-class ListeningEvent(threading.Event):
-    """An event whose waiter listens meanwhile, if it may.
+class ListeningEvent(Signal):
+    """A signal whose waiter listens meanwhile, if it may.
 
     `listen` does so once, for a time, and returns False if somebody else listens;
-    `wake` ends that, and returns False if this event's waiter is not the one who does it.
+    `wake` ends that, and returns False if this signal's waiter is not the one who does it.
     """
+
+    __slots__ = ("_is_set", "_listen", "_wake")
 
     def __init__(
         self,
@@ -23,29 +23,27 @@ class ListeningEvent(threading.Event):
         self._listen = listen
         self._wake = wake
         self._is_set = False
-        #: Open for one waiter who does not listen; a plain lock, which one call opens.
-        self._gate = threading.Lock()
-        self._gate.acquire()
 
     def is_set(self) -> bool:
         return self._is_set
 
     def set(self) -> None:
         # Invariant: it is set before anybody asks whether its waiter listens, and the waiter
-        # asks whether it is set once it listens, or before it goes to the gate.
+        # asks whether it is set once it listens, or before it sleeps otherwise.
         self._is_set = True
         if not self._wake(self):
-            # Refused if nobody has gone through since it was last opened.
-            with contextlib.suppress(RuntimeError):
-                self._gate.release()
+            super().set()
 
     def clear(self) -> None:
         self._is_set = False
+        super().clear()
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout_s: float | None = None) -> bool:
         """Return whether it is set, also before the time is up."""
-        if not self._listen(self, timeout) and not self._is_set:
-            self._gate.acquire(timeout=-1 if timeout is None else timeout)
+        if not self._listen(self, timeout_s) and not self._is_set:
+            super().wait(timeout_s)
+            # Whether it is set is told by the flag; this was the way to sleep.
+            super().clear()
         return self._is_set
 
 

@@ -1,15 +1,15 @@
 """Hints within one process."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Collection
 from typing import Protocol
 
 from strandline.clock import Clock
-from strandline.log.loop_sleep import LoopBell, LoopSleep, bell_of_loop
 from strandline.log.numbers import check_timeout, check_whole
 from strandline.log.protocol import Hint, TopicName
 from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
-from strandline.writes.waiter import ThreadWaiter
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 
 
 class Watched(Protocol):
@@ -22,15 +22,8 @@ class Watched(Protocol):
         """Tell no more."""
 
 
-class Sleeper(Protocol):
-    """Somebody asleep. A wake-up is a hint: who is woken looks again."""
-
-    def wake(self) -> None:
-        """End the present sleep, or the next one if there is none. From any thread."""
-
-
-class Sleep(Sleeper, Protocol):
-    """A sleeper that is a thread."""
+class Sleep(Waiter, Protocol):
+    """A waiter that is a thread."""
 
     def wait(self, deadline: float | None) -> bool:
         """Sleep until woken, or for no reason; False once `deadline` has come."""
@@ -39,7 +32,7 @@ class Sleep(Sleeper, Protocol):
 class LocalWatch:
     """Implements Watch for partitions that are told of in this process.
 
-    `new_sleep` and `on_loop` are for a log that has to know who sleeps.
+    `new_sleep` and `new_loop_waiter` are for a log that has to know who sleeps.
     Locks are taken in one order: a partition's, then the watch's.
     """
 
@@ -49,21 +42,20 @@ class LocalWatch:
         find: Callable[[TopicName, int], Watched],
         on_close: Callable[["LocalWatch"], None],
         new_sleep: Callable[[Clock], Sleep] = ThreadWaiter,
-        on_loop: Callable[[], None] | None = None,
+        new_loop_waiter: Callable[[], LoopWaiter] = LoopWaiter,
     ) -> None:
         self._clock = clock
         self._find = find
         self._on_close = on_close
         self._sleep = new_sleep(clock)
-        self._on_loop = on_loop
-        self._bell: LoopBell | None = None
+        self._new_loop_waiter = new_loop_waiter
         self._lock = threading.Lock()
         self._partitions: set[Watched] = set()
         # By the number in the topic's id, which is hashed several times faster than the id.
         self._topics: dict[tuple[int, Partition], Topic] = {}
         self._seen: dict[tuple[int, Partition], Offset] = {}
         self._hints: dict[tuple[int, Partition], Hint] = {}
-        self._waiter: Sleeper | None = None
+        self._waiter: Waiter | None = None
         self._is_woken = False
         self._is_closed = False
 
@@ -105,20 +97,17 @@ class LocalWatch:
 
     async def moved(self, timeout_s: float | None = None) -> Collection[Hint]:
         check_timeout(timeout_s)
-        if self._on_loop is not None:
-            self._on_loop()
-        # Kept, so that it is there for the next time.
-        self._bell = bell_of_loop()
-        sleep = LoopSleep(self._bell, timeout_s)
+        waiter = self._new_loop_waiter()
         try:
-            while (hints := self._take(sleep)) is None:
-                await sleep.wait()
-                if sleep.is_over:
-                    return self._take(sleep) or ()
+            async with asyncio.timeout(timeout_s):
+                while (hints := self._take(waiter)) is None:
+                    await waiter.wait()
+        except TimeoutError:
+            return self._take(waiter) or ()
+        else:
             return hints
         finally:
             self._waiter = None
-            sleep.close()
 
     def wake(self) -> None:
         with self._lock:
@@ -189,7 +178,7 @@ class LocalWatch:
         if waiter is not None:
             waiter.wake()
 
-    def _take(self, waiter: Sleeper) -> Collection[Hint] | None:
+    def _take(self, waiter: Waiter) -> Collection[Hint] | None:
         """Return the hints, none of them if woken; None if there is nothing to return.
 
         Then `waiter` is woken as soon as there is.

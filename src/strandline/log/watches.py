@@ -10,6 +10,7 @@ from strandline.log.listening import ListeningEvent, ListeningWaiter
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint, TopicName
 from strandline.values import Offset, Partition, StrandlineError, Topic
+from strandline.writes.waiter import LoopWaiter
 
 # What makes a named tuple by name is slow, and a hint is made for each append.
 _new: Any = tuple.__new__
@@ -159,7 +160,7 @@ class Watches(Generic[Place]):
         """Return a watch of nothing yet."""
         watched = partial(self._watched, durable_only)
         watch = LocalWatch(
-            self._clock, watched, self._watches.discard, self._sleep, self._serve_loops
+            self._clock, watched, self._watches.discard, self._sleep, self._loop_waiter
         )
         self._watches.add(watch)
         return watch
@@ -225,12 +226,12 @@ class Watches(Generic[Place]):
     def _sleep(self, clock: Clock) -> ListeningWaiter:
         return ListeningWaiter(clock, ListeningEvent(self._listen_once, self._wake))
 
-    def _serve_loops(self) -> None:
-        """Have a thread listen: a loop cannot."""
+    def _loop_waiter(self) -> LoopWaiter:
         with self._lock:
             self._has_loops = True
             if self._news is not None:
                 self._begin_thread(self._news)
+        return LoopWaiter()
 
     def _listen_once(self, event: ListeningEvent, timeout_s: float | None) -> bool:
         has_turn = False
