@@ -239,6 +239,20 @@ def test_wake_ends_the_present_wait_or_the_next(lookout: Lookout) -> None:
     assert sleeping.result(PATIENCE_S) == set()
 
 
+def test_who_is_woken_leaves_the_notices_for_the_next_wait_and_no_longer(
+    noticing: Lookout, tail: Path
+) -> None:
+    noticing.add(str(tail))
+    tail.write_bytes(b"more")
+
+    noticing.wake()
+    first = noticing.wait(PATIENCE_S)
+    noticing.wake()
+    second = noticing.wait(PATIENCE_S)
+
+    assert (first, second) == (set(), {str(tail)})
+
+
 def test_who_waits_without_limit_learns_of_a_path_added_meanwhile(
     lookout: Lookout, tail: Path
 ) -> None:

@@ -117,6 +117,18 @@ def test_a_task_that_is_cancelled_leaves_the_hint_for_the_next(
     assert asyncio.run(cancel_then_wait()) == 1
 
 
+def test_a_task_roused_for_nothing_sleeps_on_until_its_time_is_up(watch: LocalWatch) -> None:
+    async def rouse_then_wait() -> list[int]:
+        task = asyncio.ensure_future(watch.moved(0.05))
+        for _ in range(2):
+            await asyncio.sleep(0)
+            watch.rouse()
+            await asyncio.sleep(0)
+        return [hint.end for hint in await task]
+
+    assert started(lambda: asyncio.run(rouse_then_wait())).result(PATIENCE_S) == []
+
+
 @pytest.mark.parametrize("timeout_s", [-1, float("nan"), True, "1"])
 def test_a_time_that_is_none_is_refused(watch: LocalWatch, timeout_s: float) -> None:
     with pytest.raises(InvalidError):

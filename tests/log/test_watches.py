@@ -184,6 +184,23 @@ def test_a_task_on_a_loop_is_told(tails: Tails) -> None:
     assert asyncio.run(following()) == 29
 
 
+def test_all_tasks_of_a_loop_are_told_at_once_and_time_and_again(tails: Tails) -> None:
+    async def main() -> list[list[int]]:
+        watches = [tails.watches.open() for _ in range(4)]
+        for watch in watches:
+            watch.add("orders", 0, 0)
+        told: list[list[int]] = []
+        for end in (1, 2):
+            waiting = asyncio.gather(*(watch.moved() for watch in watches))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(tails.watches.tell, 0, end)
+            async with asyncio.timeout(PATIENCE_S):
+                told.append([hint.end for hints in await waiting for hint in hints])
+        return told
+
+    assert asyncio.run(main()) == [[1] * 4, [2] * 4]
+
+
 def test_a_task_that_slept_before_there_was_anything_to_watch_is_told(tails: Tails) -> None:
     watch = tails.watches.open()
 

@@ -83,6 +83,7 @@ class SteeredLog:
         self.unavailable: set[int] = set()
         self.before_read: Callable[[int], None] = lambda partition: None
         self.after_marks: Callable[[int], None] = lambda partition: None
+        self.after_read: Callable[[int], None] = lambda partition: None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -123,6 +124,7 @@ class SteeredLog:
         ):
             self.records_read += 1
             yield record
+        self.after_read(partition)
 
     @property
     def watches_open(self) -> int:

@@ -133,7 +133,7 @@ CursorMachine.TestCase.settings = settings(max_examples=150, stateful_step_count
 TestCursors: Any = CursorMachine.TestCase
 
 
-def test_a_cursor_rests_only_after_a_look_that_followed_its_last_delivery() -> None:
+def test_a_cursor_first_rests_after_a_look_that_found_nothing_more() -> None:
     cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.look(1)
     wants = [cursor.want]
@@ -147,6 +147,35 @@ def test_a_cursor_rests_only_after_a_look_that_followed_its_last_delivery() -> N
     wants.append(cursor.want)
 
     assert wants == [Want.READ, Want.LOOK, Want.NOTHING, Want.LOOK]
+
+
+def test_a_cursor_that_has_caught_up_rests_once_it_has_what_it_was_hinted_at() -> None:
+    cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
+    cursor.look(0)
+    cursor.speak()
+    cursor.hint(2)
+    wants = []
+
+    for offset in range(2):
+        wants.append(cursor.want)
+        cursor.deliver(offset)
+    wants.append(cursor.want)
+    cursor.hint(2)
+    wants.append(cursor.want)
+
+    assert wants == [Want.READ, Want.READ, Want.NOTHING, Want.LOOK]
+
+
+def test_a_hint_without_news_asks_for_a_look_also_amid_deliveries() -> None:
+    cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
+    cursor.look(0)
+    cursor.speak()
+    cursor.hint(1)
+
+    cursor.hint(0)
+    cursor.deliver(0)
+
+    assert cursor.want is Want.LOOK
 
 
 def test_a_hint_that_was_wrong_is_replaced_by_a_look() -> None:

@@ -14,7 +14,14 @@ from strandline.log.protocol import Hint
 from strandline.subscriptions import Subscription, subscribe
 from strandline.subscriptions.pages import POLL_S
 from strandline.testing import FakeClock
-from strandline.values import ClosedError, InvalidError, Offset, Record, TrimmedError
+from strandline.values import (
+    ClosedError,
+    InvalidError,
+    Offset,
+    Partition,
+    Record,
+    TrimmedError,
+)
 from tests.subscriptions.doubles import (
     PATIENCE_S,
     SteeredLog,
@@ -137,6 +144,24 @@ def test_what_was_appended_before_is_found_without_hints_and_time(
     assert places([subscription.next(0.0)]) == [(0, 0)]
 
 
+def test_what_was_appended_before_is_found_although_another_partition_is_hinted_at(
+    still: SteeredLog, clock: FakeClock
+) -> None:
+    """S2."""
+
+    def of_partition_0(hints: Collection[Hint]) -> Collection[Hint]:
+        return [hint._replace(partition=Partition(0), end=Offset(0)) for hint in hints]
+
+    still.steer = of_partition_0
+    log = still.as_log()
+    subscription = subscribe(log, "orders", clock=clock)
+    assert subscription.next(0.0) is None
+
+    fill(log, "orders", 1, 1)
+
+    assert places([subscription.next(0.0)]) == [(1, 0)]
+
+
 def test_hints_that_lie_and_repeat_do_no_harm(still: SteeredLog, clock: FakeClock) -> None:
     def boast(hints: Collection[Hint]) -> Collection[Hint]:
         return [hint._replace(end=Offset(hint.end + 50)) for hint in hints] + [
@@ -172,19 +197,21 @@ def test_an_idle_reader_looks_once_for_each_poll(still: SteeredLog, clock: FakeC
     assert still.reads == 0
 
 
+@pytest.mark.parametrize("moment", ["after_marks", "after_read"])
 def test_records_appended_between_the_look_and_the_rest_are_seen(
-    still: SteeredLog, clock: FakeClock
+    still: SteeredLog, clock: FakeClock, moment: str
 ) -> None:
     """A8: a reader that has just seen the end is not left asleep by what came meanwhile."""
     log = still.as_log()
-    left = [3]
+    fill(log, "orders", 0, 1)
+    left = [2]
 
     def append_meanwhile(partition: int) -> None:
         if left[0] and partition == 0:
             left[0] -= 1
             fill(still.inner, "orders", 0, 1)
 
-    still.after_marks = append_meanwhile
+    setattr(still, moment, append_meanwhile)
     subscription = subscribe(log, "orders", clock=clock, partitions=[0])
 
     found = on_thread(lambda: [next(subscription) for _ in range(3)]).result(PATIENCE_S)

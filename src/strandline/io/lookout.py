@@ -40,6 +40,9 @@ class Lookout:
         self._polled: set[str] = set()
         self._delay_s = POLL_MIN_S
         self._is_waiting = False
+        self._is_woken = False
+        #: Whether the last wait left notices unread.
+        self._is_behind = False
         self._is_closed = False
 
     def add(self, path: str, /) -> None:
@@ -81,10 +84,7 @@ class Lookout:
         finally:
             with self._lock:
                 self._is_waiting = False
-                if self._is_closed:
-                    self._sleep.close()
-                changed = self._noticed() if has_notices and not self._is_closed else set()
-                changed |= self._polled
+                changed = self._heard(has_notices=has_notices)
         if self._is_closed:
             self._check_open()
         if delay_s is not None and not is_cut_short:
@@ -101,7 +101,7 @@ class Lookout:
             return
         with self._lock:
             if not self._is_closed:
-                self._sleep.wake()
+                self._wake()
 
     def close(self) -> None:
         """Give back what it holds; a wait, and what is called next, raises OSError."""
@@ -123,6 +123,23 @@ class Lookout:
         if self._is_closed:
             raise OSError(errno.EBADF, "the lookout is closed")
 
+    def _wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            self._sleep.wake()
+
+    def _heard(self, *, has_notices: bool) -> set[str]:
+        """Return what a wait brought. Who was woken has something to do: the rest can wait once."""
+        if self._is_closed:
+            self._sleep.close()
+            return set()
+        is_woken, self._is_woken = self._is_woken, False
+        if is_woken:
+            self._sleep.calm()
+        self._is_behind = has_notices and is_woken and not self._is_behind
+        changed = self._noticed() if has_notices and not self._is_behind else set()
+        return changed | self._polled
+
     def _begin(self, path: str) -> None:
         try:
             number = self._sleep.add(path)
@@ -141,7 +158,7 @@ class Lookout:
         self._polled.add(path)
         self._delay_s = POLL_MIN_S
         # Who sleeps without a time limit has to learn that there is one now.
-        self._sleep.wake()
+        self._wake()
 
     def _end(self, path: str) -> None:
         number = self._numbers.pop(path)
@@ -192,14 +209,15 @@ class _NoticedSleep:
         """Return whether there are notices."""
         has_notices = False
         for fd, _ in self._poll.poll(None if timeout_s is None else timeout_s * 1000):
-            if fd == self._waker:
-                os.eventfd_read(fd)
-            else:
-                has_notices = True
+            has_notices |= fd != self._waker
         return has_notices
 
     def wake(self) -> None:
         os.eventfd_write(self._waker, 1)
+
+    def calm(self) -> None:
+        """Take back what `wake` did."""
+        os.eventfd_read(self._waker)
 
     def close(self) -> None:
         self._inotify.close()
@@ -222,12 +240,14 @@ class _PlainSleep:
         return []
 
     def sleep(self, timeout_s: float | None) -> bool:
-        if self._woken.wait(timeout_s):
-            self._woken.clear()
+        self._woken.wait(timeout_s)
         return False
 
     def wake(self) -> None:
         self._woken.set()
+
+    def calm(self) -> None:
+        self._woken.clear()
 
     def close(self) -> None:
         self._woken.set()

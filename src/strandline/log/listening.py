@@ -1,54 +1,49 @@
 """A reader that listens for news while it sleeps."""
 
-import threading
 from collections.abc import Callable
 
-from strandline.clock import Clock
+from strandline.clock import Clock, Signal
 
 
-class ListeningEvent(threading.Event):
-    """An event whose waiter listens meanwhile, if it may.
+class ListeningEvent(Signal):
+    """A signal whose waiter listens meanwhile, if it may.
 
     `listen` does so once, for a time, and returns False if somebody else listens;
-    `wake` ends that, if this event's waiter is the one who does it.
+    `wake` ends that, and returns False if this signal's waiter is not the one who does it.
     """
+
+    __slots__ = ("_is_set", "_listen", "_wake")
 
     def __init__(
         self,
         listen: Callable[["ListeningEvent", float | None], bool],
-        wake: Callable[["ListeningEvent"], None],
+        wake: Callable[["ListeningEvent"], bool],
     ) -> None:
         super().__init__()
         self._listen = listen
         self._wake = wake
         self._is_set = False
-        self._is_plain = False
 
     def is_set(self) -> bool:
         return self._is_set
 
     def set(self) -> None:
-        # Invariant: it is set before anybody asks how its waiter sleeps, and the waiter
-        # says how it sleeps before it asks whether it is set.
+        # Invariant: it is set before anybody asks whether its waiter listens, and the waiter
+        # asks whether it is set once it listens, or before it sleeps otherwise.
         self._is_set = True
-        if self._is_plain:
+        if not self._wake(self):
             super().set()
-        else:
-            self._wake(self)
 
     def clear(self) -> None:
         self._is_set = False
+        super().clear()
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout_s: float | None = None) -> bool:
         """Return whether it is set, also before the time is up."""
-        if not self._listen(self, timeout):
-            self._is_plain = True
-            try:
-                if not self._is_set:
-                    super().wait(timeout)
-            finally:
-                self._is_plain = False
-                super().clear()
+        if not self._listen(self, timeout_s) and not self._is_set:
+            super().wait(timeout_s)
+            # Whether it is set is told by the flag; this was the way to sleep.
+            super().clear()
         return self._is_set
 
 

@@ -87,11 +87,10 @@ class LocalWatch:
         check_timeout(timeout_s)
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
         sleep = self._sleep
-        self._enter(sleep)
         try:
-            while (hints := self._take()) is None:
+            while (hints := self._take(sleep)) is None:
                 if not sleep.wait(deadline):
-                    return self._take() or ()
+                    return self._take(sleep) or ()
             return hints
         finally:
             self._waiter = None
@@ -99,13 +98,12 @@ class LocalWatch:
     async def moved(self, timeout_s: float | None = None) -> Collection[Hint]:
         check_timeout(timeout_s)
         waiter = self._new_loop_waiter()
-        self._enter(waiter)
         try:
             async with asyncio.timeout(timeout_s):
-                while (hints := self._take()) is None:
+                while (hints := self._take(waiter)) is None:
                     await waiter.wait()
         except TimeoutError:
-            return self._take() or ()
+            return self._take(waiter) or ()
         else:
             return hints
         finally:
@@ -175,23 +173,21 @@ class LocalWatch:
 
     # --- sleeping ---
 
-    def _enter(self, waiter: Waiter) -> None:
-        # Invariant: a waiter enters its name before it looks for hints, and a hint
-        # is there before the name is read.
-        with self._lock:
-            self._waiter = waiter
-
     def _rouse(self) -> None:
         waiter = self._waiter
         if waiter is not None:
             waiter.wake()
 
-    def _take(self) -> Collection[Hint] | None:
-        """Return the hints, none of them if woken; None if there is nothing to return."""
+    def _take(self, waiter: Waiter) -> Collection[Hint] | None:
+        """Return the hints, none of them if woken; None if there is nothing to return.
+
+        Then `waiter` is woken as soon as there is.
+        """
         with self._lock:
             if self._is_closed:
                 self._check_open()
             if not self._hints and not self._is_woken:
+                self._waiter = waiter
                 return None
             hints = tuple(self._hints.values())
             for place, hint in self._hints.items():

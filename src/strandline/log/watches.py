@@ -255,10 +255,12 @@ class Watches(Generic[Place]):
                     if self._is_closed or not self._attended:
                         self._end_if_idle()
 
-    def _wake(self, event: ListeningEvent) -> None:
+    def _wake(self, event: ListeningEvent) -> bool:
         news = self._news
-        if news is not None and self._listener is event:
-            news.wake()
+        if news is None or self._listener is not event:
+            return False
+        news.wake()
+        return True
 
     # --- listening ---
 

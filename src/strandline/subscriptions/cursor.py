@@ -6,8 +6,9 @@ nothing once it has been removed. It holds because
 - `next` moves in one place, `deliver`, by one, for the record that is handed over;
 - `end` decides when to read and never what: a hint that is lost, late, repeated or
   wrong costs time only;
-- a cursor wants nothing only after a look at the store, made after its last delivery,
-  found `next` to be the end;
+- a cursor that has caught up wants nothing once it has delivered all that it was told of:
+  a watch hints at whatever comes later, and a look is asked for from time to time, so
+  a hint that never came is made up for;
 - a cursor is one generation of its partition: adding the partition again makes another
   cursor, and what was read for one is never delivered by another.
 
@@ -84,14 +85,15 @@ class Cursor:
             return _SPEAK
         if self.next < self.end:
             return _READ
-        return _NOTHING if self._is_sure else _LOOK
+        return _NOTHING if self._is_sure and self._has_caught_up else _LOOK
 
     def hint(self, end: int) -> None:
-        """Believe for now that the partition ends at `end`, if that is news; look in any case."""
-        # Also no news is a reason to look: a topic that was dropped hints once more.
-        self._is_sure = False
+        """Believe that the partition ends at `end` if that is news, else look."""
         if end > self.end:
             self._reach(end)
+        else:
+            # No news is a reason to look: a topic that was dropped hints once more.
+            self._is_sure = False
 
     def look(self, end: int) -> None:
         """Know that the partition ends at `end`, whatever the hints said."""
@@ -121,7 +123,6 @@ class Cursor:
         assert offset == self.next, f"a log gave {offset} where {self.next} was read"
         self.next = Offset(offset + 1)
         self.end = max(self.end, self.next)
-        self._is_sure = False
 
     def speak(self) -> Marker:
         """Hand over the oldest marker."""

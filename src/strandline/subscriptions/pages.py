@@ -91,12 +91,16 @@ class Pages:
 
     def hear(self, hints: Collection[Hint]) -> None:
         """Follow the hints of one wait. Without any, the next take looks everywhere."""
+        if not hints:
+            self.look_everywhere()
+            return
         with self._lock:
-            if not hints:
-                self._poll_at = self._clock.monotonic()
-            for hint in hints:
-                place: Place = _new(Place, (hint.topic, hint.partition))
-                self._cursors.hint(place, hint.end)
+            for topic, partition, end in hints:
+                self._cursors.hint(_new(Place, (topic, partition)), end)
+
+    def look_everywhere(self) -> None:
+        """Have the next take look for itself."""
+        self._poll_at = self._clock.monotonic()
 
     def rest_s(self, deadline: float | None) -> float:
         """Return how long it may sleep: until the next poll, or the deadline."""

@@ -77,6 +77,7 @@ class Subscription(Stream[ItemT]):
                 is_last = self._is_over(deadline)
                 self._sleep(deadline)
                 if is_last:
+                    self._pages.look_everywhere()
                     return self._take()
             return item
         finally:
@@ -94,6 +95,7 @@ class Subscription(Stream[ItemT]):
                 is_last = self._is_over(deadline)
                 await self._sleep_on_loop(deadline)
                 if is_last:
+                    self._pages.look_everywhere()
                     return await self._take_on_loop()
             return item
         finally:

@@ -1,5 +1,6 @@
 """Readers that follow a partition: what came since they reached the end, read at once."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypedDict
@@ -7,7 +8,9 @@ from typing import TypedDict
 import pytest
 
 import strandline as sl
+from strandline.io import SystemIo
 from strandline.log.files import FileLog
+from strandline.testing import FaultyIo
 from strandline.values import (
     CorruptError,
     Durability,
@@ -17,6 +20,8 @@ from strandline.values import (
     Topic,
     TrimmedError,
 )
+
+PATIENCE_S = 20.0
 
 
 class Limits(TypedDict):
@@ -164,3 +169,108 @@ def test_who_follows_meets_a_new_epoch_and_a_new_segment(tmp_path: Path) -> None
                 second.seal("orders")
                 second.append("orders", Event("made", 6))
                 assert next(subscription).payload == 6
+
+
+@pytest.mark.parametrize("before", APPENDS.values(), ids=APPENDS)
+@pytest.mark.parametrize("then", APPENDS.values(), ids=APPENDS)
+def test_subscribers_in_the_writers_process_are_given_what_others_read(
+    log: FileLog, before: Callable[[FileLog], object], then: Callable[[FileLog], object]
+) -> None:
+    topic = log.create_topic("orders")
+    before(log)
+    at = log.marks("orders", 0).high
+    with sl.subscribe(log, "orders") as one, sl.subscribe(log, "orders", start=at) as other:
+        for _ in range(at):
+            one.next(PATIENCE_S)
+        then(log)
+        then(log)
+
+        end = log.marks("orders", 0).high
+        found = [[each.next(PATIENCE_S) for _ in range(at, end)] for each in (one, other)]
+
+    assert found == [plainly(log, topic, at)] * 2
+
+
+def test_subscribers_in_the_writers_process_meet_trims_and_new_segments(log: FileLog) -> None:
+    log.create_topic("orders")
+    with sl.subscribe(log, "orders") as one, sl.subscribe(log, "orders") as other:
+        for number in range(20):
+            log.append("orders", Event("made", number))
+            for each in (one, other):
+                record = each.next(PATIENCE_S)
+                assert record is not None
+                assert (record.offset, record.payload) == (number, number)
+            if number % 5 == 3:
+                log.seal("orders")
+            if number % 7 == 3:
+                log.trim("orders", 0, number)
+
+
+def test_what_this_process_has_written_is_not_read_from_the_file(tmp_path: Path) -> None:
+    io = FaultyIo(SystemIo())
+    with FileLog(str(tmp_path / "log"), io=io) as log:
+        topic = log.create_topic("orders")
+        log.append("orders", Event("made"))
+        at = follow(log, topic)
+        log.watch().add(topic, 0, at)
+        found: list[Record] = []
+        reads = []
+        for number in range(3):
+            log.append("orders", Event("made", number))
+            before = io.count("pread")
+            found += log.read(topic, 0, at + number, **LIMITS)
+            reads.append(io.count("pread") - before)
+
+        assert found == plainly(log, topic, at)
+        # Of the tail.
+        assert reads == [1, 1, 1]
+
+
+def test_what_others_wrote_is_read_once_for_all_who_follow(tmp_path: Path, log: FileLog) -> None:
+    log.create_topic("orders")
+    io = FaultyIo(SystemIo())
+    with FileLog(str(tmp_path / "log"), mode="read", io=io) as reader:
+        log.append("orders", Event("made"))
+        topic = reader.topic("orders")
+        at = follow(reader, topic)
+        log.append("orders", Event("made", 1))
+        before = io.count("pread")
+        pages = [list(reader.read(topic, 0, at, **LIMITS)) for _ in range(3)]
+        reads = io.count("pread") - before
+
+        assert pages == [plainly(reader, topic, at)] * 3
+        # The tail each time, and the frame.
+        assert reads == 4
+
+
+def test_what_is_kept_gives_way_to_what_others_write(tmp_path: Path, log: FileLog) -> None:
+    topic = log.create_topic("orders")
+    log.append("orders", Event("made"))
+    at = follow(log, topic)
+    log.watch().add(topic, 0, at)
+    log.append("orders", Event("made", "here"))
+    with FileLog(str(tmp_path / "log")) as other:
+        other.append("orders", Event("made", "elsewhere"))
+        found = list(log.read(topic, 0, at, **LIMITS))
+        alone = list(log.read(topic, 0, at + 1, **LIMITS))
+
+    assert [each.payload for each in found] == ["here", "elsewhere"]
+    assert found == plainly(log, topic, at)
+    assert alone == found[1:]
+
+
+def test_what_is_kept_is_not_what_a_restored_log_holds(tmp_path: Path) -> None:
+    path, saved = tmp_path / "log", tmp_path / "saved"
+    with FileLog(str(path)) as log:
+        topic = log.create_topic("orders")
+        log.append("orders", Event("made"))
+        at = follow(log, topic)
+        log.watch().add(topic, 0, at)
+        shutil.copytree(path, saved)
+        log.append("orders", Event("made", "lost"))
+        path.rename(tmp_path / "away")
+        saved.rename(path)
+        with FileLog(str(path)) as other:
+            other.append("orders", Event("made", "kept"))
+
+        assert [each.payload for each in log.read(topic, 0, at, **LIMITS)] == ["kept"]

@@ -1,18 +1,25 @@
 """The last few records of a partition, for a reader that follows it: the shortest way."""
 
+from collections.abc import Sequence
+
 import msgspec
 
+from strandline.log.files.appends import Frozen
 from strandline.log.files.frame import NO_HEADERS, ROWS, decode_event_rows, decode_frame
-from strandline.log.files.partition import PartitionFiles
+from strandline.log.files.manifest import StoredSegment
+from strandline.log.files.partition import Newest, PartitionFiles, Place
+from strandline.log.files.segment import SegmentFile
 from strandline.values import Event, Offset, Record, ValueKind
 
 #: More than a reader who keeps up finds at a time.
 _BYTES_MAX = 1 << 16
+#: What is kept of each partition.
+_KEPT_BYTES_MAX = 1 << 13
 
 
 def newest(
     files: PartitionFiles, start: int, limits: tuple[int, int], *, durable_only: bool
-) -> list[Record] | None:
+) -> Sequence[Record] | None:
     """Return the events from `start` to the end of the partition, read at once.
 
     `limits` are how many records, and bytes of them, it may be.
@@ -26,8 +33,8 @@ def newest(
     if state is None or segment is None:
         return None
     records_max, bytes_max = limits
-    manifest, position, marks, _, _, _ = state
-    at, stop = segment.ends.get(start), marks.high
+    manifest, position, marks, _, _, crc = state
+    at, stop, stored = segment.ends.get(start), marks.high, manifest.segments[-1]
     # A frame is larger than the records in it count.
     if (
         at is None
@@ -36,7 +43,36 @@ def newest(
         or (durable_only and marks.durable != stop)
     ):
         return None
-    data = place.io.pread(segment.fd, position - at, at)
+    which = (stored.epoch, stored.number, start, at, position, crc)
+    kept = files.newest
+    if kept is None or kept.which != which:
+        kept = Newest(which, place.io.pread(segment.fd, position - at, at))
+        if position - at <= _KEPT_BYTES_MAX:
+            files.newest = kept
+    if kept.records is None:
+        kept.records = _events(place, segment, kept.content, (start, at, stop))
+    return kept.records
+
+
+def keep(files: PartitionFiles, stored: StoredSegment, place: tuple[int, int], new: Frozen) -> None:
+    """Spare readers the read of what this process has just written.
+
+    `place` is its first offset, and where it begins in the segment.
+    """
+    start, at = place
+    if files.place.kind is ValueKind.EVENT and new.position - at <= _KEPT_BYTES_MAX:
+        which = (stored.epoch, stored.number, start, at, new.position, new.crc)
+        files.newest = Newest(which, b"".join(new.chunks))
+
+
+def _events(
+    place: Place, segment: SegmentFile, data: bytes, where: tuple[int, int, int]
+) -> list[Record] | None:
+    """Return the events of some frames; None if they are not whole frames of rows without terms.
+
+    `where` is the first offset, where that begins in the segment, and one past the last offset.
+    """
+    start, at, stop = where
     name, number = place.topic.name, place.partition
     found: list[Record] = []
     done, expected = 0, start
@@ -61,5 +97,5 @@ def newest(
             expected += 1
         done = frame.end - at
     segment.note(start, at)
-    segment.note_end(stop, position)
+    segment.note_end(stop, at + done)
     return found

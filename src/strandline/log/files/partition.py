@@ -5,7 +5,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -59,6 +59,7 @@ from strandline.values import (
     Marks,
     Offset,
     Partition,
+    Record,
     Topic,
     TrimmedError,
     ValueKind,
@@ -178,6 +179,20 @@ class _Seen(NamedTuple):
     told_durable: int | None
 
 
+class Newest:
+    """The last frames of a partition, as they were written or read."""
+
+    __slots__ = ("content", "records", "which")
+
+    def __init__(self, which: tuple[int, int, int, int, int, int], content: bytes) -> None:
+        #: Epoch and number of the segment, first offset, where they begin and end, and the
+        #: checksum of the last one: what has the same is the same.
+        self.which = which
+        self.content = content
+        #: Made by the first reader.
+        self.records: Sequence[Record] | None = None
+
+
 class PartitionFiles:
     """Reads one partition. Any thread may use it; no read takes a lock of another process."""
 
@@ -191,6 +206,8 @@ class PartitionFiles:
         self._seen: _Seen | None = None
         #: By epoch and number, which make their names.
         self._segments: OrderedDict[tuple[int, int], SegmentFile] = OrderedDict()
+        #: Kept while it is small, for whoever finds the tail at its end.
+        self.newest: Newest | None = None
         #: What this process knows to be durable, though the tail may not say so yet.
         self.known_durable = 0
         #: Whether a sync has failed here: what it was to cover may be lost.
@@ -238,7 +255,7 @@ class PartitionFiles:
 
     def _let_go(self) -> None:
         # Segments too, and what is known: a restored directory has the same names.
-        self._tail = self._seen = self._manifest = None
+        self._tail = self._seen = self._manifest = self.newest = None
         self._segments.clear()
         self.known_durable = 0
 

@@ -164,7 +164,7 @@ class FileReader:
         limits: tuple[int, int],
         *,
         durable_only: bool,
-    ) -> list[Record] | None:
+    ) -> Sequence[Record] | None:
         self._root.check_open()
         try:
             entry = self._topics.known(topic)

@@ -15,6 +15,7 @@ from strandline.log.files.adoption import adopt_epoch
 from strandline.log.files.appends import AppendDelta, Frozen, Head, RefusingDelta
 from strandline.log.files.columnar import Compression
 from strandline.log.files.file_errors import unavailable
+from strandline.log.files.following import keep
 from strandline.log.files.frame import LARGE_BYTES
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
@@ -359,12 +360,12 @@ class PartitionStore:
         assert tenure is not None
         io = self._io
         contents = frozen.chunks if len(frozen.chunks) == 1 else _gathered(frozen.chunks)
-        start = self._end.position
+        start = at = self._end.position
         if frozen.position > self._reserved:
             self._reserve(tenure.segment.fd, frozen.position, frozen.position - start)
         for content in contents:
-            io.pwrite(tenure.segment.fd, content, start)
-            start += len(content)
+            io.pwrite(tenure.segment.fd, content, at)
+            at += len(content)
         _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
         about = (frozen.position, frozen.next, frozen.last_us, low, frozen.crc, self._pid)
         self._end = end = _new(
@@ -378,6 +379,7 @@ class PartitionStore:
         if self._window.is_used:
             self._window.wrote(first, frozen.next)
         if self._tell.partitions:
+            keep(self.files, tenure.manifest.active, (first, start), frozen)
             self._tell(self.files, frozen.next, durable_only=False)
 
     def sync(self) -> None:

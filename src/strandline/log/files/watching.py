@@ -1,7 +1,7 @@
 """Hints of what any process appends: a change of the partition's directory."""
 
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from strandline.log.file_news import FileNews
 from strandline.log.files.file_errors import translated, unavailable
@@ -11,6 +11,9 @@ from strandline.log.files.topics import TopicEntry
 from strandline.log.protocol import TopicName
 from strandline.log.watches import Spot, Watches
 from strandline.values import Partition
+
+# What makes a named tuple by name is slow, and one is made for each append.
+_new: Any = tuple.__new__
 
 
 class WatchedPlace(NamedTuple):
@@ -34,7 +37,7 @@ class FileWatches(Watches[WatchedPlace]):
 
     def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
         """Pass on how far a partition is written, or durable."""
-        self.tell(WatchedPlace(files, durable_only), end)
+        self.tell(_new(WatchedPlace, (files, durable_only)), end)
 
     def tell_topic_dropped(self, entry: TopicEntry) -> None:
         """Pass on that a topic was dropped."""
