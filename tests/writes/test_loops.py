@@ -367,3 +367,30 @@ def test_a_coroutine_that_gives_up_does_not_keep_the_others_waiting(open_store: 
 
     assert asyncio.run(main()) == 1
     assert receipts[0].wait(DURABLE, PATIENCE_S) == 0
+
+
+def test_a_slow_sync_does_not_hand_back_what_was_handed_over(open_store: OpenStore) -> None:
+    """Nobody else holds the store, so there is no reason to."""
+    store = open_store(shared=SharedRows(), settings=Settings(bracket_timeout_s=0.01))
+    store.steps.sync.hold()
+
+    async def main() -> int:
+        store.channel.hand_over(Put("a", 1))
+        await until_held(store.steps.sync)
+        async with asyncio.timeout(PATIENCE_S):
+            return await store.channel.hand_over(Put("b", 2)).reached(WRITTEN)
+
+    assert asyncio.run(main()) == 1
+
+
+@pytest.mark.parametrize("shared", [None, SharedRows()], ids=["alone", "shared"])
+def test_what_was_handed_over_becomes_durable_though_nobody_waits(
+    open_store: OpenStore, shared: SharedRows | None
+) -> None:
+    store = open_store(shared=shared)
+
+    store.channel.hand_over(Put("a", 1))
+
+    store.steps.sync.wait_calls(1)
+    store.coordinator.stop(durable=False)
+    assert store.flusher.synced == 1

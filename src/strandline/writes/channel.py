@@ -260,6 +260,10 @@ class Channel(Generic[W, R]):
         """Do the work of applying what is queued, unless somebody else is at it."""
         self._drain.run(may_wait=True, until=until)
 
+    def try_drain(self) -> None:
+        """Do it without waiting for anything outside this process."""
+        self._drain.run(may_wait=False)
+
     def check_owner(self) -> None:
         """Raise where nobody will ever drain: in a forked child."""
         self._drain.check_owner()

@@ -82,7 +82,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             else BracketedDrain(*parts, bracket=bracket, **seams)
         )
         self._storage.freeze_for = self._drain.freeze_for
-        self._storage.take_queued = self._drain.serve
+        self._storage.take_queued = self._drain.take_queued
         self._storage.on_flushed = self._on_flushed
         self._channels = {channel.name: channel for channel in self._drain.channels}
         self._stop_lock = threading.Lock()

@@ -84,7 +84,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         #: Items that have left their queue in this round, whose outcome may not be told yet.
         self.taken: list[Item[W, R]] = []
         self.channels = [self._new_channel(name) for name in names]
-        self._standby = Standby("strandline-drain", self.serve)
+        self._standby = Standby("strandline-drain", self._serve)
 
     def _new_channel(self, name: str) -> Channel[W, R]:
         return Channel(name, self._settings.queue_capacity, self)
@@ -407,8 +407,12 @@ class Drain(Generic[W, R, F, V, S, C]):
         stored = self.storage.stored
         return make_view(current, frozen, stored, self.epoch, self._start)
 
-    def serve(self) -> None:
-        """Take what is queued, in a thread that nobody waits for."""
+    def take_queued(self) -> int:
+        """Take what is queued, unless somebody is at it; return the last epoch applied."""
+        self._serve()
+        return self.applied
+
+    def _serve(self) -> None:
         self.run(may_wait=True)
 
 

@@ -208,6 +208,8 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
                 while self._item is not None:
                     await waiter.wait()
         except TimeoutError:
+            # Who was to take it may be busy with a slow sync.
+            item.channel.try_drain()
             self._take_back(item)
             while self._item is not None:
                 await waiter.wait()

@@ -46,8 +46,8 @@ class Storage(Generic[F, S]):
         self.stored: tuple[S, tuple[F, range, int] | None] = (snapshot, None)
         #: Makes sure that an epoch is frozen; returns the last that all of `frozen` covers.
         self.freeze_for: Callable[[int], int]
-        #: Takes what is queued, unless somebody is at it.
-        self.take_queued: Callable[[], None]
+        #: Takes what is queued, unless somebody is at it; returns the last epoch applied.
+        self.take_queued: Callable[[], int]
         #: Called after each flush, before its epochs count as written, where
         #: views are followed or writes are held back.
         self.on_flushed: Callable[[], None]
@@ -63,6 +63,7 @@ class Storage(Generic[F, S]):
         self._asking = threading.Lock()
         #: The epochs asked to be written, to be durable, and the round of syncing asked for.
         self._wanted = (0, 0, 0)
+        self._is_asked_for_queued = False
         # Two, so that nobody who wants to be written waits behind a slow sync.
         self._flushing = Standby("strandline-flush", self._serve_written)
         self._syncing = Standby("strandline-sync", self._serve_durable)
@@ -105,6 +106,7 @@ class Storage(Generic[F, S]):
 
     def ask_for_queued(self) -> None:
         """Have what is queued now taken, and made durable, by a thread that nobody waits for."""
+        self._is_asked_for_queued = True
         self._syncing.wake()
 
     async def reach_on_loop(self, level: Durability, epoch: int, turn: int = 0) -> None:
@@ -163,8 +165,10 @@ class Storage(Generic[F, S]):
             self.written.reach(self._wanted[0])
 
     def _serve_durable(self) -> None:
-        self.take_queued()
+        is_asked, self._is_asked_for_queued = self._is_asked_for_queued, False
+        applied = self.take_queued() if is_asked else 0
         _, durable, turn = self._wanted
+        durable = max(durable, applied)
         with contextlib.suppress(StrandlineError):  # Whoever waits is told the same.
             self.written.reach(durable)
             self.durable.reach(durable, turn=turn)
