@@ -139,7 +139,10 @@ class Server:
                         self._reap(selector)
                     else:
                         selector.unregister(key.fileobj)
-                        os.kill(key.data, signal.SIGTERM)
+                        # With all that it has forked. PySpark's own end upon SIGTERM may be
+                        # swallowed, where it hits at the wrong moment.
+                        with contextlib.suppress(ProcessLookupError):
+                            os.killpg(key.data, signal.SIGKILL)
 
     def _fork(self, selector: selectors.BaseSelector) -> None:
         asker, _ = self._listening.accept()
@@ -147,6 +150,8 @@ class Server:
         with asker.makefile("rb") as reader:
             request = json.loads(reader.read(int.from_bytes(length, "big")))
         pid = os.fork()
+        with contextlib.suppress(ProcessLookupError):
+            os.setpgid(pid, pid)
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
