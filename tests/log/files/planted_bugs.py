@@ -208,7 +208,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
         "a write is told before it is in the file",
         PartitionStore,
         "_write",
-        "io.pwrite(tenure.segment.fd, content, start)",
+        "io.pwrite(tenure.segment.fd, content, at)",
         "pass",
     ),
 ]
