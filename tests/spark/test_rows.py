@@ -1,5 +1,7 @@
 """Which rows there are, and what is in them: typed topics, other batches, predicates."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -174,3 +176,30 @@ def test_a_predicate_sees_no_row_of_another_tenant(log: sl.Log, url: str) -> Non
 
     found = rows(url, subscribe="t", tenant="acme", predicate="CAST(key AS INT) = 7")
     assert numbers(found) == [1]
+
+
+_READING = """
+import sys
+from strandline.spark.source.strandline_source import StrandlineSource
+
+made = StrandlineSource({"path": sys.argv[1], "subscribe": "events"})
+reader = made.reader(made.schema())
+batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+has_pandas = "pandas" in sys.modules
+print([row["headers"] for batch in batches for row in batch.to_pylist()], has_pandas)
+"""
+
+
+@pytest.mark.parametrize("url", ["file"], indirect=True)
+def test_a_process_that_reads_columns_of_events_does_without_pandas(log: sl.Log, url: str) -> None:
+    """Importing it would take longer than reading a hundred thousand of them."""
+    log.create_topic("events")
+    events = [sl.Event("made", {}, headers={"é": "1", "b": ""}), *([sl.Event("made", {})] * 99)]
+    log.append_many("events", events)
+
+    done = subprocess.run(
+        [sys.executable, "-c", _READING, url], capture_output=True, check=True, text=True
+    )
+
+    headers = [[("b", ""), ("é", "1")], *([[]] * 99)]
+    assert done.stdout == f"{headers} False\n"

@@ -151,7 +151,7 @@ class Reading:
             stamps, tenants, keys, *value = stored.columns
         else:
             keys, *value = stored.columns
-            stamps = pa.repeat(pa.scalar(frame.timestamp_us, _US), count)
+            stamps = _repeated(frame.timestamp_us, _US, count)
             tenants = nobody if tenant is None else pa.repeat(pa.scalar(tenant, _TEXT), count)
         offsets = pa.arange(frame.base, frame.stop)
         own = [partitions, offsets, rows, stamps, keys, tenants]
@@ -164,8 +164,8 @@ class Reading:
         """Return the partition, the row 0 and no tenant, `count` times each."""
         if len(self._repeated[0]) < count:
             self._repeated = (
-                pa.repeat(pa.scalar(self._place.partition, pa.int32()), count),
-                pa.repeat(pa.scalar(0, pa.int32()), count),
+                _repeated(self._place.partition, pa.int32(), count),
+                _repeated(0, pa.int32(), count),
                 pa.nulls(count, _TEXT),
             )
         partitions, rows, nobody = self._repeated
@@ -197,3 +197,12 @@ class Reading:
                     yield pa.RecordBatch.from_arrays([*own, *aligned(value, united)], schema=united)
 
         return RecordBatches(united, batches)
+
+
+def _repeated(number: int, arrow: pa.DataType, count: int) -> pa.Array:
+    """Return a number `count` times.
+
+    Made of bytes: for the first value that it makes of Python's, pyarrow imports pandas.
+    """
+    content = number.to_bytes(arrow.bit_width // 8, "little", signed=True) * count
+    return pa.Array.from_buffers(arrow, count, [None, pa.py_buffer(content)])
