@@ -8,6 +8,8 @@ from benchmarks.catalogue import entries
 from benchmarks.entry import OURS, Entry
 from benchmarks.sizes import TINY
 
+pytestmark = pytest.mark.slow
+
 ENTRIES = entries(TINY)
 
 

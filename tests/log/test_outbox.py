@@ -336,6 +336,7 @@ def test_a_statement_that_still_writes_is_told_and_all_is_rolled_back(
         receipt.wait()
 
 
+@pytest.mark.slow
 def test_a_query_that_was_not_read_to_its_end_holds_nobody_up(path: str, log: SqliteLog) -> None:
     with log.transaction() as connection:
         add(connection, "new")

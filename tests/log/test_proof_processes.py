@@ -13,6 +13,8 @@ from strandline.log.files import FileLog
 from strandline.log.files.store import PartitionStore
 from tests.model.planted_bugs import Bug
 
+pytestmark = pytest.mark.slow
+
 APPENDER = str(Path(__file__).with_name("proof_appender.py"))
 DEADLINE_S = 60.0
 

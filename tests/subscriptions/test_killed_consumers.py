@@ -13,6 +13,8 @@ import strandline as sl
 from strandline.clock import SystemClock
 from tests.subscriptions.poisoned_consumer import POISON
 
+pytestmark = pytest.mark.slow
+
 DELIVERIES_MAX = 3
 LIVES_MAX = 2 * DELIVERIES_MAX
 

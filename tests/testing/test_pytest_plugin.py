@@ -16,6 +16,7 @@ def _a_project_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
 
 
+@pytest.mark.slow
 def test_the_files_of_the_page_pass_in_a_run_of_their_own(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
     for name, content in blocks:
@@ -44,6 +45,7 @@ def test_the_files_of_the_page_pass_in_a_run_of_their_own(tmp_path: Path) -> Non
     assert "[sqlite:] PASSED" in billing.stdout
 
 
+@pytest.mark.slow
 def test_fixtures_are_there_without_an_import_and_can_be_replaced(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"

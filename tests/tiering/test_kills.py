@@ -11,6 +11,8 @@ import strandline as sl
 from strandline.tiering import SegmentCatalogue, SegmentState, sweep, tier
 from strandline.tiering.segment import partition_of
 
+pytestmark = pytest.mark.slow
+
 PROCESS = Path(__file__).with_name("tier_process.py")
 ROOT = PROCESS.parents[2]
 

@@ -30,6 +30,8 @@ from tests.tiering import (
 )
 from tests.tiering.faulty_store import CrashError
 
+pytestmark = pytest.mark.slow
+
 Scenario = Callable[[Path], None]
 
 

@@ -12,6 +12,8 @@ from strandline.triggers import dispatch, handled_keys, lanes, replaying, settli
 from tests.conformance.planted_bugs import Bug
 from tests.triggers import calls, test_handled_keys, test_lanes, test_replaying, test_triggers
 
+pytestmark = pytest.mark.slow
+
 Scenario = Callable[[], None]
 
 

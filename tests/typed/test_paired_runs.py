@@ -16,6 +16,8 @@ from strandline.typed.readers import ConsumerProgress, Readers
 from strandline.values import Tenant, Topic
 from tests.typed.paired_runs import Seen, life
 
+pytestmark = pytest.mark.slow
+
 STEPS = 250
 SEEDS = 40  # Times STEPS: 10,000 operations of hers, each in both runs.
 

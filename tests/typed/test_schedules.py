@@ -17,6 +17,8 @@ from strandline.testing import FakeClock
 from strandline.values import Offset
 from tests.typed.schedules import Schedule
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 5000
 
 

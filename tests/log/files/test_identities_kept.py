@@ -35,6 +35,7 @@ def test_a_loss_of_power_takes_no_identity_of_what_it_leaves() -> None:
     assert lost
 
 
+@pytest.mark.slow
 def test_a_writer_that_was_robbed_takes_no_identity_with_it(tmp_path: Path) -> None:
     """Whatever it was doing, and at whichever call the other one came."""
     for nth in range(1, 500):

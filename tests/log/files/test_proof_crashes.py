@@ -15,6 +15,8 @@ from tests.model.crash_images import Image, crash_points
 from tests.model.disk import Disk
 from tests.model.planted_bugs import Bug
 
+pytestmark = pytest.mark.slow
+
 IMAGES_PER_POINT = 3
 
 BUGS: list[Bug | FunctionBug] = [
