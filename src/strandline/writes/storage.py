@@ -165,8 +165,11 @@ class Storage(Generic[F, S]):
             self.written.reach(self._wanted[0])
 
     def _serve_durable(self) -> None:
-        is_asked, self._is_asked_for_queued = self._is_asked_for_queued, False
-        applied = self.take_queued() if is_asked else 0
+        applied = 0
+        if self._is_asked_for_queued:
+            # Taken back only where it was seen: who asks has queued its write before.
+            self._is_asked_for_queued = False
+            applied = self.take_queued()
         _, durable, turn = self._wanted
         durable = max(durable, applied)
         with contextlib.suppress(StrandlineError):  # Whoever waits is told the same.
