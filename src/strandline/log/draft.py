@@ -7,7 +7,7 @@ import pyarrow as pa
 from strandline.log.columns import OWN_COLUMNS
 from strandline.log.history import Body, EventBody
 from strandline.log.protocol import Value
-from strandline.values import Event, InvalidError, ValueKind
+from strandline.values import Event, InvalidError, Record, ValueKind
 from strandline.values.names import check_text
 
 # Members of an enumeration are slow to look up, and so is what makes a named tuple.
@@ -84,6 +84,15 @@ def load(kind: ValueKind, body: Body, key: str | None) -> Value:
 def load_batch(body: "bytes | pa.Buffer") -> pa.RecordBatch:
     """Return the batch that was stored as `body`."""
     return pa.ipc.open_stream(body).read_next_batch()
+
+
+def size_of(record: Record) -> int:
+    """Return what a record that was read counts: as much as its draft did."""
+    key = 0 if record.key is None else len(record.key.encode())
+    value = record.value
+    if isinstance(value, Event):
+        return key + len(value.payload_json) + len(value.headers_json) + len(value.kind.encode())
+    return key + _size_bytes(value)
 
 
 def _size_bytes(value: bytes | pa.RecordBatch) -> int:

@@ -8,7 +8,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from strandline.clock import Clock
 from strandline.log.listening import ListeningEvent, ListeningWaiter
 from strandline.log.local_watch import LocalWatch
-from strandline.log.protocol import Hint, TopicName
+from strandline.log.results import Hint, TopicName
+from strandline.log.store import StoredTopic
 from strandline.values import Offset, Partition, StrandlineError, Topic
 from strandline.writes.waiter import LoopWaiter
 
@@ -16,7 +17,10 @@ from strandline.writes.waiter import LoopWaiter
 _new: Any = tuple.__new__
 
 Place = TypeVar("Place", bound=Hashable)
-"""What a backend knows a partition by; never used again for another one."""
+"""What a store knows a partition by; never used again for another one."""
+
+Known = TypeVar("Known", bound=StoredTopic)
+"""What a store knows a topic by."""
 
 
 class News(Protocol[Place]):
@@ -62,7 +66,7 @@ class Spot(NamedTuple, Generic[Place]):
 class WatchedPartition(Generic[Place]):
     """Implements Watched."""
 
-    def __init__(self, watches: "Watches[Place]", spot: Spot[Place]) -> None:
+    def __init__(self, watches: "Watches[Place, Any]", spot: Spot[Place]) -> None:
         self._watches = watches
         self._spot = spot
         self._lock = threading.Lock()
@@ -121,10 +125,10 @@ class WatchedPartition(Generic[Place]):
         return Hint(self._spot.topic, self._spot.partition, Offset(end))
 
 
-class Watches(Generic[Place]):
+class Watches(Generic[Place, Known]):
     """The partitions of one log that somebody in this process watches.
 
-    `find` names a partition, or what is durable of it if told so; `end` tells where it
+    `spot` names a partition, or what is durable of it if asked to; `end` tells where it
     ends now (None if it is gone), and `open_news` begins to listen. A reader that is
     alone listens by itself while it waits; for several, and for an event loop, one
     thread does. Locks are taken in one order: a partition's, then that of Watches.
@@ -133,12 +137,12 @@ class Watches(Generic[Place]):
     def __init__(
         self,
         clock: Clock,
-        find: Callable[[TopicName, int, bool], Spot[Place]],
+        spot: Callable[[Known, int, bool], Spot[Place]],
         end: Callable[[Place], int | None],
         open_news: Callable[[], News[Place]],
     ) -> None:
         self._clock = clock
-        self._find = find
+        self._spot = spot
         self.end = end
         self._open_news = open_news
         self._lock = threading.Lock()
@@ -156,9 +160,11 @@ class Watches(Generic[Place]):
         self._has_loops = False
         self._is_closed = False
 
-    def open(self, *, durable_only: bool = False) -> LocalWatch:
-        """Return a watch of nothing yet."""
-        watched = partial(self._watched, durable_only)
+    def open(
+        self, find: Callable[[TopicName], Known], *, durable_only: bool = False
+    ) -> LocalWatch:
+        """Return a watch of nothing yet, which looks topics up with `find`."""
+        watched = partial(self._watched, find, durable_only)
         watch = LocalWatch(
             self._clock, watched, self._watches.discard, self._sleep, self._loop_waiter
         )
@@ -214,9 +220,9 @@ class Watches(Generic[Place]):
                 self._end_if_idle()
 
     def _watched(
-        self, durable_only: bool, topic: TopicName, number: int
+        self, find: Callable[[TopicName], Known], durable_only: bool, topic: TopicName, number: int
     ) -> WatchedPartition[Place]:
-        spot = self._find(topic, number, durable_only)
+        spot = self._spot(find(topic), number, durable_only)
         with self._lock:
             # Kept for good, so that no two of one partition are ever told apart.
             return self._partitions.setdefault(spot.place, WatchedPartition(self, spot))

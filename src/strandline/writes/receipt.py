@@ -104,6 +104,14 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
 
     # --- what the caller asks ---
 
+    def result(self) -> R:
+        """Return the result, or raise what `apply` raised; UnavailableError while it is open."""
+        if self._item is not None:
+            raise UnavailableError("the outcome is still open, wait for the receipt")
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        return self._result  # type: ignore[return-value]
+
     def epoch(self, timeout_s: float | None = None) -> int:
         """Return the write's place in the order of all writes, once it has one."""
         self.wait(Durability.APPLIED, timeout_s)

@@ -1,4 +1,4 @@
-"""Appends on their way into frames: offsets, timestamps, conflicts and repeats."""
+"""Appends on their way into frames."""
 
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from strandline.clock import Clock
 from strandline.log.chain import Chain, link
+from strandline.log.decide import decide, remember
 from strandline.log.draft import Draft
 from strandline.log.files.columnar import Compression, encode_drafts
-from strandline.log.files.draft_columns import COLUMNS_MIN, size_of
+from strandline.log.draft_columns import COLUMNS_MIN, size_of
 from strandline.log.files.frame import (
     COLUMNS,
     FRAME_BYTES_MAX,
@@ -27,38 +28,13 @@ from strandline.log.files.frame import (
     encode_terms,
 )
 from strandline.log.history import EventBody
-from strandline.log.identities import Identities, Original
-from strandline.log.terms import Terms
-from strandline.values import (
-    ConflictError,
-    InvalidError,
-    Offset,
-    StrandlineError,
-    Tenant,
-    ValueKind,
-)
+from strandline.log.identities import Identities
+from strandline.log.store import AppendRequest, Placement
+from strandline.values import InvalidError, StrandlineError, ValueKind
 
 # What makes a named tuple by name is slow, and some are made for each append.
 _new: Any = tuple.__new__
 _COLUMNS_MIN = COLUMNS_MIN
-
-
-class Append(NamedTuple):
-    """What one call of `append` or `append_many` brings to one partition."""
-
-    drafts: Sequence[Draft]
-    tenant: Tenant | None
-    terms: Terms
-    #: The producer's, one for each draft.
-    sequences: Sequence[int] = ()
-
-
-class Placed(NamedTuple):
-    """Where the values of an append went: first those that were there, then the others."""
-
-    offset: int
-    timestamp_us: int
-    originals: Sequence[Original] = ()
 
 
 class Head:
@@ -86,12 +62,12 @@ class Head:
         clock: Clock,
         kind: ValueKind,
         compression: Compression | None,
-        identities: Callable[[], Identities],
+        identities: Callable[[int], Identities],
     ) -> None:
         self.clock = clock
         self.kind = kind
         self.compression = compression
-        #: Returns the writes that the partition can recognise, up to `next`.
+        #: Returns the writes that the partition can recognise at a time, up to `next`.
         self.identities = identities
         #: Why nothing can be written now, if so.
         self.refusal: StrandlineError | None = None
@@ -109,7 +85,7 @@ class RefusingDelta:
         self._head = head
         self._refusal = refusal
 
-    def apply(self, write: Append) -> Placed:  # noqa: ARG002 - Whatever it is.
+    def apply(self, write: AppendRequest) -> Placement:  # noqa: ARG002 - Whatever it is.
         raise copy(self._refusal)
 
     def size(self) -> int:
@@ -141,17 +117,19 @@ class AppendDelta:
         self._chunks: list[bytes | memoryview] = []
         self._size_bytes = 0
 
-    def apply(self, write: Append) -> Placed:
+    def apply(self, write: AppendRequest) -> Placement:
         head = self._head
-        drafts, tenant, terms, _ = write
-        now_us = head.clock.now_us()
-        now_us = max(now_us, head.last_us)
-        if not terms.is_plain and (terms.has_identity or terms.expected_offset is not None):
-            return self._apply_on_terms(write, now_us)
+        decision = decide(head, write, head.clock.now_us())
+        now_us, originals = decision
         offset = head.next
-        self._add(drafts, now_us, None if tenant is None else FrameTerms(tenant))
-        placed: Placed = _new(Placed, (offset, now_us, ()))
-        return placed
+        if write.producer is None and write.idempotency_key is None:
+            tenant = write.tenant
+            self._add(write.drafts, now_us, None if tenant is None else FrameTerms(tenant))
+        elif len(originals) < len(write.drafts):
+            self._add(write.drafts[len(originals) :], now_us, _frame_terms(write, len(originals)))
+            remember(head, write, decision, offset)
+        placement: Placement = _new(Placement, (offset, now_us, originals))
+        return placement
 
     def size(self) -> int:
         return self._size_bytes
@@ -167,51 +145,6 @@ class AppendDelta:
         return None
 
     # --- inside ---
-
-    def _apply_on_terms(self, write: Append, now_us: int) -> Placed:
-        drafts, tenant, terms, sequences = write
-        originals = self._find_repeats(write, now_us)
-        offset = self._head.next
-        if not originals and terms.expected_offset not in (None, offset):
-            raise ConflictError(
-                "the partition does not end at the expected offset, read on and try again",
-                expected_offset=terms.expected_offset,
-                end=offset,
-            )
-        fresh = drafts[len(originals) :]
-        if fresh:
-            numbers = sequences[len(originals) :]
-            self._add(fresh, now_us, _frame_terms(tenant, terms, numbers))
-            self._remember(write, numbers, offset, now_us)
-        return Placed(offset, now_us, originals)
-
-    def _find_repeats(self, write: Append, now_us: int) -> Sequence[Original]:
-        terms, tenant = write.terms, write.tenant
-        if terms.idempotency_key is None and terms.producer is None:
-            return ()
-        identities = self._head.identities()
-        identities.expire(now_us)
-        if terms.idempotency_key is not None:
-            original = identities.find_key(tenant, terms.idempotency_key, len(write.drafts))
-            return () if original is None else original.each()
-        assert terms.producer is not None
-        # Sequences rise, and so whatever is repeated comes first.
-        each = [
-            identities.find_sequence(tenant, terms.producer, number) for number in write.sequences
-        ]
-        return [original for original in each if original is not None]
-
-    def _remember(self, write: Append, numbers: Sequence[int], offset: int, now_us: int) -> None:
-        terms, tenant = write.terms, write.tenant
-        if terms.idempotency_key is not None:
-            original = Original(Offset(offset), now_us, len(write.drafts))
-            self._head.identities().add_key(tenant, terms.idempotency_key, original)
-        elif terms.producer is not None:
-            identities = self._head.identities()
-            for place, number in enumerate(numbers, offset):
-                identities.add_sequence(
-                    tenant, terms.producer, number, Original(Offset(place), now_us)
-                )
 
     def _add(self, drafts: Sequence[Draft], now_us: int, terms: FrameTerms | None) -> None:
         head = self._head
@@ -271,11 +204,11 @@ def _one_row(drafted: Draft) -> list[Piece]:
     return [encode_row(drafted)]
 
 
-def _frame_terms(tenant: Tenant | None, terms: Terms, numbers: Sequence[int]) -> FrameTerms | None:
-    if terms.idempotency_key is not None:
-        return FrameTerms(tenant, idempotency_key=terms.idempotency_key)
-    if terms.producer is None:
-        return None if tenant is None else FrameTerms(tenant)
+def _frame_terms(write: AppendRequest, repeats: int) -> FrameTerms:
+    if write.idempotency_key is not None:
+        return FrameTerms(write.tenant, idempotency_key=write.idempotency_key)
+    numbers = write.sequences[repeats:]
     first = numbers[0]
     follows_on = all(number == first + index for index, number in enumerate(numbers))
-    return FrameTerms(tenant, terms.producer, first, None, None if follows_on else list(numbers))
+    rest = None if follows_on else list(numbers)
+    return FrameTerms(write.tenant, write.producer, first, None, rest)

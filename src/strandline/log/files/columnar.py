@@ -8,7 +8,7 @@ from typing import Literal, cast
 import pyarrow as pa
 
 from strandline.log.draft import Draft
-from strandline.log.files.draft_columns import EventColumns, event_arrays
+from strandline.log.draft_columns import EventColumns, event_arrays
 from strandline.log.files.frame import (
     FRAME_BYTES_MAX,
     IS_LZ4,

@@ -9,6 +9,7 @@ from strandline.log.files.frame import NO_HEADERS, ROWS, decode_event_rows, deco
 from strandline.log.files.manifest import StoredSegment
 from strandline.log.files.partition import Newest, PartitionFiles, Place
 from strandline.log.files.segment import SegmentFile
+from strandline.log.ranges import ReadRange
 from strandline.values import Event, Offset, Record, ValueKind
 
 #: More than a reader who keeps up finds at a time.
@@ -17,13 +18,11 @@ _BYTES_MAX = 1 << 16
 _KEPT_BYTES_MAX = 1 << 13
 
 
-def newest(
-    files: PartitionFiles, start: int, limits: tuple[int, int], *, durable_only: bool
-) -> Sequence[Record] | None:
-    """Return the events from `start` to the end of the partition, read at once.
+def newest(files: PartitionFiles, wanted: ReadRange) -> Sequence[Record] | None:
+    """Return the events from its start to the end of the partition, read at once.
 
-    `limits` are how many records, and bytes of them, it may be.
-    None where it is not so simple: where no reader has come to `start` before, where
+    `wanted` has no end, and both limits.
+    None where it is not so simple: where no reader has come to the start before, where
     there are more than a few frames of rows, or where anything is wrong. Whoever reads on
     the plain way says what.
     """
@@ -32,7 +31,9 @@ def newest(
     segment = None if state is None else files.last_segment(state)
     if state is None or segment is None:
         return None
-    records_max, bytes_max = limits
+    start, _, records_max, bytes_max, durable_only = wanted
+    assert records_max is not None
+    assert bytes_max is not None
     manifest, position, marks, _, _, crc = state
     at, stop, stored = segment.ends.get(start), marks.high, manifest.segments[-1]
     # A frame is larger than the records in it count.

@@ -51,11 +51,11 @@ from strandline.log.files.tail import (
     unpack,
     unpack_end,
 )
+from strandline.log.store import DroppedError
 from strandline.values import (
     CorruptError,
     DivergedError,
     Epoch,
-    InvalidError,
     Marks,
     Offset,
     Partition,
@@ -79,10 +79,6 @@ class _Dropped(msgspec.Struct, frozen=True):
     """What a partition needs to know of its topic's file."""
 
     is_dropped: bool = False
-
-
-class DroppedError(InvalidError):
-    """The topic went away between finding it and using it: find it again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
-from strandline.log.draft import load_batch
+from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches
 from strandline.log.files.entries import Entry, columns_of, entries_in, page_of
 from strandline.log.files.file_errors import unavailable
 from strandline.log.files.frame import COLUMNS, IS_MIXED, Frame
 from strandline.log.files.page import Page
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.state import State
-from strandline.log.page_columns import bytes_columns, event_columns, own_columns
-from strandline.values import InvalidError, Record, TrimmedError, ValueKind
+from strandline.log.record_batches import batches_of_batches, page_batch
+from strandline.values import Record, TrimmedError, ValueKind
 
 #: Rows are gathered into record batches of so many.
 _ROWS_MAX = 4096
@@ -52,7 +51,8 @@ class Reading:
     def batches(self) -> RecordBatches:
         """Return the records as record batches."""
         if self._place.kind is ValueKind.BATCH:
-            return self._of_batches()
+            pages = lambda: map(entries_in, self._pages())  # noqa: E731
+            return batches_of_batches(self._place.partition, pages)
         schema = EVENT_SCHEMA if self._place.kind is ValueKind.EVENT else BYTES_SCHEMA
         return RecordBatches(schema, lambda: self._columns(schema))
 
@@ -138,9 +138,7 @@ class Reading:
             yield rows
 
     def _rows(self, page: Sequence[Entry], schema: pa.Schema) -> pa.RecordBatch:
-        own = own_columns(self._place.partition, page, [0] * len(page))
-        columns = event_columns if self._place.kind is ValueKind.EVENT else bytes_columns
-        return pa.RecordBatch.from_arrays([*own, *columns(page)], schema=schema)
+        return page_batch(self._place.kind, self._place.partition, page, schema)
 
     def _frame_batch(self, frame: Frame, file: str, schema: pa.Schema) -> pa.RecordBatch:
         """Return the wanted part of a frame of columns, without touching single records."""
@@ -172,31 +170,6 @@ class Reading:
         if len(partitions) == count:
             return self._repeated
         return partitions[:count], rows[:count], nobody[:count]
-
-    def _of_batches(self) -> RecordBatches:
-        # Read twice rather than kept: the schema has to be known before the first batch.
-        schemas: list[pa.Schema] = []
-        for page in self._pages():
-            for entry in entries_in(page):
-                schema = load_batch(cast("bytes", entry.body)).schema
-                if not schemas or not schema.equals(schemas[-1], check_metadata=True):
-                    schemas.append(schema)
-        try:
-            united = batch_schema(schemas)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InvalidError(
-                "these records have one column with two types, read them apart", reason=str(error)
-            ) from error
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for page in self._pages():
-                for entry in entries_in(page):
-                    value = load_batch(cast("bytes", entry.body))
-                    rows = range(value.num_rows)
-                    own = own_columns(self._place.partition, [entry] * len(rows), rows)
-                    yield pa.RecordBatch.from_arrays([*own, *aligned(value, united)], schema=united)
-
-        return RecordBatches(united, batches)
 
 
 def _repeated(number: int, arrow: pa.DataType, count: int) -> pa.Array:

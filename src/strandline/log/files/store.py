@@ -20,7 +20,7 @@ from strandline.log.files.frame import LARGE_BYTES
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
 from strandline.log.files.open_file import OpenFile
-from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.partition_lock import PartitionLock
 from strandline.log.files.proving import value_after, value_before
 from strandline.log.files.segment import FRAMES_AT
@@ -47,6 +47,7 @@ from strandline.log.files.tail import (
 )
 from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
+from strandline.log.store import DroppedError
 from strandline.values import (
     ClosedError,
     CorruptError,
@@ -119,7 +120,7 @@ class PartitionStore:
         self._durable_raw = b""
         self._reserved = 0
         self._window = IdentityWindow(files)
-        self._head = Head(
+        self.head = self._head = Head(
             files.place.clock, files.place.kind, settings.compression, self._identities
         )
         if files.place.is_proved:
@@ -331,14 +332,16 @@ class PartitionStore:
         self._set(tenure.end, raw)
         self._head.durable, self._durable_raw = tenure.durable.next, raw[DURABLE_AT:FENCE_AT]
 
-    def _identities(self) -> Identities:
-        """Return the writes that the partition can recognise; under the lock."""
+    def _identities(self, now_us: int) -> Identities:
+        """Return the writes that the partition can recognise at a time; under the lock."""
         try:
             if not self.manifest.has_identities:
                 # From here on: what lies before it has none.
                 self._window.begin(self.manifest, self._end.next)
                 self.change(has_identities=True)
-            return self._window.up_to_date()
+            identities = self._window.up_to_date()
+            identities.expire(now_us)
+            return identities
         except OSError as error:
             raise unavailable(error, self.place.directory) from error
         except DivergedError as error:

@@ -1,10 +1,10 @@
 """The topics of a log: a directory for each, and a file in it that says what it is."""
 
-import difflib
 import os
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
@@ -15,10 +15,8 @@ from strandline.log.files import checked
 from strandline.log.files.partition import SEGMENTS, TOPIC, PartitionFiles, Place
 from strandline.log.files.root import Root
 from strandline.log.files.segment import begins_with_frame
-from strandline.log.protocol import TopicName
-from strandline.log.terms import check_partition
+from strandline.log.topics import check_new_topic
 from strandline.values import (
-    ConflictError,
     CorruptError,
     InvalidError,
     Partition,
@@ -26,15 +24,14 @@ from strandline.values import (
     Topic,
     TopicSettings,
     ValueKind,
-    check_case_twin,
-    check_topic_name,
     sorted_metadata,
 )
-from strandline.values.names import RESERVED_PREFIX
+
+if TYPE_CHECKING:
+    from strandline.log.files.lane import Lane
 
 KIND = "topic"
-CURSORS = "cursors"
-_NEAR_MAX = 3
+KEYS = "keys"
 
 
 class _StoredTopic(msgspec.Struct, frozen=True):
@@ -66,15 +63,11 @@ class TopicEntry:
     #: The file that says that there is this topic.
     path: str
     partitions: tuple[PartitionFiles, ...]
-
-    def files(self, partition: int) -> PartitionFiles:
-        """Return the files of a partition; InvalidError if there is none."""
-        if type(partition) is not int or not 0 <= partition < len(self.partitions):
-            check_partition(partition, self.settings.partitions)
-        return self.partitions[partition]
+    #: The ways into its partitions that this process has opened.
+    lanes: "dict[int, Lane]" = field(default_factory=dict)
 
 
-class Topics:
+class FileTopics:
     """Finds and changes topics. Any thread may use it."""
 
     def __init__(self, root: Root) -> None:
@@ -86,61 +79,29 @@ class Topics:
         # What a damaged topic is called, nobody knows: no topic is certainly missing then.
         self._damaged: CorruptError | None = None
 
-    def find(self, topic: TopicName, tenant: Tenant | None = None) -> TopicEntry:
-        """Return the topic; InvalidError with near matches if there is none."""
-        if isinstance(topic, Topic):
-            name, tenant = topic.name, topic.tenant
-        else:
-            name = check_topic_name(topic, internal=True)
+    def find(self, tenant: Tenant | None, name: str) -> TopicEntry | None:
+        """Return the topic; CorruptError where it may be one whose name cannot be read."""
         entry = self._by_name.get((tenant, name))
         if entry is None or not self._io.exists(entry.path):
             self._look()
             entry = self._by_name.get((tenant, name))
-        if entry is None or (
-            entry.topic is not topic and isinstance(topic, Topic) and entry.topic.id != topic.id
-        ):
+        if entry is None:
             self._check_damage()
-            raise self._unknown(name, tenant)
         return entry
 
-    def known(self, topic: TopicName) -> TopicEntry | None:
-        """Return a topic that was found before, for who finds by its tails if it was dropped."""
-        if not isinstance(topic, Topic):
-            return None
-        entry = self._by_name.get((topic.tenant, topic.name))
-        return entry if entry is not None and entry.topic is topic else None
-
-    def find_id(self, topic_id: UUID) -> TopicEntry | None:
-        """Return the topic of this id."""
-        entry = self._entries.get(topic_id)
-        if entry is None or not self._io.exists(entry.path):
-            self._look()
-            entry = self._entries.get(topic_id)
-        return entry
-
-    def fresh(self, entry: TopicEntry) -> TopicEntry:
-        """Return the topic with its retention as it is now."""
+    def fresh(self, entry: TopicEntry) -> TopicEntry | None:
+        """Return the topic with its retention as it is now; None if it was dropped."""
         try:
             stored = self._load(entry.directory)
         except FileNotFoundError:
-            raise self._unknown(entry.topic.name, entry.topic.tenant) from None
-        if stored.is_dropped:
-            raise self._unknown(entry.topic.name, entry.topic.tenant)
-        return replace(entry, settings=_settings(stored))
+            return None
+        return None if stored.is_dropped else replace(entry, settings=_settings(stored))
 
     def all(self) -> list[TopicEntry]:
         """Return the topics of everybody."""
         self._look()
         self._check_damage()
         return list(self._entries.values())
-
-    def list(self, tenant: Tenant | None, *, internal: bool) -> Sequence[Topic]:
-        """Return the tenant's topics sorted by name."""
-        topics = [entry.topic for entry in self.all() if entry.topic.tenant == tenant]
-        return sorted(
-            (each for each in topics if each.name.startswith(RESERVED_PREFIX) == internal),
-            key=lambda each: each.name,
-        )
 
     def forget(self) -> None:
         """Let go of every file."""
@@ -153,20 +114,13 @@ class Topics:
     def create(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
         """Return the new topic, or the one that is the same already."""
         self._look()
-        known = self._by_name.get((tenant, name))
+        entry = self._by_name.get((tenant, name))
+        known = None if entry is None else self.fresh(entry)
         if known is None:
             self._check_damage()
-            names = [each for whose, each in self._by_name if whose == tenant]
-            check_case_twin(name, names)
-            return self._make(name, tenant, settings)
-        known = self.fresh(known)
-        if known.settings != settings:
-            raise ConflictError(
-                "the topic exists with other settings, use it as it is or choose another name",
-                topic=name,
-                **known.settings.unlike(settings),
-            )
-        return known
+        names = (each for whose, each in self._by_name if whose == tenant)
+        check_new_topic(name, settings, None if known is None else known.settings, names)
+        return known if known is not None else self._make(name, tenant, settings)
 
     def change_settings(self, entry: TopicEntry, settings: TopicSettings) -> TopicEntry:
         """Replace the settings of a topic."""
@@ -278,7 +232,7 @@ class Topics:
             self._io.mkdir(partition)
             self._io.mkdir(os.path.join(partition, SEGMENTS))
             self._io.sync_directory(partition)
-        self._io.mkdir(os.path.join(directory, CURSORS))
+        self._io.mkdir(os.path.join(directory, KEYS))
         # Before the topic is announced: its name may reach the disk before theirs.
         self._io.sync_directory(directory)
         stored = _StoredTopic(
@@ -306,19 +260,6 @@ class Topics:
         )
         unique = str(self._root.clock.new_id())
         checked.store(self._io, entry.path, KIND, stored, unique=unique)
-
-    def _unknown(self, name: str, tenant: Tenant | None) -> InvalidError:
-        is_internal = name.startswith(RESERVED_PREFIX)
-        names = [
-            other
-            for whose, other in self._by_name
-            if whose == tenant and other.startswith(RESERVED_PREFIX) == is_internal
-            if other != name
-        ]
-        near = difflib.get_close_matches(name, names, _NEAR_MAX)
-        return InvalidError(
-            "there is no such topic, create it first or mend the name", topic=name, near=near
-        )
 
 
 def has_records(io: Io, directory: str) -> bool:

@@ -3,54 +3,27 @@
 import contextlib
 from collections.abc import Sequence
 
-from strandline.log.files.cursors import Cursors
 from strandline.log.files.manifest import StoredSegment
 from strandline.log.files.proving import value_before
-from strandline.log.files.spans import check_not_beyond, first_within, marks_of, offset_at
 from strandline.log.files.store import PartitionStore
-from strandline.log.files.topics import TopicEntry
-from strandline.log.numbers import check_whole
-from strandline.log.terms import check_durable
-from strandline.values import CorruptError, Offset, TopicSettings, TrimReport
+from strandline.values import CorruptError, Marks, Offset
 
 
-def trim(
-    store: PartitionStore,
-    cursors: Cursors,
-    entry: TopicEntry,
-    before: int,
-    *,
-    force: bool,
-    least: int = 0,
-) -> TrimReport:
-    """Move the low-water mark to `before`, or as far as the slowest consumer lets it.
-
-    To `least` in any case.
-    """
-    before = max(check_whole("before", before), least)
+def trim(store: PartitionStore, low: int) -> Marks:
+    """Raise the low-water mark to `low`."""
     files = store.files
-    partition = files.place.partition
-    marks = marks_of(files.look())
-    check_not_beyond(files, marks, before)
-    if marks.high == 0:
-        return TrimReport(partition, 0, 0, Offset(0), None)
-    with cursors.changing(entry), store.held():
-        held_at = None if force else cursors.held_at(entry, partition)
-        if held_at is not None and max(held_at, least) >= before:
-            held_at = None
-        marks = marks_of(files.look())
-        low = max(marks.low, before if held_at is None else held_at, least)
-        if low > marks.low:
+    if files.marks().high == 0:
+        return files.marks()
+    with store.held():
+        if low > files.marks().low:
             _move(store, low)
-    return TrimReport(partition, low - marks.low, marks.high - low, Offset(low), held_at)
+        return files.marks()
 
 
 def evict(store: PartitionStore, before: int) -> Offset:
     """Remove the segments whose records all lie before `before`; the marks stay."""
     files = store.files
     state = files.look()
-    check_whole("before", before)
-    check_durable(before, marks_of(state).durable)
     if state is None or before <= state.local:
         return Offset(0 if state is None else state.local)
     with store.held():
@@ -70,27 +43,6 @@ def evict(store: PartitionStore, before: int) -> Offset:
         store.change(local=local, segments=kept, trimmed_bytes=0, anchor=anchor)
         _unlink(store, gone)
     return Offset(local)
-
-
-def retain(
-    store: PartitionStore, cursors: Cursors, entry: TopicEntry, settings: TopicSettings
-) -> TrimReport:
-    """Trim to the topic's retention."""
-    files = store.files
-    state = files.look()
-    before = int(marks_of(state).low)
-    if settings.retention_age_s is not None:
-        oldest_us = files.place.clock.now_us() - settings.retention_age_s * 1_000_000
-        aged = offset_at(files, oldest_us)
-        # What was evicted may be younger.
-        if state is None or aged > state.local:
-            before = max(before, aged)
-    if settings.retention_bytes is not None and state is not None:
-        before = max(before, first_within(files, state, settings.retention_bytes))
-    least = 0
-    if settings.limit_bytes is not None and state is not None:
-        least = first_within(files, state, settings.limit_bytes)
-    return trim(store, cursors, entry, before, force=False, least=least)
 
 
 def _move(store: PartitionStore, low: int) -> None:

@@ -1,16 +1,16 @@
 """Hints of what any process appends: a change of the partition's directory."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from strandline.log.file_news import FileNews
 from strandline.log.files.file_errors import translated, unavailable
-from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.root import Root
 from strandline.log.files.topics import TopicEntry
-from strandline.log.protocol import TopicName
+from strandline.log.store import DroppedError
+from strandline.log.terms import check_partition
 from strandline.log.watches import Spot, Watches
-from strandline.values import Partition
 
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
@@ -23,16 +23,15 @@ class WatchedPlace(NamedTuple):
     durable_only: bool
 
 
-class FileWatches(Watches[WatchedPlace]):
+class FileWatches(Watches[WatchedPlace, TopicEntry]):
     """The watches of a log; implements Telling.
 
     Segments lie elsewhere: the tail's change is what is noticed.
     """
 
-    def __init__(self, root: Root, find: Callable[[TopicName], TopicEntry]) -> None:
-        super().__init__(root.clock, self._spot, _end, self._news_of_files)
+    def __init__(self, root: Root) -> None:
+        super().__init__(root.clock, _spot, _end, self._news_of_files)
         self._root = root
-        self._find_topic = find
         self.partitions: Collection[object] = self._partitions
 
     def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
@@ -49,11 +48,10 @@ class FileWatches(Watches[WatchedPlace]):
     def _news_of_files(self) -> FileNews[WatchedPlace]:
         return FileNews(self._root.io.lookout(), _path)
 
-    @translated
-    def _spot(self, topic: TopicName, partition: int, durable_only: bool) -> Spot[WatchedPlace]:
-        entry = self._find_topic(topic)
-        files = entry.files(partition)
-        return Spot(WatchedPlace(files, durable_only), entry.topic, Partition(partition))
+
+def _spot(topic: TopicEntry, partition: int, durable_only: bool) -> Spot[WatchedPlace]:
+    number = check_partition(partition, topic.settings.partitions)
+    return Spot(WatchedPlace(topic.partitions[number], durable_only), topic.topic, number)
 
 
 def _end(place: WatchedPlace) -> int | None:

@@ -1,12 +1,12 @@
 """A log in one SQLite file, which may be an application's own database.
 
-Promises: the log's contract, up to durable, for any number of processes and threads
+Promises: the port of `log`, up to durable, for any number of processes and threads
 of one machine. See design 0020.
 
 Does not promise anything about what others do to the tables `strandline_*`.
 """
 
 from strandline.log.sqlite.describing import describe_sqlite
-from strandline.log.sqlite.log import SqliteLog
+from strandline.log.sqlite.sqlite_store import SqliteStore
 
-__all__ = ["SqliteLog", "describe_sqlite"]
+__all__ = ["SqliteStore", "describe_sqlite"]

@@ -2,11 +2,11 @@
 
 import contextlib
 import sqlite3
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from strandline.log.chain import Chain, link
+from strandline.log.decide import decide, remember
 from strandline.log.draft import Draft
 from strandline.log.history import EventBody
 from strandline.log.identities import Original
@@ -26,22 +26,17 @@ from strandline.log.sqlite.partition_row import (
 from strandline.log.sqlite.records import Row
 from strandline.log.sqlite.schema import OFFSET_BITS, translated
 from strandline.log.sqlite.topics import TopicEntry
-from strandline.log.terms import Terms
+from strandline.log.store import AppendRequest, DroppedError, Placement
 from strandline.values import (
     ClosedError,
-    ConflictError,
     CorruptError,
     InvalidError,
-    Offset,
-    Partition,
-    StrandlineError,
     Tenant,
     UnavailableError,
 )
 from strandline.writes.standby import Standby
 
 _NO_HEADERS = b"{}"
-_ALONE = range(1)
 _ROW_BYTES = 64
 #: About what the smallest transaction adds to the write-ahead log, and each row besides.
 COMMIT_BYTES = 5 * 1024
@@ -51,69 +46,12 @@ _TAIL_MAX = 64
 _INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class DroppedError(InvalidError):
-    """The topic went away between finding it and writing to it: find it again."""
-
-
-class Part(NamedTuple):
-    """What one append brings to one partition."""
-
-    partition: Partition
-    indices: Sequence[int]
-    drafts: Sequence[Draft]
-
-
-class Append(NamedTuple):
-    """One call of `append` or `append_many`."""
+class SqliteAppend(NamedTuple):
+    """A request, and the partition that it is for."""
 
     entry: TopicEntry
-    parts: Sequence[Part]
-    tenant: Tenant | None
-    terms: Terms
-
-
-class Single(NamedTuple):
-    """An append of one value that brings no identity, which most are."""
-
-    entry: TopicEntry
-    partition: Partition
-    draft: Draft
-    tenant: Tenant | None
-    expected_offset: int | None
-
-
-class Placed(NamedTuple):
-    """Where one value of an append went."""
-
-    partition: Partition
-    offset: Offset
-    timestamp_us: int
-    is_repeat: bool
-
-
-class Run(NamedTuple):
-    """Values of one append, by their indices, at adjacent offsets and with one timestamp."""
-
-    partition: Partition
-    indices: Sequence[int]
-    start: int
-    timestamp_us: int
-    is_repeat: bool
-
-
-class Placement(NamedTuple):
-    """Where the values went, and what kept the others from being stored."""
-
-    runs: Sequence[Run]
-    error: StrandlineError | None
-
-    def find(self, index: int) -> Placed | None:
-        """Return where a value went; None if it was not stored."""
-        for partition, indices, start, timestamp_us, is_repeat in self.runs:
-            at = bisect_left(indices, index)
-            if at < len(indices) and indices[at] == index:
-                return Placed(partition, Offset(start + at), timestamp_us, is_repeat)
-        return None
+    partition: int
+    request: AppendRequest
 
 
 class Heads:
@@ -151,8 +89,41 @@ class Changes(NamedTuple):
             identities.store()
 
 
+class SlotHead:
+    """Implements Head and IdentityIndex for one partition, within a transaction."""
+
+    __slots__ = ("_identities", "_now_us", "_row", "last_us", "next")
+
+    def __init__(self, row: PartitionRow, identities: Callable[[], Identities]) -> None:
+        self._row = row
+        self._identities = identities
+        self._now_us = 0
+        self.next = row.high
+        self.last_us = row.last_us
+
+    def identities(self, now_us: int) -> "SlotHead":
+        self._now_us = now_us
+        return self
+
+    def find_key(self, tenant: Tenant | None, key: str, count: int) -> Original | None:
+        return self._identities().find_key(self._row, tenant or "", key, count, self._now_us)
+
+    def find_sequence(self, tenant: Tenant | None, name: str, sequence: int) -> Original | None:
+        producer = self._row.slot, tenant or "", name
+        return self._identities().find_sequence(producer, sequence, self._now_us)
+
+    def add_key(self, tenant: Tenant | None, key: str, original: Original) -> None:
+        self._identities().add_key(self._row, tenant or "", key, original)
+
+    def add_sequence(
+        self, tenant: Tenant | None, name: str, sequence: int, original: Original
+    ) -> None:
+        producer = self._row.slot, tenant or "", name
+        self._identities().add_sequence(producer, sequence, original)
+
+
 class AppendDelta:
-    """Implements Delta: decides offsets, timestamps, conflicts and repeats."""
+    """Implements Delta: what one transaction is to store."""
 
     __slots__ = ("_changed", "_database", "_heads", "_identities", "_records", "_size", "_values")
 
@@ -165,18 +136,19 @@ class AppendDelta:
         self._changed: dict[int, PartitionRow] = {}
         self._identities: Identities | None = None
 
-    def apply(self, write: Append | Single) -> Placement:
-        if isinstance(write, Single):
-            return self._apply_single(write)
-        runs: list[Run] = []
-        for number, part in enumerate(write.parts):
-            try:
-                runs += self._apply_part(write, part)
-            except StrandlineError as error:
-                if number == 0:
-                    raise
-                return Placement(runs, error)
-        return Placement(runs, None)
+    def apply(self, write: SqliteAppend) -> Placement:
+        entry, partition, request = write
+        slot = entry.first_slot + partition
+        row = self._heads.rows.get(slot) or self._load_head(slot)
+        head = SlotHead(row, self._open_identities)
+        decision = decide(head, request, self._database.clock.now_us())
+        start, (now_us, originals) = row.high, decision
+        fresh = request.drafts[len(originals) :] if originals else request.drafts
+        if fresh:
+            self._add(write, row, fresh, now_us)
+            if request.has_identity:
+                remember(head, request, decision, start)
+        return Placement(start, now_us, originals)
 
     def size(self) -> int:
         return self._size
@@ -190,42 +162,6 @@ class AppendDelta:
 
     # --- inside ---
 
-    def _apply_single(self, write: Single) -> Placement:
-        entry, partition, draft, tenant, expected = write
-        slot = entry.first_slot + partition
-        head = self._heads.rows.get(slot) or self._load_head(slot)
-        offset = head.high
-        if expected is not None and expected != offset:
-            raise _conflict(expected, offset)
-        _check_room(offset, 1)
-        now_us = self._database.clock.now_us()
-        now_us = max(head.last_us, now_us)
-        content = _content(draft, tenant)
-        crc = record_crc(entry.id_bytes, partition, offset, now_us, content)
-        if entry.is_proved:
-            self._link(entry, partition, [draft], tenant, now_us)
-        self._records.append((slot << OFFSET_BITS | offset, now_us, *content, crc))
-        self._size += draft.size_bytes + _ROW_BYTES
-        head.size_bytes += draft.size_bytes
-        head.high = offset + 1
-        head.last_us = now_us
-        self._changed[slot] = head
-        return Placement((Run(partition, _ALONE, offset, now_us, is_repeat=False),), None)
-
-    def _apply_part(self, write: Append, part: Part) -> list[Run]:
-        slot = write.entry.first_slot + part.partition
-        head = self._heads.rows.get(slot) or self._load_head(slot)
-        now_us = max(self._database.clock.now_us(), head.last_us)
-        originals = self._find_repeats(write, part, head, now_us)
-        expected = write.terms.expected_offset
-        if not originals and expected is not None and expected != head.high:
-            raise _conflict(expected, head.high)
-        runs = _repeats(part, originals)
-        fresh = part.drafts[len(originals) :]
-        if fresh:
-            runs.append(self._add(write, part, head, fresh, now_us))
-        return runs
-
     def _load_head(self, slot: int) -> PartitionRow:
         with translated(self._database.path):
             head = load_partition(self._database.writer, self._database.path, slot)
@@ -234,61 +170,40 @@ class AppendDelta:
         self._heads.rows[slot] = head
         return head
 
-    def _find_repeats(
-        self, write: Append, part: Part, head: PartitionRow, now_us: int
-    ) -> list[Original]:
-        terms, tenant = write.terms, write.tenant or ""
-        if terms.producer is None and terms.idempotency_key is None:
-            return []
+    def _open_identities(self) -> Identities:
         if self._identities is None:
             self._identities = Identities(self._database)
-        identities = self._identities
-        if terms.idempotency_key is not None:
-            original = identities.find_key(
-                head, tenant, terms.idempotency_key, len(part.drafts), now_us
-            )
-            return [] if original is None else original.each()
-        assert terms.producer is not None
-        name = head.slot, tenant, terms.producer
-        # Sequences rise, and so whatever is repeated comes first.
-        each = [
-            identities.find_sequence(name, (terms.sequence or 0) + index, now_us)
-            for index in part.indices
-        ]
-        return [original for original in each if original is not None]
+        return self._identities
 
     def _add(
-        self, write: Append, part: Part, head: PartitionRow, fresh: Sequence[Draft], now_us: int
-    ) -> Run:
-        start, slot, tenant = head.high, head.slot, write.tenant
+        self, write: SqliteAppend, row: PartitionRow, fresh: Sequence[Draft], now_us: int
+    ) -> None:
+        entry, partition, request = write
+        start, slot, tenant = row.high, row.slot, request.tenant
         _check_room(start, len(fresh))
-        topic_id, partition = write.entry.id_bytes, part.partition
         contents = [_content(draft, tenant) for draft in fresh]
-        if write.entry.is_proved:
-            self._link(write.entry, partition, fresh, tenant, now_us)
+        if entry.is_proved:
+            self._link(entry, partition, fresh, tenant, now_us)
         self._records += [
             (
                 place(slot, offset),
                 now_us,
                 *content,
-                record_crc(topic_id, partition, offset, now_us, content),
+                record_crc(entry.id_bytes, partition, offset, now_us, content),
             )
             for offset, content in enumerate(contents, start)
         ]
         added_bytes = sum([draft.size_bytes for draft in fresh])
         self._size += added_bytes + _ROW_BYTES * len(fresh)
-        head.size_bytes += added_bytes
-        head.high = start + len(fresh)
-        head.last_us = now_us
-        self._changed[slot] = head
-        indices = part.indices[-len(fresh) :]
-        self._remember(write, indices, head, start)
-        return Run(partition, indices, start, now_us, is_repeat=False)
+        row.size_bytes += added_bytes
+        row.high = start + len(fresh)
+        row.last_us = now_us
+        self._changed[slot] = row
 
     def _link(
         self,
         entry: TopicEntry,
-        partition: Partition,
+        partition: int,
         drafts: Sequence[Draft],
         tenant: Tenant | None,
         now_us: int,
@@ -301,7 +216,7 @@ class AppendDelta:
             self._values.append(value_row(slot, offset, value))
         self._heads.values[slot] = chain, value
 
-    def _load_value(self, entry: TopicEntry, partition: Partition) -> tuple[Chain, bytes]:
+    def _load_value(self, entry: TopicEntry, partition: int) -> tuple[Chain, bytes]:
         database, slot = self._database, entry.first_slot + partition
         chain = Chain(database.log_id, entry.topic.id, partition, entry.settings.value_kind)
         high = self._heads.rows[slot].high
@@ -311,22 +226,6 @@ class AppendDelta:
         except CorruptError:
             # What is damaged stays a finding, and does not keep anybody from appending.
             return chain, chain.origin
-
-    def _remember(
-        self, write: Append, indices: Sequence[int], head: PartitionRow, start: int
-    ) -> None:
-        terms, tenant = write.terms, write.tenant or ""
-        identities = self._identities
-        if identities is None:
-            return
-        if terms.idempotency_key is not None:
-            original = Original(Offset(start), head.last_us, len(indices))
-            identities.add_key(head, tenant, terms.idempotency_key, original)
-        elif terms.producer is not None:
-            name = head.slot, tenant, terms.producer
-            for offset, index in enumerate(indices, start):
-                original = Original(Offset(offset), head.last_us)
-                identities.add_sequence(name, (terms.sequence or 0) + index, original)
 
 
 class AppendBracket:
@@ -459,29 +358,6 @@ def _content(draft: Draft, tenant: Tenant | None) -> Content:
     return draft.key, tenant, kind, value, stored, occurred_at_us, draft.size_bytes
 
 
-def _conflict(expected: int, end: int) -> ConflictError:
-    return ConflictError(
-        "the partition does not end at the expected offset, read on and try again",
-        expected_offset=expected,
-        end=end,
-    )
-
-
 def _check_room(start: int, count: int) -> None:
     if start + count >= 1 << OFFSET_BITS:
         raise InvalidError("this partition has as many records as it can number", end=start)
-
-
-def _repeats(part: Part, originals: Sequence[Original]) -> list[Run]:
-    runs: list[Run] = []
-    for index, (offset, timestamp_us, _) in zip(part.indices, originals, strict=False):
-        last = runs[-1] if runs else None
-        if (
-            last is not None
-            and offset == last.start + len(last.indices)
-            and timestamp_us == last.timestamp_us
-        ):
-            runs[-1] = last._replace(indices=(*last.indices, index))
-        else:
-            runs.append(Run(part.partition, (index,), offset, timestamp_us, is_repeat=True))
-    return runs

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from strandline.log.sqlite.appends import (
     COMMIT_BYTES,
     PAGE_BYTES,
-    Append,
     AppendBracket,
     AppendDelta,
     Heads,
-    Placement,
-    Single,
+    SqliteAppend,
     is_due,
 )
 from strandline.log.sqlite.block import Block, BlockConnection, Joined, Stored
@@ -20,6 +18,7 @@ from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.durable_marks import DurableMarks
 from strandline.log.sqlite.partition_row import PartitionRow, load_partition, place
 from strandline.log.sqlite.schema import is_busy, translated
+from strandline.log.store import Placement
 from strandline.values import InvalidError, StrandlineError, UnknownError
 
 #: The first version in which two connections that write and checkpoint at once cannot
@@ -69,7 +68,7 @@ class Outbox:
                 self._clean_up(block, error)
             raise
 
-    def join(self, block: Block, write: Append | Single) -> tuple[Placement, Joined]:
+    def join(self, block: Block, write: SqliteAppend) -> tuple[Placement, Joined]:
         """Put an append into the block's transaction, where its offsets are decided at once."""
         block.check()
         database = self._database
@@ -77,8 +76,6 @@ class Outbox:
             # Read anew each time: the caller may have gone back to a savepoint.
             delta = AppendDelta(Heads(database))
             placement = delta.apply(write)
-            if placement.error is not None:
-                raise placement.error
             changes, _ = delta.freeze()
             due = [h for h in changes.heads.values() if changes.identities or is_due(h)]
             try:
@@ -88,9 +85,7 @@ class Outbox:
                 block.failure.__cause__ = error
                 raise
         crcs = {row[0]: row[-1] for row in changes.records}
-        slot = write.entry.first_slot
-        rows = [place(slot + r.partition, r.start + len(r.indices) - 1) for r in placement.runs]
-        joined = Joined(block, [Stored(row, crcs.get(row)) for row in rows])
+        joined = Joined(block, [Stored(row, crcs.get(row)) for row in _last_rows(write, placement)])
         block.joined.append(joined)
         block.ends.update(dict.fromkeys(changes.heads, 0))
         return placement, joined
@@ -217,6 +212,15 @@ class Outbox:
             return self._database.io.stat(self._database.wal_path).size
         except FileNotFoundError:
             return 0
+
+
+def _last_rows(write: SqliteAppend, placement: Placement) -> list[int]:
+    """Return the last row of each run of rows that an append is in."""
+    slot, repeats = write.entry.slot(write.partition), len(placement.originals)
+    rows = [place(slot, original.offset) for original in placement.originals]
+    if fresh := len(write.request.drafts) - repeats:
+        rows.append(place(slot, placement.offset + fresh - 1))
+    return rows
 
 
 def _check_outside(database: Database, connection: sqlite3.Connection) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from strandline.log.sqlite.checksum import check_row, row_crc
 from strandline.log.sqlite.schema import OFFSET_BITS
-from strandline.values import CorruptError, Epoch, InvalidError, Marks, Offset, TrimmedError
+from strandline.values import CorruptError, Epoch, Marks, Offset
 
 _OFFSET_MASK = (1 << OFFSET_BITS) - 1
 #: The records that a partition's row does not know of yet.
@@ -59,20 +59,6 @@ class PartitionRow:
             *(self.slot, self.low, self.high, self.durable),
             *(self.last_us, self.size_bytes, self.keys_seen, self.local),
         )
-
-    def check_kept(self, offset: int) -> Offset:
-        """Return `offset` if it lies between the ends, else raise."""
-        if offset < self.low:
-            raise TrimmedError(self.low, offset=offset)
-        return self.check_not_beyond(offset)
-
-    def check_not_beyond(self, offset: int) -> Offset:
-        """Return `offset` unless it lies beyond the end, else raise InvalidError."""
-        if offset > self.high:
-            raise InvalidError(
-                "this lies beyond the end of the partition", offset=offset, end=self.high
-            )
-        return Offset(offset)
 
 
 def lost(path: str, table: str, slot: int) -> CorruptError:

@@ -12,9 +12,9 @@ from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, load_partition, place
 from strandline.log.sqlite.schema import OFFSET_BITS
 from strandline.log.sqlite.topics import TopicEntry
+from strandline.log.store import DroppedError
 from strandline.values import (
     CorruptError,
-    InvalidError,
     Offset,
     Partition,
     Record,
@@ -58,13 +58,13 @@ class Span(NamedTuple):
 class Records:
     """The records of one partition, read without a lock."""
 
-    def __init__(self, database: Database, entry: TopicEntry, partition: Partition) -> None:
+    def __init__(self, database: Database, entry: TopicEntry, partition: int) -> None:
         self._database = database
         self.topic = entry.topic
         self.topic_id = entry.topic.id.bytes
         self._kind = entry.settings.value_kind
         self.is_proved = entry.is_proved
-        self.partition = partition
+        self.partition = Partition(partition)
         self.slot = entry.slot(partition)
 
     def entries(self, span: Span) -> Iterator[Entry]:
@@ -101,17 +101,6 @@ class Records:
             is_first = False
             start += len(page)
 
-    def offset_at(self, connection: sqlite3.Connection, row: PartitionRow, since_us: int) -> Offset:
-        """Return the first offset kept whose timestamp is not before `since_us`."""
-        low, high = row.first, row.high
-        while low < high:
-            middle = (low + high) // 2
-            if self.entry(connection, middle).timestamp_us < since_us:
-                low = middle + 1
-            else:
-                high = middle
-        return Offset(low)
-
     def entry(self, connection: sqlite3.Connection, offset: int) -> Entry:
         """Return the entry at `offset`, which is kept."""
         found = connection.execute(
@@ -129,20 +118,6 @@ class Records:
             (place(self.slot, start), place(self.slot, end)),
         ).fetchone()
         return int(row[0])
-
-    def first_within(self, connection: sqlite3.Connection, row: PartitionRow, most: int) -> int:
-        """Return where to begin so that at most `most` bytes are kept, but the newest always."""
-        before, kept_bytes = row.low, row.size_bytes
-        for number, size in connection.execute(
-            "SELECT place, size_bytes FROM strandline_records WHERE place >= ? AND place < ?"
-            " ORDER BY place",
-            (place(self.slot, row.first), place(self.slot, row.high - 1)),
-        ):
-            if kept_bytes <= most:
-                break
-            kept_bytes -= size
-            before = (number & _OFFSET_MASK) + 1
-        return before
 
     # --- inside ---
 
@@ -176,7 +151,7 @@ class Records:
     def _explain_gap(self, connection: sqlite3.Connection, offset: int) -> None:
         row = load_partition(connection, self._database.path, self.slot)
         if row is None:
-            raise InvalidError("this topic was dropped", topic=self.topic.name, near=[])
+            raise DroppedError("this topic was dropped", topic=self.topic.name, near=[])
         if offset < row.first:
             raise TrimmedError(
                 row.first, topic=self.topic.name, partition=self.partition, offset=offset
@@ -219,27 +194,6 @@ class Records:
         return Entry(
             Offset(offset), timestamp_us, key, Tenant(tenant) if tenant else None, body, size
         )
-
-
-def span(
-    row: PartitionRow,
-    wanted: tuple[int, int | None, int | None, int | None],
-    limit: int,
-) -> Span:
-    """Return what a read comes to, up to the mark `limit`.
-
-    Wanted are a start, an end, and how many records and bytes at most.
-    """
-    start, end, records_max, bytes_max = wanted
-    row.check_kept(start)
-    if start < row.local:
-        raise TrimmedError(row.local, offset=start)
-    if end is not None and end < start:
-        raise InvalidError("the end lies before the start", start=start, end=end)
-    stop = limit if end is None else min(end, limit)
-    if records_max is not None:
-        stop = min(stop, start + records_max)
-    return Span(start, max(start, stop), bytes_max)
 
 
 def _within(page: list[Entry], bytes_max: int, *, is_first: bool) -> list[Entry]:

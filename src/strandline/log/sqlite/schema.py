@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from strandline.values import CorruptError, FailedError, InvalidError, UnavailableError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 #: How long a connection waits for another's recovery of the write-ahead log.
 BUSY_S = 5.0
 
@@ -54,11 +54,9 @@ TABLES = (
         slot INTEGER NOT NULL, number INTEGER NOT NULL, id BLOB NOT NULL,
         start INTEGER NOT NULL, crc INTEGER NOT NULL,
         PRIMARY KEY (slot, number)) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS strandline_consumers (
-        slot INTEGER NOT NULL, tenant TEXT NOT NULL, consumer TEXT NOT NULL,
-        cursor INTEGER NOT NULL, seen_at_us INTEGER NOT NULL, epoch INTEGER NOT NULL,
-        epoch_id BLOB NOT NULL, crc INTEGER NOT NULL,
-        PRIMARY KEY (slot, tenant, consumer)) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS strandline_keyed (
+        first_slot INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL,
+        crc INTEGER NOT NULL, PRIMARY KEY (first_slot, key)) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS strandline_producers (
         slot INTEGER NOT NULL, tenant TEXT NOT NULL, producer TEXT NOT NULL,
         latest INTEGER NOT NULL, seen_at_us INTEGER NOT NULL, seen INTEGER NOT NULL,

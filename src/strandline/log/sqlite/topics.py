@@ -1,20 +1,17 @@
 """The topics of a log."""
 
-import difflib
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from strandline.clock import Clock
-from strandline.log.protocol import TopicName
 from strandline.log.sqlite.chain_values import make_table, remove_values
 from strandline.log.sqlite.checksum import check_row, row_crc
 from strandline.log.sqlite.partition_row import PartitionRow, add_epoch, place, store_partitions
 from strandline.log.sqlite.schema import SLOTS_MAX
-from strandline.log.terms import check_partition
+from strandline.log.topics import check_new_topic
 from strandline.values import (
-    ConflictError,
     CorruptError,
     Epoch,
     InvalidError,
@@ -22,14 +19,10 @@ from strandline.values import (
     Tenant,
     Topic,
     TopicSettings,
-    check_case_twin,
-    check_topic_name,
 )
-from strandline.values.names import RESERVED_PREFIX
 
-_NEAR_MAX = 3
 _SELECT = "SELECT id, tenant, name, first_slot, settings, created_at_us, crc FROM strandline_topics"
-_OF_SLOTS = (*("partitions", "epochs", "consumers", "producers", "sequences", "keys"),)
+_OF_SLOTS = ("partitions", "epochs", "producers", "sequences", "keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +43,8 @@ class TopicEntry:
         object.__setattr__(self, "is_proved", self.settings.proof)
 
     def slot(self, partition: int) -> int:
-        """Return the slot of a partition; InvalidError if there is none."""
-        return self.first_slot + check_partition(partition, self.settings.partitions)
+        """Return the slot of a partition."""
+        return self.first_slot + partition
 
     @property
     def slots(self) -> range:
@@ -59,7 +52,7 @@ class TopicEntry:
         return range(self.first_slot, self.first_slot + self.settings.partitions)
 
 
-class Topics:
+class SqliteTopics:
     """Finds and changes topics on a connection that the caller brings."""
 
     def __init__(self, path: str, clock: Clock) -> None:
@@ -67,34 +60,17 @@ class Topics:
         self._clock = clock
 
     def find(
-        self, connection: sqlite3.Connection, topic: TopicName, tenant: Tenant | None = None
-    ) -> TopicEntry:
-        """Return the topic; InvalidError with near matches if there is none."""
-        if isinstance(topic, Topic):
-            name, tenant = topic.name, topic.tenant
-        else:
-            name = check_topic_name(topic, internal=True)
-        found = self._get(connection, tenant, name)
-        if found is None or (isinstance(topic, Topic) and found.topic.id != topic.id):
-            raise self._unknown(connection, name, tenant)
-        return found
-
-    def find_id(self, connection: sqlite3.Connection, topic_id: UUID) -> TopicEntry | None:
-        """Return the topic of this id."""
-        row = connection.execute(f"{_SELECT} WHERE id = ?", (topic_id.bytes,)).fetchone()
+        self, connection: sqlite3.Connection, tenant: Tenant | None, name: str
+    ) -> TopicEntry | None:
+        """Return the topic, if there is one."""
+        row = connection.execute(
+            f"{_SELECT} WHERE tenant = ? AND name = ?", (tenant or "", name)
+        ).fetchone()
         return None if row is None else self._load(row)
 
     def all(self, connection: sqlite3.Connection) -> list[TopicEntry]:
         """Return the topics of everybody."""
         return [self._load(row) for row in connection.execute(_SELECT)]
-
-    def list(
-        self, connection: sqlite3.Connection, tenant: Tenant | None, *, internal: bool
-    ) -> Sequence[Topic]:
-        """Return the tenant's topics sorted by name."""
-        rows = connection.execute(f"{_SELECT} WHERE tenant = ? ORDER BY name", (tenant or "",))
-        topics = [self._load(row).topic for row in rows]
-        return [each for each in topics if each.name.startswith(RESERVED_PREFIX) == internal]
 
     def create(
         self,
@@ -104,17 +80,10 @@ class Topics:
         settings: TopicSettings,
     ) -> TopicEntry:
         """Return the new topic, or the one that is the same already."""
-        known = self._get(connection, tenant, name)
-        if known is None:
-            check_case_twin(name, self._names(connection, tenant))
-            return self._make(connection, name, tenant, settings)
-        if known.settings != settings:
-            raise ConflictError(
-                "the topic exists with other settings, use it as it is or choose another name",
-                topic=name,
-                **known.settings.unlike(settings),
-            )
-        return known
+        known = self.find(connection, tenant, name)
+        names = self._names(connection, tenant)
+        check_new_topic(name, settings, None if known is None else known.settings, names)
+        return known if known is not None else self._make(connection, name, tenant, settings)
 
     def change_settings(
         self, connection: sqlite3.Connection, entry: TopicEntry, settings: TopicSettings
@@ -138,17 +107,10 @@ class Topics:
         )
         if entry.is_proved:
             remove_values(connection, place(start, 0), place(end, 0))
+        connection.execute("DELETE FROM strandline_keyed WHERE first_slot = ?", (start,))
         connection.execute("DELETE FROM strandline_topics WHERE id = ?", (entry.topic.id.bytes,))
 
     # --- inside ---
-
-    def _get(
-        self, connection: sqlite3.Connection, tenant: Tenant | None, name: str
-    ) -> TopicEntry | None:
-        row = connection.execute(
-            f"{_SELECT} WHERE tenant = ? AND name = ?", (tenant or "", name)
-        ).fetchone()
-        return None if row is None else self._load(row)
 
     def _load(self, row: tuple[bytes, str, str, int, bytes, int, int]) -> TopicEntry:
         check_row(self._path, "topics", row[3], row[:6], row[6])
@@ -209,20 +171,6 @@ class Topics:
                 "SELECT name FROM strandline_topics WHERE tenant = ?", (tenant or "",)
             )
         ]
-
-    def _unknown(
-        self, connection: sqlite3.Connection, name: str, tenant: Tenant | None
-    ) -> InvalidError:
-        is_internal = name.startswith(RESERVED_PREFIX)
-        names = [
-            other
-            for other in self._names(connection, tenant)
-            if other.startswith(RESERVED_PREFIX) == is_internal and other != name
-        ]
-        near = difflib.get_close_matches(name, names, _NEAR_MAX)
-        return InvalidError(
-            "there is no such topic, create it first or mend the name", topic=name, near=near
-        )
 
 
 def load_log(connection: sqlite3.Connection, path: str) -> tuple[int, bytes, int, int]:

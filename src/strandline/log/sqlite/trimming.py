@@ -3,11 +3,9 @@
 import sqlite3
 
 from strandline.log.sqlite.chain_values import remove_values
-from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, place, store_partitions
 from strandline.log.sqlite.records import Records
-from strandline.values import Offset, TopicSettings, TrimReport
 
 #: How many rows are removed before others may write.
 _ROWS_MAX = 10_000
@@ -16,34 +14,19 @@ _ROWS_MAX = 10_000
 class Trimming:
     """Moves low-water marks, then removes what lies below them."""
 
-    def __init__(self, database: Database, consumers: Consumers) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._consumers = consumers
 
     def trim(
-        self,
-        connection: sqlite3.Connection,
-        records: Records,
-        row: PartitionRow,
-        before: int,
-        *,
-        force: bool,
-        least: int = 0,
-    ) -> TrimReport:
-        """Move the low-water mark, within the caller's transaction; to `least` in any case."""
-        before = max(before, least)
-        held_at = None if force else self._consumers.held_at(connection, row.slot)
-        if held_at is not None and max(held_at, least) >= before:
-            held_at = None
-        low = max(row.low, before if held_at is None else held_at, least)
-        removed = low - row.low
-        if removed:
+        self, connection: sqlite3.Connection, records: Records, row: PartitionRow, low: int
+    ) -> None:
+        """Raise the low-water mark, within the caller's transaction."""
+        if low > row.low:
             row.size_bytes -= records.size_before(connection, row.first, low)
             row.low = low
             row.durable = max(row.durable, low)
             store_partitions(connection, [row])
             self._remove_some(connection, records, low)
-        return TrimReport(records.partition, removed, row.high - low, Offset(low), held_at)
 
     def evict(
         self, connection: sqlite3.Connection, records: Records, row: PartitionRow, before: int
@@ -54,38 +37,6 @@ class Trimming:
             row.local = before
             store_partitions(connection, [row])
             self._remove_some(connection, records, before)
-
-    def retained_from(
-        self,
-        connection: sqlite3.Connection,
-        records: Records,
-        row: PartitionRow,
-        settings: TopicSettings,
-    ) -> int:
-        """Return the offset before which the topic's retention wants nothing kept."""
-        before = row.low
-        if settings.retention_age_s is not None:
-            oldest_us = self._database.clock.now_us() - settings.retention_age_s * 1_000_000
-            aged = records.offset_at(connection, row, oldest_us)
-            # What was evicted may be younger.
-            if aged > row.first:
-                before = max(before, aged)
-        if settings.retention_bytes is not None and row.high > row.low:
-            most = settings.retention_bytes
-            before = max(before, records.first_within(connection, row, most))
-        return before
-
-    def limited_from(
-        self,
-        connection: sqlite3.Connection,
-        records: Records,
-        row: PartitionRow,
-        settings: TopicSettings,
-    ) -> int:
-        """Return the offset before which nothing is kept, whoever may still want it."""
-        if settings.limit_bytes is None or row.high == row.low:
-            return 0
-        return records.first_within(connection, row, settings.limit_bytes)
 
     def remove(self, records: Records, low: int) -> None:
         """Remove what lies below a mark that was moved, a bounded piece at a time."""

@@ -2,17 +2,17 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from strandline.log.protocol import TopicName
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.durable_marks import DurableMarks
 from strandline.log.sqlite.partition_row import TAIL_RECORDS, PartitionRow
 from strandline.log.sqlite.schema import translated
 from strandline.log.sqlite.topics import TopicEntry
+from strandline.log.terms import check_partition
 from strandline.log.watches import Spot, Watches
-from strandline.values import Partition, StrandlineError
+from strandline.values import StrandlineError
 
 #: How long another process's append stays unseen: this at first, twice that after each
 #: look that finds nothing, and never more than the second.
@@ -29,19 +29,13 @@ class WatchedPlace(NamedTuple):
     durable_only: bool
 
 
-class SqliteWatches(Watches[WatchedPlace]):
+class SqliteWatches(Watches[WatchedPlace, TopicEntry]):
     """The watches of a log."""
 
-    def __init__(
-        self,
-        database: Database,
-        marks: DurableMarks,
-        find: Callable[[TopicName, int], tuple[TopicEntry, Partition]],
-    ) -> None:
-        super().__init__(database.clock, self._spot, self._end_of, lambda: SqliteNews(database))
+    def __init__(self, database: Database, marks: DurableMarks) -> None:
+        super().__init__(database.clock, _spot, self._end_of, lambda: SqliteNews(database))
         self._database = database
         self._marks = marks
-        self._find_slot = find
         marks.on_durable = self.tell_durable
 
     def tell_written(self, heads: Mapping[int, PartitionRow]) -> None:
@@ -59,11 +53,6 @@ class SqliteWatches(Watches[WatchedPlace]):
         """Pass on that a topic was dropped."""
         self.tell_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
 
-    def _spot(self, topic: TopicName, number: int, durable_only: bool) -> Spot[WatchedPlace]:
-        entry, partition = self._find_slot(topic, number)
-        place = WatchedPlace(entry.slot(partition), durable_only)
-        return Spot(place, entry.topic, partition)
-
     def _end_of(self, place: WatchedPlace) -> int | None:
         with self._database.reading() as connection:
             row = connection.execute(_ENDS, (place.slot,)).fetchone()
@@ -71,6 +60,11 @@ class SqliteWatches(Watches[WatchedPlace]):
             return None
         high, durable = row
         return max(durable, self._marks.known(place.slot)) if place.durable_only else int(high)
+
+
+def _spot(topic: TopicEntry, number: int, durable_only: bool) -> Spot[WatchedPlace]:
+    partition = check_partition(number, topic.settings.partitions)
+    return Spot(WatchedPlace(topic.slot(partition), durable_only), topic.topic, partition)
 
 
 class SqliteNews:

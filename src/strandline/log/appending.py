@@ -1,0 +1,176 @@
+"""The way of values into a store: checked, routed, written, and a receipt for each."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+from strandline.log.draft import Draft, draft
+from strandline.log.draft_columns import COLUMNS_MIN, EventColumns
+from strandline.log.receipts import Part, Receipt, Receipts, handed_back
+from strandline.log.protocol import TopicName, Value
+from strandline.log.store import AppendRequest, DroppedError, Store, StoredTopic
+from strandline.log.terms import Terms, owner
+from strandline.values import Durability, Partition, UnavailableError, ValueKind
+
+_FIRST = Partition(0)
+_WRITTEN = Durability.WRITTEN
+_EVENT = ValueKind.EVENT
+# What makes a named tuple by name is slow, and one is made for each append.
+_new: Any = tuple.__new__
+
+Finding = Callable[[TopicName, Sequence[Value]], StoredTopic]
+"""Returns the topic to append these values to, or raises."""
+
+
+class TopicLane:
+    """A topic as appends need it."""
+
+    __slots__ = ("kind", "partitions", "stored", "tenant", "turns")
+
+    def __init__(self, stored: StoredTopic) -> None:
+        self.stored = stored
+        self.tenant = stored.topic.tenant
+        self.kind = stored.settings.value_kind
+        self.partitions = stored.settings.partitions
+        #: Whose turn it is among the partitions, where nothing else decides.
+        self.turns = itertools.count()
+
+    def turn(self) -> int:
+        """Return the next turn."""
+        return next(self.turns)
+
+
+class Appends:
+    """Appends values to topics. Any thread may use it."""
+
+    def __init__(
+        self, store: Store[StoredTopic], find: Finding, record_bytes_max: int
+    ) -> None:
+        self._store = store
+        self._find = find
+        self._record_bytes_max = record_bytes_max
+        self._durability_max = store.capabilities.durability_max
+        self._default = min(_WRITTEN, self._durability_max)
+        self._stores_columns = store.capabilities.stores_columns
+        #: Where appends went last; the store says if a topic is gone.
+        self._lanes: dict[TopicName, TopicLane] = {}
+
+    def append(self, topic: TopicName, value: Value, key: str | None, terms: Terms) -> Receipt:
+        """Append one value."""
+        lane = self._lanes.get(topic) or self._lane(topic, (value,))
+        try:
+            return self._append(lane, value, key, terms)
+        except DroppedError:
+            self._lanes.pop(topic, None)
+            return self._append(self._lane(topic, (value,)), value, key, terms)
+
+    def append_many(
+        self,
+        topic: TopicName,
+        values: Sequence[Value],
+        keys: Sequence[str | None] | None,
+        terms: Terms,
+    ) -> Receipts:
+        """Append each value as a record of its own."""
+        lane = self._lanes.get(topic) or self._lane(topic, values)
+        try:
+            return self._append_many(lane, values, keys, terms)
+        except DroppedError:
+            self._lanes.pop(topic, None)
+            return self._append_many(self._lane(topic, values), values, keys, terms)
+
+    def forget(self) -> None:
+        """Look topics up anew."""
+        self._lanes.clear()
+
+    # --- inside ---
+
+    def _lane(self, topic: TopicName, values: Sequence[Value]) -> TopicLane:
+        lane = TopicLane(self._find(topic, values))
+        # Kept by name, so that partitions are filled in turn.
+        return self._lanes.setdefault(topic, lane)
+
+    def _append(
+        self, lane: TopicLane, value: Value, key: str | None, terms: Terms
+    ) -> Receipt:
+        drafted = draft(value, key, lane.kind, self._record_bytes_max)
+        if terms.is_plain and lane.partitions == 1:
+            number = _FIRST
+            level = self._default if terms.durability is None else terms.level(self._durability_max)
+            request = _new(AppendRequest, ((drafted,), lane.tenant, None, (), None, None))
+        else:
+            number = terms.route_one(drafted.key, lane.partitions, lane.turn)
+            level = terms.level(self._durability_max)
+            request = self._request(lane, (drafted,), (0,), terms)
+        try:
+            outcome = self._store.append(lane.stored, number, request, level, terms.timeout_s)
+        except UnavailableError as error:
+            raise handed_back(error, value) from error.__cause__
+        return Receipt(outcome, number, level, self._durability_max, value)
+
+    def _append_many(
+        self,
+        lane: TopicLane,
+        values: Sequence[Value],
+        keys: Sequence[str | None] | None,
+        terms: Terms,
+    ) -> Receipts:
+        terms.check_count(len(values))
+        level = terms.level(self._durability_max)
+        drafts = self._drafts(lane, values, keys)
+        routed = self._routed(lane, drafts, terms)
+        # Several partitions are written first, and then wait for what is asked.
+        at_once = level if len(routed) == 1 else self._default
+        each = drafts if len(routed) == 1 else list(drafts)
+        parts: list[Part] = []
+        try:
+            for number, indices in routed.items():
+                chosen = each if each is drafts else [each[index] for index in indices]
+                request = self._request(lane, chosen, indices, terms)
+                outcome = self._store.append(
+                    lane.stored, number, request, at_once, terms.timeout_s
+                )
+                parts.append(Part(number, indices, outcome))
+        except UnavailableError as error:
+            stored = {index for part in parts for index in part.indices}
+            rest = [value for index, value in enumerate(values) if index not in stored]
+            raise handed_back(error, rest if stored else values) from error.__cause__
+        receipts = Receipts(len(values), parts, level, self._durability_max, values)
+        if at_once is not level and all(part.outcome.is_settled for part in parts):
+            receipts.wait(timeout_s=terms.timeout_s)
+        return receipts
+
+    def _drafts(
+        self, lane: TopicLane, values: Sequence[Value], keys: Sequence[str | None] | None
+    ) -> Sequence[Draft]:
+        kind, bytes_max = lane.kind, self._record_bytes_max
+        if self._stores_columns and keys is None and len(values) >= COLUMNS_MIN and kind is _EVENT:
+            columns = EventColumns.of(values, bytes_max)
+            if columns is not None:
+                return columns
+        return [
+            draft(value, key, kind, bytes_max)
+            for value, key in zip(values, keys or repeat(None, len(values)), strict=True)
+        ]
+
+    def _routed(
+        self, lane: TopicLane, drafts: Sequence[Draft], terms: Terms
+    ) -> Mapping[Partition, Sequence[int]]:
+        if drafts and (lane.partitions == 1 or terms.partition is not None):
+            number = terms.route_one(None, lane.partitions, lane.turn)
+            return {number: range(len(drafts))}
+        return terms.route([each.key for each in drafts], lane.partitions, lane.turn)
+
+    def _request(
+        self, lane: TopicLane, drafts: Sequence[Draft], indices: Sequence[int], terms: Terms
+    ) -> AppendRequest:
+        first = terms.sequence
+        return AppendRequest(
+            drafts,
+            owner(lane.stored.topic, terms.tenant),
+            terms.producer,
+            () if first is None else [first + index for index in indices],
+            terms.idempotency_key,
+            terms.expected_offset,
+        )

@@ -1,0 +1,207 @@
+"""Named cursors, kept in the keyed area of their topic. See LogConsumers."""
+
+from collections.abc import Callable, Iterator, Sequence
+from uuid import UUID
+
+import msgspec
+
+from strandline.clock import Clock
+from strandline.log.ranges import check_kept, check_not_beyond
+from strandline.log.store import PartitionState, Store, StoredTopic
+from strandline.values import (
+    CONSUMER_SILENCE_S,
+    ConsumerLag,
+    CorruptError,
+    DivergedError,
+    InvalidError,
+    Offset,
+    Partition,
+    Position,
+    Tenant,
+    TrimmedError,
+    check_position,
+    epoch_before,
+)
+
+_PREFIX = "cursors/"
+_SILENCE_US = CONSUMER_SILENCE_S * 1_000_000
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """One consumer's place in one partition, and the history that it is a place in."""
+
+    partition: int
+    offset: int
+    seen_at_us: int
+    epoch: int
+    epoch_id: UUID
+
+
+class StoredConsumer(msgspec.Struct, frozen=True):
+    """One consumer's cursors in a topic."""
+
+    tenant: str | None
+    name: str
+    cursors: tuple[Cursor, ...]
+
+    def cursor(self, partition: int) -> Cursor | None:
+        """Return the cursor in a partition."""
+        return next((each for each in self.cursors if each.partition == partition), None)
+
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.Decoder(StoredConsumer).decode
+
+Moved = Callable[[PartitionState, Offset | None], Offset]
+"""Returns where a cursor goes, from the partition's state and where it is."""
+
+
+class Cursors:
+    """Finds and moves cursors. Any thread may use it."""
+
+    def __init__(self, store: Store[StoredTopic], clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def ack(
+        self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str, end: int
+    ) -> Offset:
+        """Move the cursor to `end`, never back; return it."""
+
+        def forwards(state: PartitionState, known: Offset | None) -> Offset:
+            offset = check_not_beyond(state.marks, end, topic.topic, partition)
+            return offset if known is None else max(offset, known)
+
+        return self._move(topic, partition, tenant, name, forwards)
+
+    def seek(
+        self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str, offset: int
+    ) -> None:
+        """Put the cursor to `offset`, forwards or back."""
+
+        def anywhere(state: PartitionState, _: Offset | None) -> Offset:
+            return check_kept(state.marks, offset, topic.topic, partition)
+
+        self._move(topic, partition, tenant, name, anywhere, is_checked=False)
+
+    def cursor(
+        self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str
+    ) -> Offset | None:
+        """Return the cursor; DivergedError if the log has lost records before it."""
+        raw = self._store.get_key(topic, _key(tenant, name))
+        found = None if raw is None else _load(raw, topic, tenant, name).cursor(partition)
+        if found is None:
+            return None
+        return self._checked(topic, self._store.state(topic, partition), found)
+
+    def lags(self, topic: StoredTopic, tenant: Tenant | None) -> Sequence[ConsumerLag]:
+        """Return the tenant's consumers, sorted by name and partition."""
+        numbers = range(topic.settings.partitions)
+        ends = [self._store.state(topic, number).marks.high for number in numbers]
+        lags = [
+            ConsumerLag(
+                consumer.name,
+                tenant,
+                Partition(cursor.partition),
+                Offset(cursor.offset),
+                max(0, ends[cursor.partition] - cursor.offset),
+                cursor.seen_at_us,
+                self._is_live(cursor),
+            )
+            for consumer in self._all(topic)
+            if consumer.tenant == tenant
+            for cursor in consumer.cursors
+        ]
+        return sorted(lags, key=lambda lag: (lag.consumer, lag.partition))
+
+    def held_at(self, topic: StoredTopic, partition: int) -> Offset | None:
+        """Return the cursor of the slowest live consumer of any tenant."""
+        cursors = (consumer.cursor(partition) for consumer in self._all(topic))
+        live = (each for each in cursors if each is not None and self._is_live(each))
+        return min((Offset(each.offset) for each in live), default=None)
+
+    def forget(self, topic: StoredTopic, tenant: Tenant | None, name: str) -> bool:
+        """Remove a consumer; False if there was none."""
+        key = _key(tenant, name)
+        while (raw := self._store.get_key(topic, key)) is not None:
+            if self._store.put_key(topic, key, None, raw):
+                return True
+        return False
+
+    # --- inside ---
+
+    def _move(
+        self,
+        topic: StoredTopic,
+        partition: int,
+        tenant: Tenant | None,
+        name: str,
+        moved: Moved,
+        *,
+        is_checked: bool = True,
+    ) -> Offset:
+        key = _key(tenant, name)
+        while True:
+            raw = self._store.get_key(topic, key)
+            state = self._store.state(topic, partition)
+            consumer = (
+                StoredConsumer(tenant, name, ())
+                if raw is None
+                else _load(raw, topic, tenant, name)
+            )
+            known = consumer.cursor(partition)
+            at: Offset | None = None
+            if known is not None and is_checked:
+                at = self._checked(topic, state, known)
+            offset = moved(state, at)
+            changed = self._with(consumer, partition, offset, state)
+            if self._store.put_key(topic, key, _encode(changed), raw):
+                return offset
+
+    def _with(
+        self, consumer: StoredConsumer, partition: int, offset: int, state: PartitionState
+    ) -> StoredConsumer:
+        epoch = epoch_before(offset, state.epochs)
+        cursor = Cursor(partition, offset, self._clock.now_us(), epoch.number, epoch.id)
+        others = (each for each in consumer.cursors if each.partition != partition)
+        cursors = tuple(sorted((*others, cursor), key=lambda each: each.partition))
+        return msgspec.structs.replace(consumer, cursors=cursors)
+
+    def _checked(self, topic: StoredTopic, state: PartitionState, cursor: Cursor) -> Offset:
+        position = Position(
+            *(self._store.id, topic.topic.id, Partition(cursor.partition)),
+            *(Offset(cursor.offset), cursor.epoch, cursor.epoch_id),
+        )
+        try:
+            check_position(position, state.epochs, state.marks)
+        except TrimmedError:
+            pass  # A read from there raises it.
+        except InvalidError as error:
+            raise DivergedError(state.marks.high, **error.fields) from error
+        return Offset(cursor.offset)
+
+    def _all(self, topic: StoredTopic) -> Iterator[StoredConsumer]:
+        for key, raw in self._store.keys(topic).items():
+            if key.startswith(_PREFIX):
+                tenant, _, name = key.removeprefix(_PREFIX).partition("/")
+                yield _load(raw, topic, Tenant(tenant) if tenant else None, name)
+
+    def _is_live(self, cursor: Cursor) -> bool:
+        return self._clock.now_us() - cursor.seen_at_us <= _SILENCE_US
+
+
+def _key(tenant: Tenant | None, name: str) -> str:
+    return f"{_PREFIX}{tenant or ''}/{name}"
+
+
+def _load(raw: bytes, topic: StoredTopic, tenant: Tenant | None, name: str) -> StoredConsumer:
+    key = _key(tenant, name)
+    try:
+        stored = _decode(raw)
+    except msgspec.MsgspecError as error:
+        raise CorruptError("these cursors cannot be read", file=key, position=0) from error
+    if (stored.tenant, stored.name) != (tenant, name):
+        raise CorruptError("these cursors are of another consumer", file=key, position=0)
+    if any(each.partition >= topic.settings.partitions for each in stored.cursors):
+        raise CorruptError("these cursors name no partition", file=key, position=0)
+    return stored

@@ -1,0 +1,100 @@
+"""The rule of an append, applied by each store under its own exclusion."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from strandline.log.identities import Original
+from strandline.log.store import AppendRequest
+from strandline.values import ConflictError, Offset, Tenant
+
+# What makes a named tuple by name is slow, and one is made for each append.
+_new: Any = tuple.__new__
+
+
+class IdentityIndex(Protocol):
+    """The writes that a partition can recognise at one append time."""
+
+    def find_key(self, tenant: Tenant | None, key: str, count: int) -> Original | None:
+        """Return where the write of this key went; None if it is new.
+
+        ConflictError if it had another number of records.
+        """
+
+    def find_sequence(self, tenant: Tenant | None, name: str, sequence: int) -> Original | None:
+        """Return where this sequence went; None if it is new; ConflictError if it is neither."""
+
+    def add_key(self, tenant: Tenant | None, key: str, original: Original) -> None:
+        """Remember where the write of a new key went."""
+
+    def add_sequence(
+        self, tenant: Tenant | None, name: str, sequence: int, original: Original
+    ) -> None:
+        """Remember where a new sequence went."""
+
+
+class Head(Protocol):
+    """The end of a partition, as its store has just read it."""
+
+    @property
+    def next(self) -> int:
+        """The offset of the next record."""
+
+    @property
+    def last_us(self) -> int:
+        """The timestamp of the last record."""
+
+    def identities(self, now_us: int) -> IdentityIndex:
+        """Return the writes that are recognised at this time. Asked for only where needed."""
+
+
+class Decision(NamedTuple):
+    """What an append comes to: its repeats, and the drafts after them as new records."""
+
+    timestamp_us: int
+    originals: Sequence[Original] = ()
+
+
+def decide(head: Head, request: AppendRequest, now_us: int) -> Decision:
+    """Return what the append comes to; ConflictError if it may not be stored.
+
+    The timestamp never falls within a partition. A repeat is recognised before the
+    expected offset is looked at.
+    """
+    timestamp_us = max(now_us, head.last_us)
+    expected = request.expected_offset
+    if expected is None and request.producer is None and request.idempotency_key is None:
+        plain: Decision = _new(Decision, (timestamp_us, ()))
+        return plain
+    originals = _repeats(head, request, timestamp_us) if request.has_identity else ()
+    if not originals and expected is not None and expected != head.next:
+        raise ConflictError(
+            "the partition does not end at the expected offset, read on and try again",
+            expected_offset=expected,
+            end=head.next,
+        )
+    return Decision(timestamp_us, originals)
+
+
+def remember(head: Head, request: AppendRequest, decision: Decision, start: int) -> None:
+    """Add the identities of what is about to be stored from `start` on."""
+    timestamp_us, originals = decision
+    if request.idempotency_key is not None:
+        original = Original(Offset(start), timestamp_us, len(request.drafts))
+        index = head.identities(timestamp_us)
+        index.add_key(request.tenant, request.idempotency_key, original)
+    elif request.producer is not None:
+        index = head.identities(timestamp_us)
+        for offset, sequence in enumerate(request.sequences[len(originals) :], start):
+            original = Original(Offset(offset), timestamp_us)
+            index.add_sequence(request.tenant, request.producer, sequence, original)
+
+
+def _repeats(head: Head, request: AppendRequest, now_us: int) -> Sequence[Original]:
+    index, tenant = head.identities(now_us), request.tenant
+    if request.idempotency_key is not None:
+        original = index.find_key(tenant, request.idempotency_key, len(request.drafts))
+        return () if original is None else original.each()
+    assert request.producer is not None
+    # Sequences rise, and so repeats come first.
+    each = [index.find_sequence(tenant, request.producer, number) for number in request.sequences]
+    return [original for original in each if original is not None]

@@ -1,0 +1,90 @@
+"""What to read of a partition, and whether it can be read."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from strandline.log.numbers import check_limit, check_whole
+from strandline.values import InvalidError, Marks, Offset, Topic, TrimmedError
+
+
+class ReadRange(NamedTuple):
+    """The records [start, end), within limits; None stands for no limit."""
+
+    start: int
+    end: int | None = None
+    records_max: int | None = None
+    bytes_max: int | None = None
+    #: Whether the read ends at the durable mark.
+    durable_only: bool = False
+
+    def checked(self) -> "ReadRange":
+        """Return this range if its numbers are such, else raise InvalidError."""
+        check_whole("start", self.start)
+        check_limit("end", self.end)
+        check_limit("records_max", self.records_max)
+        check_limit("bytes_max", self.bytes_max)
+        return self
+
+    def stop(self, marks: Marks) -> int:
+        """Return one past the last offset to read in a partition with these marks."""
+        stop = int(marks.durable if self.durable_only else marks.high)
+        if self.end is not None:
+            stop = min(stop, self.end)
+        if self.records_max is not None:
+            stop = min(stop, self.start + self.records_max)
+        return max(self.start, stop)
+
+
+def check_range(
+    wanted: ReadRange, marks: Marks, oldest: int, topic: Topic, partition: int
+) -> int:
+    """Return one past the last offset to read, or raise as `LogReader.read` says.
+
+    `oldest` is the oldest offset that is stored here.
+    """
+    start = wanted.start
+    check_kept(marks, start, topic, partition)
+    if start < oldest:
+        raise TrimmedError(oldest, **_place(topic, partition, start))
+    if wanted.end is not None and wanted.end < start:
+        raise InvalidError("the end lies before the start", start=start, end=wanted.end)
+    return wanted.stop(marks)
+
+
+def check_kept(marks: Marks, offset: int, topic: Topic, partition: int) -> Offset:
+    """Return `offset` if it lies between the marks, else raise."""
+    if offset < marks.low:
+        raise TrimmedError(marks.low, **_place(topic, partition, offset))
+    return check_not_beyond(marks, offset, topic, partition)
+
+
+def check_not_beyond(marks: Marks, offset: int, topic: Topic, partition: int) -> Offset:
+    """Return `offset` if it does not lie beyond the end, else raise InvalidError."""
+    if offset > marks.high:
+        raise InvalidError(
+            "this lies beyond the end of the partition",
+            **_place(topic, partition, offset),
+            end=marks.high,
+        )
+    return Offset(offset)
+
+
+def count_within(sizes: Iterable[int], bytes_max: int | None) -> int | None:
+    """Return how many records of these sizes fit; at least one, unless the limit is 0.
+
+    None if all of them do.
+    """
+    if bytes_max is None:
+        return None
+    if bytes_max == 0:
+        return 0
+    total = 0
+    for count, size in enumerate(sizes):
+        total += size
+        if total > bytes_max:
+            return max(1, count)
+    return None
+
+
+def _place(topic: Topic, partition: int, offset: int) -> dict[str, object]:
+    return {"topic": topic.name, "partition": partition, "offset": offset}

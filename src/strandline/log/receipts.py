@@ -1,0 +1,226 @@
+"""What an append returns: places in what one or more requests came to."""
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple, overload
+
+import msgspec
+
+from strandline.log.numbers import check_timeout
+from strandline.log.receipt_looks import (
+    receipt_html,
+    receipt_text,
+    receipts_html,
+    receipts_text,
+)
+from strandline.log.store import Outcome, Placement
+from strandline.log.terms import check_level
+from strandline.values import Durability, Offset, Partition, UnavailableError
+
+
+# A struct, because one is made for each append and a struct is made in C.
+class Receipt(msgspec.Struct, eq=False):
+    """What became of one append.
+
+    Off an event loop `append` returns when the outcome is known. On an event loop it
+    returns at once, and the outcome may still be open: await the receipt. Waits may
+    be repeated and shared by threads and loops; a wait that is cancelled or times
+    out changes nothing.
+    """
+
+    _outcome: Outcome
+    _partition: Partition
+    _level: Durability
+    _durability_max: Durability
+    _offered: object
+    _index: int = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the outcome is known: a place in the log, or an error."""
+        return self._outcome.is_settled
+
+    @property
+    def partition(self) -> Partition:
+        """Where the record is. UnavailableError while the outcome is open."""
+        self._placement()
+        return self._partition
+
+    @property
+    def offset(self) -> Offset:
+        """Where in the partition. UnavailableError while the outcome is open."""
+        offset, _, originals = self._placement()
+        repeats = len(originals)
+        if self._index < repeats:
+            return originals[self._index].offset
+        return Offset(offset + self._index - repeats)
+
+    @property
+    def timestamp_us(self) -> int:
+        """The record's append time. UnavailableError while the outcome is open."""
+        _, timestamp_us, originals = self._placement()
+        if self._index < len(originals):
+            return originals[self._index].timestamp_us
+        return timestamp_us
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether the record had been appended before, and this call added nothing.
+
+        UnavailableError while the outcome is open.
+        """
+        return self._index < len(self._placement().originals)
+
+    @property
+    def level(self) -> Durability | None:
+        """The highest level reached so far; None while the outcome is open."""
+        return self._outcome.level
+
+    def wait(self, level: Durability | None = None, timeout_s: float | None = None) -> "Receipt":
+        """Return this receipt once the record has reached `level`.
+
+        None stands for the durability that the append asked for. Waiting does the
+        work, where no other thread is doing it. Raises what `append` would have raised;
+        UnavailableError when the time is up; FailedError, UnknownError or
+        ClosedError when the level can no longer be reached; InvalidError for a level
+        above the log's `durability_max`.
+        """
+        least = _wanted(self._level, level, self._durability_max, timeout_s)
+        _settle(self._outcome, least, timeout_s, self._offered)
+        return self
+
+    async def reached(
+        self, level: Durability | None = None, timeout_s: float | None = None
+    ) -> "Receipt":
+        """Do what `wait` does on the running event loop."""
+        least = _wanted(self._level, level, self._durability_max, timeout_s)
+        await _settle_on_loop(self._outcome, least, timeout_s, self._offered)
+        return self
+
+    def __await__(self) -> "Generator[Any, None, Receipt]":
+        """Do what `reached()` does."""
+        return self.reached().__await__()
+
+    def __repr__(self) -> str:
+        return receipt_text(self)
+
+    def _repr_html_(self) -> str:
+        return receipt_html(self)
+
+    def _placement(self) -> Placement:
+        return self._outcome.result()
+
+
+class Part(NamedTuple):
+    """What one partition got of an append."""
+
+    partition: Partition
+    indices: Sequence[int]
+    outcome: Outcome
+
+
+class Receipts(Sequence[Receipt]):
+    """What became of one `append_many`: a receipt for each value, in the same order."""
+
+    def __init__(
+        self,
+        count: int,
+        parts: Sequence[Part],
+        level: Durability,
+        durability_max: Durability,
+        offered: object,
+    ) -> None:
+        self._count = count
+        self._parts = parts
+        self._level = level
+        self._durability_max = durability_max
+        self._offered = offered
+        self._places: dict[int, tuple[Part, int]] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Receipt: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Receipt]: ...
+    def __getitem__(self, index: int | slice) -> Receipt | Sequence[Receipt]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(self._count))]
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        part, place = self._place(index % self._count)
+        return Receipt(
+            part.outcome, part.partition, self._level, self._durability_max, self._offered, place
+        )
+
+    def wait(self, level: Durability | None = None, timeout_s: float | None = None) -> "Receipts":
+        """Return once every record has reached `level`. See Receipt.wait."""
+        least = _wanted(self._level, level, self._durability_max, timeout_s)
+        for part in self._parts:
+            _settle(part.outcome, least, timeout_s, self._offered)
+        return self
+
+    async def reached(
+        self, level: Durability | None = None, timeout_s: float | None = None
+    ) -> "Receipts":
+        """Do what `wait` does on the running event loop."""
+        least = _wanted(self._level, level, self._durability_max, timeout_s)
+        for part in self._parts:
+            await _settle_on_loop(part.outcome, least, timeout_s, self._offered)
+        return self
+
+    def __await__(self) -> "Generator[Any, None, Receipts]":
+        """Do what `reached()` does."""
+        return self.reached().__await__()
+
+    def __repr__(self) -> str:
+        return receipts_text(self)
+
+    def _repr_html_(self) -> str:
+        return receipts_html(self)
+
+    def _place(self, index: int) -> tuple[Part, int]:
+        if len(self._parts) == 1:
+            return self._parts[0], index
+        if self._places is None:
+            self._places = {
+                number: (part, place)
+                for part in self._parts
+                for place, number in enumerate(part.indices)
+            }
+        return self._places[index]
+
+
+def handed_back(error: UnavailableError, offered: object) -> UnavailableError:
+    """Return the error with what the caller offered in place of what the log made of it."""
+    if error.write is not None:
+        error.write = offered
+    return error.with_traceback(None)
+
+
+def _wanted(
+    asked: Durability,
+    level: Durability | None,
+    durability_max: Durability,
+    timeout_s: float | None,
+) -> Durability:
+    check_timeout(timeout_s)
+    wanted = asked if level is None else check_level(level, durability_max)
+    # Where records can be written at all, what is applied is written.
+    return max(wanted, min(Durability.WRITTEN, durability_max))
+
+
+def _settle(outcome: Outcome, level: Durability, timeout_s: float | None, offered: object) -> None:
+    try:
+        outcome.wait(level, timeout_s)
+    except UnavailableError as error:
+        raise handed_back(error, offered) from error.__cause__
+
+
+async def _settle_on_loop(
+    outcome: Outcome, level: Durability, timeout_s: float | None, offered: object
+) -> None:
+    try:
+        await outcome.reached(level, timeout_s)
+    except UnavailableError as error:
+        raise handed_back(error, offered) from error.__cause__

@@ -1,0 +1,63 @@
+"""Records as a store keeps them, as Arrow record batches."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, cast
+
+import pyarrow as pa
+
+from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
+from strandline.log.draft import load_batch
+from strandline.log.history import Kept
+from strandline.log.page_columns import bytes_columns, event_columns, own_columns
+from strandline.values import InvalidError, Partition, ValueKind
+
+Pages: TypeAlias = Callable[[], Iterator[Sequence[Kept]]]
+"""Reads the records anew, a bounded number of records and bytes at a time."""
+
+
+def record_batches(kind: ValueKind, partition: Partition, pages: Pages) -> RecordBatches:
+    """Return the records as record batches; InvalidError if their schemas cannot be united."""
+    if kind is ValueKind.BATCH:
+        return batches_of_batches(partition, pages)
+    schema = EVENT_SCHEMA if kind is ValueKind.EVENT else BYTES_SCHEMA
+    return RecordBatches(
+        schema, lambda: (page_batch(kind, partition, page, schema) for page in pages())
+    )
+
+
+def page_batch(
+    kind: ValueKind, partition: Partition, page: Sequence[Kept], schema: pa.Schema
+) -> pa.RecordBatch:
+    """Return a page of events or bytes as one record batch."""
+    own = own_columns(partition, page, [0] * len(page))
+    columns = event_columns if kind is ValueKind.EVENT else bytes_columns
+    return pa.RecordBatch.from_arrays([*own, *columns(page)], schema=schema)
+
+
+def batches_of_batches(partition: Partition, pages: Pages) -> RecordBatches:
+    """Return records that are batches, a record batch for each."""
+    # Read twice rather than kept: the schema has to be known before the first batch.
+    schemas: list[pa.Schema] = []
+    for _, value in _values(pages):
+        if not schemas or not value.schema.equals(schemas[-1], check_metadata=True):
+            schemas.append(value.schema)
+    try:
+        united = batch_schema(schemas)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidError(
+            "these records have one column with two types, read them apart", reason=str(error)
+        ) from error
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for record, value in _values(pages):
+            rows = range(value.num_rows)
+            own = own_columns(partition, [record] * len(rows), rows)
+            yield pa.RecordBatch.from_arrays([*own, *aligned(value, united)], schema=united)
+
+    return RecordBatches(united, batches)
+
+
+def _values(pages: Pages) -> Iterator[tuple[Kept, pa.RecordBatch]]:
+    for page in pages():
+        for record in page:
+            yield record, load_batch(cast("bytes", record.body))

@@ -1,0 +1,278 @@
+"""The port: what a log asks of the place that keeps its bytes. See design 0080.
+
+A store keeps bytes, locks and recovery. Every rule that does not depend on where bytes
+lie stands once, above it: names, modes, routing, retention, consumers, receipts, errors.
+Where a rule must be applied under the store's own exclusion, it is a pure function that
+the store calls with the state that it has just read: `decide` for an append,
+`check_range` for a read, `check_new_topic` for a new topic.
+
+Everywhere:
+
+- Any call may be made from any thread. Calls may block, except where the docstring says
+  that they do not; a store whose client is asyncio-only runs a loop on a thread of its own.
+- Arguments were checked: partitions exist, numbers are whole, the mode allows the call.
+- A topic that is gone is DroppedError: the log looks it up again by its name.
+- Foreign exceptions become errors of `values` here; damage is CorruptError.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol, TypeVar
+from uuid import UUID
+
+from strandline.log.draft import Draft
+from strandline.log.history import History
+from strandline.log.identities import Original
+from strandline.log.ranges import ReadRange
+from strandline.log.results import Batches, TopicName, Watch
+from strandline.values import (
+    Durability,
+    Epoch,
+    InvalidError,
+    Marks,
+    Mode,
+    Offset,
+    Record,
+    Segment,
+    Tenant,
+    Topic,
+    TopicSettings,
+)
+
+
+class DroppedError(InvalidError):
+    """The topic was dropped since it was looked up."""
+
+
+class Reach(StrEnum):
+    """Who can share one log."""
+
+    PROCESS = "process"
+    MACHINE = "machine"
+    NETWORK = "network"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a store can promise. Asked for here, and never by a scheme's name."""
+
+    durability_max: Durability
+    durability_reason: str
+    """How the store knows that it reaches this level, for people."""
+    reach: Reach
+    has_transactions: bool = False
+    """Whether appends and rows of the caller's own can be committed together."""
+    stores_columns: bool = False
+    """Whether large appends are kept as Arrow columns: their drafts are made as such then."""
+    staging: str | None = None
+    """A directory that Spark's tasks may stage files in; None if there is none."""
+
+
+class StoredTopic(Protocol):
+    """A topic as a store knows it. The log hands back the very object that it was given."""
+
+    @property
+    def topic(self) -> Topic:
+        """Its identity."""
+
+    @property
+    def settings(self) -> TopicSettings:
+        """Its settings; retention as it was when the topic was looked up."""
+
+    @property
+    def created_at_us(self) -> int:
+        """When it was created."""
+
+
+class PartitionState(NamedTuple):
+    """A partition at one moment."""
+
+    marks: Marks
+    #: The oldest offset that is stored here: above `marks.low` where records were evicted.
+    oldest: Offset
+    #: Of the records stored here.
+    size_bytes: int
+    #: Oldest first; there is always one.
+    epochs: Sequence[Epoch]
+
+
+class AppendRequest(NamedTuple):
+    """What one call brings to one partition. A plain value."""
+
+    drafts: Sequence[Draft]
+    tenant: Tenant | None = None
+    producer: str | None = None
+    #: The producer's, one for each draft, rising.
+    sequences: Sequence[int] = ()
+    idempotency_key: str | None = None
+    expected_offset: int | None = None
+
+    @property
+    def has_identity(self) -> bool:
+        """Whether a repeat would be recognised."""
+        return self.producer is not None or self.idempotency_key is not None
+
+
+class Placement(NamedTuple):
+    """Where the values of a request went: first those that were stored before, then the others."""
+
+    offset: int
+    timestamp_us: int
+    originals: Sequence[Original] = ()
+
+
+class Outcome(Protocol):
+    """What becomes of one append. `strandline.writes.Receipt` is one."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known."""
+
+    @property
+    def level(self) -> Durability | None:
+        """The highest level reached so far; None while the outcome is open."""
+
+    def result(self) -> Placement:
+        """Return the placement, or raise what the append came to; UnavailableError while open."""
+
+    def wait(self, level: Durability = ..., timeout_s: float | None = ...) -> Placement:
+        """Return the placement once `level` is reached, or raise what the append came to."""
+
+    async def reached(self, level: Durability = ..., timeout_s: float | None = ...) -> Placement:
+        """Do what `wait` does on the running event loop."""
+
+
+T = TypeVar("T", bound=StoredTopic)
+"""What a store knows a topic by."""
+
+
+class StoreTopics(Protocol[T]):
+    """Which topics there are."""
+
+    def topics(self) -> Sequence[T]:
+        """Return every topic of every tenant, in no order."""
+
+    def find_topic(self, tenant: Tenant | None, name: str, *, fresh: bool = False) -> T | None:
+        """Return the topic, with its present retention if `fresh`; None if there is none."""
+
+    def create_topic(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> T:
+        """Return the topic that is there, or a new one; durable then.
+
+        Calls `check_new_topic` under the exclusion in which the topic is created.
+        """
+
+    def change_settings(
+        self, topic: T, change: Callable[[TopicSettings], TopicSettings]
+    ) -> TopicSettings:
+        """Replace the settings by what `change` makes of the present ones; durable then."""
+
+    def drop_topic(self, topic: T) -> None:
+        """Remove the topic with its records and keys."""
+
+
+class StoreRecords(Protocol[T]):
+    """The records of a partition."""
+
+    def append(
+        self,
+        topic: T,
+        partition: int,
+        request: AppendRequest,
+        level: Durability,
+        timeout_s: float | None,
+    ) -> Outcome:
+        """Append all of the request or none, as `decide` says, and return its outcome.
+
+        Off an event loop this returns once `level` is reached, and raises what went wrong.
+        On one it does not block: the outcome may still be open. UnavailableError, with the
+        request in `.write`, if the store cannot take it within `timeout_s`.
+        """
+
+    def marks(self, topic: T, partition: int) -> Marks:
+        """Return where the partition begins and ends now. Does not block."""
+
+    def state(self, topic: T, partition: int) -> PartitionState:
+        """Return the partition as it is now. Does not block."""
+
+    def read(self, topic: T, partition: int, wanted: ReadRange) -> Iterator[Record]:
+        """Yield the records that `check_range` allows, each once, in order. Does not block."""
+
+    def read_batches(self, topic: T, partition: int, wanted: ReadRange) -> Batches:
+        """Return the same records as Arrow record batches."""
+
+    def history(self, topic: T, partition: int, start: int, end: int | None) -> History:
+        """Return what is stored of [start, end), with damage named, as `LogReader.history`.
+
+        Where the topic has a proof, the history of [n, n) has the chain's value before n.
+        """
+
+    def segments(self, topic: T, partition: int) -> Sequence[Segment]:
+        """Return the runs that tile what is stored here, in order, none of them empty."""
+
+    def trim(self, topic: T, partition: int, low: int) -> Marks:
+        """Raise the low-water mark to `low`, never lower it; storage follows. Durable."""
+
+    def evict(self, topic: T, partition: int, before: int) -> Offset:
+        """Release storage before `before`; return the oldest offset stored here then."""
+
+    def seal(self, topic: T, partition: int) -> int:
+        """End the last segment, if the store has segments; return how many were rewritten."""
+
+    def sync(self, topic: T, partition: int) -> None:
+        """Make durable what any process has appended so far."""
+
+
+class StoreKeys(Protocol[T]):
+    """A small keyed area of each topic: cursors, leases, settings. Each change is durable."""
+
+    def keys(self, topic: T) -> Mapping[str, bytes]:
+        """Return every key with its value."""
+
+    def get_key(self, topic: T, key: str) -> bytes | None:
+        """Return the value; None if there is none."""
+
+    def put_key(self, topic: T, key: str, value: bytes | None, expected: bytes | None) -> bool:
+        """Replace the value if it is `expected` now, None standing for no value; say whether."""
+
+
+class Store(StoreTopics[T], StoreRecords[T], StoreKeys[T], Protocol[T]):
+    """All of a log's storage, open."""
+
+    @property
+    def id(self) -> UUID:
+        """The log's identity."""
+
+    @property
+    def mode(self) -> Mode:
+        """What it was opened for."""
+
+    @property
+    def url(self) -> str:
+        """Where it is, for people; without secrets."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can promise."""
+
+    def check_open(self) -> None:
+        """Raise ClosedError once it is closed, or in the child of a fork."""
+
+    def watch(self, find: Callable[[TopicName], T], *, durable_only: bool) -> Watch:
+        """Return a watch of no partitions yet, which looks topics up with `find`."""
+
+    def size_bytes(self) -> int:
+        """Return what everything occupies."""
+
+    def flush(self) -> None:
+        """Make everything durable, and tidy up."""
+
+    def transaction(
+        self, connection: sqlite3.Connection | None
+    ) -> AbstractContextManager[sqlite3.Connection]:
+        """See LogTransactions; only where the capabilities say so."""
+
+    def close(self) -> None:
+        """Finish what was accepted, end watches, release locks and files. May be repeated."""
