@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from strandline.active_log import active, install, reset
-    from strandline.log.protocol import Receipt
+    from strandline.log import Receipt
     from strandline.opening import describe
     from strandline.opening import open_log as open
     from strandline.predicates import (
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         TopicDefinition,
         UnsupportedTypeError,
     )
-    from strandline.typed import ScopedLog as Log
     from strandline.values import (
         EARLIEST,
         LATEST,
@@ -151,7 +150,7 @@ _HOMES = {
     "LiveSubscription": "strandline.subscriptions",
     "LiveView": "strandline.views",
     "LocalBroker": "strandline.subscriptions",
-    "Log": "strandline.typed",
+    "Log": "strandline.log",
     "MachineBroker": "strandline.subscriptions",
     "NotReadyError": "strandline.values",
     "PendingView": "strandline.views",
@@ -160,7 +159,7 @@ _HOMES = {
     "PredicateEvalError": "strandline.predicates",
     "ProofHead": "strandline.values",
     "ProofReport": "strandline.values",
-    "Receipt": "strandline.log.protocol",
+    "Receipt": "strandline.log",
     "Record": "strandline.values",
     "RefusedError": "strandline.views",
     "RejectedError": "strandline.values",
@@ -191,7 +190,7 @@ _HOMES = {
     "reset": "strandline.active_log",
     "subscribe": "strandline.subscriptions",
 }
-_RENAMED = {"Log": "ScopedLog", "open": "open_log"}
+_RENAMED = {"open": "open_log"}
 
 # Hidden from type checkers, to which any name would exist then.
 if not TYPE_CHECKING:

@@ -4,12 +4,12 @@ import threading
 from dataclasses import dataclass
 
 from strandline.opening import open_log
-from strandline.subscriptions import SubscribableLog
+from strandline.log import Log
 
 
 @dataclass(frozen=True, slots=True)
 class _Active:
-    log: SubscribableLog
+    log: Log
     is_ours: bool
 
     def leave(self) -> None:
@@ -25,7 +25,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def install(log_or_url: SubscribableLog | str | None = None) -> SubscribableLog:
+def install(log_or_url: Log | str | None = None) -> Log:
     """Make a log this thread's active one, in place of any other, and return it.
 
     A URL, or None for the environment's, is opened here, and closed when it is
@@ -41,7 +41,7 @@ def install(log_or_url: SubscribableLog | str | None = None) -> SubscribableLog:
     return installed.log
 
 
-def active() -> SubscribableLog:
+def active() -> Log:
     """Return this thread's active log; the first time, install the environment's.
 
     Raises what opening it raises.

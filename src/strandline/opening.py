@@ -1,49 +1,39 @@
-"""Which log a URL means, and the environment's part in it."""
+"""Which store a URL means; puts the log together."""
 
 import os
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
 
 from strandline.clock import Clock
-from strandline.log.files import FileLog
-from strandline.log.memory import MemoryLog
-from strandline.log.sqlite import SqliteLog, describe_sqlite
-from strandline.subscriptions import Broker, BrokeredLog
-from strandline.tiering import TieredLog
-from strandline.typed import ScopedLog
+from strandline.log import Broker, Log, Store
+from strandline.log.files import FileStore
+from strandline.log.sqlite import SqliteStore, describe_sqlite
+from strandline.stores.memory import MemoryStore
+from strandline.tiering import Tier
 from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
+STORES_GROUP = "strandline.stores"
+"""The entry points by which a package registers stores of its own: scheme = `StoreKind`."""
 
 _STATE_DIR = ".strandline"
 
 
-class OpenedLog(TieredLog, ScopedLog, Protocol):
-    """A log as it is opened: with subscriptions, scopes, and with a tier if it has one."""
+class StoreKind(NamedTuple):
+    """What a scheme of URLs stands for."""
 
-
-class SubscribableMemoryLog(TieredLog, MemoryLog, ScopedLog):  # type: ignore[misc] # Reads give any Batches.
-    """A memory: log, as it is opened."""
-
-
-class SubscribableSqliteLog(TieredLog, SqliteLog, ScopedLog):  # type: ignore[misc] # Reads give any Batches.
-    """A sqlite: log, as it is opened."""
-
-
-class SubscribableFileLog(TieredLog, FileLog, ScopedLog):  # type: ignore[misc] # Reads give any Batches.
-    """A file: log, as it is opened."""
-
-
-class BrokeredMemoryLog(BrokeredLog, SubscribableMemoryLog):  # type: ignore[misc] # As above.
-    """A memory: log, as it is opened with a broker."""
-
-
-class BrokeredSqliteLog(BrokeredLog, SubscribableSqliteLog):  # type: ignore[misc] # As above.
-    """A sqlite: log, as it is opened with a broker."""
-
-
-class BrokeredFileLog(BrokeredLog, SubscribableFileLog):  # type: ignore[misc] # As above.
-    """A file: log, as it is opened with a broker."""
+    #: Opens the store at the rest of a URL; gets `mode`, `clock` and the options given.
+    open: "Callable[..., Store[Any]]"
+    #: How such a URL is written, for messages.
+    form: str
+    #: The options besides those of every log.
+    options: frozenset[str] = frozenset()
+    #: Describes a log without opening it, where opening would change a byte.
+    describe: Callable[[str], LogDescription] | None = None
+    #: The extra that it needs, if it needs one.
+    extra: str | None = None
 
 
 def open_log(
@@ -53,11 +43,9 @@ def open_log(
     clock: Clock | None = None,
     auto_create: bool = False,
     record_bytes_max: int = RECORD_BYTES_MAX,
-    exclusive: bool = False,
-    take_over: bool = False,
-    compression: str | None = None,
     broker: Broker | None = None,
-) -> ScopedLog:
+    **options: Any,
+) -> Log:
     """Open the log that `url` names; the caller closes it.
 
     `memory:` is a new log that lives in what is returned; `file:<path>` is the log in
@@ -65,40 +53,42 @@ def open_log(
     where it is missing. Without a URL it is STRANDLINE_URL, and without that `file:` in
     STRANDLINE_STATE_DIR, or in `.strandline`. `mode` is `write`, `consume` or `read`.
     With `auto_create`, appending to an unknown topic creates it. A `broker` carries
-    wake-ups and lists subscriptions, see `Broker`; its maker closes it. `exclusive`,
-    `take_over` and `compression` are for `file:` alone, see `FileLog`. Raises
-    InvalidError for whatever is none of these; no bad value is replaced by a default.
+    wake-ups and lists subscriptions, see `Broker`; its maker closes it. Further `options`
+    are the store's own: `exclusive`, `take_over` and `compression` of `file:`, see
+    `FileStore`. Raises InvalidError for whatever is none of these; no bad value is
+    replaced by a default.
     """
-    scheme, location = _parse(url)
-    wanted = {"exclusive": exclusive, "take_over": take_over, "compression": compression}
-    special = {name: value for name, value in wanted.items() if value}
-    if special and scheme is not _SCHEMES["file"]:
-        raise InvalidError("these are options of file: logs alone", options=sorted(special))
-    log = scheme.opened(
-        location,
-        mode=Mode.parse(mode),
-        clock=clock,
-        auto_create=auto_create,
-        record_bytes_max=record_bytes_max,
-        is_brokered=broker is not None,
-        **special,
-    )
-    if clock is not None:
-        log.clock = clock
-    if broker is not None:
-        assert isinstance(log, _BROKERED)
-        log.use_broker(broker)
-    return log
+    kind, location = _parse(url)
+    if strange := sorted(options.keys() - kind.options):
+        raise InvalidError(
+            "this kind of log has no such options", options=strange, known=sorted(kind.options)
+        )
+    store = kind.open(location, mode=Mode.parse(mode), clock=clock, **options)
+    try:
+        return Log(
+            store,
+            tier=Tier(),
+            broker=broker,
+            clock=clock,
+            auto_create=auto_create,
+            record_bytes_max=record_bytes_max,
+        )
+    except BaseException:
+        store.close()
+        raise
 
 
 def describe(url: str | None = None) -> LogDescription:
     """Return what the log that `url` names is and holds; without a URL as `open_log`.
 
     Nothing is created, and no byte of the log changes. InvalidError if there is no log,
-    and for `memory:`, which nobody but its opener can reach.
+    and for `memory:`, which only its opener can reach.
     """
-    scheme, location = _parse(url)
-    return scheme.described(location)
+    kind, location = _parse(url)
+    if kind.describe is not None:
+        return kind.describe(location)
+    with Log(kind.open(location, mode=Mode.READ, clock=None)) as log:
+        return log.describe()
 
 
 def default_url() -> str:
@@ -110,122 +100,71 @@ def default_url() -> str:
     return f"file:{_not_blank(STATE_DIR_VARIABLE, state_dir)}/events"
 
 
-class _Open(Protocol):
-    def __call__(
-        self,
-        location: str,
-        *,
-        mode: Mode,
-        clock: Clock | None,
-        auto_create: bool,
-        record_bytes_max: int,
-        is_brokered: bool,
-        **special: Any,
-    ) -> OpenedLog: ...
-
-
-class _Describe(Protocol):
-    def __call__(self, location: str) -> LogDescription: ...
-
-
-class _Scheme(NamedTuple):
-    """What can be done with the rest of a URL."""
-
-    opened: _Open
-    described: _Describe
-
-
-def _open_memory(
-    location: str,
-    *,
-    mode: Mode,
-    clock: Clock | None,
-    auto_create: bool,
-    record_bytes_max: int,
-    is_brokered: bool,
-    **_: Any,
-) -> OpenedLog:
+def _open_memory(location: str, *, mode: Mode, clock: Clock | None) -> MemoryStore:
     if location:
         raise InvalidError("a memory: log has no name, use memory: alone", url=f"memory:{location}")
     if mode is not Mode.WRITE:
         raise InvalidError(
-            "a memory: log is new and nobody else writes it, open it for writing", mode=str(mode)
+            "a memory: log is new and only its opener writes it, open it for writing",
+            mode=str(mode),
         )
-    kind = BrokeredMemoryLog if is_brokered else SubscribableMemoryLog
-    return kind(clock=clock, auto_create=auto_create, record_bytes_max=record_bytes_max)
+    return MemoryStore(clock)
 
 
 def _describe_memory(location: str) -> LogDescription:
     raise InvalidError(
-        "a memory: log is known to its opener alone, call its describe()", url=f"memory:{location}"
+        "a memory: log is known to its opener alone, ask that log", url=f"memory:{location}"
     )
 
 
-def _open_sqlite(
-    location: str,
-    *,
-    mode: Mode,
-    clock: Clock | None,
-    auto_create: bool,
-    record_bytes_max: int,
-    is_brokered: bool,
-    **_: Any,
-) -> OpenedLog:
-    kind = BrokeredSqliteLog if is_brokered else SubscribableSqliteLog
-    return kind(
-        _database(location),
-        mode=mode,
-        clock=clock,
-        auto_create=auto_create,
-        record_bytes_max=record_bytes_max,
-    )
+def _open_file(location: str, **options: Any) -> FileStore:
+    return FileStore(_path(location, "file:"), **options)
 
 
-def _open_file(location: str, *, is_brokered: bool, **options: Any) -> OpenedLog:
-    kind = BrokeredFileLog if is_brokered else SubscribableFileLog
-    return kind(_directory(location), **options)
-
-
-def _describe_file(location: str) -> LogDescription:
-    with FileLog(_directory(location), mode=Mode.READ) as log:
-        return log.describe()
-
-
-def _directory(location: str) -> str:
-    if not location:
-        raise InvalidError("a file: log needs the path of its directory", url="file:")
-    return location
+def _open_sqlite(location: str, **options: Any) -> SqliteStore:
+    return SqliteStore(_path(location, "sqlite:"), **options)
 
 
 def _describe_sqlite(location: str) -> LogDescription:
-    return describe_sqlite(_database(location))
+    return describe_sqlite(_path(location, "sqlite:"))
 
 
-def _database(location: str) -> str:
+def _path(location: str, scheme: str) -> str:
     if not location:
-        raise InvalidError("a sqlite: log needs the path of its database", url="sqlite:")
+        raise InvalidError("this kind of log needs a path", url=scheme)
     return location
 
 
-_BROKERED = BrokeredMemoryLog, BrokeredSqliteLog, BrokeredFileLog
-
-_SCHEMES = {
-    "memory": _Scheme(_open_memory, _describe_memory),
-    "file": _Scheme(_open_file, _describe_file),
-    "sqlite": _Scheme(_open_sqlite, _describe_sqlite),
+_KINDS: Mapping[str, StoreKind] = {
+    "memory": StoreKind(_open_memory, "memory:", describe=_describe_memory),
+    "file": StoreKind(
+        _open_file, "file:PATH", frozenset({"exclusive", "take_over", "compression"})
+    ),
+    "sqlite": StoreKind(_open_sqlite, "sqlite:PATH", describe=_describe_sqlite),
 }
 
 
-def _parse(url: object) -> tuple[_Scheme, str]:
+def _parse(url: object) -> tuple[StoreKind, str]:
     chosen = default_url() if url is None else url
     if not isinstance(chosen, str) or ":" not in chosen:
-        raise InvalidError("a log is named memory:, file:PATH or sqlite:PATH", url=chosen)
+        raise InvalidError(f"a log is named {_forms()}", url=chosen)
     name, _, location = chosen.partition(":")
-    if name not in _SCHEMES:
-        raise InvalidError(
-            "there is no such kind of log, use memory:, file:PATH or sqlite:PATH", url=chosen
-        )
-    return _SCHEMES[name], location
+    kind = _KINDS.get(name) or _registered(name)
+    if kind is None:
+        raise InvalidError(f"there is no such kind of log, use {_forms()}", url=chosen)
+    return kind, location
+
+
+def _registered(name: str) -> StoreKind | None:
+    for point in entry_points(group=STORES_GROUP, name=name):
+        kind: StoreKind = point.load()
+        return kind
+    return None
+
+
+def _forms() -> str:
+    *others, last = (kind.form for kind in _KINDS.values())
+    return f"{', '.join(others)} or {last}"
 
 
 def _not_blank(variable: str, value: str) -> str:

@@ -15,8 +15,8 @@ from strandline.cli.user_files import STANDARD, reading
 from strandline.values import Durability, Event, InvalidError, Mode, Topic, ValueKind
 
 if TYPE_CHECKING:
-    from strandline.log.protocol import Log
-    from strandline.typed import ScopedLog
+    from strandline.log import Log
+    from strandline.log import Log
 
 _BATCH = 1000
 
@@ -205,7 +205,7 @@ def _append(
 
 
 def _publish(
-    log: "ScopedLog", topic: Topic, items: Iterable[Item], options: dict[str, Any]
+    log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, Any]
 ) -> Appended:
     """Append to a typed topic: each batch in its schema, or not at all."""
     from strandline.cli.batches import fitted  # noqa: PLC0415 Takes long to import.

@@ -20,8 +20,8 @@ from strandline.values import (
 
 # What takes long to import comes with what needs it: `strandline --help` needs none of it.
 if TYPE_CHECKING:
-    from strandline.log.protocol import Log
-    from strandline.typed import ScopedLog
+    from strandline.log import Log
+    from strandline.log import Log
 
 
 def _topics_like(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -71,14 +71,14 @@ _UNITS_BYTES = {
 _AMOUNT = re.compile(r"(\d+)\s*([A-Za-z]*)")
 
 
-def opened(url: str | None, mode: Mode) -> "ScopedLog":
+def opened(url: str | None, mode: Mode) -> "Log":
     """Open the log of a command; nothing is created but by a command that says so."""
     from strandline.opening import open_log  # noqa: PLC0415
 
     return open_log(url, mode=mode)
 
 
-def existing(url: str | None, mode: Mode) -> "ScopedLog":
+def existing(url: str | None, mode: Mode) -> "Log":
     """Open a log that has to be there already, whatever it is opened for."""
     opened(url, Mode.READ).close()
     return opened(url, mode)

@@ -26,7 +26,8 @@ from strandline.cli.shown import record_json, record_line
 from strandline.values import Mode, Record, Topic
 
 if TYPE_CHECKING:
-    from strandline.subscriptions import SubscribableLog, Subscription
+    from strandline.log import Log
+    from strandline.subscriptions import Subscription
 
 _FIELDS = (
     "a line for each record: {topic, partition, offset, timestamp, key, tenant}, then of an "
@@ -130,7 +131,7 @@ def tail(
 class _Source(NamedTuple):
     """What a command shows records of."""
 
-    log: "SubscribableLog"
+    log: "Log"
     topic: Topic
     partitions: Sequence[int]
     where: str
@@ -174,7 +175,7 @@ class _Source(NamedTuple):
 
 
 def _source(
-    log: "SubscribableLog", topic: Topic, partition: int | None, where: str, *, durable_only: bool
+    log: "Log", topic: Topic, partition: int | None, where: str, *, durable_only: bool
 ) -> _Source:
     return _Source(log, topic, partitions_of(log, topic, partition), where, durable_only)
 

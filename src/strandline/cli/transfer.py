@@ -16,8 +16,8 @@ from strandline.values import ConflictError, InvalidError, Mode, Record, Topic
 
 if TYPE_CHECKING:
     from strandline.cli.transfer_file import Header, Row
-    from strandline.log.protocol import Log
-    from strandline.typed import ScopedLog
+    from strandline.log import Log
+    from strandline.log import Log
 
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _MANY = 1000
@@ -141,7 +141,7 @@ def _chosen(path: str, file_format: str | None) -> str:
     return chosen
 
 
-def _header(log: "ScopedLog", topic: Topic) -> "Header":
+def _header(log: "Log", topic: Topic) -> "Header":
     from strandline.cli.transfer_file import Header, packed_schema  # noqa: PLC0415 Takes long.
 
     found = log.describe_topic(topic)
@@ -171,7 +171,7 @@ def _records(log: "Log", topic: Topic, advance: Advance) -> Iterator[Record]:
             yield record
 
 
-def _create(log: "ScopedLog", header: "Header", name: str | None) -> Topic:
+def _create(log: "Log", header: "Header", name: str | None) -> Topic:
     from strandline.cli.transfer_file import unpacked_schema  # noqa: PLC0415 Takes long to import.
 
     versions = [unpacked_schema(each) for each in header.schemas]

@@ -1,37 +1,72 @@
-"""The log: topics of partitions of records, one contract for every backend.
+"""The log: topics of partitions of records, and every rule that holds for all stores.
 
-Promises: what `protocol` says, and nothing that it does not say; a backend adds
-speed or safety, never a rule.
+Promises: what `contract` says, for any store that implements the port of `store`.
 
-Does not subscribe, fold or copy: the rooms above do so, and know only what is
-exported here.
+Does not know where bytes lie; does not subscribe, fold or copy: the rooms above do so,
+and know only what is exported here.
 """
 
-from strandline.log.protocol import (
-    Batches,
-    Hint,
-    Log,
+from strandline.log.broker import Broker, LiveSubscription
+from strandline.log.contract import (
     LogConsumers,
     LogReader,
     LogTopics,
+    LogTransactions,
     LogWriter,
-    Receipt,
-    Receipts,
-    TopicName,
-    Value,
-    Watch,
 )
+from strandline.log.event_rows import EventRows
+from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
+from strandline.log.log import Log
+from strandline.log.ranges import ReadLimits, ReadRange
+from strandline.log.receipts import Receipt, Receipts
+from strandline.log.results import Batches, Hint, TopicName, Value, Watch
+from strandline.log.store import (
+    AppendRequest,
+    Capabilities,
+    DroppedError,
+    Outcome,
+    PartitionState,
+    Placement,
+    Reach,
+    Store,
+    StoredTopic,
+    Tier,
+)
+from strandline.log.terms import AppendTerms
 
 __all__ = [
+    "AppendRequest",
+    "AppendTerms",
     "Batches",
+    "Body",
+    "Broker",
+    "Capabilities",
+    "Damage",
+    "DroppedError",
+    "EventBody",
+    "EventRows",
     "Hint",
+    "History",
+    "Kept",
+    "LiveSubscription",
     "Log",
     "LogConsumers",
     "LogReader",
     "LogTopics",
+    "LogTransactions",
     "LogWriter",
+    "Outcome",
+    "PartitionState",
+    "Piece",
+    "Placement",
+    "Reach",
+    "ReadLimits",
+    "ReadRange",
     "Receipt",
     "Receipts",
+    "Store",
+    "StoredTopic",
+    "Tier",
     "TopicName",
     "Value",
     "Watch",

@@ -8,7 +8,7 @@ from typing import Any
 from strandline.log.draft import Draft, draft
 from strandline.log.draft_columns import COLUMNS_MIN, EventColumns
 from strandline.log.receipts import Part, Receipt, Receipts, handed_back
-from strandline.log.protocol import TopicName, Value
+from strandline.log.results import TopicName, Value
 from strandline.log.store import AppendRequest, DroppedError, Store, StoredTopic
 from strandline.log.terms import Terms, owner
 from strandline.values import Durability, Partition, UnavailableError, ValueKind
@@ -137,7 +137,7 @@ class Appends:
             rest = [value for index, value in enumerate(values) if index not in stored]
             raise handed_back(error, rest if stored else values) from error.__cause__
         receipts = Receipts(len(values), parts, level, self._durability_max, values)
-        if at_once is not level and all(part.outcome.is_settled for part in parts):
+        if at_once is not level and receipts.is_settled:
             receipts.wait(timeout_s=terms.timeout_s)
         return receipts
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from strandline.log.draft import Draft
 from strandline.log.event_rows import EventRows
 from strandline.log.history import EventBody
-from strandline.log.protocol import Value
+from strandline.log.results import Value
 from strandline.values import Event
 
 _US = pa.timestamp("us", "UTC")

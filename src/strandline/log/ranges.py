@@ -1,10 +1,18 @@
 """What to read of a partition, and whether it can be read."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from strandline.log.numbers import check_limit, check_whole
 from strandline.values import InvalidError, Marks, Offset, Topic, TrimmedError
+
+
+class ReadLimits(TypedDict, total=False):
+    """How much a read returns at most. See LogReader.read."""
+
+    records_max: int | None
+    bytes_max: int | None
+    durable_only: bool
 
 
 class ReadRange(NamedTuple):

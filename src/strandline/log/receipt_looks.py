@@ -2,21 +2,24 @@
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from strandline.log.results import Receipt, Receipts
 from strandline.values.errors import StrandlineError
 from strandline.values.html import ROWS_MAX, html_fields, html_table
+
+if TYPE_CHECKING:
+    from strandline.log.receipts import Receipt, Receipts
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def receipt_text(receipt: Receipt) -> str:
+def receipt_text(receipt: "Receipt") -> str:
     """Return what became of one append, for a prompt."""
     parts = [f"{name}={value}" for name, value in _fields(receipt).items()]
     return f"Receipt({', '.join(parts)})"
 
 
-def receipts_text(receipts: Receipts) -> str:
+def receipts_text(receipts: "Receipts") -> str:
     """Return the first of many appends, for a prompt."""
     shown = [receipt_text(each) for each in itertools.islice(receipts, ROWS_MAX)]
     if (more := len(receipts) - len(shown)) > 0:
@@ -24,12 +27,12 @@ def receipts_text(receipts: Receipts) -> str:
     return f"[{', '.join(shown)}]"
 
 
-def receipt_html(receipt: Receipt) -> str:
+def receipt_html(receipt: "Receipt") -> str:
     """Return what became of one append."""
     return html_fields("Receipt", _fields(receipt))
 
 
-def receipts_html(receipts: Receipts) -> str:
+def receipts_html(receipts: "Receipts") -> str:
     """Return what became of the first of many appends."""
     count = len(receipts)
     rows = [_fields(each) for each in itertools.islice(receipts, ROWS_MAX)]
@@ -38,7 +41,7 @@ def receipts_html(receipts: Receipts) -> str:
     return html_table(f"{count:,} receipts", header, cells, count=count)
 
 
-def _fields(receipt: Receipt) -> dict[str, object]:
+def _fields(receipt: "Receipt") -> dict[str, object]:
     if not receipt.is_settled:
         return {"outcome": "not known yet"}
     try:

@@ -136,6 +136,11 @@ class Receipts(Sequence[Receipt]):
         self._offered = offered
         self._places: dict[int, tuple[Part, int]] | None = None
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether every outcome is known."""
+        return all(part.outcome.is_settled for part in self._parts)
+
     def __len__(self) -> int:
         return self._count
 

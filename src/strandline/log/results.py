@@ -1,9 +1,9 @@
-"""What a log hands out: receipts, record batches, hints. Part of the protocol."""
+"""What callers and logs hand each other besides records and receipts. Part of the contract."""
 
-from collections.abc import Collection, Generator, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from strandline.values import Durability, Offset, Partition, Topic
+from strandline.values import Event, Offset, Partition, Topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -11,81 +11,8 @@ if TYPE_CHECKING:
 TopicName: TypeAlias = "str | Topic"
 """How a caller says which topic."""
 
-
-class Receipt(Protocol):
-    """What became of one append.
-
-    Off an event loop `append` returns when the outcome is known. On an event loop it
-    returns at once, and the outcome may still be open: await the receipt. Waits may
-    be repeated and shared by threads and loops; a wait that is cancelled or times
-    out changes nothing.
-    """
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the outcome is known: a place in the log, or an error."""
-
-    @property
-    def partition(self) -> Partition:
-        """Where the record is. UnavailableError while the outcome is open."""
-
-    @property
-    def offset(self) -> Offset:
-        """Where in the partition. UnavailableError while the outcome is open."""
-
-    @property
-    def timestamp_us(self) -> int:
-        """The record's append time. UnavailableError while the outcome is open."""
-
-    @property
-    def is_repeat(self) -> bool:
-        """Whether the record had been appended before, and this call added nothing.
-
-        UnavailableError while the outcome is open.
-        """
-
-    @property
-    def level(self) -> Durability | None:
-        """The highest level reached so far; None while the outcome is open."""
-
-    def wait(self, level: Durability | None = None, timeout_s: float | None = None) -> "Receipt":
-        """Return this receipt once the record has reached `level`.
-
-        None stands for the durability that the append asked for. Waiting does the
-        work, where nobody else is doing it. Raises what `append` would have raised;
-        UnavailableError when the time is up; FailedError, UnknownError or
-        ClosedError when the level can no longer be reached; InvalidError for a level
-        above the log's `durability_max`.
-        """
-
-    async def reached(
-        self, level: Durability | None = None, timeout_s: float | None = None
-    ) -> "Receipt":
-        """Do what `wait` does, asleep on the running event loop."""
-
-    def __await__(self) -> Generator[Any, None, "Receipt"]:
-        """Do what `reached()` does."""
-
-
-class Receipts(Protocol):
-    """What became of one `append_many`: a receipt for each value, in the same order."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> Receipt: ...
-
-    def __iter__(self) -> Iterator[Receipt]: ...
-
-    def wait(self, level: Durability | None = None, timeout_s: float | None = None) -> "Receipts":
-        """Return once every record has reached `level`. See Receipt.wait."""
-
-    async def reached(
-        self, level: Durability | None = None, timeout_s: float | None = None
-    ) -> "Receipts":
-        """Do what `wait` does, asleep on the running event loop."""
-
-    def __await__(self) -> Generator[Any, None, "Receipts"]:
-        """Do what `reached()` does."""
+Value: TypeAlias = "Event | bytes | pa.RecordBatch"
+"""What a record can hold; which of them, the topic's `ValueKind` says."""
 
 
 class Batches(Protocol):

@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
+from strandline.clock import Clock
 from strandline.log.draft import Draft
 from strandline.log.history import History
 from strandline.log.identities import Original
@@ -93,8 +94,6 @@ class PartitionState(NamedTuple):
     marks: Marks
     #: The oldest offset that is stored here: above `marks.low` where records were evicted.
     oldest: Offset
-    #: Of the records stored here.
-    size_bytes: int
     #: Oldest first; there is always one.
     epochs: Sequence[Epoch]
 
@@ -276,3 +275,10 @@ class Store(StoreTopics[T], StoreRecords[T], StoreKeys[T], Protocol[T]):
 
     def close(self) -> None:
         """Finish what was accepted, end watches, release locks and files. May be repeated."""
+
+
+class Tier(Protocol):
+    """What sits between a log and its store, and has what the store evicted."""
+
+    def over(self, store: Store[StoredTopic], clock: Clock) -> Store[StoredTopic]:
+        """Return the store that reads from both."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypedDict
 
 from strandline.log.numbers import check_limit, check_timeout, check_whole
 from strandline.log.results import TopicName
@@ -24,23 +25,39 @@ from strandline.values.names import RESERVED_PREFIX
 _APPLIED, _WRITTEN, _ = Durability
 _FIRST = Partition(0)
 
+DurabilityName: TypeAlias = Literal["applied", "written", "durable"]
+"""A level by its name."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """Everything that an append is told besides the topic, the values and their keys.
 
-    Checked when made, as far as that needs no topic.
+class AppendTerms(TypedDict, total=False):
+    """What an append may be given besides the topic, the values and their keys.
+
+    See LogWriter.append.
     """
 
     partition: int | None
     tenant: str | None
-    durability: Durability | None
+    durability: Durability | DurabilityName | None
     producer: str | None
     sequence: int | None
     idempotency_key: str | None
     expected_offset: int | None
     timeout_s: float | None
-    #: Whether they say nothing but a level, if that; set by `terms_of`, which saves others a look.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """AppendTerms, checked as far as that needs no topic."""
+
+    partition: int | None = None
+    tenant: str | None = None
+    durability: Durability | DurabilityName | None = None
+    producer: str | None = None
+    sequence: int | None = None
+    idempotency_key: str | None = None
+    expected_offset: int | None = None
+    timeout_s: float | None = None
+    #: Whether they say nothing but a level, if that; set by `terms_of`.
     is_plain: bool = False
 
     def __post_init__(self) -> None:
@@ -125,56 +142,14 @@ class Terms:
         return Partition(turn() % partitions)
 
 
-def _with_level(level: Durability | None) -> Terms:
-    return Terms(
-        partition=None,
-        tenant=None,
-        durability=level,
-        producer=None,
-        sequence=None,
-        idempotency_key=None,
-        expected_offset=None,
-        timeout_s=None,
-        is_plain=True,
-    )
+_PLAIN = Terms(is_plain=True)
 
 
-_LEVELS = {level: _with_level(level) for level in (None, *Durability)}
-
-
-def terms_of(
-    *,
-    partition: int | None,
-    tenant: str | None,
-    durability: Durability | None,
-    producer: str | None,
-    sequence: int | None,
-    idempotency_key: str | None,
-    expected_offset: int | None,
-    timeout_s: float | None,
-) -> Terms:
-    """Return the terms that a call gives; at little cost where it gives a level at most."""
-    if (
-        partition is None
-        and tenant is None
-        and producer is None
-        and sequence is None
-        and idempotency_key is None
-        and expected_offset is None
-        and timeout_s is None
-        and (durability is None or isinstance(durability, Durability))
-    ):
-        return _LEVELS[durability]
-    return Terms(
-        partition=partition,
-        tenant=tenant,
-        durability=durability,
-        producer=producer,
-        sequence=sequence,
-        idempotency_key=idempotency_key,
-        expected_offset=expected_offset,
-        timeout_s=timeout_s,
-    )
+def terms_of(given: AppendTerms) -> Terms:
+    """Return the terms that a call gives; at no cost where it gives none."""
+    if not given:
+        return _PLAIN
+    return Terms(**given, is_plain=given.keys() == {"durability"})
 
 
 def check_level(level: object, durability_max: Durability) -> Durability:

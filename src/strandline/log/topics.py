@@ -1,11 +1,9 @@
 """The rules of topics: which names may be new, and what is said of one that is not there."""
 
 import difflib
-from collections.abc import Iterable, Sequence
-from uuid import UUID
+from collections.abc import Iterable
 
 from strandline.log.results import TopicName
-from strandline.log.store import Store, StoredTopic
 from strandline.values import (
     ConflictError,
     InvalidError,
@@ -58,38 +56,3 @@ def unknown_topic(name: str, names: Iterable[str]) -> InvalidError:
     return InvalidError(
         "there is no such topic, create it first or check the spelling", topic=name, near=near
     )
-
-
-class Topics:
-    """Finds, creates and drops topics. Any thread may use it."""
-
-    def __init__(self, store: Store[StoredTopic]) -> None:
-        self._store = store
-
-    def find(
-        self, topic: TopicName, tenant: Tenant | None = None, *, fresh: bool = False
-    ) -> StoredTopic:
-        """Return the topic; InvalidError with near matches if there is none."""
-        whose, name = name_of(topic, tenant)
-        found = self._store.find_topic(whose, name, fresh=fresh)
-        if found is None or (isinstance(topic, Topic) and found.topic.id != topic.id):
-            raise unknown_topic(name, self._names(whose))
-        return found
-
-    def find_id(self, topic_id: UUID) -> StoredTopic | None:
-        """Return the topic of this id."""
-        return next((each for each in self._store.topics() if each.topic.id == topic_id), None)
-
-    def list(self, tenant: Tenant | None, *, internal: bool) -> Sequence[Topic]:
-        """Return the tenant's topics sorted by name."""
-        topics = [each.topic for each in self._store.topics() if each.topic.tenant == tenant]
-        chosen = [each for each in topics if is_internal_name(each.name) == internal]
-        return sorted(chosen, key=lambda each: each.name)
-
-    def tenants(self) -> Sequence[Tenant]:
-        """Return every tenant with a topic of its own, sorted."""
-        found = {each.topic.tenant for each in self._store.topics()}
-        return sorted(each for each in found if each is not None)
-
-    def _names(self, tenant: Tenant | None) -> Sequence[str]:
-        return [each.topic.name for each in self._store.topics() if each.topic.tenant == tenant]

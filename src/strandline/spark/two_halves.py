@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.opening import open_log
 from strandline.spark.file_systems import has_file_system
 from strandline.spark.source.places import Place
@@ -27,7 +27,8 @@ from strandline.tiering.arrow_parts import parquet
 from strandline.tiering.cold_segments import ColdSegments
 from strandline.tiering.parquet import PACKED
 from strandline.tiering.segment import partition_of
-from strandline.typed import ScopedLog, spark_schema
+from strandline.log import Log
+from strandline.typed import spark_schema
 from strandline.values import Mode, ValueKind
 
 #: How Spark's own file systems call what a store's URL says.
@@ -77,7 +78,7 @@ class _Cut:
         }
 
 
-def _cut_of(log: ScopedLog, reading: Reading, reaches: Callable[[str], bool]) -> _Cut:
+def _cut_of(log: Log, reading: Reading, reaches: Callable[[str], bool]) -> _Cut:
     places = places_of(log, reading.options)
     cut = _Cut(places[0].topic.name)
     cold = ColdSegments(log, open_store)
@@ -103,7 +104,7 @@ def _copies(
     return [copy for copy in found if copy.start < high]
 
 
-def _is_native(log: ScopedLog, place: Place, kind: ValueKind) -> bool:
+def _is_native(log: Log, place: Place, kind: ValueKind) -> bool:
     """Whether Parquet holds this topic's rows as columns, of types that Spark reads.
 
     Of batches nobody knows without their schema: objects may hold them packed.

@@ -97,7 +97,7 @@ class MemoryPartition:
 
     def state(self) -> PartitionState:
         self.check_usable()
-        return PartitionState(self.marks(), Offset(self.oldest), self.size_bytes, (self.epoch,))
+        return PartitionState(self.marks(), Offset(self.oldest), (self.epoch,))
 
     def check_usable(self) -> None:
         if self.end is not None:
@@ -316,7 +316,7 @@ class MemoryStore:
             stamps = kept[0].timestamp_us, kept[-1].timestamp_us
         return [
             Segment(
-                *(state.oldest, state.marks.high, state.size_bytes, *stamps),
+                *(state.oldest, state.marks.high, found.size_bytes, *stamps),
                 is_sealed=False,
                 location=None,
             )
@@ -386,7 +386,7 @@ class MemoryStore:
 
     def size_bytes(self) -> int:
         return sum(
-            partition.state().size_bytes
+            partition.size_bytes
             for topic in self.topics()
             for partition in topic.partitions
         )

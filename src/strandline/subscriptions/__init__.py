@@ -11,8 +11,8 @@ Does not promise an order across partitions, does not keep a place of its own in
 """
 
 from strandline.subscriptions.assignment import Assignment
-from strandline.subscriptions.broker import Broker, LiveSubscription, LocalBroker
-from strandline.subscriptions.brokered import BrokeredLog
+from strandline.log import Broker, LiveSubscription
+from strandline.subscriptions.broker import LocalBroker
 from strandline.subscriptions.consumer import (
     DELIVERIES_MAX,
     OUTSTANDING_MAX,
@@ -23,8 +23,7 @@ from strandline.subscriptions.machine_broker import MachineBroker
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.subscriptions.start import StartPoint
 from strandline.subscriptions.stream import Stream
-from strandline.subscriptions.subscribable import SubscribableLog, subscribe
-from strandline.subscriptions.subscribing import QUEUE_DEPTH_VARIABLE, READ_AHEAD
+from strandline.subscriptions.subscribing import QUEUE_DEPTH_VARIABLE, READ_AHEAD, subscribe
 from strandline.subscriptions.subscription import Subscription
 
 __all__ = [
@@ -34,7 +33,6 @@ __all__ = [
     "READ_AHEAD",
     "Assignment",
     "Broker",
-    "BrokeredLog",
     "CaughtUp",
     "Consumer",
     "Delivery",
@@ -45,7 +43,6 @@ __all__ = [
     "Marker",
     "StartPoint",
     "Stream",
-    "SubscribableLog",
     "Subscription",
     "subscribe",
 ]

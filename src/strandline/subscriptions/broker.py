@@ -1,55 +1,11 @@
-"""Who is to be woken, and who subscribes: the transport of wake-ups. See design 0042."""
+"""Wake-ups within one process. See design 0042."""
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from strandline.log.protocol import TopicName
+from strandline.log import LiveSubscription, TopicName
 from strandline.values import Tenant, Topic
-
-#: Where a broker's failures are told.
-failures = logging.getLogger("strandline.broker")
-
-
-@dataclass(frozen=True, slots=True)
-class LiveSubscription:
-    """A subscription that somebody holds, in this process or another."""
-
-    topic: Topic
-    name: str | None
-    """The consumer's name, if it has one."""
-    tenant: Tenant | None
-    """Whose the consumer is."""
-    pid: int
-
-
-class Broker(Protocol):
-    """Carries wake-ups from writers to subscriptions, and lists the subscriptions.
-
-    A wake-up says that a topic may have grown, and holds no data. Nothing depends on it
-    but time: whatever a broker raises is logged, and neither a writer nor a subscription
-    fails of it. It knows no tenants: what it lists is for whoever opened the log. Any
-    call may be made from any thread.
-    """
-
-    def publish(self, topic: TopicName, /) -> None:
-        """Wake those who subscribe to a topic of this name. That there is nobody is no failure."""
-
-    def attach(self, live: LiveSubscription, wake: Callable[[], None], /) -> Callable[[], None]:
-        """List this subscription and call `wake` at each wake-up of its topic.
-
-        Returns what ends both; it may be called twice. `wake` may be called without a
-        reason, and is quick.
-        """
-
-    def live(self, topic: Topic | None = None, /) -> Sequence[LiveSubscription]:
-        """Return the subscriptions of a topic, or of all, as far as this broker reaches."""
-
-    def close(self) -> None:
-        """End every attachment, and give back what it holds."""
-
 
 def key_of(topic: TopicName) -> tuple[Tenant | None, str]:
     """Return what tells the topics of one log apart as long as none is dropped.

@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Final, Self
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.parking import park, parking_name
-from strandline.subscriptions.subscribing import check_count, open_subscription
+from strandline.subscriptions.subscribing import check_count, subscribe
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import (
     EARLIEST,
@@ -95,7 +95,7 @@ class Consumer:
         self._on_its_way: Record | Delivery | None = None
         self._parking = parking_name(self._topic)
         self._counts = DeliveryCounts(log, self._topic, self._name, tenant)
-        self._subscription: Subscription[Record] = open_subscription(
+        self._subscription: Subscription[Record] = subscribe(
             log,
             self._topic,
             partitions=(),

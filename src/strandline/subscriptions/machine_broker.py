@@ -14,8 +14,8 @@ import msgspec
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
 from strandline.io.lookout import Lookout
-from strandline.log.protocol import TopicName
-from strandline.subscriptions.broker import LiveSubscription, LocalBroker, key_of
+from strandline.log import LiveSubscription, TopicName
+from strandline.subscriptions.broker import LocalBroker, key_of
 from strandline.values import InvalidError, Tenant, Topic, parse_tenant
 
 _WAKE = ".wake"

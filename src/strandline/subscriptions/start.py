@@ -1,9 +1,10 @@
 """Where a subscription starts in a partition, made into an offset once, when it is assigned."""
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions.cursor import Place
 from strandline.values import (
     InvalidError,
@@ -15,6 +16,12 @@ from strandline.values import (
 
 StartPoint: TypeAlias = Start | int | datetime
 """EARLIEST, LATEST, an offset, or the time from which on records are wanted."""
+
+Starts: TypeAlias = StartPoint | Mapping[int, StartPoint]
+"""One start for all partitions, or one for each; an offset is never one for several."""
+
+Partitions: TypeAlias = Iterable[int | tuple[int, StartPoint]]
+"""Partitions, with or without a start of their own."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, Unpack, overload
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
 from strandline.subscriptions.brokered import attached
 from strandline.subscriptions.cursor import Cursors, Place
+from strandline.subscriptions.markers import Marker
+from strandline.subscriptions.options import SubscribeOptions
 from strandline.subscriptions.pages import Pages
 from strandline.subscriptions.screening import Screen, screen_for
-from strandline.subscriptions.start import StartPoint
+from strandline.subscriptions.start import Partitions, StartPoint, Starts
 from strandline.subscriptions.subscription import Subscription
-from strandline.values import EARLIEST, InvalidError, Topic
+from strandline.values import EARLIEST, InvalidError, Record, Topic
 
 READ_AHEAD: Final = 128
 """How many records a subscription holds in memory, unless told otherwise."""
@@ -26,14 +28,23 @@ QUEUE_DEPTH_VARIABLE: Final = "STRANDLINE_QUEUE_DEPTH"
 
 _DIGITS_MAX = 9
 
-Starts: TypeAlias = StartPoint | Mapping[int, StartPoint]
-"""One start for all partitions, or one for each; an offset is never one for several."""
-
-Partitions: TypeAlias = Iterable[int | tuple[int, StartPoint]]
-"""Partitions, with or without a start of their own."""
-
-
-def open_subscription(
+@overload
+def subscribe(
+    log: Log,
+    topic: TopicName | Sequence[TopicName],
+    *,
+    markers: Literal[True],
+    **options: Unpack[SubscribeOptions],
+) -> Subscription[Record | Marker]: ...
+@overload
+def subscribe(
+    log: Log,
+    topic: TopicName | Sequence[TopicName],
+    *,
+    markers: bool = ...,
+    **options: Unpack[SubscribeOptions],
+) -> Subscription[Record]: ...
+def subscribe(
     log: Log,
     topic: TopicName | Sequence[TopicName],
     *,
@@ -47,7 +58,35 @@ def open_subscription(
     read_ahead: int | None = None,
     clock: Clock | None = None,
 ) -> Subscription[Any]:
-    """Do what `SubscribableLog.subscribe` says."""
+    """Read one or several topics from `start` on, and go on as they grow.
+
+    The start is fixed when this returns. It is EARLIEST, LATEST, a datetime with a
+    time zone, an offset, or a mapping from partition to one of these, which then
+    also says which partitions are read. An offset by itself is refused for several
+    partitions. With `consumer`, a partition starts at the cursor of that consumer
+    (of `tenant`), and at `start` if it has none there.
+
+    `partitions` None stands for all, and an empty one for none until the assignment
+    is changed. The same partition twice is read once; with two starts it is
+    InvalidError. With several topics, offsets and partitions are chosen through the
+    assignment.
+
+    InvalidError for a partition that there is not, and for a start that is negative
+    or beyond the end; TrimmedError for one that is no longer kept.
+
+    With `where`, a predicate (`docs/reference/predicates.md`), only what matches comes.
+    Of an event topic, which has the columns kind, key, headers, occurred_at and
+    timestamp, that is records; of a batch topic it is rows: a record comes with those
+    that match and its own offset, and not at all if none does. Cursors and markers
+    move as if everything had come. PredicateError if the text does not fit; but only
+    the batches of a batch topic say which columns there are, and PredicateError for
+    one that they have not comes when they do.
+
+    With `markers`, CaughtUp and FellBehind come between the records. With
+    `durable_only`, a record comes once it is durable, and the end is the durable
+    mark; InvalidError where nothing ever is. At most `read_ahead` records are held
+    in memory; None stands for STRANDLINE_QUEUE_DEPTH, and without that READ_AHEAD.
+    """
     depth = _queue_depth() if read_ahead is None else check_count("read_ahead", read_ahead)
     topics = _topics(log, topic)
     screens = _screens(log, topics, where)

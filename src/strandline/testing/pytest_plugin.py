@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from os import PathLike
 
-    from strandline.subscriptions import SubscribableLog
+    from strandline.log import Log
     from strandline.testing.fake_clock import FakeClock
     from strandline.testing.faulty_io import FaultyIo
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class FaultyLog:
     """A `file:` log, and the io under it, which fails where a test says so."""
 
-    log: "SubscribableLog"
+    log: "Log"
     io: "FaultyIo"
 
 
@@ -33,7 +33,7 @@ def log_url(tmp_path: "PathLike[str]") -> str:
 
 
 @pytest.fixture
-def log(log_url: str) -> "Iterator[SubscribableLog]":
+def log(log_url: str) -> "Iterator[Log]":
     """Return a new log, which is closed after the test."""
     from strandline.opening import open_log  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.removal import sweep
 from strandline.tiering.segment import CopiedSegment, SegmentState, UserPartition
-from strandline.tiering.tiered_log import TieredLog
+from strandline.tiering.tiered_store import Tier
 from strandline.tiering.tiering import TierReport, TierStep, tier
 from strandline.tiering.worker import TieringWorker
 
@@ -21,9 +21,9 @@ __all__ = [
     "ObjectStore",
     "SegmentCatalogue",
     "SegmentState",
+    "Tier",
     "TierReport",
     "TierStep",
-    "TieredLog",
     "TieringWorker",
     "UserPartition",
     "open_store",

@@ -19,8 +19,7 @@ from strandline.typed.errors import (
     UnsupportedTypeError,
 )
 from strandline.typed.readers import ConsumerProgress
-from strandline.typed.scope import Scope
-from strandline.typed.scoped_log import ScopedLog
+from strandline.typed.scope import Scope, scope_of
 from strandline.typed.spark_types import SparkType, spark_batch, spark_ddl, spark_schema, spark_type
 from strandline.typed.subscription import ScopedSubscription
 from strandline.typed.versions import definition_of
@@ -34,13 +33,13 @@ __all__ = [
     "SchemaConflictError",
     "SchemaMismatchError",
     "Scope",
-    "ScopedLog",
     "ScopedSubscription",
     "SparkType",
     "TenantMismatchError",
     "TopicDefinition",
     "UnsupportedTypeError",
     "definition_of",
+    "scope_of",
     "spark_batch",
     "spark_ddl",
     "spark_schema",

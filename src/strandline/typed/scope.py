@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log, Receipt, Value
+from strandline.log import Log, Receipt, Value
 from strandline.subscriptions import Marker
-from strandline.subscriptions.subscribing import Starts, open_subscription
+from strandline.subscriptions.start import Starts
+from strandline.subscriptions.subscribing import subscribe
 from strandline.typed.catalogue import AnyTopic, Catalogue
 from strandline.typed.definition import TopicDefinition
 from strandline.typed.delivered import Delivered, Sight
@@ -29,6 +31,22 @@ from strandline.values import (
     check_consumer_name,
     parse_tenant,
 )
+
+
+class _Shared(NamedTuple):
+    """What all scopes of one log object share."""
+
+    versions: SchemaVersions
+    readers: Readers
+
+
+_shared: WeakKeyDictionary[Log, _Shared] = WeakKeyDictionary()
+
+
+def scope_of(log: Log, tenant: str | None = None) -> Scope:
+    """Return the log as this tenant may see it; without one, as nobody may."""
+    versions, readers = _shared.setdefault(log, _Shared(SchemaVersions(), Readers()))
+    return Scope(log, tenant, versions=versions, readers=readers, clock=log.clock)
 
 
 class Scope:
@@ -197,14 +215,14 @@ class Scope:
         `start` None stands for what comes from now on. With `consumer`, a partition
         starts at the cursor of that consumer of the tenant's, and the subscription can
         `ack`. Batches come in the newest version of the schema, or in `version`, counted
-        from 1. Everything else as `SubscribableLog.subscribe`.
+        from 1. Everything else as `Log.subscribe`.
         """
         known = self._catalogue.look_up(name)
         sight = Sight(self._catalogue, known, self._tenant, where=where, version=version)
         reader = None
         if consumer is not None:
             reader = Reader(known.topic, self._tenant, check_consumer_name(consumer))
-        inner = open_subscription(
+        inner = subscribe(
             self._log,
             known.topic,
             start=LATEST if start is None else start,

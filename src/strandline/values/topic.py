@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Final, Literal, NewType, TypeVar
+from typing import Final, Literal, NewType, TypedDict, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -80,6 +80,18 @@ class Topic:
         """Return what `to_json` was called on; raise InvalidError for anything else."""
         stored = _load(data, _decode_topic)
         return cls(stored.name, stored.id, parse_tenant(stored.tenant))
+
+
+class TopicOptions(TypedDict, total=False):
+    """What may be chosen when a topic is created, see `TopicSettings`."""
+
+    partitions: int
+    value_kind: ValueKind
+    retention_age_s: int | None
+    retention_bytes: int | None
+    limit_bytes: int | None
+    proof: bool
+    schema: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -206,9 +206,8 @@ class FileStore:
         state = files.look()
         if state is None:
             first = Epoch(0, files.place.first_epoch_id(), Offset(0))
-            return PartitionState(_EMPTY, Offset(0), 0, (first,))
-        epochs = state.manifest.lineage()
-        return PartitionState(state.marks, Offset(state.local), state.size_bytes, epochs)
+            return PartitionState(_EMPTY, Offset(0), (first,))
+        return PartitionState(state.marks, Offset(state.local), state.manifest.lineage())
 
     def read(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> Iterator[Record]:
         if wanted.end is None and wanted.records_max is not None and wanted.bytes_max is not None:

@@ -162,7 +162,7 @@ class SqliteStore:
             connection.execute("BEGIN")
             row = self._row(connection, topic, partition)
             epochs = load_epochs(connection, self._database.path, row.slot)
-        return PartitionState(self._marks_of(row), Offset(row.first), row.size_bytes, epochs)
+        return PartitionState(self._marks_of(row), Offset(row.first), epochs)
 
     def read(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> Iterator[Record]:
         records, span = self._span(topic, partition, wanted)

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strandline.typed import SchemaMismatchError, ScopedLog
+from strandline.log import Log
+from strandline.typed import SchemaMismatchError
 from strandline.typed.schemas import conformed, with_schema
 from strandline.values import (
     RECORD_BYTES_MAX,
@@ -170,7 +171,7 @@ class TopicRows:
         return found
 
 
-def topic_rows(log: ScopedLog, name: str, tenant: str | None) -> TopicRows:
+def topic_rows(log: Log, name: str, tenant: str | None) -> TopicRows:
     """Return how rows of this topic look: the tenant's own, else the global one."""
     topic = _find(log, name, tenant)
     settings = log.describe_topic(topic).settings
@@ -179,7 +180,7 @@ def topic_rows(log: ScopedLog, name: str, tenant: str | None) -> TopicRows:
     return TopicRows(topic, settings.value_kind, settings.partitions, schema)
 
 
-def _find(log: ScopedLog, name: str, tenant: str | None) -> Topic:
+def _find(log: Log, name: str, tenant: str | None) -> Topic:
     if tenant is not None:
         own = [topic for topic in log.topics(tenant=tenant) if topic.name == name]
         if own:

@@ -12,7 +12,7 @@ from strandline.spark.sink.fingerprint import Fingerprint, fingerprint
 from strandline.spark.sink.folder import AppFolder
 from strandline.spark.sink.intents import staged_name
 from strandline.spark.sink.rows import TOPIC, TopicRows, too_large, topic_rows
-from strandline.typed import ScopedLog
+from strandline.log import Log
 from strandline.values import RECORD_BYTES_MAX, InvalidError
 
 BLOCK_ROWS: Final = 16_384
@@ -66,7 +66,7 @@ class Stager:
 
     def __init__(
         self,
-        log: ScopedLog,
+        log: Log,
         folder: AppFolder,
         *,
         topic: str | None,

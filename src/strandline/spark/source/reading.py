@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.opening import open_log
 from strandline.predicates import Predicate
 from strandline.predicates.bounds import Bound
@@ -18,7 +18,7 @@ from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
 from strandline.spark.source.sieve import STORED_AS, Sieve, sieve
 from strandline.spark.source.skipping import Skipping
 from strandline.spark.source.splits import Split
-from strandline.typed import ScopedLog
+from strandline.log import Log
 from strandline.values import InvalidError, Mode, Topic, TrimmedError, ValueKind
 
 #: Smaller record batches are joined: each costs Spark about as much as thousands of rows.
@@ -139,7 +139,7 @@ def _skipping(reading: Reading, predicate: Predicate) -> Reading:
     return replace(reading, skipping=reading.skipping.and_also(bounds, native.stored))
 
 
-def _value_schema(log: ScopedLog, topics: Sequence[Topic]) -> pa.Schema:
+def _value_schema(log: Log, topics: Sequence[Topic]) -> pa.Schema:
     """Return the registered columns of typed topics; of others those of their batches.
 
     Of these the oldest and the newest batch of each partition are looked at.

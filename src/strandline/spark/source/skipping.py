@@ -20,10 +20,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.predicates.bounds import Bound, Comparison
 from strandline.spark.source.places import Place
-from strandline.tiering import TieredLog
+from strandline.tiering import Tier
 from strandline.tiering.footer import ColumnStatistics, Footer
 from strandline.values import TrimmedError
 
@@ -82,7 +82,7 @@ class Skipping:
 
     def _skipped(self, log: Log, place: Place, start: int, end: int) -> Iterator[tuple[int, int]]:
         try:
-            for first, stop, footer in cast("TieredLog", log).cold_footers(*place, start, end):
+            for first, stop, footer in cast("Tier", log.tier).footers(*place, start, end):
                 for group_start, group_end in self._hopeless(footer):
                     run = max(first, group_start), min(stop, group_end)
                     if run[0] < run[1]:

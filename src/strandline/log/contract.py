@@ -1,4 +1,4 @@
-"""The whole promise of a log. Backends repeat none of it.
+"""The whole promise of a log. `Log` keeps it, over any store.
 
 Words: an offset is a place in a partition, from 0, dense; a start is inclusive, an
 end exclusive; a level is applied, written or durable. See design 0010.
@@ -24,22 +24,20 @@ Everywhere:
   another process raises InvalidError; make it with `asyncio.to_thread`.
 """
 
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
-from uuid import UUID
+from contextlib import AbstractContextManager
+from typing import Protocol, Unpack
 
-from strandline.log.event_rows import EventRows
-from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
-from strandline.log.results import Batches, Hint, Receipt, Receipts, TopicName, Watch
-from strandline.log.transactions import LogTransactions
+from strandline.log.history import History
+from strandline.log.ranges import ReadLimits
+from strandline.log.receipts import Receipt, Receipts
+from strandline.log.results import Batches, TopicName, Value, Watch
+from strandline.log.terms import AppendTerms
 from strandline.values import (
     ConsumerLag,
-    Durability,
     Epoch,
-    Event,
-    LogDescription,
     Marks,
-    Mode,
     Offset,
     Position,
     ProofHead,
@@ -49,38 +47,10 @@ from strandline.values import (
     Tenant,
     Topic,
     TopicDescription,
+    TopicOptions,
     TrimReport,
-    ValueKind,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = [
-    "Batches",
-    "Body",
-    "Damage",
-    "EventBody",
-    "EventRows",
-    "Hint",
-    "History",
-    "Kept",
-    "Log",
-    "LogConsumers",
-    "LogReader",
-    "LogTopics",
-    "LogTransactions",
-    "LogWriter",
-    "Piece",
-    "Receipt",
-    "Receipts",
-    "TopicName",
-    "Value",
-    "Watch",
-]
-
-Value: TypeAlias = "Event | bytes | pa.RecordBatch"
-"""What a record can hold; which of them, the topic's `ValueKind` says."""
 
 
 class LogTopics(Protocol):
@@ -90,16 +60,10 @@ class LogTopics(Protocol):
         self,
         name: str,
         *,
-        partitions: int = 1,
-        value_kind: ValueKind = ValueKind.EVENT,
-        retention_age_s: int | None = None,
-        retention_bytes: int | None = None,
-        limit_bytes: int | None = None,
         tenant: str | None = None,
         internal: bool = False,
-        proof: bool = False,
-        schema: bytes | None = None,
         metadata: Mapping[str, str] | None = None,
+        **settings: Unpack[TopicOptions],
     ) -> Topic:
         """Create a topic, and return it; it and its settings are durable then.
 
@@ -148,14 +112,7 @@ class LogWriter(Protocol):
         value: Value,
         *,
         key: str | None = None,
-        partition: int | None = None,
-        tenant: str | None = None,
-        durability: Durability | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        idempotency_key: str | None = None,
-        expected_offset: int | None = None,
-        timeout_s: float | None = None,
+        **terms: Unpack[AppendTerms],
     ) -> Receipt:
         """Append one record, and return once it has reached `durability`.
 
@@ -205,14 +162,7 @@ class LogWriter(Protocol):
         values: Iterable[Value],
         *,
         keys: Sequence[str | None] | None = None,
-        partition: int | None = None,
-        tenant: str | None = None,
-        durability: Durability | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        idempotency_key: str | None = None,
-        expected_offset: int | None = None,
-        timeout_s: float | None = None,
+        **terms: Unpack[AppendTerms],
     ) -> Receipts:
         """Append each value as a record of its own, in order, whole per partition.
 
@@ -267,6 +217,24 @@ class LogWriter(Protocol):
         """
 
 
+    def seal(self, topic: TopicName) -> int:
+        """End the last segment of each partition, durable, and rewrite runs of rows as columns.
+
+        Returns how many segments were rewritten: 0 where a store keeps no segments.
+        Nothing that a reader sees changes.
+        """
+
+    def sync(self, topic: TopicName, partition: int) -> Marks:
+        """Make durable what any process has appended to the partition so far.
+
+        Returns the marks; `durable` covers it where a log reaches durable, and
+        nothing happens where it does not.
+        """
+
+    def flush(self) -> None:
+        """Do what `sync` does for every partition, and let the store tidy up."""
+
+
 class LogReader(Protocol):
     """Reads by offset. No read waits: not for a record, not for a writer, not for a lock
     of another process."""
@@ -277,10 +245,7 @@ class LogReader(Protocol):
         partition: int,
         start: int,
         end: int | None = None,
-        *,
-        records_max: int | None = None,
-        bytes_max: int | None = None,
-        durable_only: bool = False,
+        **limits: Unpack[ReadLimits],
     ) -> Iterator[Record]:
         """Yield each record in [start, end) once, in offset order.
 
@@ -303,10 +268,7 @@ class LogReader(Protocol):
         partition: int,
         start: int,
         end: int | None = None,
-        *,
-        records_max: int | None = None,
-        bytes_max: int | None = None,
-        durable_only: bool = False,
+        **limits: Unpack[ReadLimits],
     ) -> Batches:
         """Return the same records as `read`, as Arrow record batches. Raises alike."""
 
@@ -447,43 +409,24 @@ class LogConsumers(Protocol):
         """Remove the consumer's cursors in all partitions; False if there were none."""
 
 
-class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers, Protocol):
-    """A log that is open."""
+class LogTransactions(Protocol):
+    """Adds records together with rows of the caller's own."""
 
-    @property
-    def id(self) -> UUID:
-        """The log's identity, for as long as its storage lives."""
+    def transaction(
+        self, connection: sqlite3.Connection | None = None
+    ) -> AbstractContextManager[sqlite3.Connection]:
+        """Return a connection to the log's own database, for rows beside the log's.
 
-    @property
-    def mode(self) -> Mode:
-        """What the log was opened for."""
+        What this thread appends inside the block, and what it writes with the connection,
+        is committed together when the block is left, and rolled back together when it
+        raises. Nothing of it is seen before, also not by the thread's own reads of the log.
+        A receipt has its offset at once, which is final when the block is left; of what
+        was rolled back, be it to a savepoint, it raises InvalidError. Other writers block
+        meanwhile, so keep it short.
 
-    @property
-    def durability_max(self) -> Durability:
-        """The highest level that a record can reach here."""
-
-    def sync(self, topic: TopicName, partition: int) -> Marks:
-        """Make durable what any process has appended to the partition so far.
-
-        Returns the marks; `durable` covers it where a log reaches durable, and
-        nothing happens where it does not.
+        The transaction is the log's: InvalidError for ending it by any other way than
+        leaving the block, for one inside another, and for calls of the same thread that
+        change anything but append. A `connection` that was opened elsewhere is taken
+        where SQLite is 3.51.3 or newer and it is to the same file. InvalidError where the
+        store has no transactions to share: use `sqlite:`.
         """
-
-    def flush(self) -> None:
-        """Do what `sync` does for every partition, and let a backend tidy its storage."""
-
-    def describe(self) -> LogDescription:
-        """Return what the log is and holds. Nothing about any one tenant."""
-
-    def close(self) -> None:
-        """End the log for its holder: what was acknowledged is kept, as its level says.
-
-        Appends that run are waited for; waits and watches end with ClosedError.
-        May be repeated.
-        """
-
-    def __enter__(self) -> Self:
-        """Return this log."""
-
-    def __exit__(self, *exc: object) -> None:
-        """Close."""

@@ -1,0 +1,118 @@
+"""What a call names, and whether it may be made."""
+
+from collections.abc import Sequence
+
+from strandline.log.loops import check_may_wait
+from strandline.log.results import TopicName
+from strandline.log.store import PartitionState, Reach, Store, StoredTopic
+from strandline.log.terms import check_partition, owner
+from strandline.log.topics import is_internal_name, name_of, unknown_topic
+from strandline.values import (
+    Durability,
+    InvalidError,
+    Mode,
+    Partition,
+    Tenant,
+    Topic,
+    check_consumer_name,
+)
+
+_RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
+
+
+class Access:
+    """Finds topics, partitions and consumers by what callers pass. Any thread may use it."""
+
+    def __init__(self, store: Store[StoredTopic]) -> None:
+        self._store = store
+        capabilities = store.capabilities
+        self.reaches_durable = capabilities.durability_max is Durability.DURABLE
+        # A store of one process waits for no sync and no other process.
+        self._may_block = capabilities.reach is not Reach.PROCESS
+
+    # --- topics ---
+
+    def find(
+        self, topic: TopicName, tenant: Tenant | None = None, *, fresh: bool = False
+    ) -> StoredTopic:
+        """Return the topic; InvalidError with near matches if there is none."""
+        self._store.check_open()
+        whose, name = name_of(topic, tenant)
+        found = self._store.find_topic(whose, name, fresh=fresh)
+        if found is None or (isinstance(topic, Topic) and found.topic.id != topic.id):
+            raise unknown_topic(name, [each.name for each in self._topics_of(whose)])
+        return found
+
+    def list(self, tenant: Tenant | None, *, internal: bool) -> Sequence[Topic]:
+        """Return the tenant's topics sorted by name."""
+        self._store.check_open()
+        chosen = [each for each in self._topics_of(tenant) if is_internal_name(each.name) == internal]
+        return sorted(chosen, key=lambda each: each.name)
+
+    def _topics_of(self, tenant: Tenant | None) -> Sequence[Topic]:
+        return [each.topic for each in self._store.topics() if each.topic.tenant == tenant]
+
+    # --- partitions ---
+
+    def partition(self, topic: TopicName, partition: int) -> tuple[StoredTopic, Partition]:
+        """Return the topic and the number of its partition; InvalidError if there is none."""
+        found = self.find(topic)
+        return found, check_partition(partition, found.settings.partitions)
+
+    def states(self, topic: StoredTopic) -> Sequence[PartitionState]:
+        """Return every partition of a topic."""
+        return [self._store.state(topic, number) for number in range(topic.settings.partitions)]
+
+    def durable_before(self, topic: StoredTopic, partition: int, offset: int) -> PartitionState:
+        """Return the partition, once what lies before `offset` is durable where it can be."""
+        state = self._store.state(topic, partition)
+        if not self.reaches_durable or not state.marks.durable < offset <= state.marks.high:
+            return state
+        self.check_may_block()
+        self._store.sync(topic, partition)
+        return self._store.state(topic, partition)
+
+    # --- consumers ---
+
+    def consumer(
+        self, topic: TopicName, consumer: str, tenant: str | None
+    ) -> tuple[StoredTopic, Tenant | None, str]:
+        """Return the topic, whose consumer is meant, and its name."""
+        name = check_consumer_name(consumer)
+        found = self.find(topic)
+        return found, owner(found.topic, tenant), name
+
+    # --- whether it may be made ---
+
+    def check_mode(self, least: Mode) -> None:
+        """Raise unless a call that may block and needs this mode may be made."""
+        self._store.check_open()
+        if _RANK[self._store.mode] < _RANK[least]:
+            raise self.not_allowed()
+        self.check_may_block()
+
+    def check_may_append(self, topic: TopicName) -> None:
+        """Raise unless the mode allows to append to this topic."""
+        mode = self._store.mode
+        if mode is Mode.WRITE:
+            return
+        if mode is Mode.READ or not is_internal_name(name_of(topic, None)[1]):
+            raise self.not_allowed()
+
+    def check_may_block(self) -> None:
+        """Raise InvalidError on an event loop's thread, if the store may block."""
+        if self._may_block:
+            check_may_wait()
+
+    def check_durable_only(self, *, durable_only: bool) -> None:
+        """Raise InvalidError for what is durable only, where nothing ever is."""
+        if durable_only and not self.reaches_durable:
+            raise InvalidError(
+                "nothing in this log is ever durable, read without durable_only",
+                durability_max=str(self._store.capabilities.durability_max),
+            )
+
+    def not_allowed(self) -> InvalidError:
+        """Return the error for a call that the mode does not allow."""
+        mode = self._store.mode
+        return InvalidError("the log was opened in a mode that does not allow this", mode=mode)

@@ -1,0 +1,113 @@
+"""The transport of wake-ups, and announcing to it what was appended. See design 0042."""
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from strandline.log.receipts import Receipt, Receipts
+from strandline.log.results import TopicName
+from strandline.values import StrandlineError, Tenant, Topic
+
+#: Where failures of a broker are logged.
+failures = logging.getLogger("strandline.broker")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSubscription:
+    """A subscription that is open, in this process or another."""
+
+    topic: Topic
+    name: str | None
+    """The consumer's name, if it has one."""
+    tenant: Tenant | None
+    """Whose the consumer is."""
+    pid: int
+
+
+class Broker(Protocol):
+    """Carries wake-ups from writers to subscriptions, and lists the subscriptions.
+
+    A wake-up says that a topic may have grown, and holds no data. Nothing depends on it
+    but time: whatever a broker raises is logged, and neither a writer nor a subscription
+    fails of it. It knows no tenants: what it lists is for the process that opened the log.
+    Any call may be made from any thread.
+    """
+
+    def publish(self, topic: TopicName, /) -> None:
+        """Wake the subscriptions to a topic of this name, if there are any."""
+
+    def attach(self, live: LiveSubscription, wake: Callable[[], None], /) -> Callable[[], None]:
+        """List this subscription and call `wake` at each wake-up of its topic.
+
+        Returns what ends both; it may be called twice. `wake` may be called without a
+        reason, and is quick.
+        """
+
+    def live(self, topic: Topic | None = None, /) -> Sequence[LiveSubscription]:
+        """Return the subscriptions of a topic, or of all, as far as this broker reaches."""
+
+    def close(self) -> None:
+        """End every attachment, and release what it holds."""
+
+
+class Announcer:
+    """Publishes what was appended. Invariant: after what it announces can be read."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        #: Of each thread: what it has appended inside a transaction.
+        self._pending = threading.local()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def announce(self, topic: TopicName, receipt: Receipt | Receipts) -> None:
+        """Publish an append, now or when its outcome is known."""
+        inside = getattr(self._pending, "topics", None)
+        if inside is not None:
+            inside.add(topic)
+        elif receipt.is_settled:
+            self._publish(topic)
+        else:
+            # On an event loop the outcome may come later.
+            task = asyncio.get_running_loop().create_task(self._announce_later(topic, receipt))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    @contextlib.contextmanager
+    def transaction(
+        self, block: AbstractContextManager[sqlite3.Connection]
+    ) -> Iterator[sqlite3.Connection]:
+        """Publish what is appended inside a transaction once it is committed."""
+        with block as connection:
+            topics: set[TopicName] = set()
+            self._pending.topics = topics
+            try:
+                yield connection
+            finally:
+                del self._pending.topics
+        for topic in topics:
+            self._publish(topic)
+
+    async def _announce_later(self, topic: TopicName, receipt: Receipt | Receipts) -> None:
+        # The holder of the receipt learns what became of it.
+        with contextlib.suppress(StrandlineError):
+            await receipt.reached()
+            self._publish(topic)
+
+    def _publish(self, topic: TopicName) -> None:
+        with tolerated("a wake-up was not carried, readers look by themselves"):
+            self._broker.publish(topic)
+
+
+@contextlib.contextmanager
+def tolerated(what: str) -> Iterator[None]:
+    """Log whatever a broker raises, and go on."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001 - It costs time and nothing else.
+        failures.warning(what, exc_info=True)

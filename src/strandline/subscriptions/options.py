@@ -1,0 +1,33 @@
+"""What `subscribe` and a consumer may be given by name."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TypedDict
+
+from strandline.clock import Clock
+from strandline.subscriptions.start import Partitions, Starts
+from strandline.values import Start
+
+
+class SubscribeOptions(TypedDict, total=False):
+    """Options of `subscribe`, which says what they mean."""
+
+    start: Starts
+    partitions: Partitions | None
+    consumer: str | None
+    tenant: str | None
+    where: str
+    durable_only: bool
+    read_ahead: int | None
+    clock: Clock | None
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """Options of a consumer, see `Consumer`."""
+
+    tenant: str | None
+    partitions: Iterable[int] | None
+    start: Start | datetime
+    deliveries_max: int
+    read_ahead: int | None
+    clock: Clock | None

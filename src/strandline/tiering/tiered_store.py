@@ -1,0 +1,310 @@
+"""A store over hot records and cold Parquet, that reads as one."""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import cast
+
+import pyarrow as pa
+
+from strandline.clock import Clock
+from strandline.log import Log
+from strandline.log.draft import size_of
+from strandline.log.history import Damage, History, Piece
+from strandline.log.ranges import ReadRange
+from strandline.log.results import Batches
+from strandline.log.store import PartitionState, Store, StoredTopic
+from strandline.tiering.cold_history import ColdHistory
+from strandline.tiering.cold_reading import TieredReading, Wanted
+from strandline.tiering.cold_segments import ColdSegments
+from strandline.tiering.footer import Footer
+from strandline.tiering.object_store import ObjectStore, open_store
+from strandline.tiering.removal import remove_dropped, remove_trimmed
+from strandline.tiering.segment import CopiedSegment, UserPartition, partition_of
+from strandline.values import (
+    InvalidError,
+    Marks,
+    Offset,
+    ProofFinding,
+    Record,
+    Segment,
+    StrandlineError,
+    Topic,
+    TrimmedError,
+)
+
+_logger = logging.getLogger("strandline")
+#: What is in memory no trim can overtake.
+_READ_AT_ONCE = type(iter(list[Record]()))
+
+
+class Tier:
+    """The cold half of a log, for `Log(store, tier=Tier())`: see `tier`.
+
+    Nothing is asked of an object store before a record is wanted that the hot half has
+    evicted; asking then needs the extra `tiering`.
+    """
+
+    def __init__(self, open_objects: Callable[[str], ObjectStore] = open_store) -> None:
+        self._open_objects = open_objects
+        self._over: TieredStore | None = None
+
+    def over(self, store: Store[StoredTopic], clock: Clock) -> Store[StoredTopic]:
+        """Return the store that reads from both halves."""
+        self._over = TieredStore(store, clock, self._open_objects)
+        return cast("Store[StoredTopic]", self._over)
+
+    def footers(
+        self, topic: Topic, partition: int, start: int, end: int
+    ) -> Iterator[tuple[int, int, Footer | None]]:
+        """Yield what of [start, end) the cold half alone has, with each object's footer."""
+        assert self._over is not None
+        return self._over.footers(topic, partition, start, end)
+
+
+class TieredStore:
+    """Implements Store over a store, and copies of what it has evicted.
+
+    Everything but what is here is the hot half's own. Marks, cursors and positions span
+    both halves.
+    """
+
+    def __init__(
+        self,
+        hot: Store[StoredTopic],
+        clock: Clock,
+        open_objects: Callable[[str], ObjectStore] = open_store,
+    ) -> None:
+        self._hot = hot
+        self._log = Log(hot, clock=clock)
+        self._cold = ColdSegments(self._log, open_objects)
+        self._open_objects = open_objects
+        self.id = hot.id
+        self.mode = hot.mode
+        self.url = hot.url
+        self.capabilities = hot.capabilities
+        self.check_open = hot.check_open
+        self.topics = hot.topics
+        self.find_topic = hot.find_topic
+        self.create_topic = hot.create_topic
+        self.change_settings = hot.change_settings
+        self.append = hot.append
+        self.marks = hot.marks
+        self.seal = hot.seal
+        self.sync = hot.sync
+        self.flush = hot.flush
+        self.keys = hot.keys
+        self.get_key = hot.get_key
+        self.put_key = hot.put_key
+        self.watch = hot.watch
+        self.size_bytes = hot.size_bytes
+        self.transaction = hot.transaction
+        self.close = hot.close
+
+    # --- reading ---
+
+    def state(self, topic: StoredTopic, partition: int) -> PartitionState:
+        # What the hot half has evicted is in the cold one.
+        state = self._hot.state(topic, partition)
+        return state._replace(oldest=state.marks.low)
+
+    def read(self, topic: StoredTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
+        try:
+            found = self._hot.read(topic, partition, wanted)
+        except TrimmedError as error:
+            return self._reading(topic, partition, wanted, error).records()
+        if type(found) is _READ_AT_ONCE:
+            return found
+        return self._going_on(found, topic, partition, wanted)
+
+    def _going_on(
+        self, found: Iterator[Record], topic: StoredTopic, partition: int, wanted: ReadRange
+    ) -> Iterator[Record]:
+        """Yield what the hot half yields, and go on from the cold one if it is overtaken."""
+        at = wanted.start
+        try:
+            if wanted.bytes_max is None:
+                yield from found
+            else:
+                for record in found:
+                    yield record
+                    at = record.offset + 1
+        except TrimmedError as error:
+            if wanted.bytes_max is None:
+                at = cast("int", error.fields["offset"])
+            whole = wanted._replace(end=self._stop(topic, partition, wanted), records_max=None)
+            reading = self._reading(topic, partition, whole, error)
+            yield from (record for record in reading.records() if record.offset >= at)
+
+    def read_batches(self, topic: StoredTopic, partition: int, wanted: ReadRange) -> Batches:
+        try:
+            found = self._hot.read_batches(topic, partition, wanted)
+        except TrimmedError as error:
+            return self._reading(topic, partition, wanted, error).batches()
+        return _HotBatches(self, found, (topic, partition, wanted))
+
+    def batches_from(
+        self,
+        topic: StoredTopic,
+        partition: int,
+        wanted: ReadRange,
+        error: TrimmedError,
+        *,
+        schema: pa.Schema,
+        at: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rest of a read of batches that a trim or an eviction has overtaken."""
+        whole = wanted._replace(end=self._stop(topic, partition, wanted), records_max=None)
+        return self._reading(topic, partition, whole, error).columns(schema, at)
+
+    def _reading(
+        self, topic: StoredTopic, partition: int, wanted: ReadRange, error: TrimmedError
+    ) -> TieredReading:
+        """Return a read that begins in the cold half, or raise as the contract says."""
+        state = self._hot.state(topic, partition)
+        if wanted.start < state.marks.low:
+            raise TrimmedError(
+                state.marks.low, partition=partition, offset=wanted.start
+            ) from error
+        if wanted.end is not None and wanted.end < wanted.start:
+            raise InvalidError(
+                "the end lies before the start", start=wanted.start, end=wanted.end
+            )
+        asked = Wanted(
+            partition_of(topic.topic, partition),
+            topic.settings.value_kind,
+            wanted.start,
+            wanted.stop(state.marks),
+            wanted.bytes_max,
+            wanted.durable_only,
+        )
+        return TieredReading(self._log, self._cold, asked, state.epochs)
+
+    def _stop(self, topic: StoredTopic, partition: int, wanted: ReadRange) -> int:
+        return wanted.stop(self._hot.marks(topic, partition))
+
+    def segments(self, topic: StoredTopic, partition: int) -> Sequence[Segment]:
+        runs = self._hot.segments(topic, partition)
+        cold = self._cold_segments(topic, partition)
+        return [*cold, *runs] if cold else runs
+
+    def _cold_segments(self, topic: StoredTopic, partition: int) -> list[Segment]:
+        place, state = partition_of(topic.topic, partition), self._hot.state(topic, partition)
+        found: list[Segment] = []
+        at = int(state.marks.low)
+        for copied in self._chain(place, state, at, state.oldest):
+            end = min(copied.end, state.oldest)
+            first_us, size_bytes = copied.first_us, copied.record_bytes
+            if (at, end) != (copied.start, copied.end):
+                kept = list(self.read(topic, partition, ReadRange(at, end)))
+                first_us, size_bytes = kept[0].timestamp_us, sum(map(size_of, kept))
+            found.append(
+                Segment(
+                    *(Offset(at), Offset(end), size_bytes, first_us, copied.last_us),
+                    is_sealed=True,
+                    location=copied.location,
+                )
+            )
+            at = end
+        return found
+
+    def history(self, topic: StoredTopic, partition: int, start: int, end: int | None) -> History:
+        stored = self._hot.history(topic, partition, start, end)
+        state = self._hot.state(topic, partition)
+        low = max(start, state.marks.low)
+        if stored.low <= low:
+            return stored
+        place = partition_of(topic.topic, partition)
+        cold = ColdHistory(self._cold, place, state.epochs, stored)
+        stop = stored.low if end is None else max(low, min(end, stored.low))
+        pieces: Iterator[Piece | Damage | ProofFinding] = cold.pieces(low, stop)
+        high = stop
+        if stop == stored.low:
+            pieces = chain(pieces, [Piece((), stored.anchor)], stored.pieces)
+            high = stored.high
+        return stored._replace(low=low, high=high, anchor=cold.value_before(low), pieces=pieces)
+
+    def footers(
+        self, topic: Topic, partition: int, start: int, end: int
+    ) -> Iterator[tuple[int, int, Footer | None]]:
+        """Yield what of [start, end) the cold half alone has, with each object's footer."""
+        found = self._hot.find_topic(topic.tenant, topic.name)
+        if found is None:
+            return
+        place, state = partition_of(topic, partition), self._hot.state(found, partition)
+        at, stop = max(start, state.marks.low), min(end, state.oldest)
+        for segment in self._chain(place, state, at, stop):
+            following = min(segment.end, stop)
+            yield at, following, self._cold.footer(segment)
+            at = following
+
+    # --- removing ---
+
+    def evict(self, topic: StoredTopic, partition: int, before: int) -> Offset:
+        oldest = self._hot.state(topic, partition).oldest
+        if before > oldest and before > self._cold.evicted(partition_of(topic.topic, partition)):
+            raise InvalidError(
+                "only what was copied may be evicted, see tier", before=before, oldest=oldest
+            )
+        return self._hot.evict(topic, partition, before)
+
+    def trim(self, topic: StoredTopic, partition: int, low: int) -> Marks:
+        marks = self._hot.trim(topic, partition, low)
+        with _left_to_the_next_run():
+            copies = self._cold.listed(partition_of(topic.topic, partition))
+            if any(copied.end <= marks.low for copied in copies):
+                remove_trimmed(self._log, topic.topic, self._open_objects)
+        return marks
+
+    def drop_topic(self, topic: StoredTopic) -> None:
+        self._hot.drop_topic(topic)
+        with _left_to_the_next_run():
+            numbers = range(topic.settings.partitions)
+            if any(self._cold.listed(partition_of(topic.topic, each)) for each in numbers):
+                remove_dropped(self._log, topic.topic, self._open_objects)
+
+    # --- inside ---
+
+    def _chain(
+        self, place: UserPartition, state: PartitionState, start: int, stop: int
+    ) -> Iterator[CopiedSegment]:
+        return self._cold.chain(place, state.epochs, start, stop)
+
+
+class _HotBatches:
+    """Implements Batches for what the hot half had when it was asked."""
+
+    def __init__(
+        self, store: TieredStore, hot: Batches, asked: tuple[StoredTopic, int, ReadRange]
+    ) -> None:
+        self._store = store
+        self._hot = hot
+        self._asked = asked
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._hot.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        wanted = self._asked[2]
+        last: pa.RecordBatch | None = None
+        try:
+            for last in self._hot:
+                yield last
+        except TrimmedError as error:
+            at = wanted.start if last is None else last.column("_offset")[-1].as_py() + 1
+            yield from self._store.batches_from(*self._asked, error, schema=self.schema, at=at)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+@contextlib.contextmanager
+def _left_to_the_next_run() -> Iterator[None]:
+    """Objects are deleted after the records are gone: what fails is done by a later run."""
+    try:
+        yield
+    except StrandlineError as error:
+        _logger.warning("objects in the tier are left to the next run: %s", error)
