@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from strandline.active_log import active, install, reset
-    from strandline.log import Receipt
+    from strandline.log import Log, Receipt
     from strandline.opening import describe
     from strandline.opening import open_log as open
     from strandline.predicates import (

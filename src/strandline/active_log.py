@@ -3,8 +3,8 @@
 import threading
 from dataclasses import dataclass
 
-from strandline.opening import open_log
 from strandline.log import Log
+from strandline.opening import open_log
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from strandline.clock import Clock
 from strandline.log import Broker, Log, Store
-from strandline.log.files import FileStore
-from strandline.log.sqlite import SqliteStore, describe_sqlite
+from strandline.stores.files import FileStore
 from strandline.stores.memory import MemoryStore
+from strandline.stores.sqlite import SqliteStore, describe_sqlite
 from strandline.tiering import Tier
 from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from strandline.log.memory_partition import MemoryPartition
 
 from strandline.log.chain import Chain
 from strandline.log.draft import draft
-from strandline.log.memory_partition import MemoryPartition
 from strandline.log.terms import Terms
 from strandline.testing import FakeClock
 from strandline.values import (

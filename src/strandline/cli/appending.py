@@ -16,7 +16,6 @@ from strandline.values import Durability, Event, InvalidError, Mode, Topic, Valu
 
 if TYPE_CHECKING:
     from strandline.log import Log
-    from strandline.log import Log
 
 _BATCH = 1000
 
@@ -204,9 +203,7 @@ def _append(
     return appended
 
 
-def _publish(
-    log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, Any]
-) -> Appended:
+def _publish(log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, Any]) -> Appended:
     """Append to a typed topic: each batch in its schema, or not at all."""
     from strandline.cli.batches import fitted  # noqa: PLC0415 Takes long to import.
 

@@ -21,7 +21,6 @@ from strandline.values import (
 # What takes long to import comes with what needs it: `strandline --help` needs none of it.
 if TYPE_CHECKING:
     from strandline.log import Log
-    from strandline.log import Log
 
 
 def _topics_like(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -17,7 +17,6 @@ from strandline.values import ConflictError, InvalidError, Mode, Record, Topic
 if TYPE_CHECKING:
     from strandline.cli.transfer_file import Header, Row
     from strandline.log import Log
-    from strandline.log import Log
 
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _MANY = 1000

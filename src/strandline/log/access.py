@@ -46,7 +46,9 @@ class Access:
     def list(self, tenant: Tenant | None, *, internal: bool) -> Sequence[Topic]:
         """Return the tenant's topics sorted by name."""
         self._store.check_open()
-        chosen = [each for each in self._topics_of(tenant) if is_internal_name(each.name) == internal]
+        chosen = [
+            each for each in self._topics_of(tenant) if is_internal_name(each.name) == internal
+        ]
         return sorted(chosen, key=lambda each: each.name)
 
     def _topics_of(self, tenant: Tenant | None) -> Sequence[Topic]:

@@ -44,9 +44,7 @@ class TopicLane:
 class Appends:
     """Appends values to topics. Any thread may use it."""
 
-    def __init__(
-        self, store: Store[StoredTopic], find: Finding, record_bytes_max: int
-    ) -> None:
+    def __init__(self, store: Store[StoredTopic], find: Finding, record_bytes_max: int) -> None:
         self._store = store
         self._find = find
         self._record_bytes_max = record_bytes_max
@@ -91,9 +89,7 @@ class Appends:
         # Kept by name, so that partitions are filled in turn.
         return self._lanes.setdefault(topic, lane)
 
-    def _append(
-        self, lane: TopicLane, value: Value, key: str | None, terms: Terms
-    ) -> Receipt:
+    def _append(self, lane: TopicLane, value: Value, key: str | None, terms: Terms) -> Receipt:
         drafted = draft(value, key, lane.kind, self._record_bytes_max)
         if terms.is_plain and lane.partitions == 1:
             number = _FIRST
@@ -128,9 +124,7 @@ class Appends:
             for number, indices in routed.items():
                 chosen = each if each is drafts else [each[index] for index in indices]
                 request = self._request(lane, chosen, indices, terms)
-                outcome = self._store.append(
-                    lane.stored, number, request, at_once, terms.timeout_s
-                )
+                outcome = self._store.append(lane.stored, number, request, at_once, terms.timeout_s)
                 parts.append(Part(number, indices, outcome))
         except UnavailableError as error:
             stored = {index for part in parts for index in part.indices}

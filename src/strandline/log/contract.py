@@ -52,7 +52,6 @@ from strandline.values import (
 )
 
 
-
 class LogTopics(Protocol):
     """Which topics there are."""
 
@@ -215,7 +214,6 @@ class LogWriter(Protocol):
         the newest record. Beyond `limit_bytes` the oldest go though a consumer has not
         dealt with them. A backend may also do so by itself, after an append.
         """
-
 
     def seal(self, topic: TopicName) -> int:
         """End the last segment of each partition, durable, and rewrite runs of rows as columns.

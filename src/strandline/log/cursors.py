@@ -145,9 +145,7 @@ class Cursors:
             raw = self._store.get_key(topic, key)
             state = self._store.state(topic, partition)
             consumer = (
-                StoredConsumer(tenant, name, ())
-                if raw is None
-                else _load(raw, topic, tenant, name)
+                StoredConsumer(tenant, name, ()) if raw is None else _load(raw, topic, tenant, name)
             )
             known = consumer.cursor(partition)
             at: Offset | None = None

@@ -80,7 +80,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     def __init__(
         self,
-        store: Store[StoredTopic],
+        store: Store[Any],
         *,
         tier: Tier | None = None,
         broker: Broker | None = None,
@@ -431,9 +431,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
         return subscribe(self, topic, markers=markers, **options)
 
-    def consumer(
-        self, topic: TopicName, name: str, **options: Unpack[ConsumerOptions]
-    ) -> Consumer:
+    def consumer(self, topic: TopicName, name: str, **options: Unpack[ConsumerOptions]) -> Consumer:
         """Return the consumer of this name, which goes on at its cursor. See Consumer."""
         from strandline.subscriptions import Consumer  # noqa: PLC0415 - A room above.
 

@@ -43,9 +43,7 @@ class ReadRange(NamedTuple):
         return max(self.start, stop)
 
 
-def check_range(
-    wanted: ReadRange, marks: Marks, oldest: int, topic: Topic, partition: int
-) -> int:
+def check_range(wanted: ReadRange, marks: Marks, oldest: int, topic: Topic, partition: int) -> int:
     """Return one past the last offset to read, or raise as `LogReader.read` says.
 
     `oldest` is the oldest offset that is stored here.

@@ -29,10 +29,7 @@ class Retention:
         if held_at is not None and max(held_at, least) >= before:
             held_at = None
         low = max(int(marks.low), before if held_at is None else held_at, least)
-        if low > marks.low:
-            after = self._store.trim(topic, partition, low)
-        else:
-            after = marks
+        after = self._store.trim(topic, partition, low) if low > marks.low else marks
         return TrimReport(
             Partition(partition), after.low - marks.low, after.high - after.low, after.low, held_at
         )
@@ -103,10 +100,7 @@ def _first_since(
     store: Store[StoredTopic], topic: StoredTopic, partition: int, run: Segment, timestamp_us: int
 ) -> int:
     def stamp(offset: int) -> int:
-        found: Sequence[Record] = list(
-            store.read(topic, partition, ReadRange(offset, offset + 1))
-        )
+        found: Sequence[Record] = list(store.read(topic, partition, ReadRange(offset, offset + 1)))
         return found[0].timestamp_us
 
     return bisect_left(range(run.end), timestamp_us, lo=run.start, key=stamp)
-

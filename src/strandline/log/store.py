@@ -147,6 +147,9 @@ class Outcome(Protocol):
 T = TypeVar("T", bound=StoredTopic)
 """What a store knows a topic by."""
 
+Tin = TypeVar("Tin", bound=StoredTopic, contravariant=True)
+"""The same, where it is only passed in."""
+
 
 class StoreTopics(Protocol[T]):
     """Which topics there are."""
@@ -172,12 +175,12 @@ class StoreTopics(Protocol[T]):
         """Remove the topic with its records and keys."""
 
 
-class StoreRecords(Protocol[T]):
+class StoreRecords(Protocol[Tin]):
     """The records of a partition."""
 
     def append(
         self,
-        topic: T,
+        topic: Tin,
         partition: int,
         request: AppendRequest,
         level: Durability,
@@ -190,50 +193,50 @@ class StoreRecords(Protocol[T]):
         request in `.write`, if the store cannot take it within `timeout_s`.
         """
 
-    def marks(self, topic: T, partition: int) -> Marks:
+    def marks(self, topic: Tin, partition: int) -> Marks:
         """Return where the partition begins and ends now. Does not block."""
 
-    def state(self, topic: T, partition: int) -> PartitionState:
+    def state(self, topic: Tin, partition: int) -> PartitionState:
         """Return the partition as it is now. Does not block."""
 
-    def read(self, topic: T, partition: int, wanted: ReadRange) -> Iterator[Record]:
+    def read(self, topic: Tin, partition: int, wanted: ReadRange) -> Iterator[Record]:
         """Yield the records that `check_range` allows, each once, in order. Does not block."""
 
-    def read_batches(self, topic: T, partition: int, wanted: ReadRange) -> Batches:
+    def read_batches(self, topic: Tin, partition: int, wanted: ReadRange) -> Batches:
         """Return the same records as Arrow record batches."""
 
-    def history(self, topic: T, partition: int, start: int, end: int | None) -> History:
+    def history(self, topic: Tin, partition: int, start: int, end: int | None) -> History:
         """Return what is stored of [start, end), with damage named, as `LogReader.history`.
 
         Where the topic has a proof, the history of [n, n) has the chain's value before n.
         """
 
-    def segments(self, topic: T, partition: int) -> Sequence[Segment]:
+    def segments(self, topic: Tin, partition: int) -> Sequence[Segment]:
         """Return the runs that tile what is stored here, in order, none of them empty."""
 
-    def trim(self, topic: T, partition: int, low: int) -> Marks:
+    def trim(self, topic: Tin, partition: int, low: int) -> Marks:
         """Raise the low-water mark to `low`, never lower it; storage follows. Durable."""
 
-    def evict(self, topic: T, partition: int, before: int) -> Offset:
+    def evict(self, topic: Tin, partition: int, before: int) -> Offset:
         """Release storage before `before`; return the oldest offset stored here then."""
 
-    def seal(self, topic: T, partition: int) -> int:
+    def seal(self, topic: Tin, partition: int) -> int:
         """End the last segment, if the store has segments; return how many were rewritten."""
 
-    def sync(self, topic: T, partition: int) -> None:
+    def sync(self, topic: Tin, partition: int) -> None:
         """Make durable what any process has appended so far."""
 
 
-class StoreKeys(Protocol[T]):
+class StoreKeys(Protocol[Tin]):
     """A small keyed area of each topic: cursors, leases, settings. Each change is durable."""
 
-    def keys(self, topic: T) -> Mapping[str, bytes]:
+    def keys(self, topic: Tin) -> Mapping[str, bytes]:
         """Return every key with its value."""
 
-    def get_key(self, topic: T, key: str) -> bytes | None:
+    def get_key(self, topic: Tin, key: str) -> bytes | None:
         """Return the value; None if there is none."""
 
-    def put_key(self, topic: T, key: str, value: bytes | None, expected: bytes | None) -> bool:
+    def put_key(self, topic: Tin, key: str, value: bytes | None, expected: bytes | None) -> bool:
         """Replace the value if it is `expected` now, None standing for no value; say whether."""
 
 

@@ -160,9 +160,7 @@ class Watches(Generic[Place, Known]):
         self._has_loops = False
         self._is_closed = False
 
-    def open(
-        self, find: Callable[[TopicName], Known], *, durable_only: bool = False
-    ) -> LocalWatch:
+    def open(self, find: Callable[[TopicName], Known], *, durable_only: bool = False) -> LocalWatch:
         """Return a watch of nothing yet, which looks topics up with `find`."""
         watched = partial(self._watched, find, durable_only)
         watch = LocalWatch(

@@ -27,7 +27,6 @@ from strandline.tiering.arrow_parts import parquet
 from strandline.tiering.cold_segments import ColdSegments
 from strandline.tiering.parquet import PACKED
 from strandline.tiering.segment import partition_of
-from strandline.log import Log
 from strandline.typed import spark_schema
 from strandline.values import Mode, ValueKind
 

@@ -49,7 +49,6 @@ from strandline.values import (
     TopicSettings,
 )
 
-
 _PAGE_RECORDS = 4096
 
 
@@ -235,7 +234,9 @@ class MemoryStore:
         with self._lock:
             self._topics.pop((topic.topic.tenant, topic.topic.name), None)
         for partition in topic.partitions:
-            partition.finish(DroppedError("this topic was dropped", topic=topic.topic.name, near=[]))
+            partition.finish(
+                DroppedError("this topic was dropped", topic=topic.topic.name, near=[])
+            )
 
     # --- records ---
 
@@ -272,9 +273,7 @@ class MemoryStore:
             for each in self._kept(topic, partition, wanted)
         )
 
-    def read_batches(
-        self, topic: MemoryTopic, partition: int, wanted: ReadRange
-    ) -> RecordBatches:
+    def read_batches(self, topic: MemoryTopic, partition: int, wanted: ReadRange) -> RecordBatches:
         kept = self._kept(topic, partition, wanted)
         starts = range(0, len(kept), _PAGE_RECORDS)
         return record_batches(
@@ -293,13 +292,11 @@ class MemoryStore:
             kept = found.records[wanted.start - found.oldest : stop - found.oldest]
         return kept[: count_within((each.size_bytes for each in kept), wanted.bytes_max)]
 
-    def history(
-        self, topic: MemoryTopic, partition: int, start: int, end: int | None
-    ) -> History:
+    def history(self, topic: MemoryTopic, partition: int, start: int, end: int | None) -> History:
         found, is_proved = topic.partitions[partition], topic.settings.proof
         with found.lock:
-            high = found.state().marks.high
-            first, low = found.oldest, max(start, found.oldest)
+            found.check_usable()
+            first, low, high = found.oldest, max(start, found.oldest), found.next
             high = max(low, high if end is None else min(end, high))
             kept = found.records[low - first : high - first]
             values = found.values[low - first : high - first]
@@ -368,9 +365,7 @@ class MemoryStore:
 
     # --- the whole ---
 
-    def watch(
-        self, find: Callable[[TopicName], MemoryTopic], *, durable_only: bool
-    ) -> LocalWatch:
+    def watch(self, find: Callable[[TopicName], MemoryTopic], *, durable_only: bool) -> LocalWatch:
         del durable_only
 
         def partition_of(topic: TopicName, number: int) -> MemoryPartition:
@@ -386,9 +381,7 @@ class MemoryStore:
 
     def size_bytes(self) -> int:
         return sum(
-            partition.size_bytes
-            for topic in self.topics()
-            for partition in topic.partitions
+            partition.size_bytes for topic in self.topics() for partition in topic.partitions
         )
 
     def transaction(

@@ -10,8 +10,8 @@ Does not promise an order across partitions, does not keep a place of its own in
 (a consumer's cursor does), and does not slow or fail a writer.
 """
 
-from strandline.subscriptions.assignment import Assignment
 from strandline.log import Broker, LiveSubscription
+from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.broker import LocalBroker
 from strandline.subscriptions.consumer import (
     DELIVERIES_MAX,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from strandline.log import LiveSubscription, TopicName
 from strandline.values import Tenant, Topic
 
+
 def key_of(topic: TopicName) -> tuple[Tenant | None, str]:
     """Return what tells the topics of one log apart as long as none is dropped.
 

@@ -28,6 +28,7 @@ QUEUE_DEPTH_VARIABLE: Final = "STRANDLINE_QUEUE_DEPTH"
 
 _DIGITS_MAX = 9
 
+
 @overload
 def subscribe(
     log: Log,
@@ -41,9 +42,17 @@ def subscribe(
     log: Log,
     topic: TopicName | Sequence[TopicName],
     *,
-    markers: bool = ...,
+    markers: Literal[False] = ...,
     **options: Unpack[SubscribeOptions],
 ) -> Subscription[Record]: ...
+@overload
+def subscribe(
+    log: Log,
+    topic: TopicName | Sequence[TopicName],
+    *,
+    markers: bool,
+    **options: Unpack[SubscribeOptions],
+) -> Subscription[Any]: ...
 def subscribe(
     log: Log,
     topic: TopicName | Sequence[TopicName],

@@ -53,11 +53,12 @@ def fake_clock() -> "FakeClock":
 def faulty_log(tmp_path: "PathLike[str]") -> Iterator[FaultyLog]:
     """Return a new `file:` log whose file operations the test can let fail."""
     from strandline.io import SystemIo  # noqa: PLC0415
-    from strandline.opening import SubscribableFileLog  # noqa: PLC0415
+    from strandline.log import Log  # noqa: PLC0415
+    from strandline.stores.files import FileStore  # noqa: PLC0415
     from strandline.testing.faulty_io import FaultyIo  # noqa: PLC0415
 
     io = FaultyIo(SystemIo())
-    opened = SubscribableFileLog(f"{tmp_path.__fspath__()}/strandline-faulty-log", io=io)
+    opened = Log(FileStore(f"{tmp_path.__fspath__()}/strandline-faulty-log", io=io))
     try:
         yield FaultyLog(opened, io)
     finally:

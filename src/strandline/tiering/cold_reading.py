@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from strandline.log import LogReader
+from strandline.log.draft import size_of
 from strandline.tiering.cold_rows import batches_of, records_of
 from strandline.tiering.cold_segments import ColdSegments
 from strandline.tiering.segment import UserPartition
-from strandline.log.draft import size_of
 from strandline.values import Epoch, InvalidError, Record, TrimmedError, ValueKind
 
 

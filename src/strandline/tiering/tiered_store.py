@@ -164,13 +164,9 @@ class TieredStore:
         """Return a read that begins in the cold half, or raise as the contract says."""
         state = self._hot.state(topic, partition)
         if wanted.start < state.marks.low:
-            raise TrimmedError(
-                state.marks.low, partition=partition, offset=wanted.start
-            ) from error
+            raise TrimmedError(state.marks.low, partition=partition, offset=wanted.start) from error
         if wanted.end is not None and wanted.end < wanted.start:
-            raise InvalidError(
-                "the end lies before the start", start=wanted.start, end=wanted.end
-            )
+            raise InvalidError("the end lies before the start", start=wanted.start, end=wanted.end)
         asked = Wanted(
             partition_of(topic.topic, partition),
             topic.settings.value_kind,

@@ -8,11 +8,11 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strandline.log import Log
 from strandline.spark.sink.fingerprint import Fingerprint, fingerprint
 from strandline.spark.sink.folder import AppFolder
 from strandline.spark.sink.intents import staged_name
 from strandline.spark.sink.rows import TOPIC, TopicRows, too_large, topic_rows
-from strandline.log import Log
 from strandline.values import RECORD_BYTES_MAX, InvalidError
 
 BLOCK_ROWS: Final = 16_384

@@ -18,7 +18,6 @@ from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
 from strandline.spark.source.sieve import STORED_AS, Sieve, sieve
 from strandline.spark.source.skipping import Skipping
 from strandline.spark.source.splits import Split
-from strandline.log import Log
 from strandline.values import InvalidError, Mode, Topic, TrimmedError, ValueKind
 
 #: Smaller record batches are joined: each costs Spark about as much as thousands of rows.

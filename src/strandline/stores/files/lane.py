@@ -1,0 +1,135 @@
+"""The way into each partition: a coordinator over its write side."""
+
+import contextlib
+import threading
+
+from strandline.log.loops import is_on_loop
+from strandline.log.store import AppendRequest, Placement
+from strandline.stores.files.appends import Frozen, Head
+from strandline.stores.files.file_errors import unavailable
+from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.partition_writer import FencedError, PartitionWriter, WritingSettings
+from strandline.stores.files.syncing import Telling
+from strandline.stores.files.topics import TopicEntry
+from strandline.values import ClosedError, Durability, FailedError, UnknownError
+from strandline.writes import Channel, Coordinator, Receipt, Settings
+
+_CHANNEL = "appends"
+_, _WRITTEN, _DURABLE = Durability
+
+
+class Lane:
+    """The way into one partition. Any thread may use it."""
+
+    def __init__(self, files: PartitionFiles, settings: WritingSettings, tell: Telling) -> None:
+        self._parts = (files, settings, tell)
+        self._is_exclusive = settings.is_exclusive
+        self._lock = threading.Lock()
+        self.is_current = True
+        self._begin()
+
+    def _begin(self) -> None:
+        files, settings, tell = self._parts
+        self.store = PartitionWriter(files, settings, tell)
+        self._coordinator: Coordinator[AppendRequest, Placement, Frozen, None, None, Head] = (
+            Coordinator(
+                Settings(bracket_timeout_s=settings.lock_timeout_s),
+                [_CHANNEL],
+                context=self.store.head,
+                snapshot=None,
+                delta=self.store.new_delta,
+                flusher=self.store,
+                bracket=self.store,
+                clock=files.place.clock,
+            )
+        )
+        self._coordinator.start()
+        self.channel: Channel[AppendRequest, Placement] = self._coordinator.channel(_CHANNEL)
+
+    def append(
+        self, request: AppendRequest, level: Durability, timeout_s: float | None
+    ) -> Receipt[Placement]:
+        """Append; see Store.append."""
+        channel = self.channel
+        try:
+            if is_on_loop():
+                accept = channel.hand_over if level is _DURABLE else channel.try_write
+                return accept(request, timeout_s)
+            return channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
+        except FailedError as error:
+            # Not stored, because an earlier write was fenced: a writer that shares goes on anew.
+            if not isinstance(error.cause, FencedError) or isinstance(error, UnknownError):
+                raise
+            if self._is_exclusive:
+                raise
+            self._renew(channel)
+            return self.append(request, level, timeout_s)
+
+    def sync(self) -> None:
+        """Return once everything written so far, by any process, is durable."""
+        self.channel.flush(durable=True).wait(_DURABLE)
+
+    def close(self) -> None:
+        """Finish what was accepted, and take no more."""
+        with self._lock:
+            self.is_current = False
+            self._end()
+
+    def _renew(self, fenced: Channel[AppendRequest, Placement]) -> None:
+        """Begin anew in place of what was fenced."""
+        with self._lock:
+            if not self.is_current:
+                raise ClosedError("the log is closed, open it anew")
+            if self.channel is fenced:
+                self._end()
+                self._begin()
+
+    def _end(self) -> None:
+        # Each write that had a part in a failure was answered with it.
+        with contextlib.suppress(FailedError):
+            self._coordinator.stop(durable=False)
+        self.store.close()
+
+
+class Lanes:
+    """The lanes of a log, each made when it is first needed."""
+
+    def __init__(self, settings: WritingSettings, tell: Telling) -> None:
+        self._settings = settings
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._topics: set[TopicEntry] = set()
+        self._is_closed = False
+
+    def lane(self, topic: TopicEntry, partition: int) -> Lane:
+        """Return the way into a partition."""
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("the log is closed, open it anew")
+            lane = topic.lanes.get(partition)
+            if lane is None:
+                files = topic.partitions[partition]
+                try:
+                    lane = Lane(files, self._settings, self._tell)
+                except OSError as error:
+                    raise unavailable(error, files.place.directory) from error
+                topic.lanes[partition] = lane
+                self._topics.add(topic)
+            return lane
+
+    def close_topic(self, topic: TopicEntry) -> None:
+        """Finish what was accepted for a topic."""
+        with self._lock:
+            self._topics.discard(topic)
+            lanes = tuple(topic.lanes.values())
+            topic.lanes.clear()
+        for lane in lanes:
+            lane.close()
+
+    def close(self) -> None:
+        """Finish what was accepted, and take no more."""
+        with self._lock:
+            self._is_closed = True
+            topics = tuple(self._topics)
+        for topic in topics:
+            self.close_topic(topic)

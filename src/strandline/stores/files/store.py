@@ -1,0 +1,362 @@
+"""A log's bytes in a directory of files. See design 0021."""
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from uuid import UUID
+
+from strandline.clock import Clock, SystemClock
+from strandline.io import Io, SystemIo
+from strandline.log.columns import RecordBatches
+from strandline.log.history import History
+from strandline.log.local_watch import LocalWatch
+from strandline.log.numbers import check_whole
+from strandline.log.ranges import ReadRange, check_range
+from strandline.log.results import TopicName
+from strandline.log.store import (
+    AppendRequest,
+    Capabilities,
+    DroppedError,
+    Outcome,
+    PartitionState,
+    Reach,
+)
+from strandline.stores.files.columnar import check_compression
+from strandline.stores.files.dropping import fence_dropped, remove_directory
+from strandline.stores.files.file_errors import translated
+from strandline.stores.files.following import newest
+from strandline.stores.files.keys import FileKeys
+from strandline.stores.files.lane import Lanes
+from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.partition_writer import WritingSettings
+from strandline.stores.files.proving import history_of
+from strandline.stores.files.reading import Reading, Span
+from strandline.stores.files.root import Root
+from strandline.stores.files.sealing import seal
+from strandline.stores.files.syncing import Syncing
+from strandline.stores.files.topics import FileTopics, TopicEntry
+from strandline.stores.files.trimming import evict, trim
+from strandline.stores.files.watching import FileWatches
+from strandline.values import (
+    ClosedError,
+    Durability,
+    Epoch,
+    FailedError,
+    InvalidError,
+    Marks,
+    Mode,
+    Offset,
+    Record,
+    Segment,
+    Tenant,
+    TopicSettings,
+)
+
+_SEGMENT_BYTES = 64 * 1024 * 1024
+_EMPTY = Marks(Offset(0), Offset(0), Offset(0))
+
+
+class FileStore:
+    """Implements Store. A child of a fork cannot use it.
+
+    `mode="write"` creates the directory; the other modes need a log. Any number of
+    processes of one machine may write at the same time, unless one of them asks to be
+    `exclusive`: it then keeps each partition that it has once written to. A process
+    that finds a partition held until `lock_timeout_s` is over gets UnavailableError, or,
+    with `take_over`, the partition: the other one can write to it no more.
+    `compression` packs frames of columns. A segment ends at about `segment_bytes`.
+    """
+
+    capabilities = Capabilities(
+        Durability.DURABLE,
+        "each partition is synced before an append is called durable",
+        Reach.MACHINE,
+        stores_columns=True,
+    )
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        mode: str = Mode.WRITE,
+        clock: Clock | None = None,
+        io: Io | None = None,
+        lock_timeout_s: float = 10.0,
+        exclusive: bool = False,
+        take_over: bool = False,
+        compression: str | None = None,
+        segment_bytes: int = _SEGMENT_BYTES,
+    ) -> None:
+        settings = WritingSettings(
+            exclusive,
+            take_over,
+            check_compression(compression),
+            check_whole("segment_bytes", segment_bytes),
+            lock_timeout_s,
+        )
+        self._root = Root(
+            os.path.abspath(path),
+            Mode.parse(mode),
+            io if io is not None else SystemIo(),
+            clock if clock is not None else SystemClock(),
+            lock_timeout_s,
+        )
+        self._settings = settings
+        self._topics = FileTopics(self._root)
+        self._keys = FileKeys(self._root)
+        self._watches = FileWatches(self._root)
+        self._lanes = Lanes(settings, self._watches)
+        self._lock = threading.Lock()
+        if self.mode is Mode.WRITE:
+            self._remove_remains()
+
+    @property
+    def id(self) -> UUID:
+        return self._root.log_id
+
+    @property
+    def mode(self) -> Mode:
+        return self._root.mode
+
+    @property
+    def url(self) -> str:
+        return f"file:{self._root.path}"
+
+    def check_open(self) -> None:
+        self._root.check_open()
+
+    # --- topics ---
+
+    @translated
+    def topics(self) -> Sequence[TopicEntry]:
+        return self._topics.all()
+
+    @translated
+    def find_topic(
+        self, tenant: Tenant | None, name: str, *, fresh: bool = False
+    ) -> TopicEntry | None:
+        found = self._topics.find(tenant, name)
+        return self._topics.fresh(found) if fresh and found is not None else found
+
+    @translated
+    def create_topic(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
+        with self._root.changing():
+            return self._topics.create(name, tenant, settings)
+
+    @translated
+    def change_settings(
+        self, topic: TopicEntry, change: Callable[[TopicSettings], TopicSettings]
+    ) -> TopicSettings:
+        with self._root.changing():
+            present = self._topics.fresh(topic)
+            if present is None:
+                raise _dropped(topic)
+            settings = change(present.settings)
+            self._topics.change_settings(topic, settings)
+            return settings
+
+    @translated
+    def drop_topic(self, topic: TopicEntry) -> None:
+        with self._root.changing():
+            self._topics.drop(topic)
+            for files in topic.partitions:
+                fence_dropped(files.place)
+            remove_directory(self._root.io, topic.directory)
+        self._watches.tell_topic_dropped(topic)
+        self._lanes.close_topic(topic)
+
+    @translated
+    def _remove_remains(self) -> None:
+        """Remove what is left of topics whose drop or creation was cut short by a crash."""
+        if self._topics.remains():
+            with self._root.changing():
+                for directory in self._topics.remains():
+                    remove_directory(self._root.io, directory)
+
+    # --- records ---
+
+    def append(
+        self,
+        topic: TopicEntry,
+        partition: int,
+        request: AppendRequest,
+        level: Durability,
+        timeout_s: float | None,
+    ) -> Outcome:
+        lane = topic.lanes.get(partition) or self._lanes.lane(topic, partition)
+        try:
+            return lane.append(request, level, timeout_s)
+        except ClosedError as error:
+            self._root.check_open()
+            if lane.is_current:
+                raise
+            # The lane was closed because its topic was dropped.
+            raise _dropped(topic) from error
+
+    @translated
+    def marks(self, topic: TopicEntry, partition: int) -> Marks:
+        return topic.partitions[partition].marks()
+
+    @translated
+    def state(self, topic: TopicEntry, partition: int) -> PartitionState:
+        files = topic.partitions[partition]
+        state = files.look()
+        if state is None:
+            first = Epoch(0, files.place.first_epoch_id(), Offset(0))
+            return PartitionState(_EMPTY, Offset(0), (first,))
+        return PartitionState(state.marks, Offset(state.local), state.manifest.lineage())
+
+    def read(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> Iterator[Record]:
+        if wanted.end is None and wanted.records_max is not None and wanted.bytes_max is not None:
+            found = self._newest(topic, partition, wanted)
+            if found is not None:
+                return iter(found)
+        return self._reading(topic, partition, wanted).records()
+
+    def read_batches(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> RecordBatches:
+        return self._reading(topic, partition, wanted).batches()
+
+    @translated
+    def _newest(
+        self, topic: TopicEntry, partition: int, wanted: ReadRange
+    ) -> Sequence[Record] | None:
+        return newest(topic.partitions[partition], wanted)
+
+    @translated
+    def _reading(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> Reading:
+        files = topic.partitions[partition]
+        state = files.look()
+        marks, oldest = (_EMPTY, 0) if state is None else (state.marks, state.local)
+        stop = check_range(wanted, marks, oldest, topic.topic, partition)
+        span = Span(state, wanted.start, stop, wanted.bytes_max)
+        return Reading(files, span, self._root.check_open)
+
+    def history(self, topic: TopicEntry, partition: int, start: int, end: int | None) -> History:
+        return history_of(topic.partitions[partition], start, end, self._root.check_open)
+
+    @translated
+    def segments(self, topic: TopicEntry, partition: int) -> Sequence[Segment]:
+        files = topic.partitions[partition]
+        state = files.look()
+        if state is None:
+            return []
+        found = []
+        for stored in state.manifest.segments:
+            end = state.end_of(stored)[0]
+            start = max(stored.base, state.marks.low)
+            if start >= end:
+                continue
+            is_sealed = stored.end is not None
+            size = stored.size_bytes if is_sealed else state.active_bytes
+            if stored.base < state.marks.low:
+                size -= state.manifest.trimmed_bytes
+            is_whole = is_sealed and start == stored.base
+            found.append(
+                Segment(
+                    Offset(start),
+                    Offset(end),
+                    size,
+                    stored.first_us if is_whole else self._first_us(files, start),
+                    stored.last_us if is_sealed else state.last_us,
+                    is_sealed=is_sealed,
+                    location=files.place.segment_path(stored),
+                )
+            )
+        return found
+
+    def _first_us(self, files: PartitionFiles, offset: int) -> int:
+        span = Span(files.look(), offset, offset + 1, None)
+        return next(Reading(files, span, self._root.check_open).records()).timestamp_us
+
+    @translated
+    def trim(self, topic: TopicEntry, partition: int, low: int) -> Marks:
+        return trim(self._lanes.lane(topic, partition).store, low)
+
+    @translated
+    def evict(self, topic: TopicEntry, partition: int, before: int) -> Offset:
+        return evict(self._lanes.lane(topic, partition).store, before)
+
+    @translated
+    def seal(self, topic: TopicEntry, partition: int) -> int:
+        return seal(self._lanes.lane(topic, partition).store, self._settings.compression)
+
+    @translated
+    def sync(self, topic: TopicEntry, partition: int) -> None:
+        if self.mode is not Mode.READ:
+            self._lanes.lane(topic, partition).sync()
+            return
+        # A sync changes no byte. The mark stays as it is.
+        files = topic.partitions[partition]
+        try:
+            Syncing(files, None).sync()
+        except OSError as error:
+            if files.has_failed_sync:
+                raise FailedError(error) from error
+            raise
+
+    @translated
+    def flush(self) -> None:
+        for topic in self._topics.all():
+            for number, files in enumerate(topic.partitions):
+                with contextlib.suppress(DroppedError):
+                    marks = files.marks()
+                    if marks.durable < marks.high:
+                        self.sync(topic, number)
+
+    # --- keys ---
+
+    @translated
+    def keys(self, topic: TopicEntry) -> Mapping[str, bytes]:
+        return self._keys.all(topic)
+
+    @translated
+    def get_key(self, topic: TopicEntry, key: str) -> bytes | None:
+        return self._keys.get(topic, key)
+
+    @translated
+    def put_key(
+        self, topic: TopicEntry, key: str, value: bytes | None, expected: bytes | None
+    ) -> bool:
+        return self._keys.put(topic, key, value, expected)
+
+    # --- the whole ---
+
+    def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
+        return self._watches.open(find, durable_only=durable_only)
+
+    @translated
+    def size_bytes(self) -> int:
+        return _size_of(self._root.io, self._root.path)
+
+    def transaction(
+        self, connection: sqlite3.Connection | None
+    ) -> AbstractContextManager[sqlite3.Connection]:
+        raise InvalidError("a file: log has no transactions", connection=connection)
+
+    @translated
+    def close(self) -> None:
+        if os.getpid() != self._root.pid:
+            return
+        self._root.close()
+        self._lanes.close()
+        self._watches.close()
+        self._topics.forget()
+
+
+def _size_of(io: Io, directory: str) -> int:
+    total = 0
+    for name in io.list(directory):
+        path = os.path.join(directory, name)
+        try:
+            status = io.stat(path)
+            total += _size_of(io, path) if status.is_directory else status.size
+        except FileNotFoundError:
+            pass  # Removed meanwhile.
+    return total
+
+
+def _dropped(topic: TopicEntry) -> DroppedError:
+    return DroppedError("this topic was dropped", topic=topic.topic.name, near=[])

@@ -1,0 +1,75 @@
+"""Removing the oldest records: exactly, by the low-water mark, and later by whole segments."""
+
+import contextlib
+from collections.abc import Sequence
+
+from strandline.stores.files.manifest import StoredSegment
+from strandline.stores.files.partition_writer import PartitionWriter
+from strandline.stores.files.proving import value_before
+from strandline.values import CorruptError, Marks, Offset
+
+
+def trim(store: PartitionWriter, low: int) -> Marks:
+    """Raise the low-water mark to `low`."""
+    files = store.files
+    if files.marks().high == 0:
+        return files.marks()
+    with store.held():
+        if low > files.marks().low:
+            _move(store, low)
+        return files.marks()
+
+
+def evict(store: PartitionWriter, before: int) -> Offset:
+    """Remove the segments whose records all lie before `before`; the marks stay."""
+    files = store.files
+    state = files.look()
+    if state is None or before <= state.local:
+        return Offset(0 if state is None else state.local)
+    with store.held():
+        if before > store.manifest.active.base:
+            store.roll()
+        manifest = store.manifest
+        state = files.look()
+        assert state is not None
+        gone = [each for each in manifest.segments[:-1] if state.end_of(each)[0] <= before]
+        if not gone:
+            return Offset(state.local)
+        kept = manifest.segments[len(gone) :]
+        store.keep_identities()
+        local = max(state.local, kept[0].base)
+        # Of damage it is told here, while the records are still there to be kept.
+        anchor = value_before(files, state, local) if files.place.is_proved else None
+        store.change(local=local, segments=kept, trimmed_bytes=0, anchor=anchor)
+        _unlink(store, gone)
+    return Offset(local)
+
+
+def _move(store: PartitionWriter, low: int) -> None:
+    files, manifest = store.files, store.manifest
+    state = files.look()
+    assert state is not None
+    if low > state.marks.durable:
+        # Else a loss of power could leave an end before the low-water mark.
+        store.make_durable()
+    gone = [each for each in manifest.segments[:-1] if state.end_of(each)[0] <= low]
+    kept = manifest.segments[len(gone) :]
+    if gone:
+        store.keep_identities()
+    position = state.end_of(kept[0])[1]
+    trimmed_bytes = files.size_between(manifest, kept[0].base, low, position)
+    anchor = manifest.anchor
+    if files.place.is_proved and low > state.local:
+        anchor = None
+        # What is damaged must not keep anybody from trimming it; whoever verifies is told.
+        with contextlib.suppress(CorruptError):
+            anchor = value_before(files, state, low)
+    store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes, anchor=anchor)
+    _unlink(store, gone)
+
+
+def _unlink(store: PartitionWriter, gone: Sequence[StoredSegment]) -> None:
+    place = store.place
+    for each in gone:
+        with contextlib.suppress(FileNotFoundError):
+            place.io.unlink(place.segment_path(each))

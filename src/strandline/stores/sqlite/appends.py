@@ -1,0 +1,363 @@
+"""The write path: appends decided in memory, stored in one transaction per drain."""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from strandline.log.chain import Chain, link
+from strandline.log.decide import decide, remember
+from strandline.log.draft import Draft
+from strandline.log.history import EventBody
+from strandline.log.identities import Original
+from strandline.log.loops import is_on_loop
+from strandline.log.store import AppendRequest, DroppedError, Placement
+from strandline.stores.sqlite.chain_values import ValueRow, load_value, store_values, value_row
+from strandline.stores.sqlite.checksum import Content, record_crc
+from strandline.stores.sqlite.database import CHECKPOINT_BYTES, Database
+from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.identities import Identities
+from strandline.stores.sqlite.lineage import Lineage
+from strandline.stores.sqlite.partition_row import (
+    PartitionRow,
+    load_partition,
+    place,
+    store_partitions,
+)
+from strandline.stores.sqlite.records import Row
+from strandline.stores.sqlite.schema import OFFSET_BITS, translated
+from strandline.stores.sqlite.topics import TopicEntry
+from strandline.values import (
+    ClosedError,
+    CorruptError,
+    InvalidError,
+    Tenant,
+    UnavailableError,
+)
+from strandline.writes.standby import Standby
+
+_NO_HEADERS = b"{}"
+_ROW_BYTES = 64
+#: About what the smallest transaction adds to the write-ahead log, and each row besides.
+COMMIT_BYTES = 5 * 1024
+PAGE_BYTES = 4 * 1024
+#: How many records a partition's row may lag behind.
+_TAIL_MAX = 64
+_INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class SqliteAppend(NamedTuple):
+    """A request, and the partition that it is for."""
+
+    entry: TopicEntry
+    partition: int
+    request: AppendRequest
+
+
+class Heads:
+    """The partitions as they are, for as long as nobody else writes. The lock holder's."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.rows: dict[int, PartitionRow] = {}
+        #: Of topics with a proof: the chain of each slot, and its value at the end.
+        self.values: dict[int, tuple[Chain, bytes]] = {}
+        self.version: tuple[int, int] | None = None
+
+
+class Changes(NamedTuple):
+    """What one transaction stores."""
+
+    records: list[Row]
+    heads: dict[int, PartitionRow]
+    identities: Identities | None
+    values: list[ValueRow]
+    size_bytes: int
+
+    def store(self, connection: sqlite3.Connection, due: Collection[PartitionRow]) -> None:
+        """Put it into the present transaction, with the partitions' rows that are due."""
+        records, _, identities, values, _ = self
+        if len(records) == 1:
+            connection.execute(_INSERT, records[0])
+        else:
+            connection.executemany(_INSERT, records)
+        if values:
+            store_values(connection, values)
+        if due:
+            store_partitions(connection, due)
+        if identities is not None:
+            identities.store()
+
+
+class SlotHead:
+    """Implements Head and IdentityIndex for one partition, within a transaction."""
+
+    __slots__ = ("_identities", "_now_us", "_row", "last_us", "next")
+
+    def __init__(self, row: PartitionRow, identities: Callable[[], Identities]) -> None:
+        self._row = row
+        self._identities = identities
+        self._now_us = 0
+        self.next = row.high
+        self.last_us = row.last_us
+
+    def identities(self, now_us: int) -> "SlotHead":
+        self._now_us = now_us
+        return self
+
+    def find_key(self, tenant: Tenant | None, key: str, count: int) -> Original | None:
+        return self._identities().find_key(self._row, tenant or "", key, count, self._now_us)
+
+    def find_sequence(self, tenant: Tenant | None, name: str, sequence: int) -> Original | None:
+        producer = self._row.slot, tenant or "", name
+        return self._identities().find_sequence(producer, sequence, self._now_us)
+
+    def add_key(self, tenant: Tenant | None, key: str, original: Original) -> None:
+        self._identities().add_key(self._row, tenant or "", key, original)
+
+    def add_sequence(
+        self, tenant: Tenant | None, name: str, sequence: int, original: Original
+    ) -> None:
+        producer = self._row.slot, tenant or "", name
+        self._identities().add_sequence(producer, sequence, original)
+
+
+class AppendDelta:
+    """Implements Delta: what one transaction is to store."""
+
+    __slots__ = ("_changed", "_database", "_heads", "_identities", "_records", "_size", "_values")
+
+    def __init__(self, heads: Heads) -> None:
+        self._heads = heads
+        self._database = heads.database
+        self._size = 0
+        self._records: list[Row] = []
+        self._values: list[ValueRow] = []
+        self._changed: dict[int, PartitionRow] = {}
+        self._identities: Identities | None = None
+
+    def apply(self, write: SqliteAppend) -> Placement:
+        entry, partition, request = write
+        slot = entry.first_slot + partition
+        row = self._heads.rows.get(slot) or self._load_head(slot)
+        head = SlotHead(row, self._open_identities)
+        decision = decide(head, request, self._database.clock.now_us())
+        start, (now_us, originals) = row.high, decision
+        fresh = request.drafts[len(originals) :] if originals else request.drafts
+        if fresh:
+            self._add(write, row, fresh, now_us)
+            if request.has_identity:
+                remember(head, request, decision, start)
+        return Placement(start, now_us, originals)
+
+    def size(self) -> int:
+        return self._size
+
+    def freeze(self) -> tuple[Changes, Heads]:
+        changes = Changes(self._records, self._changed, self._identities, self._values, self._size)
+        return changes, self._heads
+
+    def reader(self) -> None:
+        return None
+
+    # --- inside ---
+
+    def _load_head(self, slot: int) -> PartitionRow:
+        with translated(self._database.path):
+            head = load_partition(self._database.writer, self._database.path, slot)
+        if head is None:
+            raise DroppedError("this topic was dropped", near=[])
+        self._heads.rows[slot] = head
+        return head
+
+    def _open_identities(self) -> Identities:
+        if self._identities is None:
+            self._identities = Identities(self._database)
+        return self._identities
+
+    def _add(
+        self, write: SqliteAppend, row: PartitionRow, fresh: Sequence[Draft], now_us: int
+    ) -> None:
+        entry, partition, request = write
+        start, slot, tenant = row.high, row.slot, request.tenant
+        _check_room(start, len(fresh))
+        contents = [_content(draft, tenant) for draft in fresh]
+        if entry.is_proved:
+            self._link(entry, partition, fresh, tenant, now_us)
+        self._records += [
+            (
+                place(slot, offset),
+                now_us,
+                *content,
+                record_crc(entry.id_bytes, partition, offset, now_us, content),
+            )
+            for offset, content in enumerate(contents, start)
+        ]
+        added_bytes = sum([draft.size_bytes for draft in fresh])
+        self._size += added_bytes + _ROW_BYTES * len(fresh)
+        row.size_bytes += added_bytes
+        row.high = start + len(fresh)
+        row.last_us = now_us
+        self._changed[slot] = row
+
+    def _link(
+        self,
+        entry: TopicEntry,
+        partition: int,
+        drafts: Sequence[Draft],
+        tenant: Tenant | None,
+        now_us: int,
+    ) -> None:
+        """Chain records that are about to be added."""
+        slot = entry.first_slot + partition
+        chain, value = self._heads.values.get(slot) or self._load_value(entry, partition)
+        for offset, draft in enumerate(drafts, self._heads.rows[slot].high):
+            value = link(value, chain.digest(offset, now_us, draft.key, tenant, draft.body))
+            self._values.append(value_row(slot, offset, value))
+        self._heads.values[slot] = chain, value
+
+    def _load_value(self, entry: TopicEntry, partition: int) -> tuple[Chain, bytes]:
+        database, slot = self._database, entry.first_slot + partition
+        chain = Chain(database.log_id, entry.topic.id, partition, entry.settings.value_kind)
+        high = self._heads.rows[slot].high
+        try:
+            with translated(database.path):
+                return chain, load_value(database.writer, database.path, slot, high, chain)
+        except CorruptError:
+            # What is damaged stays a finding, and does not keep anybody from appending.
+            return chain, chain.origin
+
+
+class AppendBracket:
+    """Implements Bracket: the lock, a transaction, and what others have written."""
+
+    def __init__(self, database: Database, marks: DurableMarks) -> None:
+        self._database = database
+        self._marks = marks
+        self._lineage = Lineage(database)
+        self._heads = Heads(database)
+        self._standby = Standby("strandline-checkpoint", self._tidy_later)
+
+    def enter(self, timeout_s: float) -> Heads:
+        database, heads = self._database, self._heads
+        if not self._begin_at_once():
+            self._begin(timeout_s)
+        version = database.lock.breaks, database.changes
+        if version != heads.version:
+            heads.rows.clear()
+            heads.values.clear()
+            heads.version = version
+        return heads
+
+    def _begin_at_once(self) -> bool:
+        """Begin where nobody is in the way and nobody else was here since our last time.
+
+        That is asked inside SQLite's own lock, and so stays true.
+        """
+        database = self._database
+        lock = database.lock
+        if not self._lineage.is_checked or not lock.try_acquire():
+            return False
+        try:
+            if database.try_begin() and lock.is_unbroken():
+                return True
+        except BaseException:
+            self.leave()
+            raise
+        self.leave()
+        return False
+
+    def enter_with(self, connection: sqlite3.Connection, timeout_s: float) -> None:
+        """Do what `enter` does, with this connection as the one that writes until `leave`."""
+        self._begin(timeout_s, connection)
+
+    def _begin(self, timeout_s: float, lent: sqlite3.Connection | None = None) -> None:
+        database = self._database
+        deadline = database.clock.monotonic() + timeout_s
+        database.lock.acquire(timeout_s)
+        try:
+            database.lend(lent)
+            database.begin(max(0.0, deadline - database.clock.monotonic()))
+            self._lineage.check(database.writer)
+            # Even the lock's file may have been another's until we began.
+            self._heads.version = None
+        except BaseException:
+            self.leave()
+            raise
+
+    def leave(self) -> None:
+        database = self._database
+        try:
+            # The writer is missing if opening it has failed.
+            if database.is_in_transaction:
+                # Nothing was stored, whatever was decided.
+                self._heads.version = None
+                database.writer.rollback()
+            database.take_back()
+            if database.logged_bytes >= CHECKPOINT_BYTES:
+                # Whatever is in the way, what was written is: the next append asks again.
+                with contextlib.suppress(UnavailableError):
+                    self._tidy()
+        finally:
+            database.take_back()
+            database.lock.release()
+
+    def _tidy(self) -> None:
+        if is_on_loop():
+            self._standby.wake()
+        else:
+            self._marks.checkpoint()
+
+    def _tidy_later(self) -> None:
+        with contextlib.suppress(UnavailableError, ClosedError), self._database.locked():
+            self._marks.checkpoint()
+
+
+class AppendFlusher:
+    """Implements Flusher: one transaction for each drain, one sync for all who wait."""
+
+    def __init__(
+        self,
+        database: Database,
+        marks: DurableMarks,
+        on_written: Callable[[Mapping[int, PartitionRow]], None],
+    ) -> None:
+        self._database = database
+        self._marks = marks
+        self._on_written = on_written
+
+    def flush(self, frozen: Changes, epochs: range) -> None:  # noqa: ARG002 - Offsets tell more.
+        connection = self._database.writer
+        heads = frozen.heads
+        due: Collection[PartitionRow] = heads.values()
+        if frozen.identities is None:
+            due = [head for head in due if is_due(head) or self._marks.is_unnoted(head.slot)]
+        if due:
+            self._marks.carry(due)
+        frozen.store(connection, due)
+        connection.execute("COMMIT")
+        self._marks.wrote(heads)
+        self._database.logged_bytes += COMMIT_BYTES + PAGE_BYTES * len(due) + frozen.size_bytes
+        self._on_written(heads)
+
+    def sync(self) -> None:
+        self._marks.sync()
+
+
+def is_due(head: PartitionRow) -> bool:
+    """Whether a partition's row lags behind as far as it may."""
+    return head.high - head.noted >= _TAIL_MAX
+
+
+def _content(draft: Draft, tenant: Tenant | None) -> Content:
+    body = draft.body
+    if not isinstance(body, EventBody):
+        return draft.key, tenant, None, body, None, None, draft.size_bytes
+    kind, value, headers, occurred_at_us = body
+    stored = None if headers == _NO_HEADERS else headers
+    return draft.key, tenant, kind, value, stored, occurred_at_us, draft.size_bytes
+
+
+def _check_room(start: int, count: int) -> None:
+    if start + count >= 1 << OFFSET_BITS:
+        raise InvalidError("this partition has as many records as it can number", end=start)

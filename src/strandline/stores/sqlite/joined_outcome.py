@@ -1,0 +1,94 @@
+"""What becomes of an append inside a transaction of the caller's."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from strandline.log.store import Placement
+from strandline.stores.sqlite.block import Joined
+from strandline.values import Durability, InvalidError, UnavailableError
+from strandline.writes import Channel
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter
+
+_WRITTEN = Durability.WRITTEN
+_DURABLE = Durability.DURABLE
+
+
+class JoinedOutcome:
+    """Implements Outcome. The placement is known at once, and true if the block is committed."""
+
+    __slots__ = ("_channel", "_joined", "_known", "_placement")
+
+    def __init__(
+        self,
+        placement: Placement,
+        joined: Joined,
+        channel: Channel[Any, Any],
+        known: Callable[[int], int],
+    ) -> None:
+        self._placement = placement
+        self._joined = joined
+        self._channel = channel
+        self._known = known
+
+    @property
+    def is_settled(self) -> bool:
+        return bool(self._joined.block.over.value)
+
+    @property
+    def level(self) -> Durability | None:
+        if not self.is_settled or self._joined.error is not None:
+            return None
+        ends = self._joined.block.ends.items()
+        return _DURABLE if all(self._known(slot) >= end for slot, end in ends) else _WRITTEN
+
+    def result(self) -> Placement:
+        if self._joined.error is not None:
+            raise self._joined.error.with_traceback(None)
+        return self._placement
+
+    def wait(self, level: Durability = _WRITTEN, timeout_s: float | None = None) -> Placement:
+        block = self._joined.block
+        block.check_owner()
+        clock = self._channel.storage.clock
+        deadline = None if timeout_s is None else clock.monotonic() + timeout_s
+        self._check_not_inside()
+        waiter = ThreadWaiter(clock)
+        with block.over.awaited_by(waiter, 1):
+            while not block.over.value:
+                if not waiter.wait(deadline):
+                    raise _still_open()
+        if self._is_short_of(level):
+            left_s = None if deadline is None else max(0.0, deadline - clock.monotonic())
+            self._channel.flush(durable=True).wait(_DURABLE, left_s)
+        return self._placement
+
+    async def reached(
+        self, level: Durability = _WRITTEN, timeout_s: float | None = None
+    ) -> Placement:
+        block = self._joined.block
+        block.check_owner()
+        self._check_not_inside()
+        waiter = LoopWaiter()
+        try:
+            async with asyncio.timeout(timeout_s):
+                with block.over.awaited_by(waiter, 1):
+                    while not block.over.value:
+                        await waiter.wait()
+                if self._is_short_of(level):
+                    await self._channel.flush(durable=True).reached(_DURABLE)
+        except TimeoutError:
+            raise _still_open() from None
+        return self._placement
+
+    def _is_short_of(self, wanted: Durability) -> bool:
+        self.result()
+        return wanted is _DURABLE and self.level is not _DURABLE
+
+    def _check_not_inside(self) -> None:
+        if self._joined.block.is_mine and not self.is_settled:
+            raise InvalidError("this is written when its transaction is, wait for it after that")
+
+
+def _still_open() -> UnavailableError:
+    return UnavailableError("it is neither committed nor rolled back in time, wait again")

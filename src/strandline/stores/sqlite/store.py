@@ -1,0 +1,320 @@
+"""A log's bytes in one SQLite file. See design 0020."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from uuid import UUID
+
+from strandline.clock import Clock, SystemClock
+from strandline.io import Io, SystemIo
+from strandline.log.chain import Chain
+from strandline.log.columns import RecordBatches
+from strandline.log.history import History
+from strandline.log.local_watch import LocalWatch
+from strandline.log.numbers import check_lock_timeout
+from strandline.log.ranges import ReadRange, check_range
+from strandline.log.record_batches import record_batches
+from strandline.log.results import TopicName
+from strandline.log.store import (
+    AppendRequest,
+    Capabilities,
+    DroppedError,
+    Outcome,
+    PartitionState,
+    Reach,
+)
+from strandline.stores.sqlite.appends import SqliteAppend
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.keyed import all_keys, get_key, put_key
+from strandline.stores.sqlite.partition_row import PartitionRow, load_epochs, load_partition, lost
+from strandline.stores.sqlite.proving import Proving
+from strandline.stores.sqlite.records import Records, Span
+from strandline.stores.sqlite.schema import translated
+from strandline.stores.sqlite.topics import SqliteTopics, TopicEntry
+from strandline.stores.sqlite.trimming import Trimming
+from strandline.stores.sqlite.watching import SqliteWatches
+from strandline.stores.sqlite.writer import Writer
+from strandline.values import (
+    Durability,
+    Marks,
+    Mode,
+    Offset,
+    Partition,
+    Record,
+    Segment,
+    Tenant,
+    TopicSettings,
+)
+
+
+class SqliteStore:
+    """Implements Store. A child of a fork cannot use it.
+
+    `mode="write"` creates the database, or the log's tables in a database that is
+    there; the other modes need a log.
+    """
+
+    capabilities = Capabilities(
+        Durability.DURABLE,
+        "the write-ahead log is synced before an append is called durable",
+        Reach.MACHINE,
+        has_transactions=True,
+    )
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        mode: str = Mode.WRITE,
+        clock: Clock | None = None,
+        io: Io | None = None,
+        lock_timeout_s: float = 10.0,
+        access: str | None = None,
+    ) -> None:
+        self._database = Database(
+            os.path.abspath(path),
+            Mode.parse(mode),
+            io if io is not None else SystemIo(),
+            clock if clock is not None else SystemClock(),
+            check_lock_timeout(lock_timeout_s),
+            access=access,
+        )
+        self._topics = SqliteTopics(self._database.path, self._database.clock)
+        self._marks = DurableMarks(self._database)
+        self._trimming = Trimming(self._database)
+        self._watches = SqliteWatches(self._database, self._marks)
+        self._writer = (
+            None
+            if self.mode is Mode.READ
+            else Writer(self._database, self._marks, self._watches.tell_written)
+        )
+
+    @property
+    def id(self) -> UUID:
+        return self._database.log_id
+
+    @property
+    def mode(self) -> Mode:
+        return self._database.mode
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:{self._database.path}"
+
+    def check_open(self) -> None:
+        self._database.check_open()
+
+    # --- topics ---
+
+    def topics(self) -> Sequence[TopicEntry]:
+        with self._database.reading() as connection:
+            return self._topics.all(connection)
+
+    def find_topic(
+        self, tenant: Tenant | None, name: str, *, fresh: bool = False
+    ) -> TopicEntry | None:
+        del fresh
+        with self._database.reading() as connection:
+            return self._topics.find(connection, tenant, name)
+
+    def create_topic(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
+        with self._database.changing() as connection:
+            entry = self._topics.create(connection, name, tenant, settings)
+        self._writing.sync()
+        return entry
+
+    def change_settings(
+        self, topic: TopicEntry, change: Callable[[TopicSettings], TopicSettings]
+    ) -> TopicSettings:
+        with self._database.changing() as connection:
+            present = self._topics.find(connection, topic.topic.tenant, topic.topic.name)
+            if present is None or present.topic.id != topic.topic.id:
+                raise _dropped(topic)
+            settings = change(present.settings)
+            self._topics.change_settings(connection, present, settings)
+            return settings
+
+    def drop_topic(self, topic: TopicEntry) -> None:
+        with self._database.changing() as connection:
+            self._topics.drop(connection, topic)
+        self._watches.tell_slots_dropped(topic.slots)
+
+    # --- records ---
+
+    def append(
+        self,
+        topic: TopicEntry,
+        partition: int,
+        request: AppendRequest,
+        level: Durability,
+        timeout_s: float | None,
+    ) -> Outcome:
+        return self._writing.append(SqliteAppend(topic, partition, request), level, timeout_s)
+
+    def marks(self, topic: TopicEntry, partition: int) -> Marks:
+        with self._database.reading() as connection:
+            return self._marks_of(self._row(connection, topic, partition))
+
+    def state(self, topic: TopicEntry, partition: int) -> PartitionState:
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            row = self._row(connection, topic, partition)
+            epochs = load_epochs(connection, self._database.path, row.slot)
+        return PartitionState(self._marks_of(row), Offset(row.first), epochs)
+
+    def read(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> Iterator[Record]:
+        records, span = self._span(topic, partition, wanted)
+        return records.records(span)
+
+    def read_batches(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> RecordBatches:
+        records, span = self._span(topic, partition, wanted)
+        kind = topic.settings.value_kind
+        return record_batches(kind, Partition(partition), lambda: records.pages(span))
+
+    def _span(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> tuple[Records, Span]:
+        with self._database.reading() as connection:
+            row = self._row(connection, topic, partition)
+        stop = check_range(wanted, self._marks_of(row), row.first, topic.topic, partition)
+        records = Records(self._database, topic, partition)
+        return records, Span(wanted.start, stop, wanted.bytes_max)
+
+    def history(self, topic: TopicEntry, partition: int, start: int, end: int | None) -> History:
+        records = Records(self._database, topic, partition)
+        chain = Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            row = self._row(connection, topic, partition)
+            return Proving(self._database, records, chain).history(connection, row, start, end)
+
+    def segments(self, topic: TopicEntry, partition: int) -> Sequence[Segment]:
+        with self._database.reading() as connection:
+            connection.execute("BEGIN")
+            row = self._row(connection, topic, partition)
+            if row.first == row.high:
+                return []
+            first = Records(self._database, topic, partition).entry(connection, row.first)
+        return [
+            Segment(
+                *(Offset(row.first), Offset(row.high), row.size_bytes),
+                *(first.timestamp_us, row.last_us),
+                is_sealed=False,
+                location=self._database.path,
+            )
+        ]
+
+    def trim(self, topic: TopicEntry, partition: int, low: int) -> Marks:
+        records = Records(self._database, topic, partition)
+        with self._database.changing() as connection:
+            row = self._row(connection, topic, partition)
+            self._trimming.trim(connection, records, row, low)
+        self._trimming.remove(records, row.low)
+        return self._marks_of(row)
+
+    def evict(self, topic: TopicEntry, partition: int, before: int) -> Offset:
+        records = Records(self._database, topic, partition)
+        with self._database.changing() as connection:
+            row = self._row(connection, topic, partition)
+            self._trimming.evict(connection, records, row, before)
+        self._trimming.remove(records, row.first)
+        return Offset(row.first)
+
+    def seal(self, topic: TopicEntry, partition: int) -> int:
+        del topic, partition
+        return 0
+
+    def sync(self, topic: TopicEntry, partition: int) -> None:
+        if self._writer is None:
+            # A sync changes no byte. The mark stays as it is.
+            with translated(self._database.path):
+                self._database.sync()
+            return
+        with self._database.reading() as connection:
+            row = self._row(connection, topic, partition)
+        self._marks.expect([(row.slot, row.high)])
+        self._writer.sync()
+        self._marks.note(self._database.lock_timeout_s)
+
+    def flush(self) -> None:
+        database = self._database
+        with translated(database.path), database.locked():
+            ends = self._marks.note_ends()
+        self._marks.expect(ends.items())
+        self._writing.sync()
+        self._marks.note(database.lock_timeout_s)
+        with translated(database.path), database.locked():
+            database.checkpoint("TRUNCATE")
+
+    # --- keys ---
+
+    def keys(self, topic: TopicEntry) -> Mapping[str, bytes]:
+        with self._database.reading() as connection:
+            return all_keys(connection, self._database.path, topic)
+
+    def get_key(self, topic: TopicEntry, key: str) -> bytes | None:
+        with self._database.reading() as connection:
+            return get_key(connection, self._database.path, topic, key)
+
+    def put_key(
+        self, topic: TopicEntry, key: str, value: bytes | None, expected: bytes | None
+    ) -> bool:
+        path = self._database.path
+        with self._database.changing() as connection:
+            self._row(connection, topic, 0)
+            if get_key(connection, path, topic, key) != expected:
+                return False
+            put_key(connection, topic, key, value)
+        self._writing.sync()
+        return True
+
+    # --- the whole ---
+
+    def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
+        return self._watches.open(find, durable_only=durable_only)
+
+    def size_bytes(self) -> int:
+        return self._database.size_bytes()
+
+    def transaction(
+        self, connection: sqlite3.Connection | None
+    ) -> AbstractContextManager[sqlite3.Connection]:
+        return self._writing.transaction(connection)
+
+    def close(self) -> None:
+        if os.getpid() != self._database.pid:
+            return
+        if self._writer is not None:
+            self._writer.check_no_block()
+            self._writer.close()
+        self._watches.close()
+        self._database.close()
+
+    # --- inside ---
+
+    @property
+    def _writing(self) -> Writer:
+        assert self._writer is not None, "the log checks the mode"
+        return self._writer
+
+    def _row(
+        self, connection: sqlite3.Connection, topic: TopicEntry, partition: int
+    ) -> PartitionRow:
+        row = load_partition(connection, self._database.path, topic.slot(partition))
+        if row is None:
+            raise self._lost(connection, topic, partition)
+        return row
+
+    def _lost(self, connection: sqlite3.Connection, topic: TopicEntry, partition: int) -> Exception:
+        """Return why a partition has no row: its topic is gone, or it is damaged."""
+        present = self._topics.find(connection, topic.topic.tenant, topic.topic.name)
+        if present is None or present.topic.id != topic.topic.id:
+            return _dropped(topic)
+        return lost(self._database.path, "partitions", topic.slot(partition))
+
+    def _marks_of(self, row: PartitionRow) -> Marks:
+        return row.marks(self._marks.known(row.slot))
+
+
+def _dropped(topic: TopicEntry) -> DroppedError:
+    return DroppedError("this topic was dropped", topic=topic.topic.name, near=[])

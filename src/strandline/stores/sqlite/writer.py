@@ -1,0 +1,93 @@
+"""Appends on their way to the coordinator."""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+
+from strandline.log.loops import is_on_loop
+from strandline.log.store import Outcome, Placement
+from strandline.stores.sqlite.appends import (
+    AppendBracket,
+    AppendDelta,
+    AppendFlusher,
+    Changes,
+    Heads,
+    SqliteAppend,
+)
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.joined_outcome import JoinedOutcome
+from strandline.stores.sqlite.outbox import Outbox
+from strandline.stores.sqlite.partition_row import PartitionRow
+from strandline.values import Durability, FailedError, InvalidError
+from strandline.writes import Coordinator, Settings
+
+_CHANNEL = "appends"
+_, _WRITTEN, _DURABLE = Durability
+
+
+class Writer:
+    """Writes what is appended, and syncs for every waiter."""
+
+    def __init__(
+        self,
+        database: Database,
+        marks: DurableMarks,
+        on_written: Callable[[Mapping[int, PartitionRow]], None],
+    ) -> None:
+        self._marks = marks
+        bracket = AppendBracket(database, marks)
+        self.outbox = Outbox(database, bracket, marks, on_written)
+        self._coordinator: Coordinator[SqliteAppend, Placement, Changes, None, None, Heads] = (
+            Coordinator(
+                Settings(bracket_timeout_s=database.lock_timeout_s),
+                [_CHANNEL],
+                context=Heads(database),
+                snapshot=None,
+                delta=AppendDelta,
+                flusher=AppendFlusher(database, marks, on_written),
+                bracket=bracket,
+                clock=database.clock,
+            )
+        )
+        self._coordinator.start()
+        self._channel = self._coordinator.channel(_CHANNEL)
+
+    def append(self, write: SqliteAppend, level: Durability, timeout_s: float | None) -> Outcome:
+        """Append; see Store.append."""
+        if (block := self.outbox.own_block()) is not None:
+            placement, joined = self.outbox.join(block, write)
+            block.level = max(block.level, level)
+            return JoinedOutcome(placement, joined, self._channel, self._marks.known)
+        channel = self._channel
+        if is_on_loop():
+            accept = channel.hand_over if level is _DURABLE else channel.try_write
+            return accept(write, timeout_s)
+        return channel.write(write, level if level is _DURABLE else _WRITTEN, timeout_s)
+
+    @contextlib.contextmanager
+    def transaction(self, outside: sqlite3.Connection | None) -> Iterator[sqlite3.Connection]:
+        """Do what `LogTransactions.transaction` says."""
+        with self.outbox.transaction(outside) as block:
+            yield block.connection
+        if block.level is _DURABLE:
+            self.sync()
+
+    def check_no_block(self) -> None:
+        """Raise InvalidError inside a transaction of this thread."""
+        if self.outbox.own_block() is not None:
+            raise InvalidError(
+                "this thread is inside a transaction, make this call before or after it"
+            )
+
+    def sync(self) -> None:
+        """Return once everything written so far, by any process, is durable."""
+        self.check_no_block()
+        self._channel.flush(durable=True).wait(_DURABLE)
+
+    def close(self) -> None:
+        """Finish what was accepted, and take no more."""
+        # Each write that had a part in a failure was answered with it.
+        with contextlib.suppress(FailedError):
+            self._coordinator.stop(durable=False)
+        self._marks.settle()
