@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import strandline
-from strandline.log import Log
+from strandline.stores.files import FileStore
+from strandline.stores.sqlite import SqliteStore
 from strandline.testing import FakeClock
 from strandline.values import ClosedError, Durability, Event, InvalidError
 from tests.logs import memory_log
@@ -27,7 +28,7 @@ def test_memory_is_a_new_log_each_time() -> None:
     with strandline.open("memory:") as log, strandline.open("memory:") as other:
         log.create_topic("orders")
 
-        assert isinstance(log, Log)
+        assert isinstance(log, strandline.Log)
         assert log.id != other.id
         assert not other.topics()
 
@@ -283,7 +284,7 @@ def test_only_a_log_that_is_stored_is_described(
 def test_a_time_to_wait_for_locks_that_is_none_is_refused_before_anything_is_made(
     tmp_path: Path, lock_timeout_s: float
 ) -> None:
-    for opened in (Log, Log):
+    for opened in (FileStore, SqliteStore):
         path = tmp_path / opened.__name__
 
         with pytest.raises(InvalidError, match="lock_timeout_s"):

@@ -12,8 +12,11 @@ import pytest
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log
+from strandline.stores.files import FileStore
+from strandline.stores.memory import MemoryStore
+from strandline.stores.sqlite import SqliteStore
 from strandline.testing import FakeClock, conformance, conformance_evictions
-from strandline.tiering import tier
+from strandline.tiering import Tier, tier
 from strandline.values import (
     RECORD_BYTES_MAX,
     Event,
@@ -78,16 +81,8 @@ def _main() -> threading.Thread:
     return threading.main_thread()
 
 
-class TieredMemoryLog(EagerlyTiered, Log):  # type: ignore[misc] # See opening.
-    """In memory."""
-
-
-class TieredSqliteLog(EagerlyTiered, Log):  # type: ignore[misc] # See opening.
-    """In SQLite."""
-
-
-class TieredFileLog(EagerlyTiered, Log):  # type: ignore[misc] # See opening.
-    """In files."""
+class TieredLog(EagerlyTiered, Log):
+    """A log over any store, with a tier."""
 
 
 class Opened:
@@ -106,15 +101,13 @@ class Opened:
 
     def on(self, clock: Clock, **options: Any) -> Any:
         path = str(self._folder / f"log-{next(_numbers)}")
-        log: Any
-        if self._kind == "memory":
-            log = TieredMemoryLog(clock=clock, **options)
-        elif self._kind == "sqlite":
-            log = TieredSqliteLog(path, clock=clock, **options)
-        else:
-            log = TieredFileLog(path, clock=clock, **options)
+        store: Any = (
+            MemoryStore(clock)
+            if self._kind == "memory"
+            else (SqliteStore if self._kind == "sqlite" else FileStore)(path, clock=clock)
+        )
+        log: Any = TieredLog(store, tier=Tier(), clock=clock, **options)
         log.store = f"memory:///{next(_numbers)}"
-        log.clock = clock
         self._logs.append(log)
         return log
 

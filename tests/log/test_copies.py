@@ -69,7 +69,7 @@ def test_a_copy_up_to_an_offset_is_that_prefix_exactly(
 ) -> None:
     topic_id = fill(source, proof="proved" in made)
     if "sealed" in made and scheme == "file":
-        source.seal("orders")  # type: ignore[attr-defined] # Of file: logs alone.
+        source.seal("orders")
 
     with copied(scheme, tmp_path, ends={(topic_id, 0): end}) as copy:
         assert copy.id == source.id
@@ -264,11 +264,11 @@ def test_a_partition_that_changes_while_it_is_copied_is_copied_as_it_is_then(
 ) -> None:
     with sl.open(f"file:{tmp_path / 'log'}") as source:
         fill(source)
-        source.seal("orders")  # type: ignore[attr-defined] # Of file: logs alone.
+        source.seal("orders")
         fill_more(source)
         io = FaultyIo(SystemIo())
         changes: dict[str, Callable[[], object]] = {
-            "seal": lambda: source.seal("orders"),  # type: ignore[attr-defined]
+            "seal": lambda: source.seal("orders"),
             "trim": lambda: source.trim("orders", 0, RECORDS),
             "append": lambda: fill_more(source),
             "ack": lambda: fill_more(source, ack=True),

@@ -30,6 +30,7 @@ def log(clock: FakeClock) -> Iterator[Log]:
 @pytest.fixture
 def watch(log: Log) -> LocalWatch:
     watch = log.watch()
+    assert isinstance(watch, LocalWatch)
     watch.add("orders", 0, 0)
     return watch
 

@@ -7,9 +7,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from strandline.stores.sqlite.receipts import SqliteReceipt
 
-from strandline.log import Log
+from strandline.log import Log, Receipt
 from strandline.stores.sqlite import block, outbox
 from strandline.values import InvalidError
 from tests.log.shop import CREATED, add, kinds, make_shop, rows
@@ -21,7 +20,7 @@ LINES_MAX = 2000
 STRIDE = 3
 
 
-def interrupted(log: Log, nth: int, receipts: list[SqliteReceipt]) -> bool:
+def interrupted(log: Log, nth: int, receipts: list[Receipt]) -> bool:
     """Commit a row and an event with an interrupt at the `nth` line; False if there is none."""
     lines = itertools.count(1)
 
@@ -49,7 +48,7 @@ def interrupted(log: Log, nth: int, receipts: list[SqliteReceipt]) -> bool:
     return False
 
 
-def is_stored(receipts: list[SqliteReceipt]) -> bool:
+def is_stored(receipts: list[Receipt]) -> bool:
     try:
         return bool([receipt.wait(timeout_s=0) for receipt in receipts])
     except InvalidError:
@@ -64,7 +63,7 @@ def test_an_interrupt_at_any_line_leaves_the_log_as_it_was_or_whole(
     with sqlite_log(path, lock_timeout_s=0.5) as log:
         log.create_topic("orders")
         for nth in range(first, LINES_MAX, STRIDE):
-            receipts: list[SqliteReceipt] = []
+            receipts: list[Receipt] = []
             count = len(kinds(log))
             was_interrupted = interrupted(log, nth, receipts)
             assert len(rows(path)) - 1 == len(kinds(log)), f"line {nth}"

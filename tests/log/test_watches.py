@@ -9,12 +9,12 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from strandline.clock import Clock, Signal, SystemClock
 from strandline.io import SystemIo
-from strandline.log import TopicName
 from strandline.log.file_news import FileNews
 from strandline.log.local_watch import LocalWatch
 from strandline.log.watches import Spot, Watches
@@ -36,7 +36,7 @@ class Tails:
         self.looks = 0
         #: Called with each look, after it.
         self.on_look: Callable[[], None] = lambda: None
-        self.watches: Watches[int] = Watches(clock, self._find, self._end, self._open_news)
+        self.watches: Watches[int, Any] = Watches(clock, self._spot, self._end, self._open_news)
         for number in range(3):
             self.path(number).write_bytes(bytes(8))
 
@@ -54,7 +54,10 @@ class Tails:
         self.write(number, end)
         self.watches.tell(number, end)
 
-    def _find(self, _topic: TopicName, number: int, _durable_only: bool) -> Spot[int]:
+    def open(self) -> LocalWatch:
+        return self.watches.open(lambda topic: topic)
+
+    def _spot(self, _topic: object, number: int, _durable_only: bool) -> Spot[int]:
         return Spot(number, TOPIC, Partition(number))
 
     def _end(self, number: int) -> int | None:
@@ -132,7 +135,7 @@ def listeners() -> list[str]:
 
 def test_a_reader_that_is_alone_is_told_and_needs_no_thread_we7(tails: Tails) -> None:
     """WE7."""
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
     with appender(tails, 0) as append:
         for end in range(1, 100):
@@ -145,7 +148,7 @@ def test_a_reader_that_is_alone_is_told_and_needs_no_thread_we7(tails: Tails) ->
 
 
 def test_several_readers_are_told_by_one_thread_that_ends_with_them(tails: Tails) -> None:
-    watches = [tails.watches.open() for _ in range(5)]
+    watches = [tails.open() for _ in range(5)]
     for number, watch in enumerate(watches):
         watch.add("orders", number % 2, 0)
     sleeping = [started(partial(follow, watch, 50)) for watch in watches]
@@ -167,7 +170,7 @@ def test_several_readers_are_told_by_one_thread_that_ends_with_them(tails: Tails
 
 
 def test_a_task_on_a_loop_is_told(tails: Tails) -> None:
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
 
     async def following() -> int:
@@ -186,7 +189,7 @@ def test_a_task_on_a_loop_is_told(tails: Tails) -> None:
 
 def test_all_tasks_of_a_loop_are_told_at_once_and_time_and_again(tails: Tails) -> None:
     async def main() -> list[list[int]]:
-        watches = [tails.watches.open() for _ in range(4)]
+        watches = [tails.open() for _ in range(4)]
         for watch in watches:
             watch.add("orders", 0, 0)
         told: list[list[int]] = []
@@ -202,7 +205,7 @@ def test_all_tasks_of_a_loop_are_told_at_once_and_time_and_again(tails: Tails) -
 
 
 def test_a_task_that_slept_before_there_was_anything_to_watch_is_told(tails: Tails) -> None:
-    watch = tails.watches.open()
+    watch = tails.open()
 
     async def following() -> int:
         moved = asyncio.ensure_future(watch.moved(PATIENCE_S))
@@ -216,18 +219,18 @@ def test_a_task_that_slept_before_there_was_anything_to_watch_is_told(tails: Tai
 
 
 def test_appends_of_this_process_are_told_in_whatever_way_the_reader_sleeps(tails: Tails) -> None:
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
     for end in range(1, 100):
         sleeping = started(lambda: watch.wait(PATIENCE_S))
         tails.append(0, end)
         assert [hint.end for hint in sleeping.result(PATIENCE_S)] == [end]
         if end == 50:
-            tails.watches.open().add("orders", 1, 0)
+            tails.open().add("orders", 1, 0)
 
 
 def test_a_reader_that_listens_is_woken_by_whatever_is_not_a_file(tails: Tails) -> None:
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
     actions: list[Callable[[], None]] = [
         watch.wake,
@@ -255,7 +258,7 @@ def test_a_reader_woken_just_before_it_listens_does_not_fall_asleep(tmp_path: Pa
             return super().wait(event, timeout_s)
 
     tails = Tails(tmp_path, FaultyIo(SystemIo()), HookedClock())
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
 
     assert started(watch.wait).result(PATIENCE_S) == ()
@@ -263,7 +266,7 @@ def test_a_reader_woken_just_before_it_listens_does_not_fall_asleep(tmp_path: Pa
 
 
 def test_a_partition_added_while_the_reader_sleeps_is_listened_for(tails: Tails) -> None:
-    watch = tails.watches.open()
+    watch = tails.open()
     sleeping = started(watch.wait)
     fall_asleep()
 
@@ -274,14 +277,14 @@ def test_a_partition_added_while_the_reader_sleeps_is_listened_for(tails: Tails)
 
 
 def test_a_reader_that_listens_hands_over_to_the_thread(tails: Tails) -> None:
-    first, second = tails.watches.open(), tails.watches.open()
+    first, second = tails.open(), tails.open()
     second.close()
     first.add("orders", 0, 0)
     sleeping = started(lambda: follow(first, 9))
     fall_asleep()
     assert not listeners()
 
-    second = tails.watches.open()
+    second = tails.open()
     second.add("orders", 0, 0)
     assert listeners()
     tails.write(0, 9)
@@ -294,7 +297,7 @@ def test_a_reader_that_listens_hands_over_to_the_thread(tails: Tails) -> None:
 
 def test_what_was_there_before_is_hinted_at_at_once(tails: Tails) -> None:
     tails.write(1, 5)
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
     watch.add("orders", 1, 3)
 
@@ -302,7 +305,7 @@ def test_what_was_there_before_is_hinted_at_at_once(tails: Tails) -> None:
 
 
 def test_a_glance_collects_what_others_wrote(tails: Tails) -> None:
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
     tails.write(0, 5)
 
@@ -311,7 +314,7 @@ def test_a_glance_collects_what_others_wrote(tails: Tails) -> None:
 
 
 def test_a_thousand_readers_of_one_partition_cost_one_look(noticed: Tails) -> None:
-    watches = [noticed.watches.open() for _ in range(1000)]
+    watches = [noticed.open() for _ in range(1000)]
     for watch in watches:
         watch.add("orders", 0, 0)
     looks = noticed.looks
@@ -324,7 +327,7 @@ def test_a_thousand_readers_of_one_partition_cost_one_look(noticed: Tails) -> No
 
 
 def test_an_end_that_was_overtaken_does_not_come_last(noticed: Tails) -> None:
-    watch, other = noticed.watches.open(), noticed.watches.open()
+    watch, other = noticed.open(), noticed.open()
     watch.add("orders", 0, 0)
     other.add("orders", 1, 0)
     looked, told = threading.Event(), threading.Event()
@@ -347,7 +350,7 @@ def test_an_end_that_was_overtaken_does_not_come_last(noticed: Tails) -> None:
 
 
 def test_an_end_read_while_adding_does_not_hide_a_later_one(noticed: Tails) -> None:
-    watch = noticed.watches.open()
+    watch = noticed.open()
     noticed.write(0, 1)
     noticed.on_look = lambda: noticed.append(0, 2) if noticed.looks == 1 else None
 
@@ -357,7 +360,7 @@ def test_an_end_read_while_adding_does_not_hide_a_later_one(noticed: Tails) -> N
 
 
 def test_a_reader_interrupted_while_it_told_the_others_makes_up_for_it(noticed: Tails) -> None:
-    watch = noticed.watches.open()
+    watch = noticed.open()
     watch.add("orders", 0, 0)
     watch.add("orders", 1, 0)
     noticed.write(0, 4)
@@ -377,7 +380,7 @@ def test_a_reader_interrupted_while_it_told_the_others_makes_up_for_it(noticed: 
 
 @pytest.mark.parametrize("readers", [1, 2])
 def test_a_partition_that_is_gone_gives_a_last_hint(tails: Tails, readers: int) -> None:
-    watches = [tails.watches.open() for _ in range(readers)]
+    watches = [tails.open() for _ in range(readers)]
     for watch in watches:
         watch.add("orders", 0, 0)
         watch.add("orders", 1, 0)
@@ -393,7 +396,7 @@ def test_a_partition_that_is_gone_gives_a_last_hint(tails: Tails, readers: int) 
 
 
 def test_who_drops_a_topic_tells_its_own_readers(tails: Tails) -> None:
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
     sleeping = started(lambda: watch.wait(PATIENCE_S))
 
@@ -403,7 +406,7 @@ def test_who_drops_a_topic_tells_its_own_readers(tails: Tails) -> None:
 
 
 def test_a_partition_that_cannot_be_looked_at_is_left_to_its_reader(tails: Tails) -> None:
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
 
     def spoil() -> None:
@@ -421,7 +424,7 @@ def test_a_partition_that_cannot_be_looked_at_is_left_to_its_reader(tails: Tails
 @pytest.mark.parametrize("readers", [1, 2])
 def test_what_is_removed_is_told_no_more_and_nothing_stays_open(tails: Tails, readers: int) -> None:
     before = set(os.listdir("/proc/self/fd"))
-    watches = [tails.watches.open() for _ in range(readers)]
+    watches = [tails.open() for _ in range(readers)]
     for watch in watches:
         watch.add("orders", 0, 0)
     threads = [each for each in threading.enumerate() if each.name == "strandline-news"]
@@ -440,7 +443,7 @@ def test_what_is_removed_is_told_no_more_and_nothing_stays_open(tails: Tails, re
 @pytest.mark.parametrize("readers", [1, 3])
 def test_closing_ends_every_wait_and_gives_everything_back(tails: Tails, readers: int) -> None:
     before = set(os.listdir("/proc/self/fd"))
-    watches = [tails.watches.open() for _ in range(readers)]
+    watches = [tails.open() for _ in range(readers)]
     for watch in watches:
         watch.add("orders", 0, 0)
     sleeping = [started(watch.wait) for watch in watches]
@@ -456,7 +459,7 @@ def test_closing_ends_every_wait_and_gives_everything_back(tails: Tails, readers
 def test_time_is_the_clocks_also_for_who_listens(tmp_path: Path) -> None:
     clock = FakeClock()
     tails = Tails(tmp_path, FaultyIo(SystemIo()), clock)
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
     sleeping = started(lambda: watch.wait(3600.0))
     clock.wait_for_waiters(1)
@@ -474,13 +477,13 @@ def test_readers_that_come_and_go_miss_no_end(tails: Tails) -> None:
 
     def come_and_go() -> None:
         while not is_over.is_set():
-            watch = tails.watches.open()
+            watch = tails.open()
             watch.add("orders", 0, 0)
             watch.wait(0)
             watch.close()
 
     guests = [started(come_and_go) for _ in range(2)]
-    watch = tails.watches.open()
+    watch = tails.open()
     watch.add("orders", 0, 0)
     try:
         with appender(tails, 0) as append:

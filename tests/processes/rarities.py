@@ -40,7 +40,7 @@ def rarities(report: Report, url: str, io: FaultyIo) -> None:
 
 
 def _opened(path: str, io: FaultyIo | SystemIo, **options: object) -> Log:
-    return file_log(path, io=io, segment_bytes=SMALL_BYTES, **options)  # type: ignore[arg-type]
+    return file_log(path, io=io, segment_bytes=SMALL_BYTES, **options)
 
 
 def _prepare(report: Report, path: str) -> None:

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from strandline.io import Io, SystemIo
 from strandline.log import Log
-from strandline.opening import OpenedLog
 from strandline.spark.sink import committing, rolling
 from strandline.spark.sink.committing import abort, commit
 from strandline.spark.sink.folder import AppFolder, staging_path
@@ -20,6 +19,7 @@ from strandline.spark.sink.intents import Intent, Intents, Progress, Step
 from strandline.spark.sink.staging import Staged, Stager
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import Durability, Topic, ValueKind
+from tests.logs import tiered_log
 from tests.processes.lives import WRITES
 from tests.processes.report import Report
 
@@ -42,12 +42,10 @@ def numbers_of(version: int) -> list[int]:
     return [*range(version * ROWS, version * ROWS + ROWS)]
 
 
-def open_sink_log(url: str, io: Io | None = None) -> OpenedLog:
+def open_sink_log(url: str, io: Io | None = None) -> Log:
     """Open the log over any io, with everything that the sink asks of one."""
     scheme, _, path = url.partition(":")
-    kind: Any = Log if scheme == "file" else Log
-    opened: OpenedLog = kind(path, io=io, lock_timeout_s=20.0)
-    return opened
+    return tiered_log(scheme, path, io=io, lock_timeout_s=20.0)
 
 
 class Driver:

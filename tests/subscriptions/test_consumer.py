@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from strandline.log import Log, TopicName
+from strandline.stores.memory import MemoryStore
 from strandline.subscriptions import (
     DELIVERIES_MAX,
     OUTSTANDING_MAX,
@@ -137,7 +138,7 @@ def test_a_nack_that_changed_nothing_hastens_no_later_one(log: Log, clock: FakeC
 
 
 def test_an_ack_that_could_not_be_stored_is_stored_by_its_repeat(clock: FakeClock) -> None:
-    log = ForgetfulLog(clock=clock)
+    log = ForgetfulLog(MemoryStore(clock), clock=clock)
     log.create_topic("orders")
     fill(log, "orders", 0, 1)
     reader = Consumer(log, "orders", "billing", clock=clock)
@@ -397,7 +398,7 @@ class InterruptedLog(Log):
     """Lets a test act in the middle of a read, and refuses appends on request."""
 
     def __init__(self, clock: FakeClock) -> None:
-        super().__init__(clock=clock)
+        super().__init__(MemoryStore(clock), clock=clock)
         self.in_read: list[Callable[[], object]] = []
         self.refusals = 0
 

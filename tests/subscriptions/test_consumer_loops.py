@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from strandline.log.memory_receipt import MemoryReceipt
 
 import strandline as sl
-from strandline.log import Log, TopicName, Value
+from strandline.log import Log, Receipt, TopicName, Value
+from strandline.stores.memory import MemoryStore
 from strandline.subscriptions import Consumer
 from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, fill
 
@@ -21,11 +21,11 @@ class GatedLog(Log):
     """Holds up each count that a consumer stores, until it is let through."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MemoryStore())
         self.reached = threading.Event()
         self.gate = threading.Event()
 
-    def append(self, topic: TopicName, value: Value, **terms: Any) -> MemoryReceipt:
+    def append(self, topic: TopicName, value: Value, **terms: Any) -> Receipt:
         if "deliveries" in str(topic):
             self.reached.set()
             assert self.gate.wait(PATIENCE_S)

@@ -10,6 +10,7 @@ import pytest
 
 import strandline as sl
 from strandline.log import Log, TopicName
+from strandline.stores.sqlite import SqliteStore
 from strandline.subscriptions import subscribe
 from strandline.testing import FakeClock
 from strandline.values import Marks
@@ -90,7 +91,7 @@ def test_a_marker_stands_at_the_durable_end(log: sl.Log) -> None:
 def test_a_reader_sleeps_through_what_is_only_written(tmp_path: Path) -> None:
     """On a clock that stands still no poll comes due: whatever it looks at, it was told to."""
     clock = FakeClock()
-    with CountingLog(str(tmp_path / "events.db"), clock=clock) as log:
+    with CountingLog(SqliteStore(str(tmp_path / "events.db"), clock=clock), clock=clock) as log:
         log.create_topic("orders")
         orders = subscribe(log, "orders", durable_only=True, clock=clock)
         assert orders.next(0.0) is None

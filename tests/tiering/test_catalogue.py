@@ -11,6 +11,7 @@ import pytest
 
 import strandline as sl
 from strandline.log import Log
+from strandline.stores.memory import MemoryStore
 from strandline.tiering.catalogue import SEGMENTS_TOPIC, SegmentCatalogue
 from strandline.tiering.routing import catalogue_partition, catalogue_partitions
 from strandline.tiering.segment import (
@@ -240,7 +241,7 @@ class WithoutMarks(Log):
 
 def test_marks_that_cannot_be_fetched_mean_not_ready_until_they_can() -> None:
     """TB12"""
-    log = WithoutMarks()
+    log = WithoutMarks(MemoryStore())
     with ready(log) as writer:
         finished(writer, segment(0, 100))
     with opened(log) as catalogue:

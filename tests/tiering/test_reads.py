@@ -234,8 +234,8 @@ def test_a_reader_that_a_trim_overtakes_in_the_cold_half_is_told(tmp_path: Path)
         with pytest.raises(TrimmedError) as caught:
             list(reading)
         assert caught.value.oldest == 15
-        assert isinstance(log.objects, MemoryObjects)  # type: ignore[attr-defined]
-        assert len(log.objects.objects) == 1  # type: ignore[attr-defined]
+        assert isinstance(log.objects, MemoryObjects)
+        assert len(log.objects.objects) == 1
 
 
 def test_retention_counts_both_halves(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_evicting_what_has_no_copy_is_refused(tmp_path: Path) -> None:
 
         with pytest.raises(InvalidError):
             log.evict("t", 0, 20)
-        tier(log, "t", log.objects, include_open=True)  # type: ignore[attr-defined]
+        tier(log, "t", log.objects, include_open=True)
         with pytest.raises(InvalidError):
             log.evict("t", 0, 20)
 

@@ -111,7 +111,7 @@ def test_trims_beside_tiering_leave_exactly_what_is_kept(tmp_path: Path) -> None
 def test_a_worker_moves_topics_until_it_is_closed(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as log:
         records = filled(log)
-        objects: Any = log.objects  # type: ignore[attr-defined]
+        objects: Any = log.objects
 
         with TieringWorker(
             log, ["t"], objects, interval_s=0.01, include_open=True, local_bytes=0
@@ -140,7 +140,7 @@ def test_a_worker_goes_on_after_a_fault_of_the_store(tmp_path: Path) -> None:
 def test_a_fault_of_one_topic_is_not_hidden_by_the_success_of_another(tmp_path: Path) -> None:
     with opened("memory", tmp_path) as log:
         filled(log)
-        objects: Any = log.objects  # type: ignore[attr-defined]
+        objects: Any = log.objects
         with TieringWorker(
             log, ["gone", "t"], objects, interval_s=0.01, include_open=True, local_bytes=0
         ) as worker:
@@ -182,7 +182,7 @@ def test_a_worker_refuses_what_makes_no_sense(tmp_path: Path, options: dict[str,
 def test_local_limits_keep_what_they_say(tmp_path: Path) -> None:
     with opened("memory", tmp_path) as log:
         filled(log, 20)
-        objects: Any = log.objects  # type: ignore[attr-defined]
+        objects: Any = log.objects
         kept: dict[str, Any] = {"piece_records": 5, "include_open": True}
         assert tier(log, "t", objects, **kept).evicted_records == 0
         half = log.describe_topic("t").size_bytes // 2 + 10

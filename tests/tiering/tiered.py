@@ -7,45 +7,39 @@ import pyarrow as pa
 
 import strandline as sl
 from strandline.log import Log
-from strandline.opening import OpenedLog
-from strandline.tiering import ObjectStore, tier
+from strandline.stores.files import FileStore
+from strandline.stores.memory import MemoryStore
+from strandline.stores.sqlite import SqliteStore
+from strandline.tiering import ObjectStore, Tier, tier
 from tests.tiering.faulty_store import MemoryObjects
 
 BACKENDS = ("memory", "sqlite", "file")
 
 
-class _OverStore:
+class LogOver(Log):
+    """A log whose tier is `objects`."""
+
     objects: ObjectStore
 
-    def _open_store(self, url: str) -> ObjectStore:
-        assert url == self.objects.url
-        return self.objects
 
-
-class MemoryOver(_OverStore, Log):  # type: ignore[misc] # Overrides a hook.
-    """In memory."""
-
-
-class SqliteOver(_OverStore, Log):  # type: ignore[misc] # As above.
-    """In SQLite."""
-
-
-class FileOver(_OverStore, Log):  # type: ignore[misc] # As above.
-    """In files, with small segments."""
-
-
-def opened(backend: str, folder: Path, objects: ObjectStore | None = None) -> OpenedLog:
+def opened(backend: str, folder: Path, objects: ObjectStore | None = None) -> LogOver:
     """Return a log of this kind over `objects`; the same folder is the same log."""
-    log: Any
+    over = objects or MemoryObjects()
+
+    def open_objects(url: str) -> ObjectStore:
+        assert url == over.url
+        return over
+
+    store: Any
     if backend == "memory":
-        log = MemoryOver()
+        store = MemoryStore()
     elif backend == "sqlite":
-        log = SqliteOver(str(folder / "log.db"))
+        store = SqliteStore(str(folder / "log.db"))
     else:
-        log = FileOver(str(folder / "log"), segment_bytes=4096)
-    log.objects = objects or MemoryObjects()
-    found: OpenedLog = log
-    return found
+        store = FileStore(str(folder / "log"), segment_bytes=4096)
+    log = LogOver(store, tier=Tier(open_objects))
+    log.objects = over
+    return log
 
 
 def filled(log: sl.Log, count: int = 20, topic: str = "t") -> list[sl.Record]:

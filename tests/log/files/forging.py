@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 
 from strandline.io import SystemIo
+from strandline.log import Log
+from strandline.stores.files import FileStore
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.frame import (
     HAS_TERMS,
@@ -26,7 +28,6 @@ from strandline.stores.files.tail import (
     pack_end,
     unpack,
 )
-from tests.logs import file_log
 
 
 class Forger:
@@ -34,9 +35,11 @@ class Forger:
 
     def __init__(self, path: Path) -> None:
         self._io = SystemIo()
-        with file_log(str(path), mode="read") as log:
-            topic = log.topic("orders")
-            files = log._topics.find(topic).files(0)  # noqa: SLF001 - A forger asks nobody.
+        store = FileStore(str(path), mode="read")
+        with Log(store):
+            topic = store.find_topic(None, "orders")
+            assert topic is not None
+            files = topic.partitions[0]
             self.place = files.place
             state = files.look()
             assert state is not None
