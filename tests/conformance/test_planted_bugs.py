@@ -7,26 +7,24 @@ import pytest
 
 from strandline.log import Log
 from strandline.testing import FakeClock, conformance
-from tests.conformance.planted_bugs import BUGS, Bug
+from tests.conformance.planted_bugs import BUGS, Planted
 from tests.logs import memory_log
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=str)
-def test_the_suite_finds(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("planted", BUGS, ids=str)
+def test_the_suite_finds(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline.testing.conformance_hints.PATIENCE_S", 0.2)
-    rule = rule_named(bug.rule)
+    rule = rule_named(planted.rule)
     rule()
 
-    bug.plant(monkeypatch)
-
-    with pytest.raises(Exception):  # noqa: B017, PT011 Whatever comes of the bug.
+    with planted.bug.planted(), pytest.raises(Exception):  # noqa: B017, PT011 Whatever it causes.
         rule()
 
 
 def rule_named(name: str) -> Callable[[], None]:
     for rule in conformance.RULES:
         if conformance.name_of(rule) == name:
-            return partial(rule, Log)
+            return partial(rule, memory_log)
     for timed in conformance.TIMED_RULES:
         if conformance.name_of(timed) == name:
             return partial(timed, on_clock, FakeClock())
