@@ -34,7 +34,8 @@ from strandline.log.files.manifest import (
     store_manifest,
 )
 from strandline.log.files.open_file import OpenFile
-from strandline.log.files.partition import SEGMENTS, DroppedError, PartitionFiles
+from strandline.log.files.partition import PartitionFiles
+from strandline.log.files.place import SEGMENTS, DroppedError
 from strandline.log.files.proving import value_before
 from strandline.log.files.root import IDENTITY, TOPICS, Root
 from strandline.log.files.segment import SegmentFile

@@ -6,7 +6,7 @@ import os
 from strandline.io import Io
 from strandline.log.files.manifest import TAIL, epochs_in, tail_name
 from strandline.log.files.open_file import OpenFile
-from strandline.log.files.partition import TOPIC, Place
+from strandline.log.files.place import TOPIC, Place
 from strandline.log.files.tail import DROPPED, FENCE_AT, Fence, pack_fence
 
 

@@ -7,7 +7,8 @@ import msgspec
 from strandline.log.files.appends import Frozen
 from strandline.log.files.frame import NO_HEADERS, ROWS, decode_event_rows, decode_frame
 from strandline.log.files.manifest import StoredSegment
-from strandline.log.files.partition import Newest, PartitionFiles, Place
+from strandline.log.files.partition import Newest, PartitionFiles
+from strandline.log.files.place import Place
 from strandline.log.files.segment import SegmentFile
 from strandline.values import Event, Offset, Record, ValueKind
 

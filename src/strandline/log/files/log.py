@@ -14,7 +14,8 @@ from strandline.log.files.columnar import check_compression
 from strandline.log.files.consuming import FileConsumers
 from strandline.log.files.dropping import fence_dropped, remove_directory
 from strandline.log.files.file_errors import translated
-from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.partition import PartitionFiles
+from strandline.log.files.place import DroppedError
 from strandline.log.files.proving import head_at
 from strandline.log.files.receipts import FileReceipt, FileReceipts
 from strandline.log.files.root import Root

@@ -6,7 +6,7 @@ import threading
 
 from strandline.log.files.manifest import LockIdentity
 from strandline.log.files.open_file import OpenFile
-from strandline.log.files.partition import Place
+from strandline.log.files.place import Place
 from strandline.values import UnavailableError
 
 LOCK = "lock"

@@ -20,8 +20,9 @@ from strandline.log.files.frame import LARGE_BYTES
 from strandline.log.files.identity_window import IdentityWindow
 from strandline.log.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
 from strandline.log.files.open_file import OpenFile
-from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.partition_lock import PartitionLock
+from strandline.log.files.place import DroppedError
 from strandline.log.files.proving import value_after, value_before
 from strandline.log.files.segment import FRAMES_AT
 from strandline.log.files.state import State
@@ -248,6 +249,8 @@ class PartitionStore:
             end is None
             or end.generation != tenure.manifest.generation
             or end.segment != tenure.manifest.active.number
+            # An older copy: within one segment an end only rises.
+            or end.next < self._end.next
         ):
             return False
         if end.pid != self._pid:
@@ -338,6 +341,9 @@ class PartitionStore:
                 # From here on: what lies before it has none.
                 self._window.begin(self.manifest, self._end.next)
                 self.change(has_identities=True)
+            if self._window.load() and not is_on_loop():
+                # At once, while they tell of nothing that is not written.
+                self.keep_identities()
             return self._window.up_to_date()
         except OSError as error:
             raise unavailable(error, self.place.directory) from error

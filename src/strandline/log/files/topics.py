@@ -12,7 +12,8 @@ import msgspec
 from strandline.io import Io
 from strandline.log.chain import Chain
 from strandline.log.files import checked
-from strandline.log.files.partition import SEGMENTS, TOPIC, PartitionFiles, Place
+from strandline.log.files.partition import PartitionFiles
+from strandline.log.files.place import SEGMENTS, TOPIC, Place
 from strandline.log.files.root import Root
 from strandline.log.files.segment import begins_with_frame
 from strandline.log.protocol import TopicName

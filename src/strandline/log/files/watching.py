@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from strandline.log.file_news import FileNews
 from strandline.log.files.file_errors import translated, unavailable
-from strandline.log.files.partition import DroppedError, PartitionFiles
+from strandline.log.files.partition import PartitionFiles
+from strandline.log.files.place import DroppedError
 from strandline.log.files.root import Root
 from strandline.log.files.topics import TopicEntry
 from strandline.log.protocol import TopicName
