@@ -6,7 +6,7 @@ from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.place import DroppedError
 from strandline.log.files.state import agrees
 from strandline.log.files.succession import Tenure
-from strandline.log.files.tail import DROPPED, TAIL_BYTES, End, Tail, durable_at, unpack
+from strandline.log.files.tail import DROPPED, TAIL_BYTES, End, Tail, durable_at, is_fenced, unpack
 
 
 def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> Tenure | None:
@@ -26,14 +26,16 @@ def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> Tenur
     except FileNotFoundError:
         return None
     seed = place.tail_seed(manifest.epoch.number)
-    told = unpack(seed, io.pread(tail.fd, TAIL_BYTES, 0))
+    raw = io.pread(tail.fd, TAIL_BYTES, 0)
+    told = unpack(seed, raw)
     _check_not_dropped(files, told)
     end, durable = told.end, told.durable
     if (
         end is None
         or durable is None
         or durable.is_failed
-        or told.fence is not None
+        # Also where that cannot be read: every write would find it.
+        or is_fenced(raw)
         or end.boot != boot
         or end.generation > manifest.generation
     ):

@@ -138,17 +138,17 @@ class Changes(NamedTuple):
 
     def store(self, connection: sqlite3.Connection, due: Collection[PartitionRow]) -> None:
         """Put it into the present transaction, with the partitions' rows that are due."""
-        records, _, identities, values, _ = self
+        records, heads, identities, values, _ = self
         if len(records) == 1:
             connection.execute(_INSERT, records[0])
         else:
             connection.executemany(_INSERT, records)
         if values:
             store_values(connection, values)
+        if identities is not None:
+            identities.store(heads)
         if due:
             store_partitions(connection, due)
-        if identities is not None:
-            identities.store()
 
 
 class AppendDelta:
@@ -243,6 +243,7 @@ class AppendDelta:
         if self._identities is None:
             self._identities = Identities(self._database)
         identities = self._identities
+        identities.check(head)
         if terms.idempotency_key is not None:
             original = identities.find_key(
                 head, tenant, terms.idempotency_key, len(part.drafts), now_us

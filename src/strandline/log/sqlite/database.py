@@ -62,6 +62,8 @@ class Database:
         self._is_closed = False
         #: How often this process has changed partitions past the heads it keeps in mind.
         self.changes = 0
+        #: The slots whose identities were found to be all there. The lock holder's.
+        self.checked_identities: set[int] = set()
         #: About how much this process has written since it last checkpointed.
         self.logged_bytes = 0
         self.pid = os.getpid()
@@ -147,16 +149,17 @@ class Database:
                 raise InvalidError(
                     "this database holds no log, open it for writing", path=self.path
                 )
+            (version,) = connection.execute("SELECT format FROM strandline_log").fetchone() or (0,)
+            if version != FORMAT_VERSION:
+                raise InvalidError(
+                    "this log was written by another version of strandline, open it with that one",
+                    format=version,
+                    format_known=FORMAT_VERSION,
+                )
             row = connection.execute(
-                "SELECT format, log_id, inode, next_slot, crc FROM strandline_log"
+                "SELECT format, log_id, inode, next_slot, topics, crc FROM strandline_log"
             ).fetchone()
-        if row[0] != FORMAT_VERSION:
-            raise InvalidError(
-                "this log was written by another version of strandline, upgrade to read it",
-                format=row[0],
-                format_known=FORMAT_VERSION,
-            )
-        check_row(self.path, "log", 1, row[:4], row[4])
+        check_row(self.path, "log", 1, row[:5], row[5])
         return UUID(bytes=row[1])
 
     # --- writing ---
@@ -360,12 +363,12 @@ class Database:
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
-        row = (FORMAT_VERSION, self.clock.new_id().bytes, self.inode(), 0)
+        row = (FORMAT_VERSION, self.clock.new_id().bytes, self.inode(), 0, 0)
         connection.execute("BEGIN IMMEDIATE")
         for table in TABLES:
             connection.execute(table)
         connection.execute(
-            "INSERT OR IGNORE INTO strandline_log VALUES (1, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO strandline_log VALUES (1, ?, ?, ?, ?, ?, ?)",
             (*row, row_crc("log", *row)),
         )
         connection.execute("COMMIT")

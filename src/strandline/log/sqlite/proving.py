@@ -2,16 +2,18 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from strandline.log.chain import Chain
 from strandline.log.history import Damage, History, Piece
 from strandline.log.sqlite.chain_values import SELECT_VALUES, checked_value, load_value
 from strandline.log.sqlite.database import Database
+from strandline.log.sqlite.identities import check_identities
 from strandline.log.sqlite.partition_row import PartitionRow, load_partition, place
 from strandline.log.sqlite.records import Entry, Records, Span
 from strandline.log.sqlite.schema import OFFSET_BITS
-from strandline.values import CorruptError, TrimmedError
+from strandline.values import CorruptError, Offset, ProofFinding, TrimmedError
 
 _OFFSET_MASK = (1 << OFFSET_BITS) - 1
 
@@ -36,10 +38,19 @@ class Proving:
             # If it is missing, whoever checks the history is told.
             with contextlib.suppress(CorruptError):
                 anchor = load_value(connection, path, row.slot, low, self._chain)
+        pieces: Iterable[Piece | Damage | ProofFinding] = self._pieces(low, high)
+        if start <= row.low:
+            pieces = chain(self._findings(connection, row), pieces)
         return History(
-            *(records.partition, low, high, self._chain),
-            *(anchor, records.is_proved, self._pieces(low, high)),
+            *(records.partition, low, high, self._chain), *(anchor, records.is_proved, pieces)
         )
+
+    def _findings(self, connection: sqlite3.Connection, row: PartitionRow) -> list[ProofFinding]:
+        try:
+            check_identities(connection, self._database.path, row)
+        except CorruptError as error:
+            return [ProofFinding(Offset(row.low), str(error))]
+        return []
 
     def _pieces(self, start: int, end: int) -> Iterator[Piece | Damage]:
         """Yield the records one by one; what cannot be read is named, and passed over.

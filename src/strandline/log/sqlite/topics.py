@@ -4,13 +4,20 @@ import difflib
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 from uuid import UUID
 
 from strandline.clock import Clock
 from strandline.log.protocol import TopicName
 from strandline.log.sqlite.chain_values import make_table, remove_values
 from strandline.log.sqlite.checksum import check_row, row_crc
-from strandline.log.sqlite.partition_row import PartitionRow, add_epoch, place, store_partitions
+from strandline.log.sqlite.partition_row import (
+    PartitionRow,
+    add_epoch,
+    lost,
+    place,
+    store_partitions,
+)
 from strandline.log.sqlite.schema import SLOTS_MAX
 from strandline.log.terms import check_partition
 from strandline.values import (
@@ -86,12 +93,14 @@ class Topics:
 
     def all(self, connection: sqlite3.Connection) -> list[TopicEntry]:
         """Return the topics of everybody."""
+        self._check_count(connection)
         return [self._load(row) for row in connection.execute(_SELECT)]
 
     def list(
         self, connection: sqlite3.Connection, tenant: Tenant | None, *, internal: bool
     ) -> Sequence[Topic]:
         """Return the tenant's topics sorted by name."""
+        self._check_count(connection)
         rows = connection.execute(f"{_SELECT} WHERE tenant = ? ORDER BY name", (tenant or "",))
         topics = [self._load(row).topic for row in rows]
         return [each for each in topics if each.name.startswith(RESERVED_PREFIX) == internal]
@@ -139,6 +148,8 @@ class Topics:
         if entry.is_proved:
             remove_values(connection, place(start, 0), place(end, 0))
         connection.execute("DELETE FROM strandline_topics WHERE id = ?", (entry.topic.id.bytes,))
+        row = load_log(connection, self._path)
+        store_log(connection, row._replace(topics=row.topics - 1))
 
     # --- inside ---
 
@@ -180,6 +191,7 @@ class Topics:
         tenant: Tenant | None,
         settings: TopicSettings,
     ) -> TopicEntry:
+        self._check_count(connection)
         first_slot = self._take_slots(connection, settings.partitions)
         topic = Topic(name, self._clock.new_id(), tenant)
         entry = TopicEntry(topic, settings, first_slot, self._clock.now_us())
@@ -193,13 +205,14 @@ class Topics:
 
     def _take_slots(self, connection: sqlite3.Connection, count: int) -> int:
         """Return the first of `count` slots that nobody has had before."""
-        version, log_id, inode, next_slot = load_log(connection, self._path)
+        row = load_log(connection, self._path)
+        next_slot = row.next_slot
         if next_slot + count > SLOTS_MAX:
             raise InvalidError(
                 "this log has had as many partitions as one file can number, open another",
                 partitions_max=SLOTS_MAX,
             )
-        store_log(connection, (version, log_id, inode, next_slot + count))
+        store_log(connection, row._replace(next_slot=next_slot + count, topics=row.topics + 1))
         return next_slot
 
     def _names(self, connection: sqlite3.Connection, tenant: Tenant | None) -> Sequence[str]:
@@ -210,9 +223,18 @@ class Topics:
             )
         ]
 
+    def _check_count(self, connection: sqlite3.Connection) -> None:
+        """Raise CorruptError if the row of a topic is missing."""
+        told = load_log(connection, self._path).topics
+        (found,) = connection.execute("SELECT count(*) FROM strandline_topics").fetchone()
+        if found != told:
+            raise lost(self._path, "topics", 0)
+
     def _unknown(
         self, connection: sqlite3.Connection, name: str, tenant: Tenant | None
     ) -> InvalidError:
+        # It may be there, damaged.
+        self.all(connection)
         is_internal = name.startswith(RESERVED_PREFIX)
         names = [
             other
@@ -225,20 +247,32 @@ class Topics:
         )
 
 
-def load_log(connection: sqlite3.Connection, path: str) -> tuple[int, bytes, int, int]:
-    """Return format, log id, inode and next slot."""
+class LogRow(NamedTuple):
+    """What the log is known by."""
+
+    format: int
+    log_id: bytes
+    inode: int
+    next_slot: int
+    #: How many rows of topics there are.
+    topics: int
+
+
+def load_log(connection: sqlite3.Connection, path: str) -> LogRow:
+    """Return what the log is known by."""
     row = connection.execute(
-        "SELECT format, log_id, inode, next_slot, crc FROM strandline_log"
+        "SELECT format, log_id, inode, next_slot, topics, crc FROM strandline_log"
     ).fetchone()
     if row is None:
         raise CorruptError("the log has lost its identity", file=path, position=1)
-    check_row(path, "log", 1, row[:4], row[4])
-    return row[0], row[1], row[2], row[3]
+    check_row(path, "log", 1, row[:5], row[5])
+    return LogRow(*row[:5])
 
 
-def store_log(connection: sqlite3.Connection, row: tuple[int, bytes, int, int]) -> None:
+def store_log(connection: sqlite3.Connection, row: LogRow) -> None:
     """Put this in place of what the log was known by."""
     connection.execute(
-        "UPDATE strandline_log SET format = ?, log_id = ?, inode = ?, next_slot = ?, crc = ?",
+        "UPDATE strandline_log"
+        " SET format = ?, log_id = ?, inode = ?, next_slot = ?, topics = ?, crc = ?",
         (*row, row_crc("log", *row)),
     )
