@@ -15,7 +15,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tests.log.files import crashes, damaged
+from tests.log import sqlite_rows
+from tests.log.files import crashes, damaged, replaced
 from tests.model import coordinator_schedules
 from tests.processes import joins, kills, outboxes, trigger_kills
 from tests.spark import sink_kills
@@ -44,6 +45,8 @@ TORTURES = (
         1_000_000 // crashes.IMAGES_PER_SEED,
     ),
     Torture(f"file log damage, {damaged.BITS_PER_SEED} bits each", damaged.run, damaged.seeds()),
+    Torture("file logs with replaced, stale and damaged files, identities", replaced.run, 500),
+    Torture("SQLite logs with rows missing, moved and changed", sqlite_rows.run, 100),
     Torture("sweeps of faults and kills", processes.sweep, processes.SWEEPS),
     Torture(
         f"logs with {kills.KILLS_PER_LOG} kills", processes.kill, 20_000 // kills.KILLS_PER_LOG

@@ -360,7 +360,7 @@ def test_the_sweep_catches_a_planted_bug(bug: str) -> None:
     for patch in patches:
         patch.start()
     try:
-        assert any(is_caught(seed) for seed in (SEED, 10, 11, 0))
+        assert any(is_caught(seed) for seed in (SEED, 1))
     finally:
         for patch in patches:
             patch.stop()
@@ -370,7 +370,9 @@ def is_caught(seed: int) -> bool:
     whole = replaced.write(seed)
     every = [*replaced.pairs(whole), *replaced.damages(whole, whole.tree, random.Random(seed))]
     for damage in every:
-        for boot, is_copy in WAYS:
+        if not damage.path.endswith((".tail", ".identities")):
+            continue
+        for boot, is_copy in WAYS[:2]:
             try:
                 check(whole, damage, boot=boot, is_copy=is_copy)
             except AssertionError:

@@ -24,7 +24,7 @@ from strandline.log.sqlite.schema import (
     translated,
 )
 from strandline.log.sqlite.store_lock import StoreLock
-from strandline.values import ClosedError, InvalidError, Mode, UnavailableError
+from strandline.values import ClosedError, CorruptError, InvalidError, Mode, UnavailableError
 
 #: Size of the write-ahead log at which it is moved into the database.
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -149,11 +149,13 @@ class Database:
                 raise InvalidError(
                     "this database holds no log, open it for writing", path=self.path
                 )
-            (version,) = connection.execute("SELECT format FROM strandline_log").fetchone() or (0,)
-            if version != FORMAT_VERSION:
+            found = connection.execute("SELECT format FROM strandline_log").fetchone()
+            if found is None:
+                raise CorruptError("the log has lost its identity", file=self.path, position=1)
+            if found[0] != FORMAT_VERSION:
                 raise InvalidError(
                     "this log was written by another version of strandline, open it with that one",
-                    format=version,
+                    format=found[0],
                     format_known=FORMAT_VERSION,
                 )
             row = connection.execute(
