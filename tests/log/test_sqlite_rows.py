@@ -3,7 +3,7 @@
 import random
 import sqlite3
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -103,7 +103,7 @@ def test_identities_that_are_damaged_are_an_error_for_whoever_needs_them(
     with SqliteLog(str(path)) as log:
         for terms in ({"idempotency_key": "pay-0008"}, {"producer": "p", "sequence": 7}):
             with pytest.raises(CorruptError):
-                log.append(TOPIC, event(8), **terms)  # type: ignore[arg-type]
+                log.append(TOPIC, event(8), **terms)
         assert log.append(TOPIC, event(20)).offset == RECORDS
         (report,) = log.verify(TOPIC)
         assert not report.is_sound
@@ -190,14 +190,11 @@ BUGS: dict[str, tuple[str, Callable[[], list[AbstractContextManager[Any]]]]] = {
 def test_the_sweep_catches_a_planted_bug(tmp_path: Path, bug: str) -> None:
     table, planted = BUGS[bug]
     whole = sqlite_rows.write(tmp_path, 0)
-    patches = planted()
-    for patch in patches:
-        patch.start()
-    try:
+    with ExitStack() as stack:
+        for patch in planted():
+            stack.enter_context(patch)
+
         assert is_caught(whole, table)
-    finally:
-        for patch in patches:
-            patch.stop()
 
 
 def is_caught(whole: Written, table: str) -> bool:

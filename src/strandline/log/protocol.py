@@ -359,7 +359,8 @@ class LogReader(Protocol):
     ) -> Sequence[ProofReport]:
         """Read each partition, or the one given, and report what is not as it was written.
 
-        Always checked: offsets without a gap, checksums, timestamps that never fall.
+        Always checked: offsets without a gap, checksums, timestamps that never fall, and
+        that the identities of writes are there.
         In a topic with `proof` also that each record is the one that was written in
         its place. Whoever can write to the storage can forge that, up to the end, but
         not so that it agrees with a head that was kept elsewhere.

@@ -3,7 +3,7 @@
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,7 +16,7 @@ from strandline.log.files import succession as succeeding
 from strandline.log.files.place import Place
 from strandline.log.identities import Identities
 from strandline.testing import FakeClock
-from strandline.values import IDENTITY_AGE_S, CorruptError, Durability, Event
+from strandline.values import IDENTITY_AGE_S, CorruptError, Durability, Event, Record
 from tests.log.files import replaced
 from tests.log.files.crashes import START_US
 from tests.log.files.replaced import WAYS, check
@@ -40,7 +40,14 @@ def append_with_keys(log: FileLog, numbers: range) -> None:
 
 def numbers_in(log: FileLog) -> list[int]:
     low = log.marks(TOPIC, 0).low
-    return [record.value.payload["n"] for record in log.read(TOPIC, 0, low)]
+    return [number_of(record) for record in log.read(TOPIC, 0, low)]
+
+
+def number_of(record: Record) -> int:
+    assert isinstance(record.value, Event)
+    number = record.value.payload["n"]
+    assert isinstance(number, int)
+    return number
 
 
 def file_of(path: Path, suffix: str) -> Path:
@@ -140,7 +147,7 @@ def test_frames_that_are_damaged_beyond_an_older_tail_are_not_written_over(path:
 
     with FileLog(str(path)) as log:
         assert log.append(TOPIC, event(20)).offset == 20
-        assert [each.value.payload["n"] for each in log.read(TOPIC, 0, 13)] == [*range(13, 21)]
+        assert [number_of(each) for each in log.read(TOPIC, 0, 13)] == [*range(13, 21)]
         with pytest.raises(CorruptError):
             list(log.read(TOPIC, 0, 12))
 
@@ -250,7 +257,7 @@ def test_identities_that_nothing_tells_any_more_are_an_error_for_whoever_needs_t
     with FileLog(str(path), segment_bytes=4096) as log:
         for terms in ({"idempotency_key": "k3"}, {"producer": "p", "sequence": 1}):
             with pytest.raises(CorruptError, match="identities"):
-                log.append(TOPIC, event(3), **terms)  # type: ignore[arg-type]
+                log.append(TOPIC, event(3), **terms)
         append(log, range(10, 110), Durability.WRITTEN)
         log.seal(TOPIC)
         log.trim(TOPIC, 0, 20)
@@ -356,14 +363,11 @@ BUGS: dict[str, Callable[[], list[AbstractContextManager[Any]]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_the_sweep_catches_a_planted_bug(bug: str) -> None:
-    patches = BUGS[bug]()
-    for patch in patches:
-        patch.start()
-    try:
+    with ExitStack() as planted:
+        for patch in BUGS[bug]():
+            planted.enter_context(patch)
+
         assert any(is_caught(seed) for seed in (SEED, 1))
-    finally:
-        for patch in patches:
-            patch.stop()
 
 
 def is_caught(seed: int) -> bool:
