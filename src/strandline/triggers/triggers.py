@@ -11,7 +11,9 @@ from typing import Any, Final, Self, Unpack
 from strandline.clock import Clock, SystemClock
 from strandline.log.protocol import Log, TopicName
 from strandline.triggers.counters import Counters
-from strandline.triggers.dispatch import Dispatch, Stop
+from strandline.triggers.dispatch import Dispatch
+from strandline.triggers.gate import Gate
+from strandline.triggers.stop import Stop
 from strandline.triggers.trigger import Function, Terms, Trigger, trigger, triggers_of
 from strandline.values import InvalidError, Topic
 
@@ -195,9 +197,10 @@ class Triggers:
 
     def _open(self) -> list[Dispatch]:
         opened: list[Dispatch] = []
+        gate = Gate(self._clock)
         try:
             for each in self._triggers.values():
-                opened.append(Dispatch(self._log, each, self._clock))  # noqa: PERF401 - Those before it are closed.
+                opened.append(Dispatch(self._log, each, self._clock, gate))  # noqa: PERF401 - Those before it are closed.
         except BaseException:
             for dispatch in opened:
                 dispatch.close()
