@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.processes.fork_server import ForkServer
 from tests.processes.lives import PARTITIONS
 from tests.processes.poisoned import ALLOWED, NAMES, POISON, RECORDS
+from tests.processes.report import Message
 from tests.processes.stores import url_in
 
 CONCURRENCIES = (1, 8, 32)
@@ -20,6 +21,7 @@ def run(
     where = f"{scheme}: {by} concurrency={concurrency}"
     begun: Counter[tuple[str, int, int]] = Counter()
     ended: set[tuple[str, int, int]] = set()
+    messages: list[Message] = []
     with tempfile.TemporaryDirectory() as folder:
         url = url_in(scheme, Path(folder, "log"))
         server.run("lives:create", url=url)
