@@ -8,6 +8,7 @@ from tests.processes import (
     joins,
     kills,
     outboxes,
+    poison_kills,
     restores,
     sweeps,
     takeovers,
@@ -75,6 +76,15 @@ def share_transactions(seed: int) -> None:
 def kill_triggers(seed: int) -> None:
     """Kill `trigger_kills.KILLS_PER_LOG` processes that handle events."""
     trigger_kills.run(_server(), _scheme(seed), seed)
+
+
+def poison(seed: int) -> None:
+    """Let a record kill its processes with others in flight."""
+    round_ = seed // len(SCHEMES)
+    concurrencies = poison_kills.CONCURRENCIES
+    concurrency = concurrencies[round_ // 2 % len(concurrencies)]
+    by = ("handle", "consume")[round_ % 2]
+    poison_kills.run(_server(), _scheme(seed), concurrency, by=by)
 
 
 def restore(seed: int) -> None:

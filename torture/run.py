@@ -60,6 +60,7 @@ TORTURES = (
     Torture("restored copies", processes.restore, 200),
     Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),
     Torture(f"triggers with {trigger_kills.KILLS_PER_LOG} kills", processes.kill_triggers, 100),
+    Torture("records that kill their process", processes.poison, 120),
     Torture(f"Spark sinks with {sink_kills.KILLS_PER_LOG} kills", sinks.kill_sink, 100),
     Torture(
         f"Spark queries with {len(POINTS)} killed drivers",

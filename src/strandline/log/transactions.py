@@ -24,7 +24,9 @@ class LogTransactions(Protocol):
 
         The transaction is the log's: InvalidError for ending it by any other way than
         leaving the block, for one inside another, and for calls of the same thread that
-        change anything but append. A `connection` that was opened elsewhere is taken
+        change anything but append, and for SQL that changes the log's own tables. What is
+        given to the connection's `before_append` is called before each append, for a
+        library that begins its savepoints late. A `connection` that was opened elsewhere is taken
         where SQLite is 3.51.3 or newer and it is to the same file. InvalidError where the
         log is not kept in SQLite: use `sqlite:`.
         """

@@ -11,8 +11,11 @@ from typing import Any, Final, Self, Unpack
 from strandline.clock import Clock, SystemClock
 from strandline.log.protocol import Log, TopicName
 from strandline.triggers.counters import Counters
-from strandline.triggers.dispatch import Dispatch, Stop
-from strandline.triggers.trigger import Function, Terms, Trigger, trigger, triggers_of
+from strandline.triggers.dispatch import Dispatch
+from strandline.triggers.gate import Gate
+from strandline.triggers.schedule import is_seconds
+from strandline.triggers.stop import Stop
+from strandline.triggers.trigger import Function, Terms, Trigger, check_topic, trigger, triggers_of
 from strandline.values import InvalidError, Topic
 
 STOP_TIMEOUT_S: Final = 30.0
@@ -50,7 +53,7 @@ class Triggers:
         stop_timeout_s: float = STOP_TIMEOUT_S,
         clock: Clock | None = None,
     ) -> None:
-        if not 0 <= stop_timeout_s < float("inf"):
+        if not is_seconds(stop_timeout_s):
             raise InvalidError("a timeout is seconds from 0", stop_timeout_s=stop_timeout_s)
         self._log = log
         self._clock = clock or SystemClock()
@@ -60,12 +63,15 @@ class Triggers:
         self._lock = threading.Lock()
         self._run: _Run | None = None
         self._thread: threading.Thread | None = None
+        if not isinstance(functions, Iterable):
+            raise InvalidError("pass a list of functions, write [f]", functions=repr(functions))
         for function in functions:
             for each in triggers_of(function):
                 self._add(each)
 
     def on(self, topic: TopicName, **terms: Unpack[Terms]) -> Callable[[Function], Function]:
         """Add a function, as the decorator `strandline.on` describes it."""
+        check_topic(topic)
 
         def add(function: Function) -> Function:
             self._add(trigger(function, topic, **terms))
@@ -195,9 +201,10 @@ class Triggers:
 
     def _open(self) -> list[Dispatch]:
         opened: list[Dispatch] = []
+        gate = Gate(self._clock)
         try:
             for each in self._triggers.values():
-                opened.append(Dispatch(self._log, each, self._clock))  # noqa: PERF401 - Those before it are closed.
+                opened.append(Dispatch(self._log, each, self._clock, gate))  # noqa: PERF401 - Those before it are closed.
         except BaseException:
             for dispatch in opened:
                 dispatch.close()
