@@ -23,10 +23,10 @@ from strandline.tiering.segment import (
 )
 from strandline.tiering.segment_view import CatalogueState, SegmentView
 from strandline.values import Durability, Event, InvalidError, Mode, Topic
+from strandline.values.internal_topics import SEGMENTS_TOPIC
 from strandline.views import PUBLISH_TIMEOUT_S, SNAPSHOT_INTERVAL_S, LiveView, RefusedError
 from strandline.views.health import ViewHealth
 
-SEGMENTS_TOPIC: Final = "__strandline.segments"
 CATALOGUE_PARTITIONS: Final = 8
 
 _AnswerT = TypeVar("_AnswerT")

@@ -9,6 +9,7 @@ import msgspec
 
 from strandline.log.protocol import Log
 from strandline.values import Event, InvalidError, Topic
+from strandline.values.internal_topics import HANDLED_PREFIX
 
 KEYS_MAX: Final = 1_000_000
 """How many keys a trigger remembers at most; the latest count."""
@@ -47,7 +48,7 @@ class HandledKeys:
         self._window_us = window_us
         digest = hashlib.sha256(f"{topic.tenant or ''}/{consumer}".encode()).hexdigest()[:32]
         self._notes = log.create_topic(
-            f"__strandline.handled.{topic.id}.{digest}", tenant=topic.tenant, internal=True
+            f"{HANDLED_PREFIX}{topic.id}.{digest}", tenant=topic.tenant, internal=True
         )
         self._consumer = consumer
         self._keys: dict[bytes, int] = {}

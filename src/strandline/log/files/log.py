@@ -48,6 +48,7 @@ from strandline.values import (
     TopicDescription,
     TopicSettings,
     TrimReport,
+    check_may_shorten,
     epoch_before,
 )
 
@@ -129,6 +130,7 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
 
     @translated
     def drop_topic(self, topic: TopicName) -> None:
+        check_may_shorten(topic)
         self._check_mode(Mode.WRITE)
         with self._root.changing():
             entry = self._topics.find(topic)
@@ -228,17 +230,20 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
+        check_may_shorten(topic)
         entry = self._entry(topic)
         self._check_mode(Mode.CONSUME if is_internal(entry.topic) else Mode.WRITE)
         return trim(self._lane(entry, partition).store, self._cursors, entry, before, force=force)
 
     @translated
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
+        check_may_shorten(topic)
         self._check_mode(Mode.WRITE)
         return evict(self._lane(self._entry(topic), partition).store, before)
 
     @translated
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
+        check_may_shorten(topic)
         self._check_mode(Mode.WRITE)
         entry = self._entry(topic)
         settings = self._topics.fresh(entry).settings
