@@ -89,6 +89,9 @@ class Calls(ABC, Generic[OneT, ManyT]):
         self, topic: TopicName, changed: Callable[[TopicSettings], TopicSettings]
     ) -> TopicDescription: ...
 
+    def beside(self, name: str) -> str | None:  # noqa: ARG002 - As the contract names it.
+        return None
+
     def append(
         self,
         topic: TopicName,

@@ -296,6 +296,9 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
 
     # --- the whole log ---
 
+    def beside(self, name: str) -> str:
+        return os.path.join(self._root.path, name)
+
     @translated
     def sync(self, topic: TopicName, partition: int) -> Marks:
         self._check_mode(Mode.CONSUME)

@@ -277,6 +277,9 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
 
     # --- the whole log ---
 
+    def beside(self, name: str) -> str:
+        return f"{self._database.path}-{name}"
+
     def sync(self, topic: TopicName, partition: int) -> Marks:
         self._check_mode(Mode.CONSUME)
         self._make_durable(topic, partition)
