@@ -4,6 +4,7 @@ import atexit
 import functools
 
 from tests.processes import (
+    catalogue_kills,
     fights,
     joins,
     kills,
@@ -75,6 +76,18 @@ def share_transactions(seed: int) -> None:
 def kill_triggers(seed: int) -> None:
     """Kill `trigger_kills.KILLS_PER_LOG` processes that handle events."""
     trigger_kills.run(_server(), _scheme(seed), seed)
+
+
+@functools.cache
+def _tiering_server() -> ForkServer:
+    server = ForkServer("tierers")
+    atexit.register(server.close)
+    return server
+
+
+def kill_tierers(seed: int) -> None:
+    """Kill processes that tier, sweep, trim and try to shorten the catalogue of one log."""
+    catalogue_kills.run(_tiering_server(), _scheme(seed), seed)
 
 
 def restore(seed: int) -> None:

@@ -129,9 +129,9 @@ def test_whoever_reads_the_objects_can_follow_the_chain_without_us(tmp_path: Pat
         assert value in (None, before)
         value = before
         table = pq.read_table(path)
-        assert table.schema.names[:8] == [
+        assert table.schema.names[:9] == [
             *("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant"),
-            *("_digest", "kind"),
+            *("_topic", "_digest", "kind"),
         ]
         for digest in table.column("_digest").to_pylist():
             value = sha256(value + digest).digest()
