@@ -4,6 +4,7 @@ import atexit
 import functools
 
 from tests.processes import (
+    catalogue_kills,
     fights,
     joins,
     kills,
@@ -85,6 +86,18 @@ def poison(seed: int) -> None:
     concurrency = concurrencies[round_ // 2 % len(concurrencies)]
     by = ("handle", "consume")[round_ % 2]
     poison_kills.run(_server(), _scheme(seed), concurrency, by=by)
+
+
+@functools.cache
+def _tiering_server() -> ForkServer:
+    server = ForkServer("tierers")
+    atexit.register(server.close)
+    return server
+
+
+def kill_tierers(seed: int) -> None:
+    """Kill processes that tier, sweep, trim and try to shorten the catalogue of one log."""
+    catalogue_kills.run(_tiering_server(), _scheme(seed), seed)
 
 
 def restore(seed: int) -> None:

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tests.log import sqlite_rows
 from tests.log.files import crashes, damaged, replaced
 from tests.model import coordinator_schedules
-from tests.processes import joins, kills, outboxes, trigger_kills
+from tests.processes import catalogue_kills, joins, kills, outboxes, trigger_kills
 from tests.spark import sink_kills
 from tests.spark.killed_driver import POINTS
 from tests.views import schedules as view_schedules
@@ -57,6 +57,7 @@ TORTURES = (
     ),
     Torture("logs with killed consumers", processes.kill_consumers, 200),
     Torture("partitions that change hands", processes.take_over, processes.TAKEOVERS),
+    Torture(f"catalogue with {catalogue_kills.KILLS_PER_LOG} kills", processes.kill_tierers, 1_000),
     Torture("restored copies", processes.restore, 200),
     Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),
     Torture(f"triggers with {trigger_kills.KILLS_PER_LOG} kills", processes.kill_triggers, 100),

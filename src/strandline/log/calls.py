@@ -15,12 +15,15 @@ from strandline.values import (
     TopicDescription,
     TopicSettings,
     ValueKind,
+    check_may_shorten,
     parse_tenant,
     sorted_metadata,
 )
 
 OneT = TypeVar("OneT")
 ManyT = TypeVar("ManyT")
+
+_KEEP_EVERYTHING = (None, None, None)
 
 
 class Calls(ABC, Generic[OneT, ManyT]):
@@ -52,6 +55,8 @@ class Calls(ABC, Generic[OneT, ManyT]):
             metadata=sorted_metadata(metadata),
         )
         check_new_name(name, internal=internal)
+        if (retention_age_s, retention_bytes, limit_bytes) != _KEEP_EVERYTHING:
+            check_may_shorten(name)
         return self._create_topic(name, parse_tenant(tenant), settings, internal=internal)
 
     @abstractmethod
@@ -67,6 +72,8 @@ class Calls(ABC, Generic[OneT, ManyT]):
         retention_bytes: int | None,
         limit_bytes: int | None = None,
     ) -> TopicDescription:
+        if (retention_age_s, retention_bytes, limit_bytes) != _KEEP_EVERYTHING:
+            check_may_shorten(topic)
         return self._change_settings(
             topic,
             lambda settings: replace(
@@ -81,6 +88,9 @@ class Calls(ABC, Generic[OneT, ManyT]):
     def _change_settings(
         self, topic: TopicName, changed: Callable[[TopicSettings], TopicSettings]
     ) -> TopicDescription: ...
+
+    def beside(self, name: str) -> str | None:  # noqa: ARG002 - As the contract names it.
+        return None
 
     def append(
         self,

@@ -43,6 +43,7 @@ from strandline.values import (
     TopicSettings,
     TrimReport,
     check_consumer_name,
+    check_may_shorten,
     check_position,
     parse_tenant,
 )
@@ -116,6 +117,7 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
         return known.describe()
 
     def drop_topic(self, topic: TopicName) -> None:
+        check_may_shorten(topic)
         self._topics.drop(self._topic(topic))
 
     # --- writing ---
@@ -174,14 +176,17 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
+        check_may_shorten(topic)
         found = self._partition(topic, partition)
         return found.trim(check_whole("before", before), force=force)
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
+        check_may_shorten(topic)
         found = self._partition(topic, partition)
         return found.evict(check_whole("before", before))
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
+        check_may_shorten(topic)
         known = self._topic(topic)
         return [partition.retain(known.settings) for partition in known.partitions]
 

@@ -9,7 +9,7 @@ from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, al
 from strandline.log.draft import load_batch
 from strandline.log.memory_partition import Entry
 from strandline.log.page_columns import bytes_columns, event_columns, own_columns
-from strandline.values import InvalidError, Partition, ValueKind
+from strandline.values import Partition, ValueKind
 
 _ENTRIES_MAX = 4096
 # A column of Arrow strings ends at 2 GiB.
@@ -35,12 +35,7 @@ def record_batches(
 
 def _of_batches(partition: Partition, entries: Sequence[Entry]) -> RecordBatches:
     values = [load_batch(cast("bytes", entry.body)) for entry in entries]
-    try:
-        schema = batch_schema(value.schema for value in values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidError(
-            "these records have one column with two types, read them apart", reason=str(error)
-        ) from error
+    schema = batch_schema(value.schema for value in values)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for entry, value in zip(entries, values, strict=True):

@@ -463,6 +463,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers, Protoc
     def durability_max(self) -> Durability:
         """The highest level that a record can reach here."""
 
+    def beside(self, name: str) -> str | None:
+        """Return where a room above may keep a file that can be made anew; None for nowhere."""
+
     def sync(self, topic: TopicName, partition: int) -> Marks:
         """Make durable what any process has appended to the partition so far.
 

@@ -7,6 +7,7 @@ from typing import Final
 from strandline.log.protocol import Log
 from strandline.subscriptions.outstanding import Attempts
 from strandline.values import Event, InvalidError, Topic
+from strandline.values.internal_topics import DELIVERIES_PREFIX
 
 NOTES_KEPT: Final = 128
 """About how many notes of a partition are kept; the last one counts."""
@@ -25,7 +26,7 @@ class DeliveryCounts:
         self._consumer = consumer
         whose = f"{tenant or topic.tenant or ''}/{consumer}"
         digest = hashlib.sha256(whose.encode()).hexdigest()[:32]
-        self._name = f"__strandline.deliveries.{topic.id}.{digest}"
+        self._name = f"{DELIVERIES_PREFIX}{topic.id}.{digest}"
         self._notes: Topic | None = None
 
     def load(self, partition: int, cursor: int) -> dict[int, Attempts]:

@@ -1,7 +1,8 @@
 """A log over hot frames and cold Parquet, that reads as one."""
 
+import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Protocol, TypeAlias, cast
@@ -374,26 +375,20 @@ class TieredLog(Log, Protocol):
         hot = _hot(self)
         told = hot.describe_topic(topic)
         hot.drop_topic(topic)
-        cold = self._cold()
-        places = [partition_of(told.topic, each) for each in range(told.settings.partitions)]
-        if any(cold.listed(place) for place in places):
-            self._follow_up(remove_dropped, told.topic)
+        with _left_to_the_next_run():
+            cold = self._cold()
+            places = [partition_of(told.topic, each) for each in range(told.settings.partitions)]
+            if any(cold.listed(place) for place in places):
+                remove_dropped(self, told.topic, self._open_store)
 
     def _delete_trimmed(self, topic: TopicName) -> None:
-        hot = _hot(self)
-        told = hot.describe_topic(topic)
-        for number, marks in enumerate(told.marks):
-            copies = self._cold().listed(partition_of(told.topic, number))
-            if any(copied.end <= marks.low for copied in copies):
-                self._follow_up(remove_trimmed, told.topic)
-                return
-
-    def _follow_up(self, remove: "_Remove", topic: Topic) -> None:
-        """Delete objects now; what fails is found again by the next run of tiering."""
-        try:
-            remove(self, topic, self._open_store)
-        except StrandlineError as error:
-            _logger.warning("objects in the tier are left to the next run: %s", error)
+        with _left_to_the_next_run():
+            told = _hot(self).describe_topic(topic)
+            for number, marks in enumerate(told.marks):
+                copies = self._cold().listed(partition_of(told.topic, number))
+                if any(copied.end <= marks.low for copied in copies):
+                    remove_trimmed(self, told.topic, self._open_store)
+                    return
 
     # --- inside ---
 
@@ -418,7 +413,15 @@ class TieredLog(Log, Protocol):
 
 _Limits: TypeAlias = tuple[int, int | None, int | None, int | None]
 """Start, end, records_max and bytes_max of a read."""
-_Remove: TypeAlias = Callable[[Log, Topic, Callable[[str], ObjectStore]], int]
+
+
+@contextlib.contextmanager
+def _left_to_the_next_run() -> Iterator[None]:
+    """Objects are deleted after the records are gone: what fails is done by a later run."""
+    try:
+        yield
+    except StrandlineError as error:
+        _logger.warning("objects in the tier are left to the next run: %s", error)
 
 
 class _HotBatches:

@@ -11,6 +11,7 @@ import msgspec
 
 from strandline.log.protocol import Log
 from strandline.values import Event, InvalidError, Topic
+from strandline.values.internal_topics import HANDLED_PREFIX
 
 KEYS_MAX: Final = 1_000_000
 """How many handled records with a key a trigger remembers at most: the latest ones."""
@@ -51,7 +52,7 @@ class HandledKeys:
         self._window_us = window_us
         digest = hashlib.sha256(f"{topic.tenant or ''}/{consumer}".encode()).hexdigest()[:32]
         self._notes = log.create_topic(
-            f"__strandline.handled.{topic.id}.{digest}", tenant=topic.tenant, internal=True
+            f"{HANDLED_PREFIX}{topic.id}.{digest}", tenant=topic.tenant, internal=True
         )
         self._consumer = consumer
         self._times: dict[bytes, list[int]] = {}

@@ -49,6 +49,7 @@ from strandline.values import (
     TopicDescription,
     TopicSettings,
     TrimReport,
+    check_may_shorten,
     epoch_before,
 )
 
@@ -130,6 +131,7 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
 
     @translated
     def drop_topic(self, topic: TopicName) -> None:
+        check_may_shorten(topic)
         self._check_mode(Mode.WRITE)
         with self._root.changing():
             entry = self._topics.find(topic)
@@ -229,17 +231,20 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
+        check_may_shorten(topic)
         entry = self._entry(topic)
         self._check_mode(Mode.CONSUME if is_internal(entry.topic) else Mode.WRITE)
         return trim(self._lane(entry, partition).store, self._cursors, entry, before, force=force)
 
     @translated
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
+        check_may_shorten(topic)
         self._check_mode(Mode.WRITE)
         return evict(self._lane(self._entry(topic), partition).store, before)
 
     @translated
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
+        check_may_shorten(topic)
         self._check_mode(Mode.WRITE)
         entry = self._entry(topic)
         settings = self._topics.fresh(entry).settings
@@ -291,6 +296,9 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
         return self._watches.open(durable_only=durable_only)
 
     # --- the whole log ---
+
+    def beside(self, name: str) -> str:
+        return os.path.join(self._root.path, name)
 
     @translated
     def sync(self, topic: TopicName, partition: int) -> Marks:

@@ -15,7 +15,7 @@ from strandline.log.files.page import Page
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.state import State
 from strandline.log.page_columns import bytes_columns, event_columns, own_columns
-from strandline.values import InvalidError, Record, TrimmedError, ValueKind
+from strandline.values import Record, TrimmedError, ValueKind
 
 #: Rows are gathered into record batches of so many.
 _ROWS_MAX = 4096
@@ -181,12 +181,7 @@ class Reading:
                 schema = load_batch(cast("bytes", entry.body)).schema
                 if not schemas or not schema.equals(schemas[-1], check_metadata=True):
                     schemas.append(schema)
-        try:
-            united = batch_schema(schemas)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InvalidError(
-                "these records have one column with two types, read them apart", reason=str(error)
-            ) from error
+        united = batch_schema(schemas)
 
         def batches() -> Iterator[pa.RecordBatch]:
             for page in self._pages():

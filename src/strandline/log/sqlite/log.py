@@ -41,6 +41,7 @@ from strandline.values import (
     TopicDescription,
     TopicSettings,
     TrimReport,
+    check_may_shorten,
     epoch_before,
 )
 
@@ -107,6 +108,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         return self.describe_topic(after.topic)
 
     def drop_topic(self, topic: TopicName) -> None:
+        check_may_shorten(topic)
         self._check_mode(Mode.WRITE)
         with self._database.changing() as connection:
             entry = self._topics.find(connection, topic)
@@ -192,6 +194,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
+        check_may_shorten(topic)
         check_whole("before", before)
         self._check_mode(Mode.CONSUME if is_internal(topic) else Mode.WRITE)
         with self._database.changing() as connection:
@@ -202,6 +205,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         return report
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
+        check_may_shorten(topic)
         check_whole("before", before)
         self._check_mode(Mode.WRITE)
         with self._database.changing() as connection:
@@ -212,6 +216,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         return Offset(row.first)
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
+        check_may_shorten(topic)
         self._check_mode(Mode.WRITE)
         with self._database.reading() as connection:
             entry = self._topics.find(connection, topic)
@@ -271,6 +276,9 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         return self._watches.open(durable_only=durable_only)
 
     # --- the whole log ---
+
+    def beside(self, name: str) -> str:
+        return f"{self._database.path}-{name}"
 
     def sync(self, topic: TopicName, partition: int) -> Marks:
         self._check_mode(Mode.CONSUME)

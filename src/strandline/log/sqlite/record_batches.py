@@ -9,7 +9,7 @@ from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, al
 from strandline.log.draft import load_batch
 from strandline.log.page_columns import bytes_columns, event_columns, own_columns
 from strandline.log.sqlite.records import Records, Span
-from strandline.values import InvalidError, ValueKind
+from strandline.values import ValueKind
 
 
 def record_batches(kind: ValueKind, records: Records, span: Span) -> RecordBatches:
@@ -34,12 +34,7 @@ def _of_batches(records: Records, span: Span) -> RecordBatches:
         schema = load_batch(cast("bytes", entry.body)).schema
         if not schemas or not schema.equals(schemas[-1], check_metadata=True):
             schemas.append(schema)
-    try:
-        united = batch_schema(schemas)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidError(
-            "these records have one column with two types, read them apart", reason=str(error)
-        ) from error
+    united = batch_schema(schemas)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for entry in records.entries(span):
