@@ -126,6 +126,7 @@ def test_a_topic_that_was_trimmed_is_read_from_its_oldest_record_by_every_trigge
     log.create_topic("t")
     fill(log, 30)
     log.trim("t", 0, 20)
+    run = Run(spark, url, tmp_path)
     triggers: list[dict[str, Any]] = [
         {"availableNow": True},
         {"once": True},

@@ -152,7 +152,7 @@ def test_a_topic_found_later_starts_at_its_low_water_mark(log: sl.Log, url: str)
 def test_a_start_that_names_trimmed_records_is_a_loss(
     trimmed: sl.Log, url: str, start: str
 ) -> None:
-    options = {"subscribe": "t", "startingOffsets": start}
+    options: dict[str, Any] = {"subscribe": "t", "startingOffsets": start}
 
     with pytest.raises(sl.TrimmedError, match="partition=0"):
         Query(url, **options)
