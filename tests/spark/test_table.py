@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.parametrize("url", ["file"], indirec
 
 def move(log: Any, folder: Path, topic: str = "t", **options: Any) -> None:
     """Copy everything to the tier in small objects, and evict it."""
-    store = open_store(f"file://{folder / 'cold store'}")
+    store = open_store(f"file://{folder / 'cold%20store [1] {a,b}'}")
     tier(log, topic, store, include_open=True, piece_records=15, **{"local_bytes": 0, **options})
 
 
