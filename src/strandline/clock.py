@@ -10,6 +10,8 @@ import uuid
 from collections.abc import Callable
 from typing import Protocol
 
+from strandline.locks import Attempt
+
 
 class Timer(Protocol):
     """An action that has not run yet."""
@@ -44,10 +46,38 @@ class Signal:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Sleep until set; False when the time is up first. A clock is asked to do it."""
-        if not self._lock.acquire(timeout=-1 if timeout_s is None else timeout_s):
+        if not Attempt(self._lock, -1.0 if timeout_s is None else max(0.0, timeout_s)):
             return False
-        self.set()
+        # Not by `set`: an interrupt at its beginning would take the signal away.
+        try:  # noqa: SIM105 - A context is a call, too.
+            self._lock.release()
+        except RuntimeError:
+            pass  # Set once more meanwhile.
         return True
+
+
+class Latch(Signal):
+    """A signal that stays set, for any number of sleepers.
+
+    What `threading.Event` is, but for interrupts: one that comes while an event is set or
+    awaited may leave it locked for ever.
+    """
+
+    __slots__ = ("_is_set",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+        super().set()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        return self._is_set or super().wait(timeout_s) or self._is_set
 
 
 class Clock(Protocol):

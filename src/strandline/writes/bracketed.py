@@ -31,17 +31,21 @@ class BracketedChannel(Channel[W, R]):
     ) -> Receipt[R]:
         # The short path: a bracket for this one write, where nothing is in the way.
         drain = self._bracketed
-        if not drain.lock.acquire(False):
+        if not drain.attempt:
             return self._write_queued(write, level, timeout_s)
         try:
-            if self._items or self._paused or not drain.is_direct:
-                receipt = None
-            else:
-                receipt = drain.write_now(write, self.name, timeout_s)
-        finally:
-            drain.lock.release()
+            try:
+                if self._items or self._paused or not drain.is_direct:
+                    receipt = None
+                else:
+                    receipt = drain.write_now(write, self.name, timeout_s)
+            finally:
+                drain.lock.release()
             if drain.called:
                 drain.pass_on()
+        except BaseException:
+            drain.pass_on()
+            raise
         if receipt is None:
             return self._write_queued(write, level, timeout_s)
         if level is not _APPLIED and (level is _DURABLE or receipt.error):
@@ -51,15 +55,19 @@ class BracketedChannel(Channel[W, R]):
     def try_write(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
         # The short path of `write`, as long as nothing has to be waited for.
         drain = self._bracketed
-        if not drain.lock.acquire(False):
+        if not drain.attempt:
             return self._try_queued(write, timeout_s)
         try:
-            is_first = not self._items and not self._paused and drain.is_direct
-            receipt = drain.try_now(write) if is_first else None
-        finally:
-            drain.lock.release()
+            try:
+                is_first = not self._items and not self._paused and drain.is_direct
+                receipt = drain.try_now(write) if is_first else None
+            finally:
+                drain.lock.release()
             if drain.called:
                 drain.pass_on()
+        except BaseException:
+            drain.pass_on()
+            raise
         if receipt is not None:
             return receipt
         if not is_first:
@@ -289,10 +297,13 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def _leave(self, failure: BaseException | None) -> BaseException | None:
         """Leave the bracket; what is written stays written if that fails."""
         try:
-            self._is_inside = False
             self._bracket.leave()
         except BaseException as exc:
-            return failure or self._fail(exc)
+            if not isinstance(exc, Exception):
+                # The interrupt may have come before anything was released.
+                self._bracket.leave()
+            failure = failure or self._fail(exc)
+        self._is_inside = False
         return failure
 
 

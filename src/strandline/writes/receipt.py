@@ -180,9 +180,9 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         expiry = item.channel.expiry(item)
         until = min((d for d in (deadline, expiry) if d is not None), default=None)
         waiter = ThreadWaiter(self._storage.clock)
-        item.enter(waiter, is_patient=level is _DURABLE)
         try:
             try:
+                item.enter(waiter, is_patient=level is _DURABLE)
                 while not self.is_settled:
                     item.channel.drain(until)
                     if self._item is not None and not waiter.wait(until):
@@ -193,7 +193,8 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
             finally:
                 item.leave(waiter, self._epoch, self._storage.durable.mark)
         except BaseException:
-            # This waiter may have been the one woken to drain next.
+            # This waiter may have been the one woken to drain next, or still be registered.
+            item.leave(waiter, self._epoch, self._storage.durable.mark)
             item.channel.pass_on()
             raise
 
@@ -202,8 +203,8 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         expiry = item.channel.expiry(item)
         timeout_s = None if expiry is None else expiry - self._storage.clock.monotonic()
         waiter = LoopWaiter()
-        item.enter(waiter, is_patient=level is _DURABLE)
         try:
+            item.enter(waiter, is_patient=level is _DURABLE)
             async with asyncio.timeout(timeout_s):
                 while self._item is not None:
                     await waiter.wait()

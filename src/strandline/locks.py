@@ -1,0 +1,75 @@
+"""Taking and releasing locks so that an interrupt at any moment leaves none behind.
+
+CPython runs signal handlers, and so raises KeyboardInterrupt, only at some bytecodes: where
+a Python function or generator begins or goes on, after a call of C code, and at a jump
+backwards. Whatever lies between two of them is atomic. Design 0070 has the details and the
+rules for code that uses this module.
+"""
+
+import functools
+import io
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Acquirable(Protocol):
+    """What `threading.Lock` and `threading.RLock` make."""
+
+    def acquire(self, blocking: bool = ..., timeout: float = ..., /) -> bool:
+        """Take the lock, or return False."""
+
+
+class Attempt:
+    """A try to take a lock: its truth value takes the lock, and tells whether that succeeded.
+
+    `if attempt:` followed at once by `try:` and `finally: lock.release()` is safe, where
+    `if lock.acquire(False):` is not: an interrupt may come after the call that has taken
+    the lock, but not after a test of a truth value. An attempt may be used again and again.
+    """
+
+    # A slot, so that Python's own test of the truth calls C code and nothing else.
+    __slots__ = ("__bool__",)
+
+    def __init__(self, lock: Acquirable, timeout_s: float = 0.0) -> None:
+        """Try once; wait up to `timeout_s`, for ever if that is negative."""
+        call = functools.partial(lock.acquire, True, timeout_s)
+        if not timeout_s:
+            call = functools.partial(lock.acquire, False)
+        self.__bool__: Callable[[], bool] = call
+
+
+class _Closing(io.IOBase):
+    """Calls its attribute `close` when a block is left: in C, unlike a method `__exit__`."""
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self.close = close  # type: ignore[method-assign]
+
+
+class _Holding:
+    """A generator as a context manager that no Python function stands in front of."""
+
+    __slots__ = ("__enter__", "__exit__")
+
+    def __init__(self, generator: Generator[Any, None, None]) -> None:
+        self.__enter__ = generator.__next__
+        self.__exit__ = _Closing(generator.close).__exit__
+
+
+def holding(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
+    """Make a context manager of a generator function that takes something, yields, releases it.
+
+    Unlike one of `contextlib.contextmanager`, it releases what it took also if an interrupt
+    comes just as the block is entered or left. The generator does not learn how its block
+    ended: `yield` raises GeneratorExit in any case, so that what releases belongs into a
+    `finally`.
+    """
+
+    @functools.wraps(function)
+    def held(*args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[T]:
+        return _Holding(function(*args, **kwargs))  # type: ignore[arg-type]
+
+    return held
