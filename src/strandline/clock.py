@@ -46,7 +46,7 @@ class Signal:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Sleep until set; False when the time is up first. A clock is asked to do it."""
-        if not Attempt(self._lock, -1.0 if timeout_s is None else max(0.0, timeout_s)):
+        if not Attempt(self._lock, timeout_s):
             return False
         # Not by `set`: an interrupt at its beginning would take the signal away.
         try:  # noqa: SIM105 - A context is a call, too.

@@ -34,12 +34,14 @@ class Attempt:
     # A slot, so that Python's own test of the truth calls C code and nothing else.
     __slots__ = ("__bool__",)
 
-    def __init__(self, lock: Acquirable, timeout_s: float = 0.0) -> None:
-        """Try once; wait up to `timeout_s`, for ever if that is negative."""
-        call = functools.partial(lock.acquire, True, timeout_s)
-        if not timeout_s:
-            call = functools.partial(lock.acquire, False)
-        self.__bool__: Callable[[], bool] = call
+    def __init__(self, lock: Acquirable, timeout_s: float | None = 0.0) -> None:
+        """Wait up to `timeout_s` for it; None waits for ever."""
+        acquire: Callable[[], bool] = functools.partial(lock.acquire, False)
+        if timeout_s is None:
+            acquire = functools.partial(lock.acquire, True)
+        elif timeout_s > 0:
+            acquire = functools.partial(lock.acquire, True, timeout_s)
+        self.__bool__ = acquire
 
 
 class _Closing(io.IOBase):

@@ -122,7 +122,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
                 self._finish(durable=durable, drain=drain)
             elif is_first:
                 threading.Thread(
-                    target=self._finish,
+                    target=self._finish_aside,
                     kwargs={"durable": durable, "drain": drain},
                     name="strandline-stop",
                     daemon=True,
@@ -198,6 +198,13 @@ class Coordinator(Generic[W, R, F, V, S, C]):
 
     # --- inside ---
 
+    def _finish_aside(self, *, durable: bool, drain: bool) -> None:
+        try:
+            self._finish(durable=durable, drain=drain)
+        except UnavailableError:
+            # Whoever stops next does what is left.
+            self._stopping = False
+
     def _finish(self, *, durable: bool, drain: bool) -> None:
         deadline = self._clock.monotonic() + STOP_TIMEOUT_S
         try:
@@ -206,8 +213,8 @@ class Coordinator(Generic[W, R, F, V, S, C]):
                 self._drain.hand_back_all(_stopped)
             self._drain.finish(deadline)
             self._storage.finish(self._drain.epoch, deadline, durable=durable)
-        except FailedError:
-            pass  # Kept, and raised by `stop`.
+        except (FailedError, ClosedError):
+            pass  # Kept and raised by `stop`, or an earlier stop was cut short.
         finally:
             self._ending.settle(_stopped)
             self._drain.cancel_timer()

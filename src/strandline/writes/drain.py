@@ -199,7 +199,7 @@ class Drain(Generic[W, R, F, V, S, C]):
 
         UnavailableError if another thread holds it until `deadline`.
         """
-        left_s = -1.0 if deadline is None else max(0.0, deadline - self._clock.monotonic())
+        left_s = None if deadline is None else deadline - self._clock.monotonic()
         try:
             if not Attempt(self.lock, left_s):
                 raise UnavailableError("a thread is still writing, close again later")
