@@ -1,11 +1,8 @@
 """Taking and releasing locks, interrupted at every bytecode."""
 
 import threading
-from collections.abc import Iterator
 
-import pytest
-
-from strandline.locks import Attempt, holding
+from strandline.locks import Attempt
 from tests.model.interruption import Interruption
 
 

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import Protocol
 
-from strandline.locks import Attempt
+from strandline.locks import Signal
 
 
 class Timer(Protocol):
@@ -18,66 +18,6 @@ class Timer(Protocol):
 
     def cancel(self) -> None:
         """Keep the action from running; without effect once it has begun."""
-
-
-class Signal:
-    """An event for a single sleeper: it costs a lock, where an event costs a condition as well."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def set(self) -> None:
-        """Let the sleeper go on. From any thread."""
-        try:  # noqa: SIM105 - A context costs more than all the rest.
-            self._lock.release()
-        except RuntimeError:
-            pass  # Somebody else has set it already.
-
-    def is_set(self) -> bool:
-        """Whether a wait would return at once."""
-        return not self._lock.locked()
-
-    def clear(self) -> None:
-        """Make the next wait sleep."""
-        self._lock.acquire(False)
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Sleep until set; False when the time is up first. A clock is asked to do it."""
-        if not Attempt(self._lock, timeout_s):
-            return False
-        # Not by `set`: an interrupt at its beginning would take the signal away.
-        try:  # noqa: SIM105 - A context is a call, too.
-            self._lock.release()
-        except RuntimeError:
-            pass  # Set once more meanwhile.
-        return True
-
-
-class Latch(Signal):
-    """A signal that stays set, for any number of sleepers.
-
-    What `threading.Event` is, but for interrupts: one that comes while an event is set or
-    awaited may leave it locked for ever.
-    """
-
-    __slots__ = ("_is_set",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._is_set = False
-
-    def set(self) -> None:
-        self._is_set = True
-        super().set()
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        return self._is_set or super().wait(timeout_s) or self._is_set
 
 
 class Clock(Protocol):

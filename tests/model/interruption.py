@@ -12,7 +12,6 @@ import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
 
@@ -30,24 +29,24 @@ class Interruption:
 
     def __init__(self, number: int = 0) -> None:
         self._number = number
-        self._count = 0
+        self.count = 0
         #: The numbers of bytecodes before which a signal has an effect of its own.
         self.points: list[int] = []
         #: Where the signal was made pending.
         self.place = ""
+        self.error: BaseException | None = None
         # A subscript, because after a call the trace function itself would be interrupted.
         self._pending: defaultdict[int, None] = defaultdict(_thread.interrupt_main)
 
-    def run(self, action: Callable[[], object]) -> bool:
-        """Run `action`; whether it was interrupted."""
+    def run(self, action: Callable[[], object]) -> None:
+        """Run `action`; what it raised, KeyboardInterrupt as a rule, is kept as `error`."""
         previous = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             self._run(action)
-        except KeyboardInterrupt:
-            return True
+        except BaseException as error:  # noqa: BLE001 - Whoever asks looks at it.
+            self.error = error
         finally:
             signal.signal(signal.SIGINT, previous)
-        return False
 
     def _run(self, action: Callable[[], object]) -> None:
         sys.settrace(self._trace)
@@ -65,10 +64,10 @@ class Interruption:
             frame.f_trace_lines = False
             self._add_point()
         elif event == "opcode":
-            self._count += 1
+            self.count += 1
             if dis.opname[_opcodes(code)[frame.f_lasti]] in CHECKING:
                 self._add_point()
-            if self._count == self._number:
+            if self.count == self._number:
                 self.place = f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
                 _stop_tracing(frame)
                 self._pending[0]
@@ -76,8 +75,8 @@ class Interruption:
         return self._trace
 
     def _add_point(self) -> None:
-        if not self.points or self.points[-1] != self._count:
-            self.points.append(self._count)
+        if not self.points or self.points[-1] != self.count:
+            self.points.append(self.count)
 
 
 def _stop_tracing(frame: FrameType | None) -> None:
@@ -91,13 +90,7 @@ def _stop_tracing(frame: FrameType | None) -> None:
 def points_of(action: Callable[[], object]) -> Sequence[int]:
     """Run `action` in peace; return the numbers of the bytecodes to interrupt it at."""
     interruption = Interruption()
-    assert not interruption.run(action)
+    interruption.run(action)
+    if interruption.error is not None:
+        raise interruption.error
     return interruption.points
-
-
-def interrupted_at(number: int, action: Callable[[], object]) -> str:
-    """Run `action` with a SIGINT before that bytecode; return where that was."""
-    interruption = Interruption(number)
-    with suppress(Exception):
-        interruption.run(action)
-    return interruption.place

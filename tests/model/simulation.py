@@ -214,9 +214,7 @@ class SimulatedLock:
         if self._held:
             if not blocking:
                 return False
-            if not self._simulation.block(
-                lambda: not self._held, None if timeout < 0 else timeout
-            ):
+            if not self._simulation.block(lambda: not self._held, None if timeout < 0 else timeout):
                 return False
         self._held = True
         return True

@@ -32,7 +32,6 @@ from strandline.writes.view import View
 from strandline.writes.waiter import ThreadWaiter
 from strandline.writes.watermark import Watermark
 
-
 #: How long a stop waits for threads that are still at work, unless it is told.
 STOP_TIMEOUT_S = 60.0
 

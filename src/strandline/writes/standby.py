@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from strandline.clock import Signal
+from strandline.locks import Signal
 
 #: How long the thread stays around for more work before it ends.
 LINGER_S = 5.0

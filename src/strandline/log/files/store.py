@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from strandline.locks import Attempt, holding
 from strandline.log.files.adoption import adopt_epoch
 from strandline.log.files.appends import AppendDelta, Frozen, Head, RefusingDelta
 from strandline.log.files.columnar import Compression
@@ -45,7 +46,6 @@ from strandline.log.files.tail import (
     unpack_durable,
     unpack_end,
 )
-from strandline.locks import Attempt, holding
 from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
 from strandline.values import (
