@@ -186,7 +186,7 @@ class Simulation:
     def replacing_threading_in(self, *modules: ModuleType, by: Any = None) -> Iterator[None]:
         """Have the modules make simulated locks, events, signals and threads, or those of `by`."""
         simulated = by or _Threading(self)
-        names = {"threading": simulated, "Signal": simulated.Event}
+        names = {"threading": simulated, "Signal": simulated.Event, "Latch": simulated.Event}
         real = [
             (module.__dict__, name, module.__dict__.get(name))
             for module in modules

@@ -155,8 +155,9 @@ class Lookout:
         if number is None:
             self._poll(path)
         else:
-            self._numbers[path] = number
+            # In this order: whoever is interrupted in between has added nothing.
             self._paths.setdefault(number, set()).add(path)
+            self._numbers[path] = number
 
     def _poll(self, path: str) -> None:
         self._polled.add(path)
