@@ -221,10 +221,13 @@ def interrupt_at(store: Store, action: Callable[[Store], object], number: int) -
             f"{store.scheme}, {action.__name__}, interrupted at {number}: {interruption.place}"
         ) from error
     error = interruption.error
-    allowed = (KeyboardInterrupt, *ENDED)
+    allowed: tuple[type[BaseException], ...] = (KeyboardInterrupt, *ENDED)
     if "_authorize" in interruption.place:
         # SQLite takes what is raised there for a no, which is an error like any other.
         allowed = (*allowed, sl.StrandlineError)
+    if "/threading.py" in interruption.place:
+        # Python's own conditions raise this when a thread that starts is interrupted.
+        allowed = (*allowed, RuntimeError)
     assert error is None or isinstance(error, allowed), f"{interruption.place}: {error!r}"
 
 

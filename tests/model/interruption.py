@@ -27,8 +27,10 @@ def _opcodes(code: CodeType) -> bytes:
 class Interruption:
     """Runs actions, with a SIGINT before the bytecode of a number, or none."""
 
-    def __init__(self, number: int = 0) -> None:
+    def __init__(self, number: int = 0, spared: tuple[str, ...] = ()) -> None:
+        """`spared` are the ends of files that are not interrupted, nor what they call."""
         self._number = number
+        self._spared = ("<frozen importlib._bootstrap>", *spared)
         self.count = 0
         #: The numbers of bytecodes before which a signal has an effect of its own.
         self.points: list[int] = []
@@ -58,7 +60,7 @@ class Interruption:
     def _trace(self, frame: FrameType, event: str, _: object) -> Any:
         code = frame.f_code
         if event == "call":
-            if code.co_filename.startswith("<frozen"):
+            if self._is_spared(frame):
                 return None
             frame.f_trace_opcodes = True
             frame.f_trace_lines = False
@@ -73,6 +75,13 @@ class Interruption:
                 self._pending[0]
                 return None
         return self._trace
+
+    def _is_spared(self, frame: FrameType | None) -> bool:
+        while frame is not None:
+            if frame.f_code.co_filename.endswith(self._spared):
+                return True
+            frame = frame.f_back
+        return False
 
     def _add_point(self) -> None:
         if not self.points or self.points[-1] != self.count:

@@ -9,7 +9,7 @@ from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import Bracket, C, F, R, S, V, W
 from strandline.writes.drain import Drain, make_view, rejection
 from strandline.writes.metrics import FlushReason
-from strandline.writes.receipt import Receipt
+from strandline.writes.receipt import Receipt, refused
 from strandline.writes.view import View
 
 # Members of an enumeration are slow to look up.
@@ -146,7 +146,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         try:
             return self._write_alone(write, self._timeout_s if timeout_s is None else timeout_s)
         except UnavailableError as exc:
-            return Receipt(self.storage, error=_handed_back(write, channel, exc))
+            return refused(self.storage, _handed_back(write, channel, exc))
 
     def try_now(self, write: W) -> Receipt[R] | None:
         """Do what `write_now` does; None, and nothing done, if the bracket is not free."""
@@ -164,7 +164,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 raise
             except Exception as exc:
                 self._fail(exc)
-                return Receipt(self.storage, error=FailedError(exc))
+                return refused(self.storage, FailedError(exc))
             self._is_inside = True
             return self._write_inside(write, context)
         except BaseException as exc:
@@ -195,7 +195,9 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         interrupt = self._leave(failure)
         if interrupt is not None and not isinstance(interrupt, Exception):
             raise interrupt
-        return Receipt(storage, epoch, result, error)
+        if error is not None:
+            return refused(storage, error, epoch, result)
+        return Receipt(storage, epoch, result)
 
     def _apply_alone(self, write: W, context: C, epoch: int) -> tuple[R | None, Exception | None]:
         new_delta = self._new_delta

@@ -296,6 +296,7 @@ class Channel(Generic[W, R]):
             else:
                 self._wait(item.receipt, level, timeout_s)
         except BaseException:
+            item.receipt.see()
             self.withdraw(item)
             raise
         return item.receipt

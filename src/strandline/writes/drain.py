@@ -21,7 +21,7 @@ from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import C, Delta, F, R, S, V, W
 from strandline.writes.ending import Ending
 from strandline.writes.metrics import FlushReason
-from strandline.writes.receipt import Receipt
+from strandline.writes.receipt import Receipt, refused
 from strandline.writes.settings import Settings
 from strandline.writes.standby import Standby
 from strandline.writes.storage import Storage
@@ -297,7 +297,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         except Exception as exc:
             self.rejected += 1
             self.epoch = epoch
-            return Receipt(self.storage, epoch, error=rejection(exc, epoch))
+            return refused(self.storage, rejection(exc, epoch), epoch)
         except BaseException as exc:
             # Interrupted half-way: what the delta holds now is anybody's guess.
             self.epoch = epoch
