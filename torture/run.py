@@ -22,7 +22,7 @@ from tests.processes import catalogue_kills, joins, kills, outboxes, trigger_kil
 from tests.spark import sink_kills
 from tests.spark.killed_driver import POINTS
 from tests.views import schedules as view_schedules
-from torture import processes, sinks
+from torture import interrupts, processes, sinks
 
 #: How often it is said how far a torture is, where no bar is seen.
 _TOLD_EVERY_S = 60.0
@@ -62,6 +62,12 @@ TORTURES = (
     Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),
     Torture(f"triggers with {trigger_kills.KILLS_PER_LOG} kills", processes.kill_triggers, 100),
     Torture("records that kill their process", processes.poison, 120),
+    Torture("interrupts of public calls", interrupts.interrupt_calls, interrupts.INTERRUPTS),
+    Torture(
+        f"logs with {interrupts.PROGRAMS_PER_SEED} interrupted programs",
+        interrupts.interrupt_programs,
+        interrupts.PROGRAMS,
+    ),
     Torture(f"Spark sinks with {sink_kills.KILLS_PER_LOG} kills", sinks.kill_sink, 100),
     Torture(
         f"Spark queries with {len(POINTS)} killed drivers",

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.clock import Signal, SystemClock
+from strandline.clock import SystemClock
 from strandline.io import SystemIo
+from strandline.locks import Signal
 from strandline.log.sqlite import SqliteLog, appends, describe_sqlite
 from strandline.log.sqlite.store_lock import StoreLock
 from strandline.testing import FaultyIo

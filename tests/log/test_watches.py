@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.clock import Clock, Signal, SystemClock
+from strandline.clock import Clock, SystemClock
 from strandline.io import SystemIo
+from strandline.locks import Signal
 from strandline.log.file_news import FileNews
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import TopicName

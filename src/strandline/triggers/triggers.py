@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Self, Unpack
 
 from strandline.clock import Clock, SystemClock
+from strandline.locks import Latch
 from strandline.log.protocol import Log, TopicName
 from strandline.triggers.counters import Counters
 from strandline.triggers.dispatch import Dispatch
@@ -16,10 +17,13 @@ from strandline.triggers.gate import Gate
 from strandline.triggers.schedule import is_seconds
 from strandline.triggers.stop import Stop
 from strandline.triggers.trigger import Function, Terms, Trigger, check_topic, trigger, triggers_of
-from strandline.values import InvalidError, Topic
+from strandline.values import InvalidError, Topic, UnavailableError
 
 STOP_TIMEOUT_S: Final = 30.0
 """How long functions may go on after a stop, unless told otherwise."""
+
+_SETTLING_S: Final = 60.0
+"""How long a stop waits beyond that, for what was handled to be settled."""
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -100,17 +104,27 @@ class Triggers:
         if _is_on_a_loop():
             raise InvalidError("an event loop runs in this thread, use async with")
         run = self._begin()
-        asyncio.run(self._work(run, heeds_signals=_is_main_thread()))
+        try:
+            asyncio.run(self._work(run, heeds_signals=_is_main_thread()))
+        finally:
+            run.end()
         run.check()
 
     def start(self) -> None:
         """Work in a thread of its own, from when this returns until `stop`."""
         run = self._begin()
-        self._thread = threading.Thread(
+        self._thread = thread = threading.Thread(
             target=lambda: asyncio.run(self._work(run)), name="strandline-triggers", daemon=True
         )
-        self._thread.start()
-        run.is_open.wait()
+        try:
+            thread.start()
+            run.is_open.wait()
+        except BaseException:
+            run.ask_to_stop()
+            if not thread.is_alive():
+                # Interrupted, it may start even so, and stops then.
+                run.end()
+            raise
         if run.is_over.is_set():
             run.check()
 
@@ -118,7 +132,8 @@ class Triggers:
         """Stop as the class says, within `timeout_s` if given, and return when it has.
 
         From any thread but the event loop's. May be repeated. Raises what ended the
-        runner, if that was the log.
+        runner, if that was the log; UnavailableError if it is still settling what was
+        handled long after the time is up.
         """
         run = self._run
         if run is None:
@@ -126,9 +141,11 @@ class Triggers:
         if run.is_on_its_loop():
             raise InvalidError("this would wait for itself, call request_stop")
         self.request_stop(timeout_s)
-        run.is_over.wait()
-        if self._thread is not None:
-            self._thread.join()
+        wait_s = _SETTLING_S + (self._stop_timeout_s if timeout_s is None else timeout_s)
+        if not run.is_over.wait(wait_s):
+            raise UnavailableError("the triggers have not ended yet, stop again to wait")
+        if self._thread is not None and self._thread.ident is not None:
+            self._thread.join(_SETTLING_S)
         run.check()
 
     def request_stop(self, timeout_s: float | None = None) -> None:
@@ -224,8 +241,8 @@ class _Run:
         self._asked: list[float | None] = []
         self.task: asyncio.Task[None] | None = None
         self.error: BaseException | None = None
-        self.is_open = threading.Event()
-        self.is_over = threading.Event()
+        self.is_open = Latch()
+        self.is_over = Latch()
 
     def enter_loop(self) -> Stop:
         """Make the stop that this run obeys, on its loop."""

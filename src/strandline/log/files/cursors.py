@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from uuid import UUID
 
@@ -63,12 +64,10 @@ class Cursors:
         self._root = root
         self._io = root.io
 
-    @contextlib.contextmanager
-    def changing(self, entry: TopicEntry) -> Iterator[None]:
+    def changing(self, entry: TopicEntry) -> AbstractContextManager[None]:
         """Hold the lock under which a topic's cursors change."""
         path = os.path.join(entry.directory, CURSORS, _LOCK)
-        with locked(self._io, self._root.clock, path, self._root.lock_timeout_s):
-            yield
+        return locked(self._io, self._root.clock, path, self._root.lock_timeout_s)
 
     def find(self, entry: TopicEntry, tenant: Tenant | None, name: str) -> StoredConsumer | None:
         """Return a consumer, if there is one."""

@@ -325,10 +325,12 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
         with self._lock:
             self._root.close()
             writers = tuple(self._writers.values())
-        for writer in writers:
-            writer.close()
-        self._watches.close()
-        self._topics.forget()
+        with contextlib.ExitStack() as closing:
+            # Whatever one of them raises, all are closed.
+            closing.callback(self._topics.forget)
+            closing.callback(self._watches.close)
+            for writer in writers:
+                closing.callback(writer.close)
 
     def __enter__(self) -> Self:
         return self

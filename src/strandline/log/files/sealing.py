@@ -37,7 +37,7 @@ def seal(store: PartitionStore, compression: Compression | None) -> int:
     """End the last segment and rewrite what is not columns yet; return how many segments."""
     if store.files.look() is None:
         return 0
-    with store.held():
+    with store.failing(), store.held():
         store.roll()
     if store.place.kind is ValueKind.BATCH:
         # A batch is columns already.
@@ -58,7 +58,7 @@ def _next(store: PartitionStore) -> StoredSegment | None:
 def _rewrite(store: PartitionStore, old: StoredSegment, compression: Compression | None) -> bool:
     """Rewrite one segment, unless it is trimmed or the partition taken over meanwhile."""
     place = store.place
-    with store.held() as manifest:
+    with store.failing(), store.held() as manifest:
         number = manifest.next_number
         store.keep_identities()
         store.change(next_number=number + 1)
@@ -82,7 +82,7 @@ def _rewrite(store: PartitionStore, old: StoredSegment, compression: Compression
         is_columnar=True,
         keeps_terms=True,
     )
-    with store.held() as manifest:
+    with store.failing(), store.held() as manifest:
         is_wanted = manifest.epoch == epoch and old in manifest.segments
         if is_wanted:
             store.change(segments=_replaced(manifest, old, fresh))

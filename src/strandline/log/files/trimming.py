@@ -34,7 +34,7 @@ def trim(
     check_not_beyond(files, marks, before)
     if marks.high == 0:
         return TrimReport(partition, 0, 0, Offset(0), None)
-    with cursors.changing(entry), store.held():
+    with store.failing(), cursors.changing(entry), store.held():
         held_at = None if force else cursors.held_at(entry, partition)
         if held_at is not None and max(held_at, least) >= before:
             held_at = None
@@ -53,7 +53,7 @@ def evict(store: PartitionStore, before: int) -> Offset:
     check_durable(before, marks_of(state).durable)
     if state is None or before <= state.local:
         return Offset(0 if state is None else state.local)
-    with store.held():
+    with store.failing(), store.held():
         if before > store.manifest.active.base:
             store.roll()
         manifest = store.manifest

@@ -64,9 +64,11 @@ class Lane:
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
         # Whoever had a part in a failure was told.
-        with contextlib.suppress(FailedError):
-            self._coordinator.stop(durable=False)
-        self.store.close()
+        try:
+            with contextlib.suppress(FailedError):
+                self._coordinator.stop(durable=False)
+        finally:
+            self.store.close()
 
 
 class TopicWriter:
@@ -144,8 +146,10 @@ class TopicWriter:
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
-        for lane in tuple(self._lanes.values()):
-            lane.close()
+        with contextlib.ExitStack() as closing:
+            # Whatever one of them raises, all are closed.
+            for lane in tuple(self._lanes.values()):
+                closing.callback(lane.close)
 
     # --- inside ---
 

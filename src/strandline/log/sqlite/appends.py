@@ -342,30 +342,31 @@ class AppendBracket:
 
     def enter(self, timeout_s: float) -> Heads:
         database, heads = self._database, self._heads
-        if not self._begin_at_once():
-            self._begin(timeout_s)
-        version = database.lock.breaks, database.changes
-        if version != heads.version:
-            heads.rows.clear()
-            heads.values.clear()
-            heads.version = version
+        try:
+            if not self._begin_at_once():
+                self._begin(timeout_s)
+            version = database.lock.breaks, database.changes
+            if version != heads.version:
+                heads.rows.clear()
+                heads.values.clear()
+                heads.version = version
+        except BaseException:
+            self.leave()
+            raise
         return heads
 
     def _begin_at_once(self) -> bool:
         """Begin where nobody is in the way and nobody else was here since our last time.
 
-        That is asked inside SQLite's own lock, and so stays true.
+        That is asked inside SQLite's own lock, and so stays true. What it raises may leave
+        the lock taken.
         """
         database = self._database
         lock = database.lock
         if not self._lineage.is_checked or not lock.try_acquire():
             return False
-        try:
-            if database.try_begin() and lock.is_unbroken():
-                return True
-        except BaseException:
-            self.leave()
-            raise
+        if database.try_begin() and lock.is_unbroken():
+            return True
         self.leave()
         return False
 
@@ -389,6 +390,8 @@ class AppendBracket:
 
     def leave(self) -> None:
         database = self._database
+        if not database.lock.is_mine:
+            return
         try:
             # The writer is missing if opening it has failed.
             if database.is_in_transaction:
@@ -401,8 +404,14 @@ class AppendBracket:
                 with contextlib.suppress(UnavailableError):
                     self._tidy()
         finally:
-            database.take_back()
-            database.lock.release()
+            try:
+                database.take_back()
+            finally:
+                database.lock.release()
+
+    def close(self) -> None:
+        """Let the thread end that moves what was written."""
+        self._standby.close()
 
     def _tidy(self) -> None:
         if is_on_loop():

@@ -33,7 +33,7 @@ class SqliteConsumers(SqliteReader):
         check_whole("end", end)
         writer = self._check_mode(Mode.CONSUME)
         self._make_durable_before(topic, partition, end)
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             entry, _, row = self._row(connection, topic, partition)
             whose = owner(entry.topic, tenant)
             offset = row.check_not_beyond(end)
@@ -58,7 +58,7 @@ class SqliteConsumers(SqliteReader):
         check_whole("offset", offset)
         writer = self._check_mode(Mode.CONSUME)
         self._make_durable_before(topic, partition, offset)
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             entry, _, row = self._row(connection, topic, partition)
             whose = owner(entry.topic, tenant)
             self._consumers.put(connection, row.slot, whose, name, row.check_kept(offset))
@@ -68,7 +68,7 @@ class SqliteConsumers(SqliteReader):
         self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
     ) -> Offset | None:
         name = check_consumer_name(consumer)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             entry, _, row = self._row(connection, topic, partition)
             whose = owner(entry.topic, tenant)
@@ -79,7 +79,7 @@ class SqliteConsumers(SqliteReader):
             return Offset(known.offset)
 
     def consumers(self, topic: TopicName, *, tenant: str | None = None) -> Sequence[ConsumerLag]:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             entry = self._topics.find(connection, topic)
             whose = owner(entry.topic, tenant)
@@ -95,7 +95,7 @@ class SqliteConsumers(SqliteReader):
     def forget(self, topic: TopicName, consumer: str, *, tenant: str | None = None) -> bool:
         name = check_consumer_name(consumer)
         writer = self._check_mode(Mode.CONSUME)
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             entry = self._topics.find(connection, topic)
             whose = owner(entry.topic, tenant)
             forgotten = self._consumers.forget(connection, entry.slots, whose, name)

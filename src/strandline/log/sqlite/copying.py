@@ -81,7 +81,7 @@ def copy_sqlite_log(
 
 
 def _copy(database: Database, partial: str, ends: Ends) -> list[CopiedPartition]:
-    with database.reading() as connection:
+    with database.reading() as connection, database.translating():
         made = connect(partial, "rwc")
         try:
             # In one step, which is one read transaction: writers go on meanwhile.

@@ -1,5 +1,6 @@
 """A log in one SQLite file."""
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -93,7 +94,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         self, name: str, tenant: Tenant | None, settings: TopicSettings, *, internal: bool
     ) -> Topic:
         writer = self._check_mode(Mode.CONSUME if internal else Mode.WRITE)
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             entry = self._topics.create(connection, name, tenant, settings)
         writer.sync()
         return entry.topic
@@ -102,7 +103,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         self, topic: TopicName, changed: Callable[[TopicSettings], TopicSettings]
     ) -> TopicDescription:
         self._check_mode(Mode.WRITE)
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             entry = self._topics.find(connection, topic)
             after = self._topics.change_settings(connection, entry, changed(entry.settings))
         return self.describe_topic(after.topic)
@@ -110,7 +111,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
     def drop_topic(self, topic: TopicName) -> None:
         check_may_shorten(topic)
         self._check_mode(Mode.WRITE)
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             entry = self._topics.find(connection, topic)
             self._topics.drop(connection, entry)
         self._watches.tell_slots_dropped(entry.slots)
@@ -175,7 +176,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         if known is not None:
             return known
         try:
-            with self._database.reading() as connection:
+            with self._database.reading() as connection, self._database.translating():
                 entry = self._topics.find(connection, topic)
         except InvalidError:
             if not self._auto_create or isinstance(topic, Topic) or not values:
@@ -197,7 +198,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         check_may_shorten(topic)
         check_whole("before", before)
         self._check_mode(Mode.CONSUME if is_internal(topic) else Mode.WRITE)
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             records, row = self._records(connection, topic, partition)
             row.check_not_beyond(before)
             report = self._trimming.trim(connection, records, row, before, force=force)
@@ -208,7 +209,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         check_may_shorten(topic)
         check_whole("before", before)
         self._check_mode(Mode.WRITE)
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             records, row = self._records(connection, topic, partition)
             check_durable(before, self._marks_of(row).durable)
             self._trimming.evict(connection, records, row, before)
@@ -218,11 +219,11 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         check_may_shorten(topic)
         self._check_mode(Mode.WRITE)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             entry = self._topics.find(connection, topic)
         reports = []
         for number in range(entry.settings.partitions):
-            with self._database.changing() as connection:
+            with self._database.locked(), self._database.changing() as connection:
                 records, row = self._records(connection, entry.topic, number)
                 settings = self._topics.find(connection, entry.topic).settings
                 before = self._trimming.retained_from(connection, records, row, settings)
@@ -248,7 +249,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         if marks.durable < offset <= marks.high:
             check_may_wait()
             self._make_durable(topic, partition)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             entry, number, row = self._row(connection, topic, partition)
             kept = row.check_kept(offset)
@@ -264,7 +265,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
             check_may_wait()
             self._make_durable(entry.topic, number)
         chain = self._chain(entry, number)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             row = self._row(connection, entry.topic, number)[2]
             offset = max(row.low, marks.high)
@@ -300,9 +301,12 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         if os.getpid() == self._database.pid:
             if self._writer is not None:
                 self._writer.check_no_block()
-                self._writer.close()
-            self._watches.close()
-            self._database.close()
+            with contextlib.ExitStack() as closing:
+                # Whatever one of them raises, all are closed.
+                closing.callback(self._database.close)
+                closing.callback(self._watches.close)
+                if self._writer is not None:
+                    closing.callback(self._writer.close)
 
     def __enter__(self) -> Self:
         return self
@@ -333,7 +337,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
             with translated(self._database.path):
                 self._database.sync()
             return
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             row = self._row(connection, topic, partition)[2]
         self._marks.expect([(row.slot, row.high)])

@@ -76,7 +76,7 @@ class Proving:
         slot, path, values = self._records.slot, self._database.path, {}
         first = page[0].offset
         span = place(slot, first), place(slot, page[-1].offset + 1)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             for row in connection.execute(SELECT_VALUES, span):
                 with contextlib.suppress(CorruptError):
@@ -90,7 +90,7 @@ class Proving:
         """Return the offset of the next record that is there."""
         slot = self._records.slot
         try:
-            with self._database.reading() as connection:
+            with self._database.reading() as connection, self._database.translating():
                 (found,) = connection.execute(
                     "SELECT min(place) FROM strandline_records WHERE place > ? AND place < ?",
                     (place(slot, start), place(slot, end)),

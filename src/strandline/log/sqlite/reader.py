@@ -73,21 +73,21 @@ class SqliteReader:
 
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:
         whose = parse_tenant(tenant)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             return self._topics.find(connection, name, whose).topic
 
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
         whose = parse_tenant(tenant)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             return self._topics.list(connection, whose, internal=internal)
 
     def tenants(self) -> Sequence[Tenant]:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             found = {entry.topic.tenant for entry in self._topics.all(connection)}
         return sorted(each for each in found if each is not None)
 
     def describe_topic(self, topic: TopicName) -> TopicDescription:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             entry = self._topics.find(connection, topic)
             rows = [load_partition(connection, self._database.path, slot) for slot in entry.slots]
@@ -101,7 +101,7 @@ class SqliteReader:
         )
 
     def describe(self) -> LogDescription:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             topics = connection.execute("SELECT count(*) FROM strandline_topics").fetchone()[0]
             partitions, records = connection.execute(
@@ -168,7 +168,7 @@ class SqliteReader:
         check_limit("end", end)
         check_limit("records_max", records_max)
         check_limit("bytes_max", bytes_max)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             entry, number, row = self._row(connection, topic, partition)
         marks = self._marks_of(row)
@@ -177,25 +177,25 @@ class SqliteReader:
         return entry, Records(self._database, entry, number), found
 
     def marks(self, topic: TopicName, partition: int) -> Marks:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             return self._marks_of(self._row(connection, topic, partition)[2])
 
     def offset_at(self, topic: TopicName, partition: int, timestamp_us: int) -> Offset:
         check_timestamp(timestamp_us)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             entry, number, row = self._row(connection, topic, partition)
             return Records(self._database, entry, number).offset_at(connection, row, timestamp_us)
 
     def epochs(self, topic: TopicName, partition: int) -> Sequence[Epoch]:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             slot = self._row(connection, topic, partition)[2].slot
             return load_epochs(connection, self._database.path, slot)
 
     def segments(self, topic: TopicName, partition: int) -> Sequence[Segment]:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             entry, number, row = self._row(connection, topic, partition)
             if row.first == row.high:
@@ -217,7 +217,7 @@ class SqliteReader:
         self._database.check_open()
         if position.log_id != self.id:
             raise InvalidError("this is a position in another log", log_id=position.log_id)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             entry = self._topics.find_id(connection, position.topic_id)
             if entry is None:
@@ -235,7 +235,7 @@ class SqliteReader:
         *,
         expected: Iterable[ProofHead] = (),
     ) -> Sequence[ProofReport]:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             entry = self._topics.find(connection, topic)
         history = partial(self.history, entry.topic)
         return verify_each(history, entry.settings.partitions, partition, expected)
@@ -243,7 +243,7 @@ class SqliteReader:
     def history(
         self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
     ) -> History:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             entry, number, row = self._row(connection, topic, partition)
             records = Records(self._database, entry, number)
@@ -267,7 +267,7 @@ class SqliteReader:
         return entry, number, row
 
     def _find(self, topic: TopicName, partition: int) -> tuple[TopicEntry, Partition]:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             entry = self._topics.find(connection, topic)
         return entry, check_partition(partition, entry.settings.partitions)
 

@@ -94,7 +94,7 @@ class Topics:
     def all(self, connection: sqlite3.Connection) -> list[TopicEntry]:
         """Return the topics of everybody."""
         self._check_count(connection)
-        return [self._load(row) for row in connection.execute(_SELECT)]
+        return [self._load(row) for row in connection.execute(_SELECT).fetchall()]
 
     def list(
         self, connection: sqlite3.Connection, tenant: Tenant | None, *, internal: bool
@@ -102,7 +102,7 @@ class Topics:
         """Return the tenant's topics sorted by name."""
         self._check_count(connection)
         rows = connection.execute(f"{_SELECT} WHERE tenant = ? ORDER BY name", (tenant or "",))
-        topics = [self._load(row).topic for row in rows]
+        topics = [self._load(row).topic for row in rows.fetchall()]
         return [each for each in topics if each.name.startswith(RESERVED_PREFIX) == internal]
 
     def create(

@@ -62,7 +62,7 @@ class Writer:
         self._marks = marks
         self._record_bytes_max = record_bytes_max
         self._turns: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
-        bracket = AppendBracket(database, marks)
+        self._bracket = bracket = AppendBracket(database, marks)
         self.outbox = Outbox(database, bracket, marks, on_written)
         self._coordinator: Coordinator[Write, Placement, Changes, None, None, Heads] = Coordinator(
             Settings(bracket_timeout_s=database.lock_timeout_s),
@@ -166,9 +166,12 @@ class Writer:
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
         # Whoever had a part in a failure was told.
-        with contextlib.suppress(FailedError):
-            self._coordinator.stop(durable=False)
-        self._marks.settle()
+        try:
+            with contextlib.suppress(FailedError):
+                self._coordinator.stop(durable=False)
+        finally:
+            self._bracket.close()
+            self._marks.settle()
 
     # --- inside ---
 
