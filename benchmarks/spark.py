@@ -17,9 +17,9 @@ import strandline as sl
 from benchmarks.entry import Contender, Entry, now
 from benchmarks.sizes import Sizes
 from benchmarks.view import filled
-from strandline.log.files import FileLog
 from strandline.spark import local_session, table
 from strandline.spark.source import StrandlineSource
+from strandline.stores.files import FileLog
 from strandline.tiering import tier
 
 #: A small micro-batch.

@@ -12,7 +12,7 @@ import strandline as sl
 from benchmarks.entry import Contender, Entry, now
 from benchmarks.sizes import Sizes
 from benchmarks.view import BATCH, filled
-from strandline.log.files import FileLog
+from strandline.stores.files import FileLog
 from strandline.tiering import tier
 
 _numbers = itertools.count()

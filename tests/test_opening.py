@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import strandline
-from strandline.log.files import FileLog
 from strandline.log.memory import MemoryLog
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.files import FileLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.testing import FakeClock
 from strandline.values import ClosedError, Durability, Event, InvalidError
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import strandline as sl
 from benchmarks.events import Payload, Sample
+from strandline.log import Log
 from strandline.log.draft import Draft
-from strandline.log.files import FileLog
-from strandline.log.files.frame import ROWS, encode_frame, encode_rows
 from strandline.log.history import EventBody
-from strandline.log.protocol import Log
+from strandline.stores.files import FileLog
+from strandline.stores.files.frame import ROWS, encode_frame, encode_rows
 from strandline.values import Durability
 
 TOPIC = "events"

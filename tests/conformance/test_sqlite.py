@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.testing import FakeClock, conformance
 from strandline.values import RECORD_BYTES_MAX
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.values import Event, InvalidError
 
 CREATED = Event("order.created", {"id": 1})

@@ -5,7 +5,7 @@ Prints each offset once it is acknowledged, with the number that it holds.
 
 import sys
 
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.values import Durability, Event
 
 

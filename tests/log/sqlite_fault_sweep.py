@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from strandline.io import SystemIo
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.testing.faulty_io import FaultyIo
 from strandline.values import Durability, Event, StrandlineError
 

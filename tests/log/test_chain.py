@@ -10,12 +10,12 @@ from uuid import UUID
 
 import pytest
 
+from strandline.log import Log
 from strandline.log.chain import Chain, link
-from strandline.log.files import FileLog
 from strandline.log.history import Body, EventBody
 from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Log
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.files import FileLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.values import Event, ValueKind
 
 LOG_ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")

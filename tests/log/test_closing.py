@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 
 import strandline as sl
-from strandline.log.files import FileLog
-from strandline.log.protocol import Log
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
+from strandline.stores.files import FileLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.writes import coordinator
 
 PATIENCE_S = 10.0

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from strandline.log import Log
 from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Log
 from strandline.testing import FakeClock
 from strandline.values import (
     ClosedError,

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog, block
+from strandline.stores.sqlite import SqliteLog, block
 from strandline.values import (
     ConflictError,
     Durability,

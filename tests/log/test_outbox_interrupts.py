@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog, block, outbox
-from strandline.log.sqlite.receipts import SqliteReceipt
+from strandline.stores.sqlite import SqliteLog, block, outbox
+from strandline.stores.sqlite.receipts import SqliteReceipt
 from strandline.values import InvalidError
 from tests.log.shop import CREATED, add, kinds, make_shop, rows
 

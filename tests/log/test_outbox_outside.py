@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog, outbox
+from strandline.stores.sqlite import SqliteLog, outbox
 from strandline.values import Event, InvalidError, UnknownError
 from tests.log.shop import CREATED, add, kinds, make_shop, refused, rolled_back, rows
 

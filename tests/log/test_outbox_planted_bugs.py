@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog
-from strandline.log.sqlite.appends import AppendBracket
-from strandline.log.sqlite.block import Block, BlockConnection
-from strandline.log.sqlite.outbox import Outbox
-from strandline.log.sqlite.writer import Writer
+from strandline.stores.sqlite import SqliteLog
+from strandline.stores.sqlite.appends import AppendBracket
+from strandline.stores.sqlite.block import Block, BlockConnection
+from strandline.stores.sqlite.outbox import Outbox
+from strandline.stores.sqlite.writer import Writer
 from tests.log import test_outbox as tests
 from tests.log.shop import make_shop
 from tests.model.planted_bugs import Bug

@@ -12,8 +12,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import StaticPool
 
-from strandline.log.sqlite import SqliteLog
-from strandline.log.sqlite.block import BlockConnection
+from strandline.stores.sqlite import SqliteLog
+from strandline.stores.sqlite.block import BlockConnection
 from strandline.values import Event
 from tests.log.shop import ChangedMindError, refused, rolled_back
 

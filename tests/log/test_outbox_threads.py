@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.values import ClosedError, Event, InvalidError, UnavailableError
 from tests.log.shop import CREATED, add, kinds, make_shop, refused, rolled_back, rows
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.files import FileLog
+from strandline.log import Log
 from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Log
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.files import FileLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.testing.conformance_checks import event
 from strandline.values import ProofReport
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from strandline.io import SystemIo
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.testing import FakeClock
 from strandline.testing.faulty_io import FaultyIo
 from strandline.values import (
@@ -385,7 +385,7 @@ def test_a_forked_child_is_told_to_open_anew(path: str, log: SqliteLog) -> None:
     log.append("orders", Event("order", {"n": 0}))
     script = f"""
 import os
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.values import ClosedError, Event
 log = SqliteLog({path!r})
 child = os.fork()

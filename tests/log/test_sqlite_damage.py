@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strandline.clock import SystemClock
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.values import CorruptError, Event, InvalidError
 
 RECORDS = 200

@@ -9,12 +9,12 @@ import pytest
 
 from strandline.log.chain import Chain, link
 from strandline.log.history import EventBody
-from strandline.log.sqlite import SqliteLog
-from strandline.log.sqlite.appends import AppendDelta
-from strandline.log.sqlite.chain_values import ValueRow, store_values, value_row
-from strandline.log.sqlite.checksum import record_crc
-from strandline.log.sqlite.partition_row import PartitionRow, store_partitions
-from strandline.log.sqlite.trimming import Trimming
+from strandline.stores.sqlite import SqliteLog
+from strandline.stores.sqlite.appends import AppendDelta
+from strandline.stores.sqlite.chain_values import ValueRow, store_values, value_row
+from strandline.stores.sqlite.checksum import record_crc
+from strandline.stores.sqlite.partition_row import PartitionRow, store_partitions
+from strandline.stores.sqlite.trimming import Trimming
 from strandline.values import Event, ProofHead, ProofReport, ValueKind
 from tests.model.planted_bugs import Bug
 

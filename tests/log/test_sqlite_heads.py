@@ -11,8 +11,8 @@ import pytest
 from strandline.clock import SystemClock
 from strandline.io import SystemIo
 from strandline.locks import Signal
-from strandline.log.sqlite import SqliteLog, appends, describe_sqlite
-from strandline.log.sqlite.store_lock import StoreLock
+from strandline.stores.sqlite import SqliteLog, appends, describe_sqlite
+from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.testing import FaultyIo
 from strandline.values import (
     CorruptError,

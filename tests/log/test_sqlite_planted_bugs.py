@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog, partition_row
-from strandline.log.sqlite.appends import AppendBracket
-from strandline.log.sqlite.database import Database
-from strandline.log.sqlite.durable_marks import DurableMarks
-from strandline.log.sqlite.reader import SqliteReader
-from strandline.log.sqlite.store_lock import StoreLock
+from strandline.stores.sqlite import SqliteLog, partition_row
+from strandline.stores.sqlite.appends import AppendBracket
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.reader import SqliteReader
+from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.values import StrandlineError
 from tests.log import test_sqlite_heads as heads
 from tests.log.files.planted_bugs import FunctionBug

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from strandline.clock import SystemClock
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.values import Durability, Event
 
 APPENDER = str(Path(__file__).with_name("sqlite_appender.py"))

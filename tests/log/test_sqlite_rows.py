@@ -10,9 +10,9 @@ from unittest import mock
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog, identities
-from strandline.log.sqlite import proving as verifying
-from strandline.log.sqlite.topics import Topics
+from strandline.stores.sqlite import SqliteLog, identities
+from strandline.stores.sqlite import proving as verifying
+from strandline.stores.sqlite.topics import Topics
 from strandline.values import CorruptError, Event
 from tests.log import sqlite_rows
 from tests.log.sqlite_rows import Written, check

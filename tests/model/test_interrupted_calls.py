@@ -12,9 +12,9 @@ from unittest import mock
 
 import pytest
 
-from strandline.log.files import cursors, root
-from strandline.log.files import store as file_store
-from strandline.log.sqlite import store_lock
+from strandline.stores.files import cursors, root
+from strandline.stores.files import store as file_store
+from strandline.stores.sqlite import store_lock
 from strandline.writes import drain
 from tests.model.interrupted_calls import CALLS, PAIRS, Store, interrupt, interrupt_at
 from tests.model.interruption import points_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog
+from strandline.stores.sqlite import SqliteLog
 from strandline.testing import FakeClock
 from strandline.values import Durability
 from tests.model.disk import Disk

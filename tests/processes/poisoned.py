@@ -5,7 +5,7 @@ import signal
 import time
 
 import strandline as sl
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.triggers import Triggers, parked_records
 from tests.processes.lives import PARTITIONS, TOPIC
 from tests.processes.report import Report

@@ -5,9 +5,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
-from strandline.log.files.frame import HEADER_BYTES
-from strandline.log.files.segment import FRAMES_AT
+from strandline.stores.files import FileLog
+from strandline.stores.files.frame import HEADER_BYTES
+from strandline.stores.files.segment import FRAMES_AT
 from strandline.testing.faulty_io import FaultyIo
 from strandline.values import Durability, Event
 from tests.processes.lives import CONSUMER, PARTITIONS, TOPIC, Writer, must

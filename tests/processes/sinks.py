@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from strandline.io import Io, SystemIo
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.opening import OpenedLog, SubscribableFileLog, SubscribableSqliteLog
 from strandline.spark.sink import committing, rolling
 from strandline.spark.sink.committing import abort, commit

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from strandline.io import Io
-from strandline.log.files import FileLog
-from strandline.log.protocol import Log
-from strandline.log.sqlite import SqliteLog, appends
+from strandline.log import Log
+from strandline.stores.files import FileLog
+from strandline.stores.sqlite import SqliteLog, appends
 
 #: As many bytes as make a checkpoint due, or a segment full, every few appends.
 SMALL_BYTES = 16 * 1024

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.log.files import FileLog
 from strandline.spark.options import BATCH_ONLY, READ_OPTIONS
 from strandline.spark.source.places import Place
 from strandline.spark.source.splits import Extent, plan
 from strandline.spark.source.stream import StreamReader
+from strandline.stores.files import FileLog
 from strandline.testing import FakeClock
 from tests.spark.as_spark import Query, fill, numbers, source
 

@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from typing import Any, cast
 
 from strandline.clock import Clock, SystemClock
+from strandline.log import Hint, Log, TopicName, Watch
 from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Hint, Log, TopicName, Watch
 from strandline.subscriptions import Marker, Subscription
 from strandline.values import Event, Marks, Record, UnavailableError
 

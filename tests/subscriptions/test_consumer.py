@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from strandline.log import Log, TopicName
 from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Log, TopicName
 from strandline.subscriptions import (
     DELIVERIES_MAX,
     OUTSTANDING_MAX,

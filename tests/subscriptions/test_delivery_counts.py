@@ -5,8 +5,8 @@ from unittest import mock
 
 import pytest
 
+from strandline.log import Log
 from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Log
 from strandline.subscriptions import OUTSTANDING_MAX, Consumer, Delivery
 from strandline.subscriptions.counting import AHEAD_MAX
 from strandline.subscriptions.delivery_counts import NOTES_KEPT

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
-from strandline.log.protocol import TopicName
-from strandline.log.sqlite import SqliteLog
+from strandline.log import TopicName
+from strandline.stores.sqlite import SqliteLog
 from strandline.subscriptions import subscribe
 from strandline.testing import FakeClock
 from strandline.values import Marks

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.values import Offset, Record, StrandlineError, Topic, UnavailableError

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 import pyarrow as pa
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.tiering.catalogue import SNAPSHOT_NAME, incomplete, segments_topic
 from strandline.tiering.footer import FOOTER_BYTES, Footer, footer_bytes
 from strandline.tiering.object_store import ObjectStore

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from strandline.clock import Clock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
 from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.parquet import CopiedRows

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import Event, InvalidError, Topic
 from strandline.values.internal_topics import HANDLED_PREFIX
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Self, Unpack
 
 from strandline.clock import Clock, SystemClock
 from strandline.locks import Latch
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.triggers.counters import Counters
 from strandline.triggers.dispatch import Dispatch
 from strandline.triggers.gate import Gate

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 
-from strandline.log.files import FileLog
+from strandline.stores.files import FileLog
 from strandline.testing import FakeClock
 from tests.model.crash_check import CrashCheck, Violation
 from tests.model.crash_images import crash_points

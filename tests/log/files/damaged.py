@@ -12,9 +12,9 @@ from functools import cache
 
 import pyarrow as pa
 
-from strandline.log.files import FileLog
-from strandline.log.files.frame import HEADER, frame_bytes
-from strandline.log.files.segment import FRAMES_AT
+from strandline.stores.files import FileLog
+from strandline.stores.files.frame import HEADER, frame_bytes
+from strandline.stores.files.segment import FRAMES_AT
 from strandline.values import CorruptError, Event, InvalidError, Record, ValueKind
 from tests.log.files.crashes import PATH, TickingClock
 from tests.model.damage import Damage, contents_of, flip

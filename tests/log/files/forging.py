@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
-from strandline.log.files.entries import entries_of
-from strandline.log.files.frame import (
+from strandline.stores.files import FileLog
+from strandline.stores.files.entries import entries_of
+from strandline.stores.files.frame import (
     HAS_TERMS,
     LAG_UNKNOWN,
     Frame,
@@ -19,8 +19,8 @@ from strandline.log.files.frame import (
     encode_terms,
     split_terms,
 )
-from strandline.log.files.manifest import Manifest, manifest_name, store_manifest
-from strandline.log.files.tail import (
+from strandline.stores.files.manifest import Manifest, manifest_name, store_manifest
+from strandline.stores.files.tail import (
     DURABLE_AT,
     TAIL_BYTES,
     pack_durable,

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from strandline.log.files import FileLog
-from strandline.log.files.checked import FORMAT
-from strandline.log.protocol import Value
+from strandline.log import Value
+from strandline.stores.files import FileLog
+from strandline.stores.files.checked import FORMAT
 from strandline.values import Durability, Event, ValueKind
 from tests.log.files.crashes import PATH, TickingClock
 from tests.log.files.stored_content import content_of

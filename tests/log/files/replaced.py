@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from strandline.log.files import FileLog
-from strandline.log.files.frame import HEADER, LAG_UNKNOWN
+from strandline.stores.files import FileLog
+from strandline.stores.files.frame import HEADER, LAG_UNKNOWN
 from strandline.values import CorruptError, Durability, Event, InvalidError, Record
 from tests.log.files.crashes import PATH, START_US, TickingClock
 from tests.log.files.damaged import frames_in

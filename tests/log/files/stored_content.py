@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from strandline.log.files import FileLog
+from strandline.stores.files import FileLog
 from strandline.values import Event, Record, Topic
 
 Content = dict[str, Any]

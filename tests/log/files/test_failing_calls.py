@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
+from strandline.stores.files import FileLog
 from strandline.testing.faulty_io import FaultyIo, OperationKind
 from strandline.values import (
     ClosedError,

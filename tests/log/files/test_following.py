@@ -9,7 +9,7 @@ import pytest
 
 import strandline as sl
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
+from strandline.stores.files import FileLog
 from strandline.testing import FaultyIo
 from strandline.values import (
     CorruptError,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from strandline.log.chain import Chain
-from strandline.log.files import FileLog
-from strandline.log.files.frame import Frame
-from strandline.log.files.proving import value_after
+from strandline.stores.files import FileLog
+from strandline.stores.files.frame import Frame
+from strandline.stores.files.proving import value_after
 from strandline.values import Event, ProofHead, ProofReport
 from tests.log.files.forging import Forger, changed
 from tests.model.planted_bugs import Bug

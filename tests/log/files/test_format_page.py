@@ -13,10 +13,10 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from strandline.log.files import FileLog
-from strandline.log.files.checked import FORMAT
-from strandline.log.files.columnar import frame_schema
-from strandline.log.files.frame import (
+from strandline.stores.files import FileLog
+from strandline.stores.files.checked import FORMAT
+from strandline.stores.files.columnar import frame_schema
+from strandline.stores.files.frame import (
     COLUMNS,
     FRAME_BYTES_MAX,
     HAS_TERMS,
@@ -29,8 +29,8 @@ from strandline.log.files.frame import (
     MAGIC,
     ROWS,
 )
-from strandline.log.files.segment import FRAMES_AT
-from strandline.log.files.tail import (
+from strandline.stores.files.segment import FRAMES_AT
+from strandline.stores.files.tail import (
     DROPPED,
     DURABLE_AT,
     FENCE_AT,

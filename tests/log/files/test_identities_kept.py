@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
+from strandline.stores.files import FileLog
 from strandline.testing import FaultyIo
 from strandline.values import Durability, Event, StrandlineError
 from tests.log.files.crashes import open_log

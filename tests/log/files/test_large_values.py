@@ -8,8 +8,8 @@ import pytest
 
 from strandline.io import SystemIo
 from strandline.log.draft import draft
-from strandline.log.files import FileLog
-from strandline.log.files.frame import LARGE_BYTES, encode_large_row, encode_row
+from strandline.stores.files import FileLog
+from strandline.stores.files.frame import LARGE_BYTES, encode_large_row, encode_row
 from strandline.testing import FaultyIo
 from strandline.values import Event, FailedError, ValueKind
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.files import FileLog
+from strandline.stores.files import FileLog
 from strandline.values import Event, UnavailableError, partition_for_key
 
 

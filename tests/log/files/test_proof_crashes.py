@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from strandline.log.files import FileLog, proving, sealing
-from strandline.log.files.store import PartitionStore
+from strandline.stores.files import FileLog, proving, sealing
+from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.testing import FakeClock
 from strandline.values import Durability, Event
 from tests.log.files.crashes import PATH, SEGMENT_BYTES, START_US, TickingClock, open_log
@@ -22,7 +22,7 @@ IMAGES_PER_POINT = 3
 BUGS: list[Bug | FunctionBug] = [
     Bug(
         "an end that was found has the chain of the beginning",
-        PartitionStore,
+        PartitionWriter,
         "_value_found",
         "return value_before(self.files, state, end.next)",
         "return self.place.chain.origin",

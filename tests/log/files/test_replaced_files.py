@@ -10,11 +10,11 @@ from unittest import mock
 
 import pytest
 
-from strandline.log.files import FileLog, identity_window, partition, sealing
-from strandline.log.files import adoption as adopting
-from strandline.log.files import succession as succeeding
-from strandline.log.files.place import Place
 from strandline.log.identities import Identities
+from strandline.stores.files import FileLog, identity_window, partition, sealing
+from strandline.stores.files import adoption as adopting
+from strandline.stores.files import succession as succeeding
+from strandline.stores.files.place import Place
 from strandline.testing import FakeClock
 from strandline.values import IDENTITY_AGE_S, CorruptError, Durability, Event, Record
 from tests.log.files import replaced

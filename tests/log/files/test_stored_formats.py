@@ -9,9 +9,17 @@ import google_crc32c
 import pyarrow as pa
 import pytest
 
-from strandline.log.files import FileLog
-from strandline.log.files.checked import FORMAT
-from strandline.log.files.frame import COLUMNS, HAS_TERMS, HEADER, IS_LZ4, IS_MIXED, IS_ZSTD, ROWS
+from strandline.stores.files import FileLog
+from strandline.stores.files.checked import FORMAT
+from strandline.stores.files.frame import (
+    COLUMNS,
+    HAS_TERMS,
+    HEADER,
+    IS_LZ4,
+    IS_MIXED,
+    IS_ZSTD,
+    ROWS,
+)
 from strandline.testing import FakeClock
 from strandline.values import CorruptError, Event, InvalidError, ProofHead, ValueKind
 from tests.log.files.damaged import frames_in
