@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strandline.stores.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.values import CorruptError, Event, InvalidError, Record
+from tests.logs import sqlite_log
 
 TYPED = (CorruptError, InvalidError)
 TOPICS = ("orders", "proved")
@@ -48,13 +49,13 @@ def write(folder: Path, seed: int) -> Written:
     chance = random.Random(seed)
     whole = Written(folder / "whole")
     first = folder / "first"
-    with SqliteLog(str(first)) as log:
+    with sqlite_log(str(first)) as log:
         log.create_topic("orders", partitions=2)
         log.create_topic("proved", proof=True)
         _fill(log, whole, chance)
     # Another file is another epoch.
     shutil.copy(first, whole.path)
-    with SqliteLog(str(whole.path)) as log:
+    with sqlite_log(str(whole.path)) as log:
         _fill(log, whole, chance)
         for topic in TOPICS:
             whole.records[topic] = list(log.read(topic, 0, 0))
@@ -63,7 +64,7 @@ def write(folder: Path, seed: int) -> Written:
     return whole
 
 
-def _fill(log: SqliteLog, whole: Written, chance: random.Random) -> None:
+def _fill(log: Log, whole: Written, chance: random.Random) -> None:
     for topic in TOPICS:
         for number in range(chance.randrange(3, 6)):
             end = log.marks(topic, 0).high
@@ -144,7 +145,7 @@ def check(whole: Written, damage: RowDamage) -> bool:
 
 def _verified(path: Path) -> bool:
     try:
-        with SqliteLog(str(path), mode="read") as log:
+        with sqlite_log(str(path), mode="read") as log:
             return all(report.is_sound for topic in TOPICS for report in log.verify(topic))
     except TYPED:
         return False
@@ -153,7 +154,7 @@ def _verified(path: Path) -> bool:
 def _check_reading(whole: Written, path: Path, title: str) -> bool:
     is_reported = False
     try:
-        log = SqliteLog(str(path), mode="read")
+        log = sqlite_log(str(path), mode="read")
     except TYPED:
         return True
     with log:
@@ -168,7 +169,7 @@ def _check_reading(whole: Written, path: Path, title: str) -> bool:
     return is_reported
 
 
-def _check_topic(log: SqliteLog, whole: Written, topic: str, title: str) -> bool:
+def _check_topic(log: Log, whole: Written, topic: str, title: str) -> bool:
     is_reported = False
     expected = whole.records[topic]
     for start, end in [(0, None), *((each, each + 1) for each in range(len(expected)))]:
@@ -194,7 +195,7 @@ def _check_writing(whole: Written, path: Path, title: str) -> bool:
     """Repeat and append; return whether a repeat was refused."""
     is_refused = False
     try:
-        log = SqliteLog(str(path))
+        log = sqlite_log(str(path))
     except TYPED:
         return True
     with log:

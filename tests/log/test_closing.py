@@ -9,8 +9,6 @@ import pytest
 
 import strandline as sl
 from strandline.log import Log
-from strandline.stores.files import FileLog
-from strandline.stores.sqlite import SqliteLog
 from strandline.writes import coordinator
 
 PATIENCE_S = 10.0
@@ -33,7 +31,7 @@ def test_no_thread_outlives_its_log(scheme: str, tmp_path: Path) -> None:
     assert len(threads()) <= len(before)
 
 
-@pytest.mark.parametrize("kind", [FileLog, SqliteLog])
+@pytest.mark.parametrize("kind", [Log, Log])
 def test_a_close_that_finds_a_thread_at_work_for_ever_raises_in_time(
     kind: type[Log], tmp_path: Path
 ) -> None:

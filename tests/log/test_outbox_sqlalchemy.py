@@ -12,10 +12,11 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import StaticPool
 
-from strandline.stores.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.stores.sqlite.block import BlockConnection
 from strandline.values import Event
 from tests.log.shop import ChangedMindError, refused, rolled_back
+from tests.logs import sqlite_log
 
 
 class Tables(DeclarativeBase):
@@ -30,12 +31,12 @@ class Order(Tables):
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[SqliteLog]:
+def log(tmp_path: Path) -> Iterator[Log]:
     path = str(tmp_path / "shop.sqlite")
     engine = create_engine(f"sqlite:///{path}")
     Tables.metadata.create_all(engine)
     engine.dispose()
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         yield log
 
@@ -58,12 +59,12 @@ def session_on(connection: sqlite3.Connection) -> Session:
     return session
 
 
-def names(log: SqliteLog) -> list[str]:
+def names(log: Log) -> list[str]:
     with log.transaction() as connection, session_on(connection) as session:
         return list(session.scalars(select(Order.name).order_by(Order.id)))
 
 
-def test_a_session_and_the_log_are_committed_together(log: SqliteLog) -> None:
+def test_a_session_and_the_log_are_committed_together(log: Log) -> None:
     with log.transaction() as connection, session_on(connection) as session:
         order = Order(name="tea")
         session.add(order)
@@ -76,7 +77,7 @@ def test_a_session_and_the_log_are_committed_together(log: SqliteLog) -> None:
     assert [record.payload for record in log.read("orders", 0, 0)] == [{"id": 1}]
 
 
-def test_a_commit_of_the_session_is_not_one_of_the_block(log: SqliteLog) -> None:
+def test_a_commit_of_the_session_is_not_one_of_the_block(log: Log) -> None:
     with rolled_back(log) as connection, session_on(connection) as session:
         session.add(Order(name="tea"))
         log.append("orders", Event("order.created", {}))
@@ -86,7 +87,7 @@ def test_a_commit_of_the_session_is_not_one_of_the_block(log: SqliteLog) -> None
     assert log.marks("orders", 0).high == 0
 
 
-def test_a_rollback_of_the_session_takes_its_events_along(log: SqliteLog) -> None:
+def test_a_rollback_of_the_session_takes_its_events_along(log: Log) -> None:
     with log.transaction() as connection, session_on(connection) as session:
         session.add(Order(name="kept"))
         log.append("orders", Event("kept", {}))
@@ -100,26 +101,26 @@ def test_a_rollback_of_the_session_takes_its_events_along(log: SqliteLog) -> Non
     assert [record.kind for record in log.read("orders", 0, 0)] == ["kept"]
 
 
-def roll_back(log: SqliteLog, session: Session) -> None:
+def roll_back(log: Log, session: Session) -> None:
     order(log, session, "undone")
     session.rollback()
 
 
-def roll_back_after_a_commit(log: SqliteLog, session: Session) -> None:
+def roll_back_after_a_commit(log: Log, session: Session) -> None:
     order(log, session, "kept")
     session.commit()
     order(log, session, "undone")
     session.rollback()
 
 
-def roll_back_twice(log: SqliteLog, session: Session) -> None:
+def roll_back_twice(log: Log, session: Session) -> None:
     roll_back(log, session)
     roll_back(log, session)
     order(log, session, "kept")
     session.commit()
 
 
-def fail_in_a_nested_unit(log: SqliteLog, session: Session) -> None:
+def fail_in_a_nested_unit(log: Log, session: Session) -> None:
     with contextlib.suppress(ChangedMindError), session.begin_nested():
         order(log, session, "undone")
         raise ChangedMindError
@@ -127,13 +128,13 @@ def fail_in_a_nested_unit(log: SqliteLog, session: Session) -> None:
     session.commit()
 
 
-def keep_a_nested_unit_and_roll_back(log: SqliteLog, session: Session) -> None:
+def keep_a_nested_unit_and_roll_back(log: Log, session: Session) -> None:
     with session.begin_nested():
         order(log, session, "undone")
     session.rollback()
 
 
-def keep_a_nested_unit_beside_one_that_failed(log: SqliteLog, session: Session) -> None:
+def keep_a_nested_unit_beside_one_that_failed(log: Log, session: Session) -> None:
     with session.begin_nested():
         order(log, session, "kept")
         with contextlib.suppress(ChangedMindError), session.begin_nested():
@@ -142,24 +143,24 @@ def keep_a_nested_unit_beside_one_that_failed(log: SqliteLog, session: Session) 
     session.commit()
 
 
-def forget_to_commit(log: SqliteLog, session: Session) -> None:
+def forget_to_commit(log: Log, session: Session) -> None:
     order(log, session, "undone")
 
 
-def close_and_go_on(log: SqliteLog, session: Session) -> None:
+def close_and_go_on(log: Log, session: Session) -> None:
     order(log, session, "undone")
     session.close()
     order(log, session, "kept")
     session.commit()
 
 
-def fail_in_a_unit(log: SqliteLog, session: Session) -> None:
+def fail_in_a_unit(log: Log, session: Session) -> None:
     with contextlib.suppress(ChangedMindError), session.begin():
         order(log, session, "undone")
         raise ChangedMindError
 
 
-def break_a_constraint(log: SqliteLog, session: Session) -> None:
+def break_a_constraint(log: Log, session: Session) -> None:
     order(log, session, "undone")
     session.add_all([Order(id=7, name="one"), Order(id=7, name="other")])
     with pytest.raises(IntegrityError):
@@ -181,7 +182,7 @@ UNITS = (
 )
 
 
-def order(log: SqliteLog, session: Session, name: str) -> None:
+def order(log: Log, session: Session, name: str) -> None:
     """The row is written when the session likes, as a rule after the event."""
     session.add(Order(name=name))
     log.append("orders", Event(name, {}))
@@ -190,7 +191,7 @@ def order(log: SqliteLog, session: Session, name: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*conflicts with persistent instance")
 @pytest.mark.parametrize("unit", UNITS)
 def test_an_event_is_there_exactly_if_its_row_is(
-    log: SqliteLog, unit: Callable[[SqliteLog, Session], None]
+    log: Log, unit: Callable[[Log, Session], None]
 ) -> None:
     with log.transaction() as connection, session_on(connection) as session:
         unit(log, session)
@@ -200,12 +201,12 @@ def test_an_event_is_there_exactly_if_its_row_is(
     assert "undone" not in kinds
 
 
-def test_a_late_savepoint_is_found(log: SqliteLog) -> None:
+def test_a_late_savepoint_is_found(log: Log) -> None:
     with mock.patch.object(BlockConnection, "prepare_append"), pytest.raises(AssertionError):
         test_an_event_is_there_exactly_if_its_row_is(log, roll_back)
 
 
-def test_an_engine_that_ends_transactions_by_itself_is_told_so(log: SqliteLog) -> None:
+def test_an_engine_that_ends_transactions_by_itself_is_told_so(log: Log) -> None:
     with log.transaction() as connection:
         engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
         with refused("leave it to commit"), Session(engine) as session:

@@ -10,12 +10,13 @@ from unittest import mock
 
 import pytest
 
-from strandline.stores.sqlite import SqliteLog, identities
+from strandline.stores.sqlite import identities
 from strandline.stores.sqlite import proving as verifying
 from strandline.stores.sqlite.topics import Topics
 from strandline.values import CorruptError, Event
 from tests.log import sqlite_rows
 from tests.log.sqlite_rows import Written, check
+from tests.logs import sqlite_log
 
 TOPIC = "orders"
 RECORDS = 20
@@ -28,7 +29,7 @@ def event(number: int) -> Event:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "events.sqlite"
-    with SqliteLog(str(path)) as log:
+    with sqlite_log(str(path)) as log:
         log.create_topic(TOPIC)
         for number in range(RECORDS):
             terms: dict[str, Any] = {"idempotency_key": f"pay-{number:04d}"}
@@ -55,7 +56,7 @@ def test_records_that_are_missing_are_an_error_for_every_read_that_wants_them(
         missing.stop,
     )
 
-    with SqliteLog(str(path), mode="read") as log:
+    with sqlite_log(str(path), mode="read") as log:
         with pytest.raises(CorruptError):
             list(log.read(TOPIC, 0, 0))
         for number in range(RECORDS):
@@ -75,7 +76,7 @@ def test_a_record_that_was_moved_is_an_error_where_it_is_missing(
     moved = offset ^ 1 << bit
     execute(path, "UPDATE strandline_records SET place = ? WHERE place = ?", moved, offset)
 
-    with SqliteLog(str(path), mode="read") as log:
+    with sqlite_log(str(path), mode="read") as log:
         for start, end in ((0, None), (offset, offset + 1)):
             with pytest.raises(CorruptError):
                 list(log.read(TOPIC, 0, start, end))
@@ -100,7 +101,7 @@ def test_identities_that_are_damaged_are_an_error_for_whoever_needs_them(
 ) -> None:
     execute(path, WRONGS[wrong])
 
-    with SqliteLog(str(path)) as log:
+    with sqlite_log(str(path)) as log:
         for terms in ({"idempotency_key": "pay-0008"}, {"producer": "p", "sequence": 7}):
             with pytest.raises(CorruptError):
                 log.append(TOPIC, event(8), **terms)
@@ -111,7 +112,7 @@ def test_identities_that_are_damaged_are_an_error_for_whoever_needs_them(
 
 
 def test_identities_stay_counted_while_old_ones_are_removed(path: Path) -> None:
-    with SqliteLog(str(path)) as log:
+    with sqlite_log(str(path)) as log:
         for start in range(RECORDS, RECORDS + 2500, 500):
             many = [event(number) for number in range(start, start + 500)]
             log.append_many(TOPIC, many, producer="p", sequence=start)
@@ -119,7 +120,7 @@ def test_identities_stay_counted_while_old_ones_are_removed(path: Path) -> None:
         log.append("other", event(0), idempotency_key="pay-0000")
         log.drop_topic("other")
 
-    with SqliteLog(str(path)) as log:
+    with sqlite_log(str(path)) as log:
         assert log.append(TOPIC, event(8), idempotency_key="pay-0008").offset == 8
         assert log.append(TOPIC, event(0), producer="p", sequence=2519).offset == 2519
         assert all(report.is_sound for report in log.verify(TOPIC))
@@ -127,11 +128,11 @@ def test_identities_stay_counted_while_old_ones_are_removed(path: Path) -> None:
 
 def test_an_epoch_or_a_topic_whose_row_is_missing_is_an_error(path: Path) -> None:
     execute(path, "DELETE FROM strandline_epochs")
-    with SqliteLog(str(path), mode="read") as log, pytest.raises(CorruptError):
+    with sqlite_log(str(path), mode="read") as log, pytest.raises(CorruptError):
         log.epochs(TOPIC, 0)
 
     execute(path, "DELETE FROM strandline_topics")
-    with SqliteLog(str(path)) as log:
+    with sqlite_log(str(path)) as log:
         for call in (lambda: log.topic(TOPIC), log.topics, lambda: log.create_topic(TOPIC)):
             with pytest.raises(CorruptError):
                 call()
@@ -141,7 +142,7 @@ def test_a_log_that_has_lost_its_identity_says_so(path: Path) -> None:
     execute(path, "DELETE FROM strandline_log")
 
     with pytest.raises(CorruptError, match="identity"):
-        SqliteLog(str(path), mode="read")
+        sqlite_log(str(path), mode="read")
 
 
 # --- every row, every column ---

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+from strandline.log import Log
 from strandline.stores.files.cursors import Cursors
 from strandline.stores.files.identity_window import IdentityWindow
 from strandline.stores.files.partition_lock import PartitionLock
@@ -15,7 +16,6 @@ from strandline.stores.files.syncing import Syncing
 from strandline.stores.sqlite.appends import AppendBracket, AppendFlusher, Changes
 from strandline.stores.sqlite.consuming import SqliteConsumers
 from strandline.stores.sqlite.database import Database
-from strandline.stores.sqlite.log import SqliteLog
 from strandline.stores.sqlite.outbox import Outbox
 from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.stores.sqlite.trimming import Trimming
@@ -146,7 +146,7 @@ PROCESS_BUGS: list[Planted] = [
     ),
     Planted(
         "a drop is acknowledged and forgotten",
-        SqliteLog,
+        Log,
         "drop_topic",
         "self._topics.drop(connection, entry)",
         "entry.slots",

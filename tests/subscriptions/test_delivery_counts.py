@@ -6,12 +6,12 @@ from unittest import mock
 import pytest
 
 from strandline.log import Log
-from strandline.log.memory import MemoryLog
 from strandline.subscriptions import OUTSTANDING_MAX, Consumer, Delivery
 from strandline.subscriptions.counting import AHEAD_MAX
 from strandline.subscriptions.delivery_counts import NOTES_KEPT
 from strandline.testing import FakeClock
 from strandline.values import Event, UnavailableError
+from tests.logs import memory_log
 from tests.subscriptions.doubles import fill
 
 
@@ -22,7 +22,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def log(clock: FakeClock) -> Iterator[Log]:
-    with MemoryLog(clock=clock) as opened:
+    with memory_log(clock=clock) as opened:
         opened.create_topic("orders", partitions=2)
         yield opened
 

@@ -6,23 +6,24 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
-from strandline.log.memory import MemoryLog
+from strandline.log import Log
 from strandline.tiering import DeletionState, PendingCatalogue, SegmentCatalogue, SegmentState
 from strandline.tiering.catalogue import SEGMENTS_TOPIC
 from strandline.tiering.segment import SegmentChange
 from strandline.tiering.segment_view import CatalogueState, SegmentView, take
 from strandline.values import CorruptError, NotReadyError
+from tests.logs import memory_log
 from tests.tiering.test_catalogue import PATIENCE_S, PLACE, finished, full_state, ready, segment
 
 
 @pytest.fixture
-def log() -> Iterator[MemoryLog]:
-    with MemoryLog() as log:
+def log() -> Iterator[Log]:
+    with memory_log() as log:
         yield log
 
 
 def test_a_step_of_a_later_version_may_be_quarantined_and_is_tried_again_by_a_rebuild(
-    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+    log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """WB7"""
     with ready(log, poison="quarantine") as catalogue:
@@ -52,7 +53,7 @@ def test_a_step_of_a_later_version_may_be_quarantined_and_is_tried_again_by_a_re
 
 
 def test_a_rebuild_starts_a_stopped_partition_again_and_leaves_no_snapshot_behind(
-    log: MemoryLog, tmp_path: Path
+    log: Log, tmp_path: Path
 ) -> None:
     """WB2 and WB8"""
     path = tmp_path / "snapshot"
@@ -69,7 +70,7 @@ def test_a_rebuild_starts_a_stopped_partition_again_and_leaves_no_snapshot_behin
         assert [each.end for each in catalogue.segments(PLACE)] == [100]
 
 
-def test_a_note_comes_back_as_it_went_in(log: MemoryLog) -> None:
+def test_a_note_comes_back_as_it_went_in(log: Log) -> None:
     """TB1"""
     for number, note in enumerate((b"\x07", b"", "seven", "Bw==", "")):
         with ready(log) as catalogue:
@@ -97,7 +98,7 @@ def test_a_later_step_without_a_note_keeps_the_note() -> None:
     assert state.places[PLACE].segments[made.id].note == b"\x07"
 
 
-def test_a_catalogue_that_is_still_to_come_is_not_ready_for_anything(log: MemoryLog) -> None:
+def test_a_catalogue_that_is_still_to_come_is_not_ready_for_anything(log: Log) -> None:
     """B32: nothing is taken and lost during a start."""
     pending = PendingCatalogue()
     made = segment(0, 100)

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from strandline.io import SystemIo
-from strandline.stores.files import FileLog
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.frame import (
     HAS_TERMS,
@@ -27,6 +26,7 @@ from strandline.stores.files.tail import (
     pack_end,
     unpack,
 )
+from tests.logs import file_log
 
 
 class Forger:
@@ -34,7 +34,7 @@ class Forger:
 
     def __init__(self, path: Path) -> None:
         self._io = SystemIo()
-        with FileLog(str(path), mode="read") as log:
+        with file_log(str(path), mode="read") as log:
             topic = log.topic("orders")
             files = log._topics.find(topic).files(0)  # noqa: SLF001 - A forger asks nobody.
             self.place = files.place

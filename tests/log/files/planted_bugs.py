@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
+from strandline.log import Log
 from strandline.stores.files import adoption, checked, frame, recovery, succession, trimming
 from strandline.stores.files.consuming import FileConsumers
 from strandline.stores.files.cursors import Cursors
 from strandline.stores.files.identity_window import IdentityWindow
-from strandline.stores.files.log import FileLog
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.root import Root
@@ -163,7 +163,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
     ),
     Bug(
         "a position is handed out before its records are durable",
-        FileLog,
+        Log,
         "position",
         "self._make_durable(entry, files)",
         "pass",

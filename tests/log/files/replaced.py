@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from strandline.stores.files import FileLog
+from strandline.log import Log
 from strandline.stores.files.frame import HEADER, LAG_UNKNOWN
 from strandline.values import CorruptError, Durability, Event, InvalidError, Record
 from tests.log.files.crashes import PATH, START_US, TickingClock
 from tests.log.files.damaged import frames_in
+from tests.logs import file_log
 from tests.model.damage import Damage, contents_of, flip, replaced, without
 from tests.model.disk import Disk, Tree
 
@@ -71,33 +72,33 @@ class _Writing:
         self._number += 1
         return Event("order", {"n": self._number, "text": "shore" * (self._number % 7)})
 
-    def _append(self, log: FileLog, terms: dict[str, Any], count: int = 1) -> None:
+    def _append(self, log: Log, terms: dict[str, Any], count: int = 1) -> None:
         events = [self._event() for _ in range(count)]
         receipts = log.append_many(TOPIC, events, durability=Durability.DURABLE, **terms)
         self.written.originals.append((terms, events, receipts[0].offset))
 
-    def _some(self, log: FileLog) -> None:
+    def _some(self, log: Log) -> None:
         for _ in range(3):
             self._append(log, {"idempotency_key": f"k{self._number}"})
             self._append(log, {"producer": "p", "sequence": self._number})
         log.append(TOPIC, self._event(), durability=Durability.DURABLE)
         log.ack(TOPIC, "billing", 0, log.marks(TOPIC, 0).high)
 
-    def _many(self, log: FileLog) -> None:
+    def _many(self, log: Log) -> None:
         self._append(log, {"idempotency_key": f"many{self._number}"}, count=70)
 
-    def _plain(self, log: FileLog) -> None:
+    def _plain(self, log: Log) -> None:
         for _ in range(5):
             log.append(TOPIC, self._event())
 
-    def _seal(self, log: FileLog) -> None:
+    def _seal(self, log: Log) -> None:
         log.seal(TOPIC)
 
-    def _trim(self, log: FileLog) -> None:
+    def _trim(self, log: Log) -> None:
         marks = log.marks(TOPIC, 0)
         log.trim(TOPIC, 0, (marks.low + marks.high) // 2)
 
-    def _trim_within(self, log: FileLog) -> None:
+    def _trim_within(self, log: Log) -> None:
         log.trim(TOPIC, 0, min(log.marks(TOPIC, 0).low + 1, log.marks(TOPIC, 0).high))
 
 
@@ -109,9 +110,9 @@ def write(seed: int, clock_seed: int = 0) -> Written:
 written = cache(write)
 
 
-def opened(disk: Disk, *, seed: int = 99, mode: str = "write") -> FileLog:
+def opened(disk: Disk, *, seed: int = 99, mode: str = "write") -> Log:
     clock = TickingClock(now_us=START_US + disk.age * 1000, seed=seed)
-    return FileLog(PATH, io=disk, clock=clock, mode=mode, segment_bytes=SEGMENT_BYTES)
+    return file_log(PATH, io=disk, clock=clock, mode=mode, segment_bytes=SEGMENT_BYTES)
 
 
 def damages(whole: Written, other: Tree, chance: random.Random) -> Iterator[Damage]:
@@ -224,7 +225,7 @@ def _durable_mark(tree: Tree) -> int:
     return max(marks)
 
 
-def _check_records(log: FileLog, whole: Written, title: str, added: tuple[int, ...]) -> int:
+def _check_records(log: Log, whole: Written, title: str, added: tuple[int, ...]) -> int:
     """Read all of it; return where it ends."""
     expected = {record.offset: record for record in whole.records}
     marks = log.marks(TOPIC, 0)
@@ -265,7 +266,7 @@ def _check_writing(whole: Written, disk: Disk, title: str, *, repeats_first: boo
     return refused
 
 
-def _check_repeats(log: FileLog, whole: Written, title: str) -> bool:
+def _check_repeats(log: Log, whole: Written, title: str) -> bool:
     """Make each append that can be recognised again; return whether any was refused."""
     is_refused = False
     for terms, events, offset in whole.originals:

@@ -10,9 +10,10 @@ from unittest import mock
 
 import pytest
 
+from strandline.log import Log
 from strandline.log.identities import Identities
-from strandline.stores.files import FileLog, identity_window, partition, sealing
 from strandline.stores.files import adoption as adopting
+from strandline.stores.files import identity_window, partition, sealing
 from strandline.stores.files import succession as succeeding
 from strandline.stores.files.place import Place
 from strandline.testing import FakeClock
@@ -20,6 +21,7 @@ from strandline.values import IDENTITY_AGE_S, CorruptError, Durability, Event, R
 from tests.log.files import replaced
 from tests.log.files.crashes import START_US
 from tests.log.files.replaced import WAYS, check
+from tests.logs import file_log
 
 TOPIC = "orders"
 
@@ -28,17 +30,17 @@ def event(number: int) -> Event:
     return Event("order", {"n": number})
 
 
-def append(log: FileLog, numbers: range, durability: Durability = Durability.DURABLE) -> None:
+def append(log: Log, numbers: range, durability: Durability = Durability.DURABLE) -> None:
     for number in numbers:
         log.append(TOPIC, event(number), durability=durability)
 
 
-def append_with_keys(log: FileLog, numbers: range) -> None:
+def append_with_keys(log: Log, numbers: range) -> None:
     for number in numbers:
         log.append(TOPIC, event(number), idempotency_key=f"k{number}")
 
 
-def numbers_in(log: FileLog) -> list[int]:
+def numbers_in(log: Log) -> list[int]:
     low = log.marks(TOPIC, 0).low
     return [number_of(record) for record in log.read(TOPIC, 0, low)]
 
@@ -58,7 +60,7 @@ def file_of(path: Path, suffix: str) -> Path:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "log"
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         log.create_topic(TOPIC)
     return path
 
@@ -71,11 +73,11 @@ def path(tmp_path: Path) -> Path:
 def test_a_tail_that_is_older_than_its_manifest_is_not_believed(
     path: Path, tmp_path: Path, is_copy: bool, more: int
 ) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         append(log, range(10))
     tail = file_of(path, ".tail")
     older = tail.read_bytes()
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         append(log, range(10, 16))
         log.seal(TOPIC)
         append(log, range(16, 16 + more))
@@ -83,23 +85,23 @@ def test_a_tail_that_is_older_than_its_manifest_is_not_believed(
     if is_copy:
         path = Path(shutil.copytree(path, tmp_path / "copy"))
 
-    with FileLog(str(path), mode="read") as log:
+    with file_log(str(path), mode="read") as log:
         assert numbers_in(log) == list(range(16 + more))
         assert log.marks(TOPIC, 0).high == 16 + more
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         assert log.append(TOPIC, event(99), durability=Durability.DURABLE).offset == 16 + more
         assert numbers_in(log) == [*range(16 + more), 99]
         assert all(report.is_sound for report in log.verify(TOPIC))
 
 
 def test_a_reader_finds_what_frames_beyond_an_older_tail_tell_was_durable(path: Path) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         append(log, range(10))
         older = file_of(path, ".tail").read_bytes()
         append(log, range(10, 20))
     file_of(path, ".tail").write_bytes(older)
 
-    with FileLog(str(path), mode="read") as log:
+    with file_log(str(path), mode="read") as log:
         assert numbers_in(log) == list(range(20))
 
 
@@ -107,7 +109,7 @@ def test_a_reader_finds_what_frames_beyond_an_older_tail_tell_was_durable(path: 
 def test_an_append_takes_over_every_frame_beyond_an_older_tail(
     path: Path, tmp_path: Path, is_copy: bool
 ) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         append(log, range(10), Durability.WRITTEN)
         older = file_of(path, ".tail").read_bytes()
         append(log, range(10, 20), Durability.WRITTEN)
@@ -115,13 +117,13 @@ def test_an_append_takes_over_every_frame_beyond_an_older_tail(
     if is_copy:
         path = Path(shutil.copytree(path, tmp_path / "copy"))
 
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         assert log.append(TOPIC, event(20)).offset == 20
         assert numbers_in(log) == list(range(21))
 
 
 def test_an_older_tail_put_back_under_a_live_log_moves_it_not_back(path: Path) -> None:
-    with FileLog(str(path)) as log, FileLog(str(path), mode="read") as reading:
+    with file_log(str(path)) as log, file_log(str(path), mode="read") as reading:
         append(log, range(10), Durability.WRITTEN)
         older = file_of(path, ".tail").read_bytes()
         append(log, range(10, 20), Durability.WRITTEN)
@@ -135,7 +137,7 @@ def test_an_older_tail_put_back_under_a_live_log_moves_it_not_back(path: Path) -
 
 
 def test_frames_that_are_damaged_beyond_an_older_tail_are_not_written_over(path: Path) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         append(log, range(10))
         older = file_of(path, ".tail").read_bytes()
         append(log, range(10, 20))
@@ -145,7 +147,7 @@ def test_frames_that_are_damaged_beyond_an_older_tail_are_not_written_over(path:
     content[content.index(b'{"n":12}') + 1] ^= 1
     segment.write_bytes(content)
 
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         assert log.append(TOPIC, event(20)).offset == 20
         assert [number_of(each) for each in log.read(TOPIC, 0, 13)] == [*range(13, 21)]
         with pytest.raises(CorruptError):
@@ -155,7 +157,7 @@ def test_frames_that_are_damaged_beyond_an_older_tail_are_not_written_over(path:
 def test_a_manifest_and_tail_older_than_a_segment_are_reported_and_nothing_is_overwritten(
     path: Path,
 ) -> None:
-    with FileLog(str(path), segment_bytes=4096) as log:
+    with file_log(str(path), segment_bytes=4096) as log:
         append(log, range(10))
         older = {each: each.read_bytes() for each in path.glob("topics/*/0/0*")}
         append(log, range(10, 200))
@@ -163,21 +165,21 @@ def test_a_manifest_and_tail_older_than_a_segment_are_reported_and_nothing_is_ov
         each.write_bytes(content)
     segments = {each: each.read_bytes() for each in path.glob("topics/*/0/segments/*")}
 
-    with FileLog(str(path), mode="read") as log, pytest.raises(CorruptError, match="older than"):
+    with file_log(str(path), mode="read") as log, pytest.raises(CorruptError, match="older than"):
         numbers_in(log)
-    with FileLog(str(path)) as log, pytest.raises(CorruptError, match="older than"):
+    with file_log(str(path)) as log, pytest.raises(CorruptError, match="older than"):
         log.append(TOPIC, event(99))
     assert segments == {each: each.read_bytes() for each in path.glob("topics/*/0/segments/*")}
 
 
 @pytest.mark.parametrize("kept", [200, 260, 270])
 def test_a_tail_that_is_cut_or_damaged_in_its_fence_holds_nobody_up(path: Path, kept: int) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         append(log, range(3))
     tail = file_of(path, ".tail")
     tail.write_bytes(tail.read_bytes()[:kept])
 
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         assert log.append(TOPIC, event(3)).offset == 3
         assert numbers_in(log) == list(range(4))
 
@@ -207,14 +209,14 @@ WRONGS = [flipped, zeroed, emptied, Path.unlink]
 def test_one_copy_of_the_identities_is_enough_and_the_other_is_repaired(
     path: Path, wrong: Callable[[Path], None], is_trimmed: bool
 ) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         append_with_keys(log, range(10))
         log.seal(TOPIC)
         if is_trimmed:
             log.trim(TOPIC, 0, 10)
     wrong(file_of(path, ".identities"))
 
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         assert not log.verify(TOPIC)[0].is_sound
         again = log.append(TOPIC, event(3), idempotency_key="k3")
         assert (again.offset, again.is_repeat) == (3, True)
@@ -225,7 +227,7 @@ def test_one_copy_of_the_identities_is_enough_and_the_other_is_repaired(
 def test_identities_are_read_from_sealed_frames_where_both_copies_are_wrong(
     path: Path, wrong: Callable[[Path], None]
 ) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         append_with_keys(log, range(10))
         log.append_many(TOPIC, [event(each) for each in range(3)], producer="p", sequence=7)
         log.append_many(TOPIC, [event(each) for each in range(70)], idempotency_key="many")
@@ -233,7 +235,7 @@ def test_identities_are_read_from_sealed_frames_where_both_copies_are_wrong(
     wrong(file_of(path, ".identities"))
     wrong(file_of(path, ".identities-copy"))
 
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         assert not log.verify(TOPIC)[0].is_sound
         for number in range(10):
             assert log.append(TOPIC, event(number), idempotency_key=f"k{number}").offset == number
@@ -247,14 +249,14 @@ def test_identities_are_read_from_sealed_frames_where_both_copies_are_wrong(
 def test_identities_that_nothing_tells_any_more_are_an_error_for_whoever_needs_them(
     path: Path, wrong: Callable[[Path], None]
 ) -> None:
-    with FileLog(str(path), segment_bytes=4096) as log:
+    with file_log(str(path), segment_bytes=4096) as log:
         append_with_keys(log, range(10))
         log.seal(TOPIC)
         log.trim(TOPIC, 0, 10)
     wrong(file_of(path, ".identities"))
     wrong(file_of(path, ".identities-copy"))
 
-    with FileLog(str(path), segment_bytes=4096) as log:
+    with file_log(str(path), segment_bytes=4096) as log:
         for terms in ({"idempotency_key": "k3"}, {"producer": "p", "sequence": 1}):
             with pytest.raises(CorruptError, match="identities"):
                 log.append(TOPIC, event(3), **terms)
@@ -270,14 +272,14 @@ def test_identities_that_nothing_tells_any_more_are_an_error_for_whoever_needs_t
 
 def test_lost_identities_are_needed_no_longer_than_they_would_be_kept(path: Path) -> None:
     clock = FakeClock(now_us=START_US)
-    with FileLog(str(path), clock=clock) as log:
+    with file_log(str(path), clock=clock) as log:
         append_with_keys(log, range(10))
         log.seal(TOPIC)
         log.trim(TOPIC, 0, 10)
     file_of(path, ".identities").unlink()
     file_of(path, ".identities-copy").unlink()
 
-    with FileLog(str(path), clock=clock) as log:
+    with file_log(str(path), clock=clock) as log:
         log.append(TOPIC, event(10))
         clock.advance(IDENTITY_AGE_S + 1)
         log.append(TOPIC, event(11))
@@ -286,11 +288,11 @@ def test_lost_identities_are_needed_no_longer_than_they_would_be_kept(path: Path
 
 
 def test_a_write_is_recognised_after_its_record_was_trimmed(path: Path) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         append_with_keys(log, range(10))
         log.trim(TOPIC, 0, 8)
 
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         assert log.append(TOPIC, event(3), idempotency_key="k3").offset == 3
 
 

@@ -9,7 +9,7 @@ import google_crc32c
 import pyarrow as pa
 import pytest
 
-from strandline.stores.files import FileLog
+from strandline.log import Log
 from strandline.stores.files.checked import FORMAT
 from strandline.stores.files.frame import (
     COLUMNS,
@@ -33,6 +33,7 @@ from tests.log.files.make_store import (
     packed,
 )
 from tests.log.files.stored_content import content_of
+from tests.logs import file_log
 
 VERSIONS = range(1, FORMAT + 1)
 AGAIN = "run python -m tests.log.files.make_store, or raise FORMAT if this one is released"
@@ -56,8 +57,8 @@ def expected(version: int) -> dict[str, Any]:
     return found
 
 
-def opened(store: Path, about: dict[str, Any], mode: str) -> FileLog:
-    return FileLog(str(store), mode=mode, clock=FakeClock(now_us=about["now_us"]))
+def opened(store: Path, about: dict[str, Any], mode: str) -> Log:
+    return file_log(str(store), mode=mode, clock=FakeClock(now_us=about["now_us"]))
 
 
 def plain(content: object) -> Any:
