@@ -33,6 +33,7 @@ Strandline: a durable, replayable event log.
   make demo        a day of a shop, end to end     DEMO_EVENTS=20000
   make test        every test                     ARGS="-k receipt" passes options to pytest, -n0 runs one by one
   make test-fast   the tests not marked slow      ARGS as above
+  make test-pythons a fast part with the oldest and the newest Python here
   make lint        format, lint, types, imports, layout
   make format      let ruff rewrite what it can
   make bench       measure and compare            ONLY=coordinator  BARS=strict
@@ -46,7 +47,7 @@ PYTHON=python3.12 chooses another Python.
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format bench torture docs lock clean
+.PHONY: help setup demo test test-fast test-pythons lint format bench torture docs lock clean
 
 help:
 	$(info $(HELP))
@@ -63,6 +64,9 @@ test: setup
 
 test-fast: setup
 	@$(PYTEST) -m "not slow" $(ARGS)
+
+test-pythons: setup
+	@$(VENV_PYTHON) -m tools.other_pythons $(ARGS)
 
 lint: setup
 	$(VENV_PYTHON) -m ruff format --check $(TREES)

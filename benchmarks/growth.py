@@ -1,19 +1,30 @@
-"""`growth.*`: a log that has grown long appends as fast as one that is still short."""
+"""`growth.*`: what has grown long is as fast, for each of its parts, as what is still short."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
-from benchmarks.entry import Contender, Entry
+from benchmarks.entry import Contender, Entry, now
 from benchmarks.events import samples
 from benchmarks.producing import appended_many_rate, appended_rate, fresh
 from benchmarks.sizes import Sizes
 from benchmarks.stores import ours
 from benchmarks.stores.store import Store
+from strandline.tiering.segment import (
+    CopiedSegment,
+    PartitionEviction,
+    SegmentChange,
+    SegmentState,
+    Step,
+    UserPartition,
+)
+from strandline.tiering.segment_view import CatalogueState, take
 from strandline.values import Durability
 
 FILL_BATCH = 10_000
+COPY_RECORDS = 1000
 
 Rate = Callable[[Store], float]
 
@@ -26,7 +37,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
             appended_many_rate, batches=sizes.batches, batch_events=sizes.batch_events
         ),
     }
-    return tuple(
+    appends = tuple(
         Entry(
             name=f"growth.append.{name}",
             unit="events/s",
@@ -36,6 +47,14 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         )
         for name, rate in rates.items()
     )
+    catalogue = Entry(
+        name="growth.catalogue",
+        unit="copies/s",
+        contenders=partial(_catalogues, sizes),
+        bars={"small": 0.8},
+        rounds=5,
+    )
+    return (*appends, catalogue)
 
 
 def fill(store: ours.OurLog, events: int) -> None:
@@ -58,6 +77,55 @@ def _small(sizes: Sizes, rate: Rate, scratch: Path) -> float:
         with closing(ours.shared(path, Durability.WRITTEN)) as store:
             fill(store, sizes.growth_small)
         return _rate_of(rate, path)
+
+
+def _catalogues(sizes: Sizes, _: Path) -> Mapping[str, Contender]:
+    """As many copies are folded by both: the small one folds its few again and again."""
+    large = steps_of(sizes.copies_large)
+    small = steps_of(sizes.copies_small)
+    times = sizes.copies_large // sizes.copies_small
+    return {
+        "ours": partial(_folded_rate, large, sizes.copies_large, 1),
+        "small": partial(_folded_rate, small, sizes.copies_small, times),
+    }
+
+
+def _folded_rate(steps: Sequence[Step], copies: int, times: int) -> float:
+    started_s = now()
+    for _ in range(times):
+        state = CatalogueState()
+        for step in steps:
+            take(state, step)
+    return copies * times / (now() - started_s)
+
+
+def steps_of(copies: int) -> Sequence[Step]:
+    """Return the steps of so many copies of one partition, each of them finished and evicted."""
+    place = UserPartition(UUID(int=1), 0, "orders")
+    steps: list[Step] = []
+    for number in range(copies):
+        start, end = number * COPY_RECORDS, (number + 1) * COPY_RECORDS
+        segment = CopiedSegment(
+            id=UUID(int=number + 1),
+            place=place,
+            start=start,
+            end=end,
+            epochs=((0, start),),
+            first_us=start,
+            last_us=end,
+            record_bytes=1,
+            size_bytes=1,
+            digest="",
+            store="memory:///bench",
+            name=str(number),
+            changed_at_us=end,
+        )
+        finished = SegmentChange(
+            id=segment.id, place=place, state=SegmentState.COPY_FINISHED, changed_at_us=end
+        )
+        evicted = PartitionEviction(place=place, start=start, before=end, changed_at_us=end)
+        steps += [segment, finished, evicted]
+    return steps
 
 
 def _rate_of(rate: Rate, path: Path) -> float:

@@ -26,6 +26,8 @@ class Sizes:
     bytes_segment: int
     growth_small: int
     growth_large: int
+    copies_small: int
+    copies_large: int
     log_bytes: int
     topics: int
     subscribers: int
@@ -57,6 +59,8 @@ FULL = Sizes(
     bytes_segment=4 << 20,
     growth_small=10_000,
     growth_large=10_000_000,
+    copies_small=100,
+    copies_large=10_000,
     log_bytes=1 << 30,
     topics=10_000,
     subscribers=1_000,
@@ -87,6 +91,8 @@ TINY = Sizes(
     bytes_segment=1 << 20,
     growth_small=20,
     growth_large=100,
+    copies_small=5,
+    copies_large=20,
     log_bytes=100_000,
     topics=10,
     subscribers=10,

@@ -59,7 +59,9 @@ class Bug:
         """Return everything that knows the function by its name."""
         if isinstance(self.owner, type):
             return [self.owner]
-        modules = [each for name, each in tuple(sys.modules.items()) if name.startswith("strandline")]
+        modules = [
+            each for name, each in tuple(sys.modules.items()) if name.startswith("strandline")
+        ]
         return [each for each in modules if vars(each).get(self.name) is healthy]
 
     def _ill(self, healthy: Any) -> Any:

@@ -85,4 +85,4 @@ def test_asking_for_a_part_that_is_not_installed_names_its_extra(
         [sys.executable, "-c", program], check=False, capture_output=True, text=True
     )
 
-    assert f"pip install strandline[{extra}]" in done.stdout, done.stderr
+    assert f"pip install 'path/to/strandline[{extra}]'" in done.stdout, done.stderr

@@ -4,10 +4,12 @@ import atexit
 import functools
 
 from tests.processes import (
+    catalogue_kills,
     fights,
     joins,
     kills,
     outboxes,
+    poison_kills,
     restores,
     sweeps,
     takeovers,
@@ -75,6 +77,27 @@ def share_transactions(seed: int) -> None:
 def kill_triggers(seed: int) -> None:
     """Kill `trigger_kills.KILLS_PER_LOG` processes that handle events."""
     trigger_kills.run(_server(), _scheme(seed), seed)
+
+
+def poison(seed: int) -> None:
+    """Let a record kill its processes with others in flight."""
+    round_ = seed // len(SCHEMES)
+    concurrencies = poison_kills.CONCURRENCIES
+    concurrency = concurrencies[round_ // 2 % len(concurrencies)]
+    by = ("handle", "consume")[round_ % 2]
+    poison_kills.run(_server(), _scheme(seed), concurrency, by=by)
+
+
+@functools.cache
+def _tiering_server() -> ForkServer:
+    server = ForkServer("tierers")
+    atexit.register(server.close)
+    return server
+
+
+def kill_tierers(seed: int) -> None:
+    """Kill processes that tier, sweep, trim and try to shorten the catalogue of one log."""
+    catalogue_kills.run(_tiering_server(), _scheme(seed), seed)
 
 
 def restore(seed: int) -> None:

@@ -15,13 +15,14 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tests.log.files import crashes, damaged
+from tests.log import sqlite_rows
+from tests.log.files import crashes, damaged, replaced
 from tests.model import coordinator_schedules
-from tests.processes import joins, kills, outboxes, trigger_kills
+from tests.processes import catalogue_kills, joins, kills, outboxes, trigger_kills
 from tests.spark import sink_kills
 from tests.spark.killed_driver import POINTS
 from tests.views import schedules as view_schedules
-from torture import processes, sinks
+from torture import interrupts, processes, sinks
 
 #: How often it is said how far a torture is, where no bar is seen.
 _TOLD_EVERY_S = 60.0
@@ -44,6 +45,8 @@ TORTURES = (
         1_000_000 // crashes.IMAGES_PER_SEED,
     ),
     Torture(f"file log damage, {damaged.BITS_PER_SEED} bits each", damaged.run, damaged.seeds()),
+    Torture("file logs with replaced, stale and damaged files, identities", replaced.run, 500),
+    Torture("SQLite logs with rows missing, moved and changed", sqlite_rows.run, 100),
     Torture("sweeps of faults and kills", processes.sweep, processes.SWEEPS),
     Torture(
         f"logs with {kills.KILLS_PER_LOG} kills", processes.kill, 20_000 // kills.KILLS_PER_LOG
@@ -54,9 +57,17 @@ TORTURES = (
     ),
     Torture("logs with killed consumers", processes.kill_consumers, 200),
     Torture("partitions that change hands", processes.take_over, processes.TAKEOVERS),
+    Torture(f"catalogue with {catalogue_kills.KILLS_PER_LOG} kills", processes.kill_tierers, 1_000),
     Torture("restored copies", processes.restore, 200),
     Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),
     Torture(f"triggers with {trigger_kills.KILLS_PER_LOG} kills", processes.kill_triggers, 100),
+    Torture("records that kill their process", processes.poison, 120),
+    Torture("interrupts of public calls", interrupts.interrupt_calls, interrupts.INTERRUPTS),
+    Torture(
+        f"logs with {interrupts.PROGRAMS_PER_SEED} interrupted programs",
+        interrupts.interrupt_programs,
+        interrupts.PROGRAMS,
+    ),
     Torture(f"Spark sinks with {sink_kills.KILLS_PER_LOG} kills", sinks.kill_sink, 100),
     Torture(
         f"Spark queries with {len(POINTS)} killed drivers",

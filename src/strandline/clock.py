@@ -10,44 +10,14 @@ import uuid
 from collections.abc import Callable
 from typing import Protocol
 
+from strandline.locks import Signal
+
 
 class Timer(Protocol):
     """An action that has not run yet."""
 
     def cancel(self) -> None:
         """Keep the action from running; without effect once it has begun."""
-
-
-class Signal:
-    """An event for a single sleeper: it costs a lock, where an event costs a condition as well."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def set(self) -> None:
-        """Let the sleeper go on. From any thread."""
-        try:  # noqa: SIM105 - A context costs more than all the rest.
-            self._lock.release()
-        except RuntimeError:
-            pass  # Somebody else has set it already.
-
-    def is_set(self) -> bool:
-        """Whether a wait would return at once."""
-        return not self._lock.locked()
-
-    def clear(self) -> None:
-        """Make the next wait sleep."""
-        self._lock.acquire(False)
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Sleep until set; False when the time is up first. A clock is asked to do it."""
-        if not self._lock.acquire(timeout=-1 if timeout_s is None else timeout_s):
-            return False
-        self.set()
-        return True
 
 
 class Clock(Protocol):

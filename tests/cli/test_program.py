@@ -263,4 +263,6 @@ def test_without_its_libraries_it_names_the_extra() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
 
     assert done.returncode == ExitCode.USAGE
-    assert done.stderr == "strandline: the command line needs: pip install 'strandline[cli]'\n"
+    assert done.stderr == (
+        "strandline: the command line needs: pip install 'path/to/strandline[cli]'\n"
+    )

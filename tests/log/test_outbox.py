@@ -5,10 +5,12 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from strandline.log import Log
+from strandline.stores.sqlite import block
 from strandline.values import (
     ConflictError,
     Durability,
@@ -309,6 +311,47 @@ def test_what_would_end_the_transaction_is_refused_and_it_goes_on(path: str, log
 
     assert rows(path) == ["old", "new"]
     assert kinds(log) == ["order.created"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE strandline_records",
+        "DELETE FROM strandline_records",
+        "UPDATE Strandline_Records SET place = place + 1",
+        "INSERT INTO strandline_log SELECT * FROM strandline_log",
+        "ALTER TABLE strandline_records RENAME TO other",
+        "CREATE INDEX mine ON strandline_records (place)",
+        "CREATE TRIGGER mine AFTER INSERT ON strandline_records BEGIN SELECT 1; END",
+        "CREATE TEMP TRIGGER mine AFTER INSERT ON strandline_records BEGIN SELECT 1; END",
+        "CREATE TEMP TABLE strandline_records (place)",
+        "CREATE TEMP VIEW strandline_records AS SELECT 1",
+        "CREATE TABLE strandline_mine (id)",
+    ],
+)
+def test_the_logs_own_tables_cannot_be_changed_in_a_block(
+    path: str, log: Log, statement: str
+) -> None:
+    log.append("orders", CREATED)
+    with log.transaction() as connection:
+        add(connection, "new")
+        log.append("orders", CREATED)
+        for execute in (connection.execute, connection.cursor().execute):
+            with pytest.raises(InvalidError, match=r"(?i)are the log's.*table=.?strandline_"):
+                execute(statement)
+        assert connection.execute("SELECT count(*) FROM strandline_records").fetchone() == (2,)
+        log.append("orders", CREATED)
+
+    assert rows(path) == ["old", "new"]
+    assert kinds(log) == ["order.created"] * 3
+    assert log.verify("orders") is not None
+
+
+def test_an_authorizer_that_lets_everything_through_is_found(path: str, log: Log) -> None:
+    with mock.patch.object(block, "_CHANGES", frozenset()), pytest.raises(pytest.fail.Exception):
+        test_the_logs_own_tables_cannot_be_changed_in_a_block(
+            path, log, "DELETE FROM strandline_records"
+        )
 
 
 def test_a_connection_is_of_no_use_after_its_block(log: Log) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.clock import Signal, SystemClock
+from strandline.clock import SystemClock
 from strandline.io import SystemIo
+from strandline.locks import Signal
 from strandline.log import Log
 from strandline.stores.sqlite import appends, describe_sqlite
 from strandline.stores.sqlite.store_lock import StoreLock

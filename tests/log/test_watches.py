@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from strandline.clock import Clock, Signal, SystemClock
+from strandline.clock import Clock, SystemClock
 from strandline.io import SystemIo
+from strandline.locks import Signal
 from strandline.log.file_news import FileNews
 from strandline.log.local_watch import LocalWatch
 from strandline.log.watches import Spot, Watches

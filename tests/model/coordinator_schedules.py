@@ -382,6 +382,7 @@ class Schedule:
                 drain=self.is_drained, durable=self.is_durable, timeout_s=timeout_s
             )
         except UnavailableError:
+            assert timeout_s == 0.01, "a stop gave up on a thread that never ends"
             return False
         assert not self.store.busy, "stopped while the flusher is at work"
         return True

@@ -49,8 +49,8 @@ class Bug:
 
 
 COORDINATOR_BUGS = [
-    Bug("nobody is woken to work next", Stage, "step_down", "self.wake_next()", "pass"),
-    Bug("what arrives during a drain is forgotten", Drain, "let_go", "self.pass_on()", "pass"),
+    Bug("nobody is woken to work next", Stage, "attempt", "self.wake_next()", "pass"),
+    Bug("what arrives during a drain is forgotten", Drain, "run", "self.pass_on()", "pass"),
     Bug("the pass-on wakes nobody", Drain, "pass_on", "self._standby.wake()", "pass"),
     Bug(
         "written before it is stored",
@@ -94,7 +94,7 @@ COORDINATOR_BUGS = [
         "stop leaves while the flusher works",
         Coordinator,
         "_finish",
-        "self._storage.come_to_rest()",
+        "self._storage.come_to_rest(deadline)",
         "pass",
     ),
     Bug(

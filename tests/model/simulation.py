@@ -186,7 +186,7 @@ class Simulation:
     def replacing_threading_in(self, *modules: ModuleType, by: Any = None) -> Iterator[None]:
         """Have the modules make simulated locks, events, signals and threads, or those of `by`."""
         simulated = by or _Threading(self)
-        names = {"threading": simulated, "Signal": simulated.Event}
+        names = {"threading": simulated, "Signal": simulated.Event, "Latch": simulated.Event}
         real = [
             (module.__dict__, name, module.__dict__.get(name))
             for module in modules
@@ -209,12 +209,13 @@ class SimulatedLock:
         self._simulation = simulation
         self._held = False
 
-    def acquire(self, blocking: bool = True) -> bool:
+    def acquire(self, blocking: bool = True, timeout: float = -1.0) -> bool:
         self._simulation.step()
         if self._held:
             if not blocking:
                 return False
-            self._simulation.block(lambda: not self._held)
+            if not self._simulation.block(lambda: not self._held, None if timeout < 0 else timeout):
+                return False
         self._held = True
         return True
 
@@ -268,8 +269,8 @@ class _Threading:
         return SimulatedEvent(self._simulation)
 
     def Thread(self, *, target: Callable[..., None], **options: Any) -> "_Starter":  # noqa: N802
-        kwargs = options.get("kwargs") or {}
-        return _Starter(self._simulation, options["name"], lambda: target(**kwargs))
+        args, kwargs = options.get("args") or (), options.get("kwargs") or {}
+        return _Starter(self._simulation, options["name"], lambda: target(*args, **kwargs))
 
 
 class _Starter:

@@ -37,7 +37,11 @@ TEXTS = (
         "Ⅷ",
         "￿",
     ),
+    # What means something outside of quotes.
+    *("!", "?", ";", "--", "/* x */", "#", "$1", "@a", "{x}", ":a", "&", "|", "^", "~", "`"),
+    *("[", "]", "(", ")", "=", "<=>", ",", ".", "*", "/", "NOT", "NULL", "UNKNOWN", "int"),
 )
+DIVISORS = ("1", "2", "3", "-1", "-2", "-7", "128", "2147483647", "9223372036854775807")
 WHOLE = (0, 1, -1, 2, 3, 5, 7, 10, 100, -100, 1000)
 FLOATS = (
     *(0.0, -0.0, 1.0, -1.0, 1.5, -2.5, 0.1, 3.0, 7.9, 1e308, -1e308, 5e-324, 2.0**53),
@@ -135,7 +139,8 @@ class Generator:
             return self._pick((found, found, f"NOT ({found})", f"({found}) IS NOT TRUE"))
         leaf = self._pick(
             (self._compare, self._compare, self._compare, self._between, self._among, self._like,
-             self._test, self._affix, self._plain, self._same, self._guarded)
+             self._test, self._affix, self._plain, self._same, self._guarded, self._divided,
+             self._recased)
         )()  # fmt: skip
         return self._pick((leaf, leaf, leaf, f"NOT {leaf}", f"(({leaf}))"))
 
@@ -194,15 +199,55 @@ class Generator:
         pattern = "".join(self._pick(bits) for _ in range(self._random.randrange(5)))
         escape = ""
         if self._random.random() < 0.2:
-            pattern, escape = pattern.replace("\\\\", "/"), " ESCAPE '/'"
+            sign = self._pick("/!#;?-")
+            pattern, escape = pattern.replace("\\\\", sign), f" ESCAPE '{sign}'"
         return f"{self._text(1)} {self._pick(('', 'NOT '))}LIKE '{pattern}'{escape}"
 
     def _test(self) -> str:
         kind = self._pick((self._number, self._text, self._moments, self._whole_map))
         no = self._pick(("", "NOT "))
         return self._pick(
-            (f"{kind(1)} IS {no}NULL", f"b IS {no}{self._pick(('TRUE', 'FALSE', 'UNKNOWN'))}")
+            (
+                f"{kind(1)} IS {no}NULL",
+                f"{self._pick((kind, self._truth))(1)} IS {no}UNKNOWN",
+                f"b IS {no}{self._pick(('TRUE', 'FALSE', 'UNKNOWN'))}",
+            )
         )
+
+    def _divided(self) -> str:
+        """A division by a constant, in every place where an expression may stand."""
+        divisor = self._pick((*DIVISORS, *DIVISORS, "0"))
+        value = self._pick((*INTEGERS, "d", "f", "(i32 - 1)", "TRY_CAST(s AS INT)"))
+        if self._random.random() < 0.5:
+            made = f"{self._pick(tuple(INTEGERS))} % {divisor}"
+        else:
+            made = f"{value} / {self._pick((divisor, f'{divisor}e0', f'-{divisor}e-3'))}"
+        no = self._pick(("", "NOT "))
+        return self._pick(
+            (
+                f"{made} = {self._whole(0)}",
+                f"{self._number(0)} < {made}",
+                f"{made} {no}IN (0, 1, {self._whole(0)})",
+                f"{made} {no}BETWEEN 0 AND {self._whole(0)}",
+                f"{made} IS {no}NULL",
+                f"{made} <=> {self._whole(0)}",
+                f"({made} = 0) IS {no}{self._pick(('TRUE', 'UNKNOWN'))}",
+                f"({made}) * 2 > 1",
+                f"CAST({made} AS DOUBLE) > 0",
+                f"({made} = 0 OR b)",
+                f"({made} = 0 AND s = t)",
+            )
+        )
+
+    def _recased(self) -> str:
+        """Changes of case in each other, of columns and of constants."""
+        made = self._text(0)
+        for _ in range(self._pick((2, 2, 3))):
+            made = f"{self._pick(('lower', 'upper'))}({made})"
+        other = self._pick((quoted(self._pick(TEXTS)), "s", "lower(s)", "upper(t)", "lower('ß')"))
+        found = f"{made} {self._pick(('=', '<>', '<', '>='))} {other}"
+        beside = f"s {self._pick(('=', '<=>', '<>', '>'))} {quoted(self._pick(TEXTS))}"
+        return self._pick((found, found, f"{beside} AND {found}", f"({found} OR {beside})"))
 
     def _whole_map(self, _: int) -> str:
         return "h"

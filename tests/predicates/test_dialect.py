@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import string
 from decimal import Decimal
 from typing import Any
 
@@ -149,6 +150,21 @@ def test_blank_text_matches_all(text: str) -> None:
         ("at = '1970-01-01T01:00:00+01:00'", [0]),
         ("at < DATE '1970-01-01'", [3]),
         ("CAST(at AS DATE) = '1969-12-31'", [3]),
+        # A constant divisor other than zero cannot fail, wherever it stands.
+        ("id % 2 = 0 AND s = 'a_b%'", [1]),
+        ("id % 2 = 0 OR ok", [0, 1, 3]),
+        ("n / 2 > 0 OR id = 1", [0, 2]),
+        ("n % -1 IS NULL", [0]),
+        ("id % 3 IN (0, 1) AND ok", [0, 3]),
+        # Of two changes of case in each other the outer one is left, except of constants.
+        ("lower(upper(s)) = 'ß'", [3]),
+        ("upper(lower(upper(s))) = 'SS'", [3]),
+        ("lower(upper('ß')) = 'ss'", [0, 1, 2, 3]),
+        ("s = '5' AND lower(upper(s)) = '5'", [0]),
+        # IS UNKNOWN.
+        ("n IS UNKNOWN", [0]),
+        ("(n > 0) IS NOT UNKNOWN", [1, 2, 3]),
+        ("NULL IS UNKNOWN", [0, 1, 2, 3]),
         # A part that fails sees only the rows that the parts before it leave.
         ("id <> 3 AND n + 1 < 5", [1, 3]),
         ("n <> 0 AND 10 / n < 0", [3]),
@@ -156,6 +172,27 @@ def test_blank_text_matches_all(text: str) -> None:
 )  # fmt: skip
 def test_rows_that_match(text: str, expected: list[int]) -> None:
     assert rows(text) == expected
+
+
+@pytest.mark.parametrize("sign", [*string.punctuation, "--", "/*", "*/", "<=>", "||", "::"])
+def test_no_sign_means_anything_in_quotes(sign: str) -> None:
+    written = {"\\": "\\\\", "'": "\\'", '"': '\\"'}.get(sign, sign)
+    batch = pa.record_batch(
+        {
+            "s": pa.array([sign, "x", None]),
+            "tags": pa.array([[(sign, "1")], [], None], pa.map_(pa.string(), pa.string())),
+        }
+    )
+
+    for quote in ("'", '"'):
+        text = f"{quote}{written}{quote}"
+        assert rows(f"s = {text}", batch) == rows(f"{text} = s", batch) == [0]
+        assert rows(f"s IN ({text}, 'y')", batch) == [0]
+        assert rows(f"startswith(s, {text}) AND NOT s <> {text}", batch) == [0]
+        assert rows(f"tags[{text}] = '1'", batch) == [0]
+        if len(sign) == 1 and sign not in "%_":
+            assert rows(f"s LIKE 'x{written}%' ESCAPE {text}", batch) == []
+            assert rows(f"s LIKE '{written}{written}' ESCAPE {text}", batch) == [0]
 
 
 @pytest.mark.parametrize(
@@ -272,6 +309,21 @@ def test_what_is_wrong_is_told_with_its_position(text: str, position: int) -> No
         "n <=> 0 AND 1 / n > 0",
         "n + 1 > NULL",
         "n + 1 > 0 AND FALSE",
+        "FALSE AND CAST(3000000000 AS INT) = 1",
+        "NOT (1 > 2 AND (ok OR 1 / 0 = 1))",
+        "1 / 0 = 1 OR TRUE",
+        "id % 0 = 1 OR ok",
+        "id % n = 1 OR ok",
+        # Spark computes one side with the column, and the other with its value.
+        "s = 'ß' AND lower(upper(s)) = 'ss'",
+        "lower(upper(s)) = 'ss' AND s <=> 'ß'",
+        # Spark takes some constants here and refuses others.
+        "5 IS UNKNOWN",
+        "'a' IS NOT UNKNOWN",
+        "CAST(1 AS BIGINT) IS UNKNOWN",
+        "DATE '2020-01-01' IS UNKNOWN",
+        "ok = UNKNOWN",
+        "id IN (UNKNOWN)",
     ],
 )
 def test_forms_outside_the_dialect_are_refused(text: str) -> None:

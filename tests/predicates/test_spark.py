@@ -21,6 +21,7 @@ from strandline.predicates import (
     evaluation,
     kernels,
     parse_predicate,
+    reading,
 )
 from strandline.predicates.letter_case import lowered, uppered
 from strandline.predicates.pattern import pieces
@@ -50,6 +51,13 @@ CHOSEN = (
     "NOT (b AND c)", "b OR NULL", "b IS NOT TRUE", "i32 NOT IN (1, NULL)", "i32 <=> j32",
     "b AND NOT c IS UNKNOWN", "NOT b OR c", "m > d", "m + 1 > n", "w * 2 > 1", "u64 > i64",
     "TRY_CAST(m AS DECIMAL(4,1)) = 0.1", "day < ts", "ts BETWEEN '1970-01-01' AND '2020-01-01'",
+    "s = '!'", "s LIKE 'a!%' ESCAPE '!'", "h['!'] IS NULL AND s <> ';'", "! b AND s = '--'",
+    "i32 % 2 = 0 AND s = 'a'", "i32 % 2 = 0 OR b", "i64 % -1 = 0 AND j64 > 0", "i32 % 2 IN (0, 1)",
+    "d / 2 > 1 OR b", "NOT (i8 / 3 < 1 OR c)", "(i32 % 7) IS NULL", "i32 % 0 = 1",
+    "lower(upper(s)) = 'ß'", "upper(lower(s)) = 'İ'", "lower(upper(s)) = lower(s)",
+    "lower(upper('ß')) = 'ss'", "upper(lower(upper(s))) = 'SS'", "lower(upper(s)) <> lower(s)",
+    "s = 'a' AND lower(upper(s)) = 'a'", "s IN ('ß') AND lower(upper(s)) = 'ß'",
+    "NULL IS UNKNOWN", "TRUE IS NOT UNKNOWN", "i32 IS NOT UNKNOWN", "(i32 = NULL) IS UNKNOWN",
     "CAST(ts AS DATE) = DATE '1969-12-31'", "h['x'] = '5'", "h IS NULL", "z = i32", "z > 1.5",
 )  # fmt: skip
 
@@ -165,6 +173,11 @@ def null_is_true(mask: Any) -> Any:
     return pc.fill_null(mask, True)
 
 
+def by_text(self: Any, token: Any, name: str, before: str) -> None:
+    if token.text == "!" and before not in {"", "AND"}:
+        raise UnsupportedPredicateError("write NOT", position=token.start, text="")
+
+
 def without_guard(self: Any, batch: pa.RecordBatch) -> Any:
     raise PredicateEvalError(row=0, text="", reason="")
 
@@ -187,6 +200,15 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "case is that of ASCII": lambda patch: patch.setitem(
         kernels._PLAIN, "upper", pc.ascii_upper  # noqa: SLF001
     ),
+    "a change of case is not left out": lambda patch: patch.setattr(
+        checking, "_CASE", frozenset()
+    ),
+    "every divisor may be zero": lambda patch: patch.setattr(
+        checking, "_is_divisor", lambda node: False
+    ),
+    "a sign in quotes is the sign": lambda patch: patch.setattr(
+        reading._Look, "_check_word", by_text  # noqa: SLF001
+    ),
     "length is in bytes": lambda patch: patch.setitem(
         kernels._PLAIN, "length", pc.binary_length  # noqa: SLF001
     ),
@@ -205,7 +227,9 @@ def test_planted_bugs_are_found(
 @pytest.mark.parametrize(
     "text",
     ["((", "id", "id + 1", "nothing = 1", "b = 1", "id IN ()", "NULL", "i32 IS TRUE", "id = 'x'",
-     "1 / 0 = 1", "s LIKE 'a\\\\'", "1e999 > d", "id = 1)", "s = 'a", "CAST('x' AS INT) = 1"],
+     "5 IS UNKNOWN", "'a' IS NOT UNKNOWN", "b = UNKNOWN", "DATE '2020-01-01' IS UNKNOWN",
+     "1 / 0 = 1", "TRUE AND 1 / 0 = 1",
+     "s LIKE 'a\\\\'", "1e999 > d", "id = 1)", "s = 'a", "CAST('x' AS INT) = 1"],
 )  # fmt: skip
 def test_what_is_wrong_here_is_wrong_in_spark(
     spark: SparkSession, text: str, tmp_path: Path

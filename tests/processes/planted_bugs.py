@@ -1,8 +1,10 @@
 """Bugs to plant in processes that are killed, and which of the slices has to notice."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+from unittest import mock
 
 from strandline.stores.files.cursors import Cursors
 from strandline.stores.sqlite.consuming import SqliteConsumers
@@ -19,11 +21,16 @@ from strandline.stores.sqlite.outbox import Outbox
 from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.stores.sqlite.trimming import Trimming
 from strandline.subscriptions.consumer import Consumer
+from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.cursor import Cursor
+from strandline.subscriptions.delivery_counts import DeliveryCounts
+from strandline.subscriptions.outstanding import Attempts
 from strandline.subscriptions.subscription import Subscription
 from strandline.triggers.dispatch import Dispatch
+from strandline.triggers.gate import Gate
 from strandline.triggers.handled_keys import HandledKeys
 from strandline.triggers.settling import Settling
+from strandline.values import Record
 from tests.model.planted_bugs import Bug
 
 
@@ -42,7 +49,72 @@ class FilePlanted(Planted):
     scheme: str = "file"
 
 
+@dataclass(frozen=True)
+class Replaced(Planted):
+    """A bug that takes the place of a whole method."""
+
+    old: str = ""
+    new: str = ""
+    replacement: Callable[..., Any] = lambda *_, **__: None
+
+    @contextlib.contextmanager
+    def planted(self) -> Iterator[None]:
+        """Have the bug in the code for as long as the block runs."""
+        with mock.patch.object(self.owner, self.name, self.replacement):
+            yield
+
+
+_store = DeliveryCounts.store
+
+
+def _store_first(
+    counts: DeliveryCounts, partition: int, cursor: int, attempts: Mapping[int, Attempts]
+) -> None:
+    """What was delivered behind the first outstanding record is not counted."""
+    _store(counts, partition, cursor, {n: each for n, each in attempts.items() if n == cursor})
+
+
+def _begin_shared(counting: Counting, record: Record) -> None:
+    """A suspect that is alone is counted as one of many."""
+    counting.outstanding[record.partition].begin(record.offset, alone=False)
+    counting.note(record.partition)
+
+
 PROCESS_BUGS: list[Planted] = [
+    Replaced(
+        "only the first outstanding record is counted",
+        DeliveryCounts,
+        "store",
+        replacement=_store_first,
+        caught_by="poison",
+    ),
+    Replaced(
+        "a suspect is accused of nothing",
+        Counting,
+        "begin_alone",
+        replacement=_begin_shared,
+        caught_by="poison",
+    ),
+    Replaced(
+        "a suspect is handled beside others",
+        Gate,
+        "may_begin",
+        replacement=lambda gate, *, alone: True,
+        caught_by="poison",
+    ),
+    Replaced(
+        "a consumer parks what was delivered often beside others",
+        Attempts,
+        "is_too_often",
+        replacement=lambda attempts, deliveries_max: attempts.count >= deliveries_max,
+        caught_by="poison in a batch",
+    ),
+    Replaced(
+        "a consumer delivers a suspect beside others",
+        Counting,
+        "check_alone",
+        caught_by="poison in a batch",
+    ),
     Planted(
         "an append is acknowledged though every fourth is not stored",
         AppendFlusher,
@@ -191,7 +263,7 @@ PROCESS_BUGS: list[Planted] = [
     Planted(
         "a trigger acks before its function was called",
         Dispatch,
-        "_call",
+        "_handle",
         "await self._call_function(entry)",
         "await asyncio.to_thread(entry.source.consumer.ack, entry.carrier)\n"
         "        await self._call_function(entry)",

@@ -11,6 +11,7 @@ from tests.processes import (
     joins,
     kills,
     outboxes,
+    poison_kills,
     sweeps,
     takeovers,
     trigger_kills,
@@ -67,6 +68,14 @@ def by_triggers(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
         trigger_kills.run(server, bug.scheme, seed + number, bug=bug.title)
 
 
+def by_a_poison(by: str) -> Slice:
+    def handle(server: ForkServer, bug: Planted, _: int, __: Path) -> None:
+        for concurrency in poison_kills.CONCURRENCIES[1:]:
+            poison_kills.run(server, bug.scheme, concurrency, by=by, bug=bug.title)
+
+    return handle
+
+
 def by_the_witness(_: ForkServer, bug: Planted, __: int, folder: Path) -> None:
     if WHY_NOT is not None:
         pytest.skip(WHY_NOT)
@@ -104,6 +113,8 @@ SLICES: dict[str, Slice] = {
     "outboxes": by_outboxes,
     "consumers": by_consumers,
     "triggers": by_triggers,
+    "poison": by_a_poison("handle"),
+    "poison in a batch": by_a_poison("consume"),
     "witness": by_the_witness,
     "take-overs": by_take_overs,
     "a writer who goes on": by_overtaking("a writer"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import trigger_kills
+from tests.processes import poison_kills, trigger_kills
 from tests.processes.fork_server import ForkServer
 from tests.processes.stores import SCHEMES, url_in
 
@@ -36,3 +36,21 @@ def test_a_replay_that_is_killed_and_repeated_gives_each_record_once(
     server: ForkServer, scheme: str, tmp_path: Path
 ) -> None:
     trigger_kills.kill_replays(server, url_in(scheme, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", poison_kills.CONCURRENCIES)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_record_that_kills_its_process_is_parked_and_its_neighbours_are_not(
+    server: ForkServer, scheme: str, concurrency: int
+) -> None:
+    poison_kills.run(server, scheme, concurrency, by="handle")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", poison_kills.CONCURRENCIES)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_consumer_that_takes_many_parks_only_the_record_that_kills_it(
+    server: ForkServer, scheme: str, concurrency: int
+) -> None:
+    poison_kills.run(server, scheme, concurrency, by="consume")

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 import strandline as sl
 from strandline.io import SystemIo
 from strandline.spark import jobs
+from strandline.spark.jobs import backfilling
 from strandline.testing import FaultyIo
 from strandline.testing.faulty_io import OperationKind
 from tests.spark.views import Balances
@@ -69,6 +70,29 @@ def test_a_topic_is_derived_once_and_again_for_what_is_new(
         jobs.derive(spark, url, "orders", "paid", checkpoint=tmp_path / "other", select="nothing")
 
 
+def test_a_topic_that_was_trimmed_is_derived_from_its_oldest_record(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("orders")
+    log.create_topic("copied")
+    fill(log, 50)
+    log.trim("orders", 0, 30)
+    checkpoint = tmp_path / "done [1] {a,b}"
+
+    jobs.derive(spark, url, "orders", "copied", checkpoint=checkpoint)
+    assert numbers(log, "copied") == [*range(30, 50)]
+    assert checkpoint.is_dir()
+    log.trim("orders", 0, 50)
+    fill(log, 5, first=50)
+    jobs.derive(spark, url, "orders", "copied", checkpoint=checkpoint)
+    assert numbers(log, "copied") == [*range(30, 55)]
+
+    fill(log, 5, first=55)
+    log.trim("orders", 0, 58)
+    with pytest.raises(sl.UnavailableError, match=r"TrimmedError.* oldest=58 .*offset=55"):
+        jobs.derive(spark, url, "orders", "copied", checkpoint=checkpoint)
+
+
 def log_partition(log: Any) -> int:
     """Return a partition of `paid` with a record."""
     return next(p for p in range(2) if log.marks("paid", p).high)
@@ -105,6 +129,7 @@ def test_files_become_records_once(
     write(files / f"two.{kind}", range(100, 150), kind)
     options: dict[str, Any] = {
         "file_format": kind,
+        "schema": "n BIGINT, shop STRING" if kind == "csv" else "",
         "select": "'order' AS kind, shop AS key, to_json(struct(n)) AS payload",
         "checkpoint": tmp_path / "done",
         "batch_files": 1,
@@ -124,6 +149,86 @@ def test_files_become_records_once(
         assert numbers(log, "orders") == sorted([*range(170), *range(150, 170)])
         with pytest.raises(sl.InvalidError, match="no such files"):
             jobs.backfill(spark, tmp_path / "none", url, "orders", **options)
+
+
+PLAIN = "'order' AS kind, name AS key, to_json(struct(*)) AS payload"
+
+
+def check_names_are_names(spark: SparkSession, log: Any, url: str, folder: Path) -> None:
+    """Backfill from paths in which Spark would see patterns, each with a decoy beside it."""
+    log.create_topic("rows")
+    files = folder / "in [1] {a,b} ?"
+    decoy = folder / "in 1 a x"
+    for place, name in ((files, "right"), (decoy, "WRONG"), (files / "zip=7", "partition")):
+        place.mkdir(parents=True)
+        (place / "a[1].csv").write_text(f"zip,name\n0000007,{name}\n")
+        (place / "a1.csv").write_text("zip,name\n8,WRONG\n")
+    (files / "zip=7" / "a1.csv").unlink()
+    options: dict[str, Any] = {"file_format": "csv", "select": PLAIN}
+
+    jobs.backfill(spark, files / "a[1].csv", url, "rows", checkpoint=folder / "one", **options)
+    wanted = [("right", {"zip": "0000007", "name": "right"})]
+    assert [(each.key, each.payload) for each in log.read("rows", 0, 0)] == wanted
+
+    (files / "a1.csv").unlink()
+    (files / "a[1].csv").write_text("name\nfolder\n")
+    (files / "zip=7" / "a[1].csv").write_text("name\npartition\n")
+    jobs.backfill(spark, files, url, "rows", checkpoint=folder / "two", **options)
+    assert {each.key for each in log.read("rows", 0, 1)} == {"folder", "partition"}
+
+    (files / "b[1].csv").write_text("zip,name\n9,by pattern\n")
+    jobs.backfill(spark, files / "b[1].*", url, "rows", checkpoint=folder / "three", **options)
+    assert [each.key for each in log.read("rows", 0, 3)] == ["by pattern"]
+    for missing in (files / "b[12].csv", files / "b{[1],2}.csv", files / "x*"):
+        with pytest.raises(sl.InvalidError, match="no such files"):
+            jobs.backfill(spark, missing, url, "rows", checkpoint=folder / "four", **options)
+
+
+def test_a_file_name_is_no_pattern(spark: SparkSession, log: Any, url: str, tmp_path: Path) -> None:
+    check_names_are_names(spark, log, url, tmp_path)
+
+
+def test_a_file_name_taken_for_a_pattern_is_caught(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfilling, "literal_path", lambda path: path)
+
+    with pytest.raises((AssertionError, sl.StrandlineError)):
+        check_names_are_names(spark, log, url, tmp_path)
+
+
+def test_csv_is_text_unless_a_schema_says_otherwise(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("rows")
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "1.csv").write_text("name,zip,at,amount\na,0000007,2026-01-02,1e3\nb,,true,NaN\n")
+    options: dict[str, Any] = {"file_format": "csv", "select": PLAIN}
+
+    jobs.backfill(spark, files, url, "rows", checkpoint=tmp_path / "text", **options)
+    assert [each.payload for each in log.read("rows", 0, 0)] == [
+        {"name": "a", "zip": "0000007", "at": "2026-01-02", "amount": "1e3"},
+        {"name": "b", "at": "true", "amount": "NaN"},
+    ]
+
+    schema = "name STRING, zip BIGINT, at STRING, amount DOUBLE"
+    options["schema"] = schema
+    jobs.backfill(spark, files, url, "rows", checkpoint=tmp_path / "typed", **options)
+    first = next(iter(log.read("rows", 0, 2))).payload
+    assert (first["zip"], first["amount"]) == (7, 1000.0)
+
+    options["schema"] = schema.replace("at STRING", "at BIGINT")
+    with pytest.raises(sl.UnavailableError, match=r"true|MALFORMED"):
+        jobs.backfill(spark, files, url, "rows", checkpoint=tmp_path / "unfit", **options)
+    options["schema"] = "name STRING,,"
+    with pytest.raises(sl.InvalidError, match="no schema"):
+        jobs.backfill(spark, files, url, "rows", checkpoint=tmp_path / "none", **options)
+    (files / "2.csv").write_text("zip,name,at,amount\n1,c,x,2\n")
+    options["schema"] = ""
+    with pytest.raises(sl.UnavailableError, match="header"):
+        jobs.backfill(spark, files, url, "rows", checkpoint=tmp_path / "mixed", **options)
+    assert "c" not in {each.key for each in log.read("rows", 0, 0)}
 
 
 def write(path: Path, values: range, kind: str) -> None:

@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import strandline as sl
 from strandline.spark import jobs
+from strandline.spark.jobs import published_folder
 from strandline.tiering import TieringWorker, open_store
 from strandline.tiering import tier as tier_here
 from tests.spark.views import Balances, Fragile
@@ -96,6 +99,43 @@ def test_an_export_holds_every_record_once(
     with pytest.raises(sl.InvalidError, match="where is no condition"):
         jobs.export(spark, url, "t", tmp_path / "bad", where="nothing > 1")
     assert not (tmp_path / "bad").exists()
+
+
+def check_other_programs_read_the_same_rows(folder: Path, kind: str, rows: int) -> None:
+    pattern = str(folder / f"*.{kind}").replace("[", "[[]")
+    read = duckdb.read_json if kind == "json" else duckdb.read_parquet
+    assert len(read(pattern)) == rows
+
+
+@pytest.mark.parametrize("url", ["file"], indirect=True)
+def test_other_programs_read_an_export(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create_topic("t")
+    fill(log, 100)
+    before = spark.conf.get("spark.sql.parquet.outputTimestampType")
+
+    for kind in ("json", "parquet"):
+        folder = tmp_path / f"{kind} [1] {{a,b}}"
+        options: dict[str, Any] = {"file_format": kind}
+        jobs.export(spark, url, "t", folder, **options)
+        check_other_programs_read_the_same_rows(folder, kind, 100)
+        assert jobs.export(spark, url, "t", folder, **options).is_repeat
+        # As earlier versions have left it.
+        (folder / "_strandline").rename(folder / "_strandline.json")
+        assert jobs.export(spark, url, "t", folder, **options).is_repeat
+    (part,) = tmp_path.glob("parquet*/*.parquet")
+    columns = {each.name: each.physical_type for each in pq.ParquetFile(part).schema}
+    assert columns["_timestamp"] == columns["occurred_at"] == "INT64"
+    assert spark.conf.get("spark.sql.parquet.outputTimestampType") == before
+
+    monkeypatch.setattr(published_folder, "COVERED_FILE", "_strandline.json")
+    jobs.export(spark, url, "t", tmp_path / "planted", file_format="json")
+    with pytest.raises(AssertionError):
+        check_other_programs_read_the_same_rows(tmp_path / "planted", "json", 100)
+    with pytest.raises(sl.UnavailableError, match="DIVIDE_BY_ZERO"):
+        jobs.export(spark, url, "t", tmp_path / "failed", where="1 / (_offset - 50) > 0")
+    assert not (tmp_path / "failed").exists()
 
 
 @pytest.mark.parametrize("url", ["file"], indirect=True)

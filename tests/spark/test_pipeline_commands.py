@@ -130,5 +130,5 @@ def test_without_pyspark_the_extra_is_named(folder: Path) -> None:
     )
 
     assert done.returncode == 2
-    assert "pip install strandline[spark]" in done.stderr
+    assert "pip install 'path/to/strandline[spark]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 import strandline as sl
 from strandline.spark import pipelines
+from strandline.spark.file_paths import literal_path
+from strandline.spark.pipelines.specification import load_specification
 from strandline.values import InvalidError, UnavailableError
 
 ROOT = Path(__file__).parents[2]
@@ -34,8 +36,8 @@ def log(url: str) -> Iterator[sl.Log]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    pipelines.init(str(tmp_path / "shop"))
-    return str(tmp_path / "shop")
+    pipelines.init(str(tmp_path / "shop [1] {a,b}: #50%"))
+    return str(tmp_path / "shop [1] {a,b}: #50%")
 
 
 def order(log: sl.Log, amounts: range) -> None:
@@ -55,7 +57,7 @@ def amounts(log: sl.Log, topic: str) -> list[float]:
 def table(spark: SparkSession, folder: str, name: str) -> list[dict[str, Any]]:
     """Return the rows of a table, without what a killed run has left beside it."""
     path = os.path.join(folder, "spark", "warehouse", name)
-    return [row.asDict() for row in spark.read.parquet(path).collect()]
+    return [row.asDict() for row in spark.read.parquet(literal_path(path)).collect()]
 
 
 def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
@@ -71,6 +73,15 @@ def test_yaml_that_is_no_pipeline_is_refused(tmp_path: Path, text: str) -> None:
 
     with pytest.raises(InvalidError, match="YAML"):
         pipelines.run(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["plain", "a: b", "#1", "'x'", '"y" \\z', "[1] {a}", "é 50%"])
+def test_a_pipeline_may_be_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None:
+    path = pipelines.init(str(tmp_path / name))
+
+    found = load_specification(os.path.dirname(path))
+
+    assert found.storage == f"file://{tmp_path / name}/storage"
 
 
 def test_a_folder_without_a_pipeline_is_refused(tmp_path: Path) -> None:

@@ -118,3 +118,30 @@ def test_a_loss_fails_the_query_with_what_was_lost(run: Run, log: sl.Log) -> Non
     run.available(failOnDataLoss="false")
 
     assert run.batches[-1] == [*range(30, 40)]
+
+
+def test_a_topic_that_was_trimmed_is_read_from_its_oldest_record_by_every_trigger(
+    spark: SparkSession, url: str, log: sl.Log, tmp_path: Path
+) -> None:
+    log.create_topic("t")
+    fill(log, 30)
+    log.trim("t", 0, 20)
+    run = Run(spark, url, tmp_path)
+    triggers: list[dict[str, Any]] = [
+        {"availableNow": True},
+        {"once": True},
+        {"processingTime": "0 seconds"},
+    ]
+
+    for number, trigger in enumerate(triggers):
+        run = Run(spark, url, tmp_path / str(number))
+        query = run.start(trigger, startingOffsets="earliest")
+        query.processAllAvailable()
+        query.stop()
+        assert run.batches == [[*range(20, 30)]], trigger
+
+    log.trim("t", 0, 30)
+    assert run.available().exception() is None, "it has caught up"
+    fill(log, 5, first=30)
+    run.available()
+    assert run.batches == [[*range(20, 30)], [*range(30, 35)]]

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.parametrize("url", ["file"], indirec
 
 def move(log: Any, folder: Path, topic: str = "t", **options: Any) -> None:
     """Copy everything to the tier in small objects, and evict it."""
-    store = open_store(f"file://{folder / 'cold store'}")
+    store = open_store(f"file://{folder / 'cold%20store [1] {a,b}'}")
     tier(log, topic, store, include_open=True, piece_records=15, **{"local_bytes": 0, **options})
 
 
@@ -110,6 +110,33 @@ def test_typed_topics_read_natively_over_versions(
     assert whole.count() == 4
 
 
+def test_versions_in_turns_are_one_object_that_spark_reads_natively(
+    spark: SparkSession, log: sl.Log, url: str, tmp_path: Path
+) -> None:
+    old = pa.schema([("id", pa.int32()), ("l", pa.list_(pa.field("i", pa.int8(), nullable=False)))])
+    new = pa.schema([("id", pa.int64()), old.field("l"), ("note", pa.string())])
+    scope = log.scope()
+    scope.register("turns", old)
+    scope.evolve("turns", new)
+    for number in range(3):
+        low = {"id": [number], "l": [[number]]}
+        scope.publish("turns", pa.RecordBatch.from_pydict(low, schema=old))
+        high = {"id": [2**40 + number], "l": [None], "note": ["n"]}
+        scope.publish("turns", pa.RecordBatch.from_pydict(high, schema=new))
+    move(log, tmp_path, "turns")
+    scope.publish("turns", pa.RecordBatch.from_pydict({"id": [9], "l": [[9]]}, schema=old))
+
+    whole = table(spark, url, "turns", include_metadata=True)
+    by_us = by_source(spark, url, "turns", includeMetadata="true")
+
+    assert len(whole.inputFiles()) == 1
+    assert whole.schema == by_us.schema
+    assert shown(whole) == shown(by_us)
+    assert sorted(row.id for row in whole.where("id < 100").collect()) == [0, 1, 2, 9]
+    assert sorted(row.id for row in by_us.where("note IS NULL").collect()) == [0, 1, 2, 9]
+    assert by_us.where("id > 1099511627776").count() == 2
+
+
 def test_what_spark_cannot_read_goes_through_the_source(
     spark: SparkSession, log: sl.Log, url: str, tmp_path: Path
 ) -> None:
@@ -136,7 +163,7 @@ def test_a_flipped_bit_in_a_page_of_the_tier_is_an_error(
     move(log, tmp_path)
     (stored,) = (path for path in (tmp_path / "cold store").rglob("*") if path.is_file())
     content = stored.read_bytes()
-    chunk = parquet.ParquetFile(stored).metadata.row_group(0).column(7)
+    chunk = parquet.ParquetFile(stored).metadata.row_group(0).column(8)
     assert chunk.path_in_schema == "payload"
     at = chunk.data_page_offset + chunk.total_compressed_size - 3
     stored.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])

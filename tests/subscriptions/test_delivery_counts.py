@@ -1,14 +1,16 @@
 """Deliveries are counted in the log: a new life of a consumer knows of the earlier ones."""
 
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
 
 from strandline.log import Log
 from strandline.subscriptions import OUTSTANDING_MAX, Consumer, Delivery
+from strandline.subscriptions.counting import AHEAD_MAX
 from strandline.subscriptions.delivery_counts import NOTES_KEPT
 from strandline.testing import FakeClock
-from strandline.values import Event
+from strandline.values import Event, UnavailableError
 from tests.logs import memory_log
 from tests.subscriptions.doubles import fill
 
@@ -71,7 +73,7 @@ def test_redeliveries_of_earlier_lives_count_behind_the_first_record_too(
         assert take(first) == Delivery(deliveries[2].record, 2)
 
     with billing(log, clock) as second:
-        assert [take(second).count for _ in range(3)] == [2, 1, 3]
+        assert [take(second).count for _ in range(3)] == [2, 2, 3]
 
 
 def test_a_life_that_does_not_get_so_far_forgets_no_count(log: Log, clock: FakeClock) -> None:
@@ -157,9 +159,7 @@ def test_what_is_kept_is_bounded(log: Log, clock: FakeClock) -> None:
     assert last.payload["counts"] == [[count - 1, 1]]
 
 
-def test_a_count_is_stored_only_where_another_life_would_miss_it(
-    log: Log, clock: FakeClock
-) -> None:
+def test_many_deliveries_are_counted_in_one_note(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, OUTSTANDING_MAX)
     reader = billing(log, clock)
     for _ in range(OUTSTANDING_MAX):
@@ -167,7 +167,128 @@ def test_a_count_is_stored_only_where_another_life_would_miss_it(
 
     (notes,) = log.topics(internal=True)
 
-    assert log.marks(notes, 0).high == 1
+    assert log.marks(notes, 0).high <= 2 * OUTSTANDING_MAX // AHEAD_MAX
+
+
+def test_an_orderly_end_counts_only_what_was_delivered(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 100)
+    with billing(log, clock) as first:
+        deliveries = [take(first) for _ in range(40)]
+        for delivery in deliveries:
+            first.ack(delivery.record)
+
+    with billing(log, clock) as second:
+        assert [take(second).count for _ in range(60)] == [1] * 60
+
+
+def test_what_is_appended_after_a_crash_is_not_counted_yet(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 3)
+    crashed = billing(log, clock)
+    for _ in range(3):
+        take(crashed)
+    fill(log, "orders", 0, 2)
+
+    second = billing(log, clock)
+
+    assert [take(second).count for _ in range(5)] == [2, 2, 2, 1, 1]
+
+
+def test_crashes_with_many_in_flight_park_nothing_and_the_last_delivery_is_alone(
+    log: Log, clock: FakeClock
+) -> None:
+    fill(log, "orders", 0, 2)
+    fill(log, "orders", 1, 2)
+    for _ in range(3):
+        crashed = billing(log, clock, deliveries_max=3)
+        assert len([take(crashed) for _ in range(4)]) == 4
+
+    survivor = billing(log, clock, deliveries_max=3)
+    for left in (3, 2, 1, 0):
+        delivery = take(survivor)
+        if left:
+            with pytest.raises(UnavailableError, match="delivered alone"):
+                survivor.next(0.0)
+        assert delivery.count == 4
+        survivor.ack(delivery.record)
+
+    assert survivor.next(0.0) is None
+    assert survivor.parking not in [topic.name for topic in log.topics(internal=True)]
+
+
+def test_what_is_alone_when_a_process_ends_again_is_parked_and_no_other(
+    log: Log, clock: FakeClock
+) -> None:
+    fill(log, "orders", 0, 3)
+    for _ in range(3):
+        crashed = billing(log, clock, deliveries_max=3)
+        for _ in range(3):
+            take(crashed)
+    accused = take(billing(log, clock, deliveries_max=3)).record
+
+    survivor = billing(log, clock, deliveries_max=3)
+    others = []
+    while (delivery := survivor.next(0.0)) is not None:
+        others.append(delivery.record.offset)
+        survivor.ack(delivery.record)
+
+    assert (accused.offset, others) == (0, [1, 2])
+    (parked,) = log.read(survivor.parking, 0, 0)
+    assert parked.payload == 0
+    assert parked.headers["strandline.deliveries"] == "4"
+
+
+def test_who_shared_a_crash_has_all_its_nacks_left(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 2)
+    for _ in range(2):
+        crashed = billing(log, clock, deliveries_max=3)
+        take(crashed)
+        take(crashed)
+
+    survivor = billing(log, clock, deliveries_max=3)
+    survivor.ack(take(survivor).record)
+    outcomes = [survivor.nack(take(survivor).record) for _ in range(3)]
+
+    assert outcomes == [False, False, True]
+
+
+def test_a_record_that_was_alone_and_acked_is_not_accused_by_a_later_crash(
+    log: Log, clock: FakeClock
+) -> None:
+    fill(log, "orders", 0, 2)
+    crashed = billing(log, clock)
+    crashed.nack(take(crashed).record, delay_s=60)
+    crashed.ack(take(crashed).record)
+
+    later = billing(log, clock)
+
+    assert [take(later).count for _ in range(2)] == [2, 1]
+
+
+def test_counts_of_an_earlier_version_are_read(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 2)
+    take(billing(log, clock))
+    (notes,) = log.topics(internal=True)
+    old = {"consumer": "billing", "floor": 0, "counts": [[0, 4], [1, 2]]}
+    log.append(notes, Event("deliveries", old), partition=0)
+
+    second = billing(log, clock)
+
+    assert [take(second).count for _ in range(2)] == [5, 3]
+
+
+def test_a_crash_between_an_ack_and_its_cursor_forgets_no_count(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 3)
+    crashed = billing(log, clock)
+    first, second = take(crashed), take(crashed)
+    crashed.nack(second.record)
+    with mock.patch.object(log, "ack", side_effect=UnavailableError("busy")):
+        with pytest.raises(UnavailableError):
+            crashed.ack(first.record)
+        assert take(crashed).count == 2
+
+    later = billing(log, clock)
+
+    assert [take(later).count for _ in range(2)] == [1, 3]
 
 
 def test_a_record_acked_on_its_way_to_come_again_does_not_come(log: Log, clock: FakeClock) -> None:

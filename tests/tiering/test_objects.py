@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import zipfile
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,8 @@ from strandline.testing import FaultyIo
 from strandline.tiering import open_store, sweep, tier
 from strandline.tiering.object_store import ObstoreStore
 from strandline.values import InvalidError, UnavailableError, ValueKind
-from tests.tiering.tiered import filled
+from tests.tiering.faulty_store import MemoryObjects
+from tests.tiering.tiered import filled, opened
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +48,7 @@ def test_an_object_is_parquet_with_the_columns_of_a_log(tmp_path: Path, cold: Pa
     file = pq.ParquetFile(first)
 
     assert table.schema.names == [
-        *("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant"),
+        *("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant", "_topic"),
         *("kind", "payload", "headers", "occurred_at"),
     ]
     assert table.schema.field("_timestamp").type == pa.timestamp("us", "UTC")
@@ -58,7 +61,7 @@ def test_an_object_is_parquet_with_the_columns_of_a_log(tmp_path: Path, cold: Pa
     about = msgspec.json.decode(file.metadata.metadata[b"strandline"])
     footer_bytes = file.metadata.serialized_size + len(b"size") + len(b"PAR1")
     assert about["digest"] == sha256(first.read_bytes()[:-footer_bytes]).hexdigest()
-    assert (about["start"], about["end"], about["rows"], about["format"]) == (0, 15, 15, 1)
+    assert (about["start"], about["end"], about["rows"], about["format"]) == (0, 15, 15, 2)
     assert about["topic"] == "t"
     assert about["epochs"] == [[0, 0]]
     assert len(records) == 20
@@ -73,6 +76,56 @@ def test_duckdb_reads_the_tier(tmp_path: Path, cold: Path) -> None:
     ).fetchall()
 
     assert found == [(20, 0, 19, sum(range(20)))]
+
+
+def test_duckdb_tells_the_topics_of_one_store_apart(tmp_path: Path, cold: Path) -> None:
+    with sl.open(f"sqlite:{tmp_path / 'log'}") as log:
+        for topic, total in (("orders", 1), ("refunds", 5)):
+            log.create_topic(topic)
+            log.append_many(topic, [sl.Event("x", {"total": total}) for _ in range(10)])
+            tier(log, topic, f"file://{cold}", include_open=True, local_bytes=0)
+        assert "_topic" not in log.read_batches("orders", 0, 0).schema.names
+
+    found = duckdb.sql(
+        "SELECT _topic, sum((payload->>'total')::int)"  # noqa: S608
+        f" FROM read_parquet('{cold}/**/*.parquet') GROUP BY _topic ORDER BY _topic"
+    ).fetchall()
+
+    assert found == [("orders", 10), ("refunds", 50)]
+
+
+def test_objects_of_format_1_are_read_as_before(tmp_path: Path) -> None:
+    """Without a column `_topic`, and with an object for each run of one schema."""
+    with zipfile.ZipFile(Path(__file__).parent / "stores" / "format-1.zip") as stored:
+        stored.extractall(tmp_path)
+    objects = MemoryObjects()
+    folder = tmp_path / "objects"
+    for path in folder.rglob("*.parquet"):
+        objects.objects[path.relative_to(folder).as_posix()] = path.read_bytes()
+        assert b'"format":1' in path.read_bytes()
+
+    with opened("sqlite", tmp_path, objects) as log:
+        assert [record.payload["n"] for record in log.read("events", 0, 0)] == list(range(5))
+        assert log.read_batches("events", 0, 0).schema.names[6:] == [
+            *("kind", "payload", "headers", "occurred_at")
+        ]
+        assert not log.verify("proved")[0].findings
+        scope = log.scope()
+        assert [each.batch.to_pylist() for each in batches_of(scope.replay("typed", 0))] == [
+            [{"a": 1, "x": None}, {"a": 2, "x": None}],
+            [{"a": 2**40, "x": "q"}],
+            [{"a": 3, "x": None}],
+        ]
+        whole = pa.table(log.read_batches("typed", 0, 0))
+        assert whole.column("a").to_pylist() == [1, 2, 2**40, 3]
+        (mine,) = log.read("batches", 0, 0)
+        assert isinstance(mine.value, pa.RecordBatch)
+        assert mine.value.to_pylist() == [{"_topic": "mine", "v": 1}]
+        assert sweep(log, objects) == 0
+
+
+def batches_of(delivered: Iterable[object]) -> list[sl.DeliveredBatch]:
+    return [each for each in delivered if isinstance(each, sl.DeliveredBatch)]
 
 
 def test_row_groups_end_with_a_record(

@@ -129,9 +129,9 @@ def test_whoever_reads_the_objects_can_follow_the_chain_without_us(tmp_path: Pat
         assert value in (None, before)
         value = before
         table = pq.read_table(path)
-        assert table.schema.names[:8] == [
+        assert table.schema.names[:9] == [
             *("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant"),
-            *("_digest", "kind"),
+            *("_topic", "_digest", "kind"),
         ]
         for digest in table.column("_digest").to_pylist():
             value = sha256(value + digest).digest()
@@ -250,7 +250,7 @@ def test_batches_of_a_proof_are_columns_where_they_come_back_byte_for_byte(
         assert "_digest" not in pa.table(log.read_batches("t", 0, 0, 3)).schema.names
 
 
-@pytest.mark.parametrize("name", ["packed", "_digest"])
+@pytest.mark.parametrize("name", ["packed", "_digest", "_topic", "_schema_id"])
 def test_a_column_may_be_named_as_one_of_the_tier(name: str, tmp_path: Path) -> None:
     batch = pa.record_batch({name: [1, 2]})
     with opened("memory", tmp_path) as log:

@@ -6,6 +6,7 @@ import pytest
 
 import strandline as sl
 from strandline.triggers import Triggers, backoff
+from strandline.triggers.trigger import triggers_of
 
 
 def nothing_to_take() -> None: ...
@@ -20,6 +21,14 @@ def too_much(record: Any, delivery: Any, more: Any) -> None: ...
         (print, {"concurrency": 0}, "concurrency"),
         (print, {"retry": [-1]}, "seconds from 0"),
         (print, {"retry": "12"}, "list of seconds"),
+        (print, {"retry": 1.5}, "write retry="),
+        (print, {"retry": None}, "write retry="),
+        (print, {"retry": True}, "write retry="),
+        (print, {"retry": -1}, "number of retries"),
+        (print, {"concurrency": "8"}, "concurrency"),
+        (print, {"concurrency": 2.5}, "concurrency"),
+        (print, {"dedupe_window_s": "60"}, "window"),
+        (print, {"where": 3}, "predicate"),
         (print, {"name": " x"}, "white space"),
         (print, {"dedupe_key": ""}, "no function"),
         (print, {"dedupe_window_s": -1}, "window"),
@@ -58,3 +67,28 @@ def test_backoff_grows_to_its_cap() -> None:
         backoff(factor=0.5)
     with pytest.raises(sl.InvalidError):
         backoff(retries=-1)
+
+
+def test_a_number_of_retries_has_the_delays_of_backoff() -> None:
+    @sl.on("orders", retry=3)
+    def three(record: sl.Record) -> None: ...
+
+    @sl.on("orders", retry=0)
+    def none(record: sl.Record) -> None: ...
+
+    assert [each.retry for each in (*triggers_of(three), *triggers_of(none))] == [(1, 2, 4), ()]
+
+
+def test_a_decorator_without_its_topic_says_what_to_write() -> None:
+    def bill(record: sl.Record) -> None: ...
+
+    unnamed: Any = bill
+    nameless: Any = None
+    with pytest.raises(sl.InvalidError, match=r'write @on\("orders"\)'):
+        sl.on(unnamed)
+    with pytest.raises(sl.InvalidError, match=r'write @on\("orders"\)'):
+        Triggers(sl.open("memory:")).on(unnamed)
+    with pytest.raises(sl.InvalidError, match="pass its name"):
+        sl.on(nameless)
+    with pytest.raises(sl.InvalidError, match="list of functions"):
+        Triggers(sl.open("memory:"), unnamed)

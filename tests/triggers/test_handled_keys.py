@@ -1,15 +1,17 @@
 """E26: a key is handled once within its window, also across restarts."""
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import strandline as sl
 from strandline.testing import FakeClock
-from strandline.triggers import Counters, Triggers, settling
+from strandline.triggers import Counters, Triggers, dispatch, handled_keys, settling
 from strandline.triggers.handled_keys import HandledKey, HandledKeys, digest_of
 from strandline.values import InvalidError
 from tests.triggers.calls import Calls, cursors, wait_until
@@ -237,6 +239,84 @@ def test_a_partition_that_lags_keeps_the_keys_that_it_may_repeat(
         wait_until(lambda: cursors(log, "billing") == [4, 2])
 
     assert sorted(map(str, calls.seen)) == ["0", "1", "2", "a", "slow"]
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["one run", "a restart after each call"])
+def test_a_repeat_is_known_whatever_was_handled_in_between(restarts: bool) -> None:
+    """Two of one key within the window, and one beyond it, in any three partitions."""
+    found = {}
+    for places in itertools.product(range(3), repeat=3):
+        clock = FakeClock()
+        log = sl.open("memory:", clock=clock)
+        log.create_topic("orders", partitions=3)
+        for place, name, wait_s in zip(
+            places, ("first", "repeat", "late"), (1, 100, 0), strict=True
+        ):
+            log.append("orders", sl.Event("order", {"id": 7, "name": name}), partition=place)
+            clock.advance(wait_s)
+        found[places] = Calls()
+        while not is_over(log):
+            handle_some(log, found[places], clock, restarts=restarts)
+
+    wrong = {places: calls.seen for places, calls in found.items() if not is_once(calls.seen)}
+    assert wrong == {}
+
+
+def handle_some(log: sl.Log, calls: Calls, clock: FakeClock, *, restarts: bool) -> None:
+    """Run a trigger until everything is settled, or until its first call if it restarts."""
+    triggers = Triggers(log, clock=clock)
+
+    @triggers.on("orders", name="billing", dedupe_key="id", dedupe_window_s=60)
+    def bill(record: sl.Record) -> None:
+        calls.note(record.payload["name"])
+        if restarts:
+            triggers.request_stop()
+
+    with triggers:
+        wait_until(lambda: is_over(log) or not triggers.is_running)
+
+
+def is_over(log: sl.Log) -> bool:
+    partitions = range(3)
+    return all(
+        (log.cursor("orders", "billing", n) or 0) == log.marks("orders", n).high for n in partitions
+    )
+
+
+def is_once(seen: list[str]) -> bool:
+    return sorted(name == "late" for name in seen) == [False, True]
+
+
+def test_a_memory_of_the_last_time_alone_is_found() -> None:
+    class LastTimes(HandledKeys):
+        last: dict[bytes, int] | None = None
+
+        def add(self, handled: HandledKey) -> None:
+            self.last = {**(self.last or {}), handled.key: handled.timestamp_us}
+
+        def is_handled(self, key: bytes, timestamp_us: int) -> bool:
+            return abs(timestamp_us - (self.last or {}).get(key, 0)) < 60_000_000
+
+    with mock.patch.object(dispatch, "HandledKeys", LastTimes), pytest.raises(AssertionError):
+        test_a_repeat_is_known_whatever_was_handled_in_between(restarts=False)
+
+
+def test_keys_are_forgotten_by_the_time_of_their_records(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handled_keys, "KEYS_MAX", 3)
+    log = sl.open("memory:", clock=clock)
+    keys = HandledKeys(log, log.create_topic("orders"), "billing", 10)
+    for time_us in (500, 100, 300):
+        keys.add(HandledKey(b"a", time_us))
+
+    keys.add(HandledKey(b"a", 400))
+    kept = [time_us for time_us in range(0, 600, 100) if keys.is_handled(b"a", time_us + 9)]
+    keys.forget(410)
+
+    assert kept == [300, 400, 500]
+    assert [keys.is_handled(b"a", time_us) for time_us in (300, 400, 500)] == [False, False, True]
+    assert len(keys) == 1
 
 
 def test_keys_are_told_apart_by_their_json() -> None:

@@ -101,7 +101,7 @@ KEYS = handled_keys.HandledKeys
 
 BUGS: tuple[tuple[Any, str, str, str, Scenario], ...] = (
     (DISPATCH, "_take", "entry.count = delivery.count", "pass", retries),
-    (DISPATCH, "_fail", "schedule[entry.count - 1]", "schedule[0]", retries),
+    (DISPATCH, "_fail", "retry[entry.attempt - 1]", "retry[0]", retries),
     (DISPATCH, "_settle", "self._alarm.ring_in(finished.delay_s)", "pass", retries),
     (DISPATCH, "_lanes_of", "record.partition, record.key", "record.offset", concurrency),
     (
@@ -120,7 +120,7 @@ BUGS: tuple[tuple[Any, str, str, str, Scenario], ...] = (
         "pass",
         a_stop,
     ),
-    (DISPATCH, "_call", "if self._is_stopping:", "if False:", handing_back),
+    (DISPATCH, "_handle", "if not self._is_stopping:", "if True:", handing_back),
     (workers, "_carried", "not isinstance(error, StopIteration)", "True", any_error),
     (KEYS, "_load", "self._log.read(self._notes, 0, low)", "()", a_window),
     (KEYS, "is_handled", "< self._window_us", "<= self._window_us", a_window),
@@ -128,7 +128,7 @@ BUGS: tuple[tuple[Any, str, str, str, Scenario], ...] = (
     (settling.Settling, "_store_keys", "one.verdict is Verdict.HANDLED", "True", failures_and_keys),
     (
         DISPATCH,
-        "_call",
+        "_handle",
         "self._finish(entry, Verdict.HANDLED, holds_lanes=True)",
         "self._finish(entry, Verdict.HANDLED, holds_lanes=False)",
         concurrency,

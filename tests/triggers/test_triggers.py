@@ -155,6 +155,30 @@ def test_after_the_last_retry_a_record_is_parked_with_its_cause(
     )
 
 
+def test_a_failure_that_is_tried_again_is_a_warning_with_its_place(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = sl.open("memory:")
+    log.create_topic("orders", partitions=2)
+    publish(log, [1], partition=1)
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="billing", retry=[0.0, 0.0])
+    def bill(record: sl.Record) -> None:
+        raise ValueError("no such customer")
+
+    with caplog.at_level(logging.WARNING, "strandline"), triggers:
+        wait_until(lambda: triggers.metrics()["billing"].parked == 1)
+
+    *warnings, last = caplog.records
+    assert [each.levelname for each in (*warnings, last)] == ["WARNING", "WARNING", "ERROR"]
+    for number, each in enumerate(warnings, 1):
+        text = each.getMessage()
+        assert "trigger billing" in text
+        assert f"topic=orders partition=1 offset=0 attempt={number} of=3" in text
+        assert "ValueError: no such customer" in text
+
+
 @pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), asyncio.CancelledError()])
 def test_whatever_a_function_raises_harms_no_other(error: BaseException) -> None:
     calls = Calls()

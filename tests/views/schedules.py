@@ -116,8 +116,10 @@ class Threading:
     def Event(self) -> SimulatedEvent:  # noqa: N802 - As in threading.
         return SimulatedEvent(self._simulation)
 
-    def Thread(self, *, target: Callable[[], None], name: str, **_: Any) -> SimulatedThread:  # noqa: N802
-        return SimulatedThread(self._simulation, target, name)
+    def Thread(  # noqa: N802
+        self, *, target: Callable[..., None], name: str, args: tuple[Any, ...] = (), **_: Any
+    ) -> SimulatedThread:
+        return SimulatedThread(self._simulation, lambda: target(*args), name)
 
 
 class Schedule:

@@ -1,6 +1,7 @@
 """Event loops: everything that can be waited on can be awaited, and no loop stands still."""
 
 import asyncio
+import gc
 
 import pytest
 
@@ -394,3 +395,40 @@ def test_what_was_handed_over_becomes_durable_though_nobody_waits(
     store.steps.sync.wait_calls(1)
     store.coordinator.stop(durable=False)
     assert store.flusher.synced == 1
+
+
+@pytest.mark.parametrize("is_bracketed", [False, True])
+def test_an_error_that_nobody_awaits_is_logged_once(
+    open_store: OpenStore, caplog: pytest.LogCaptureFixture, *, is_bracketed: bool
+) -> None:
+    store = open_store(shared=SharedRows() if is_bracketed else None)
+    store.steps.apply.fail_next(ValueError("no such row"))
+
+    async def forgets() -> None:
+        store.channel.try_write(Put("a", 1))
+
+    asyncio.run(forgets())
+    gc.collect()
+
+    logged = [record for record in caplog.records if record.name == "strandline"]
+    assert [record.levelname for record in logged] == ["ERROR"]
+    assert "no such row" in logged[0].getMessage()
+
+
+def test_an_error_that_somebody_has_seen_is_not_logged(
+    open_store: OpenStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store()
+    store.steps.apply.fail_next(ValueError("no such row"))
+
+    async def looks() -> None:
+        with pytest.raises(RejectedError):
+            await store.channel.try_write(Put("a", 1))
+
+    asyncio.run(looks())
+    store.steps.apply.fail_next(ValueError("no such row"))
+    with pytest.raises(RejectedError):
+        store.channel.write(Put("a", 1), Durability.WRITTEN)
+    gc.collect()
+
+    assert not caplog.records

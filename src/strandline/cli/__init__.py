@@ -9,6 +9,8 @@ Another group of commands is one more typer app, added in `app.py`. See design 0
 
 import sys
 
+from strandline.values.extras import install_command
+
 __all__ = ["main"]
 
 _LIBRARIES = {"typer", "rich"}
@@ -25,7 +27,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in _LIBRARIES:
             raise
-        sys.stderr.write("strandline: the command line needs: pip install 'strandline[cli]'\n")
+        sys.stderr.write(f"strandline: the command line needs: {install_command('cli')}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         # Of one who is quicker than the commands are put together.

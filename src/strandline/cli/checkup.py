@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from strandline.io import FileSystem, InotifyLimits, file_system_of, inotify_limits
 from strandline.values import StrandlineError
+from strandline.values.extras import install_command
 
 _PYTHON_MIN = (3, 11)
 _PYARROW_MIN = 22
@@ -180,5 +181,5 @@ def _extra(package: str, extra: str, purpose: str) -> Finding:
     try:
         return Finding(package, Verdict.OK, importlib.metadata.version(package), "")
     except importlib.metadata.PackageNotFoundError:
-        advice = f"for {purpose}: pip install 'strandline[{extra}]'"
+        advice = f"for {purpose}: {install_command(extra)}"
         return Finding(package, Verdict.ABSENT, "not installed", advice)

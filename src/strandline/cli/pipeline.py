@@ -15,13 +15,14 @@ from strandline.cli.screen import note, printable, progress, show, show_json
 from strandline.cli.spark_session import LOCAL, Master, session
 from strandline.cli.tiers import told
 from strandline.values import InvalidError
+from strandline.values.extras import install_command
 
 if TYPE_CHECKING:
     from strandline.spark.jobs import FlowReport, FolderReport
 
 app = new_app(
     "Run jobs over whole topics on Spark.\n\n"
-    "They need: pip install 'strandline[spark]'. Each may be stopped, or killed, and run again: "
+    f"They need: {install_command('spark')}. Each may be stopped, or killed, and run again: "
     "it ends in the same state."
 )
 
@@ -228,7 +229,7 @@ def snapshot(
 ) -> None:
     """Write the latest record of each key as Parquet; the topic stays as it is.
 
-    `_strandline.json` in the folder says which offsets it covers.
+    `_strandline` in the folder says which offsets it covers.
     """
     ends = _parsed(below)
     with session(master) as spark, progress(f"reading {topic}") as bar:
@@ -344,6 +345,13 @@ def backfill(
     file_format: Annotated[
         str, typer.Option("--format", metavar="NAME", help="parquet, csv, or json for JSON lines.")
     ] = "parquet",
+    schema: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMNS",
+            help='Columns and types, as in "id BIGINT, name STRING"; those of CSV are texts.',
+        ),
+    ] = "",
     select: _Select = "",
     tenant: Tenant = None,
     master: Master = LOCAL,
@@ -353,7 +361,8 @@ def backfill(
     with session(master) as spark, progress(f"filling {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
-        options: dict[str, Any] = {"file_format": file_format, "select": select, "tenant": tenant}
+        options: dict[str, Any] = {"schema": schema, "select": select, "tenant": tenant}
+        options["file_format"] = file_format
         report = jobs.backfill(
             spark, files, url, topic, checkpoint=checkpoint, progress=bar.advance, **options
         )

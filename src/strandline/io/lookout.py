@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 from strandline.io.inotify import Inotify, Notice
+from strandline.locks import Signal
 
 #: How often to look where the system does not tell: after this time at first, twice
 #: that after each look that finds nothing, and never less often than the second.
@@ -72,19 +73,22 @@ class Lookout:
 
         Returns none when the time is up, when `wake` was called, or for no reason.
         """
-        with self._lock:
-            if self._is_closed:
-                self._check_open()
-            self._is_waiting = True
-            delay_s = self._delay_s if self._polled else None
-        is_cut_short = timeout_s is not None and (delay_s is None or timeout_s < delay_s)
+        if self._is_closed:
+            self._check_open()
+        changed: set[str] = set()
         has_notices = False
         try:
+            with self._lock:
+                self._check_open()
+                self._is_waiting = True
+                delay_s = self._delay_s if self._polled else None
+            is_cut_short = timeout_s is not None and (delay_s is None or timeout_s < delay_s)
             has_notices = self._sleep.sleep(timeout_s if is_cut_short else delay_s)
         finally:
             with self._lock:
-                self._is_waiting = False
-                changed = self._heard(has_notices=has_notices)
+                if self._is_waiting:
+                    self._is_waiting = False
+                    changed = self._heard(has_notices=has_notices)
         if self._is_closed:
             self._check_open()
         if delay_s is not None and not is_cut_short:
@@ -151,8 +155,9 @@ class Lookout:
         if number is None:
             self._poll(path)
         else:
-            self._numbers[path] = number
+            # In this order: whoever is interrupted in between has added nothing.
             self._paths.setdefault(number, set()).add(path)
+            self._numbers[path] = number
 
     def _poll(self, path: str) -> None:
         self._polled.add(path)
@@ -228,7 +233,7 @@ class _PlainSleep:
     """Sleep without notices, and without a descriptor: these may be what has run out."""
 
     def __init__(self) -> None:
-        self._woken = threading.Event()
+        self._woken = Signal()
 
     def add(self, _path: str) -> None:
         return None

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
+from strandline.values.widening import fitted, united
+
 RECORD_FIELDS = (
     pa.field("_partition", pa.int32(), nullable=False),
     pa.field("_offset", pa.int64(), nullable=False),
@@ -29,12 +31,12 @@ BYTES_SCHEMA = pa.schema([*RECORD_FIELDS, pa.field("value", pa.binary(), nullabl
 def batch_schema(schemas: "Iterable[pa.Schema]") -> pa.Schema:
     """Return the schema that records of all these schemas are read with.
 
-    Raises pyarrow's ArrowInvalid or ArrowTypeError if one name has two types.
+    The newest of several versions of one: see `united`, which raises InvalidError.
     """
-    united = pa.unify_schemas([pa.schema(RECORD_FIELDS), *schemas])
     # A record may lack any column of another's.
     return pa.schema(
-        field if field.name in OWN_COLUMNS else field.with_nullable(True) for field in united
+        field if field.name in OWN_COLUMNS else field.with_nullable(True)
+        for field in united([pa.schema(RECORD_FIELDS), *schemas])
     )
 
 
@@ -42,7 +44,7 @@ def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> "list[pa.Array]":
     """Return the value columns of `schema` for the rows of `batch`, null where it has none."""
     names = set(batch.schema.names)
     return [
-        batch.column(field.name).cast(field.type)
+        fitted(batch.column(field.name), field.type)
         if field.name in names
         else pa.nulls(batch.num_rows, field.type)
         for field in schema

@@ -319,7 +319,8 @@ class LogReader(Protocol):
     ) -> Sequence[ProofReport]:
         """Read each partition, or the one given, and report what is not as it was written.
 
-        Always checked: offsets without a gap, checksums, timestamps that never fall.
+        Always checked: offsets without a gap, checksums, timestamps that never fall, and
+        that the identities of writes are there.
         In a topic with `proof` also that each record is the one that was written in
         its place. Whoever can write to the storage can forge that, up to the end, but
         not so that it agrees with a head that was kept elsewhere.
@@ -424,7 +425,9 @@ class LogTransactions(Protocol):
 
         The transaction is the log's: InvalidError for ending it by any other way than
         leaving the block, for one inside another, and for calls of the same thread that
-        change anything but append. A `connection` that was opened elsewhere is taken
+        change anything but append, and for SQL that changes the log's own tables. What is
+        given to the connection's `before_append` is called before each append, for a
+        library that begins its savepoints late. A `connection` that was opened elsewhere is taken
         where SQLite is 3.51.3 or newer and it is to the same file. InvalidError where the
         store has no transactions to share: use `sqlite:`.
         """

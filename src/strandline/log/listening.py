@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from strandline.clock import Clock, Signal
+from strandline.clock import Clock
+from strandline.locks import Signal
 
 
 class ListeningEvent(Signal):

@@ -57,6 +57,7 @@ from strandline.values import (
     TopicOptions,
     TopicSettings,
     TrimReport,
+    check_may_shorten,
     check_position,
     epoch_before,
     parse_tenant,
@@ -128,6 +129,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> Topic:
         wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))
         check_new_name(name, internal=internal)
+        if wanted.has_retention:
+            check_may_shorten(name)
         whose = parse_tenant(tenant)
         self._access.check_mode(Mode.CONSUME if internal else Mode.WRITE)
         return self._store.create_topic(name, whose, wanted).topic
@@ -163,6 +166,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         retention_bytes: int | None,
         limit_bytes: int | None = None,
     ) -> TopicDescription:
+        if (retention_age_s, retention_bytes, limit_bytes) != (None, None, None):
+            check_may_shorten(topic)
         self._access.check_mode(Mode.WRITE)
         found = self._access.find(topic)
         self._store.change_settings(
@@ -177,6 +182,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self.describe_topic(found.topic)
 
     def drop_topic(self, topic: TopicName) -> None:
+        check_may_shorten(topic)
         self._access.check_mode(Mode.WRITE)
         self._store.drop_topic(self._access.find(topic))
         self._appends.forget()
@@ -229,6 +235,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
+        check_may_shorten(topic)
         check_whole("before", before)
         found, number = self._access.partition(topic, partition)
         self._access.check_mode(Mode.CONSUME if is_internal_name(found.topic.name) else Mode.WRITE)
@@ -236,6 +243,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._retention.trim(found, number, before, force=force)
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
+        check_may_shorten(topic)
         check_whole("before", before)
         self._access.check_mode(Mode.WRITE)
         found, number = self._access.partition(topic, partition)
@@ -247,6 +255,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._store.evict(found, number, before)
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
+        check_may_shorten(topic)
         self._access.check_mode(Mode.WRITE)
         found = self._access.find(topic, fresh=True)
         return [self._retention.apply(found, each) for each in range(found.settings.partitions)]
@@ -447,6 +456,10 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return scope_of(self, tenant)
 
     # --- the whole log ---
+
+    def beside(self, name: str) -> str | None:
+        """Return where a room above may keep a file that can be made anew; None for nowhere."""
+        return self._store.beside(name)
 
     def sync(self, topic: TopicName, partition: int) -> Marks:
         self._access.check_mode(Mode.CONSUME)

@@ -147,7 +147,7 @@ class Outcome(Protocol):
 T = TypeVar("T", bound=StoredTopic)
 """What a store knows a topic by."""
 
-Tin = TypeVar("Tin", bound=StoredTopic, contravariant=True)
+T_contra = TypeVar("T_contra", bound=StoredTopic, contravariant=True)
 """The same, where it is only passed in."""
 
 
@@ -175,12 +175,12 @@ class StoreTopics(Protocol[T]):
         """Remove the topic with its records and keys."""
 
 
-class StoreRecords(Protocol[Tin]):
+class StoreRecords(Protocol[T_contra]):
     """The records of a partition."""
 
     def append(
         self,
-        topic: Tin,
+        topic: T_contra,
         partition: int,
         request: AppendRequest,
         level: Durability,
@@ -193,50 +193,52 @@ class StoreRecords(Protocol[Tin]):
         request in `.write`, if the store cannot take it within `timeout_s`.
         """
 
-    def marks(self, topic: Tin, partition: int) -> Marks:
+    def marks(self, topic: T_contra, partition: int) -> Marks:
         """Return where the partition begins and ends now. Does not block."""
 
-    def state(self, topic: Tin, partition: int) -> PartitionState:
+    def state(self, topic: T_contra, partition: int) -> PartitionState:
         """Return the partition as it is now. Does not block."""
 
-    def read(self, topic: Tin, partition: int, wanted: ReadRange) -> Iterator[Record]:
+    def read(self, topic: T_contra, partition: int, wanted: ReadRange) -> Iterator[Record]:
         """Yield the records that `check_range` allows, each once, in order. Does not block."""
 
-    def read_batches(self, topic: Tin, partition: int, wanted: ReadRange) -> Batches:
+    def read_batches(self, topic: T_contra, partition: int, wanted: ReadRange) -> Batches:
         """Return the same records as Arrow record batches."""
 
-    def history(self, topic: Tin, partition: int, start: int, end: int | None) -> History:
+    def history(self, topic: T_contra, partition: int, start: int, end: int | None) -> History:
         """Return what is stored of [start, end), with damage named, as `LogReader.history`.
 
         Where the topic has a proof, the history of [n, n) has the chain's value before n.
         """
 
-    def segments(self, topic: Tin, partition: int) -> Sequence[Segment]:
+    def segments(self, topic: T_contra, partition: int) -> Sequence[Segment]:
         """Return the runs that tile what is stored here, in order, none of them empty."""
 
-    def trim(self, topic: Tin, partition: int, low: int) -> Marks:
+    def trim(self, topic: T_contra, partition: int, low: int) -> Marks:
         """Raise the low-water mark to `low`, never lower it; storage follows. Durable."""
 
-    def evict(self, topic: Tin, partition: int, before: int) -> Offset:
+    def evict(self, topic: T_contra, partition: int, before: int) -> Offset:
         """Release storage before `before`; return the oldest offset stored here then."""
 
-    def seal(self, topic: Tin, partition: int) -> int:
+    def seal(self, topic: T_contra, partition: int) -> int:
         """End the last segment, if the store has segments; return how many were rewritten."""
 
-    def sync(self, topic: Tin, partition: int) -> None:
+    def sync(self, topic: T_contra, partition: int) -> None:
         """Make durable what any process has appended so far."""
 
 
-class StoreKeys(Protocol[Tin]):
+class StoreKeys(Protocol[T_contra]):
     """A small keyed area of each topic: cursors, leases, settings. Each change is durable."""
 
-    def keys(self, topic: Tin) -> Mapping[str, bytes]:
+    def keys(self, topic: T_contra) -> Mapping[str, bytes]:
         """Return every key with its value."""
 
-    def get_key(self, topic: Tin, key: str) -> bytes | None:
+    def get_key(self, topic: T_contra, key: str) -> bytes | None:
         """Return the value; None if there is none."""
 
-    def put_key(self, topic: Tin, key: str, value: bytes | None, expected: bytes | None) -> bool:
+    def put_key(
+        self, topic: T_contra, key: str, value: bytes | None, expected: bytes | None
+    ) -> bool:
         """Replace the value if it is `expected` now, None standing for no value; say whether."""
 
 
@@ -264,6 +266,9 @@ class Store(StoreTopics[T], StoreRecords[T], StoreKeys[T], Protocol[T]):
 
     def watch(self, find: Callable[[TopicName], T], *, durable_only: bool) -> Watch:
         """Return a watch of no partitions yet, which looks topics up with `find`."""
+
+    def beside(self, name: str) -> str | None:
+        """Return where a room above may keep a file that can be made anew; None for nowhere."""
 
     def size_bytes(self) -> int:
         """Return what everything occupies."""

@@ -1,11 +1,13 @@
 """Hints in a log that other processes write to, too. See design 0012."""
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Hashable
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from strandline.clock import Clock
+from strandline.locks import Attempt
 from strandline.log.listening import ListeningEvent, ListeningWaiter
 from strandline.log.local_watch import LocalWatch
 from strandline.log.results import Hint, TopicName
@@ -13,6 +15,10 @@ from strandline.log.store import StoredTopic
 from strandline.values import Offset, Partition, StrandlineError, Topic
 from strandline.writes.waiter import LoopWaiter
 
+#: How long a close waits for the thread that listens.
+_CLOSE_S = 10.0
+
+_logger = logging.getLogger("strandline")
 # What makes a named tuple by name is slow, and a hint is made for each append.
 _new: Any = tuple.__new__
 
@@ -154,6 +160,7 @@ class Watches(Generic[Place, Known]):
         self._thread: threading.Thread | None = None
         #: Held by whoever listens, until all are told of what was heard.
         self._turn = threading.Lock()
+        self._attempt_turn = Attempt(self._turn)
         self._listener: ListeningEvent | None = None
         #: Whether somebody heard news and was interrupted before all were told of it.
         self._is_behind = False
@@ -192,7 +199,9 @@ class Watches(Generic[Place, Known]):
         for watch in tuple(self._watches):
             watch.close()
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(_CLOSE_S)
+            if thread.is_alive():
+                _logger.warning("a thread still waits for news of a log that was closed")
 
     # --- for the partitions ---
 
@@ -244,18 +253,19 @@ class Watches(Generic[Place, Known]):
                 news = self._news
                 if news is None or self._thread is not None:
                     return False
-                has_turn = self._turn.acquire(blocking=False)
-                if not has_turn:
+                if not self._attempt_turn:
                     return False
+                has_turn = True
                 self._listener = event
             # Entered first: whoever sets the event from now on wakes the news, too.
             self._listen(news, 0 if event.is_set() else timeout_s)
             return True
         finally:
             if has_turn:
+                # Outside of the other lock: an interrupt may come while that is awaited.
+                self._listener = None
+                self._turn.release()
                 with self._lock:
-                    self._listener = None
-                    self._turn.release()
                     if self._is_closed or not self._attended:
                         self._end_if_idle()
 

@@ -1,9 +1,6 @@
 """From sqlglot's tree to ours: every column known, every type agreed, every cast written out."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
-from math import isfinite
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
@@ -12,12 +9,14 @@ from sqlglot import exp
 from strandline.predicates import casting
 from strandline.predicates.coercion import Mismatch, common_type, result_type
 from strandline.predicates.dialect import CASTS, FUNCTIONS
+from strandline.predicates.digits import holds, number_of
 from strandline.predicates.errors import PredicateError, UnsupportedPredicateError
+from strandline.predicates.letter_case import survives_recasing
 from strandline.predicates.node import Node, literal
 from strandline.predicates.order import MAY_BE_NULL, STRICT
 from strandline.predicates.pattern import pieces
 from strandline.predicates.program import constant
-from strandline.predicates.reading import position_of, read
+from strandline.predicates.reading import is_unknown, position_of, read
 from strandline.predicates.sql_type import (
     BIGINT,
     BOOLEAN,
@@ -35,7 +34,6 @@ from strandline.predicates.sql_type import (
     TINYINT,
     VOID,
     SqlType,
-    arrow_type,
     decimal,
     is_decimal,
     is_number,
@@ -66,10 +64,8 @@ _FUNCTION_NAMES: Final[Mapping[type[exp.Expression], str]] = {
     exp.StartsWith: "startswith",
     exp.EndsWith: "endswith",
 }
+_CASE: Final = frozenset({"lower", "upper"})
 _TEMPORAL: Final = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
-_INTEGER: Final = re.compile(r"[0-9]+\Z")
-_DECIMAL: Final = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+)\Z")
-_DOUBLE: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][+-]?[0-9]+\Z")
 _TARGETS: Final = {
     "BOOLEAN": BOOLEAN,
     "TINYINT": TINYINT,
@@ -86,7 +82,18 @@ _TARGETS: Final = {
 
 def check(text: str, schema: pa.Schema) -> Node:
     """Return the tree of a predicate on columns of this schema."""
-    return _Checker(text, schema).check(read(text))
+    try:
+        return _Checker(text, schema).check(read(text))
+    except _FailingConstantError as error:
+        raise PredicateError(str(error), position=error.position, text=text) from error
+
+
+class _FailingConstantError(Exception):
+    """A constant part fails; it may be that the result does not depend on it."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(reason)
+        self.position = position
 
 
 class _Checker:
@@ -96,6 +103,8 @@ class _Checker:
         self._text = text
         self._schema = schema
         self._columns: dict[str, list[str]] = {}
+        #: Columns in which one change of case is left of two.
+        self._recased: set[str] = set()
         for name in schema.names:
             self._columns.setdefault(name.lower(), []).append(name)
         self._checks: dict[type[exp.Expression], Callable[[Any, int], Node]] = {
@@ -126,7 +135,21 @@ class _Checker:
         found = self._node(tree)
         if found.type is not BOOLEAN:
             self._wrong(f"a predicate is a BOOLEAN, and this is {found.type}", found.position)
+        self._check_recased(found)
         return found
+
+    def _check_recased(self, found: Node) -> None:
+        """Refuse what Spark computes with the column in one place and its value in another."""
+        for each in found.walk():
+            if each.op != "eq" or not each.inputs[1].is_literal:
+                continue
+            column, value = each.inputs
+            if column.detail in self._recased and not survives_recasing(value.detail):
+                self._refuse(
+                    "lower and upper in each other stand beside no equality of the same column "
+                    "with a text whose letters change in number or form",
+                    value.position,
+                )
 
     def _node(self, tree: exp.Expression) -> Node:
         at = position_of(tree)
@@ -180,7 +203,7 @@ class _Checker:
             self._refuse(str(error), at)
 
     def _number(self, digits: str, at: int, sign: str = "") -> Node:
-        found = _number(sign, digits)
+        found = number_of(sign, digits)
         if found is None:
             self._wrong("this number is not written as the dialect has it, or too large", at)
         value, kind = found
@@ -197,13 +220,21 @@ class _Checker:
     def _chain(self, tree: exp.Expression, at: int) -> Node:
         op = "and" if isinstance(tree, exp.And) else "or"
         parts: list[Node] = []
+        failing: list[_FailingConstantError] = []
         rest: list[exp.Expression] = [tree]
         while rest:
             part = rest.pop()
             if type(part) is type(tree):
                 rest += [part.args["expression"], part.args["this"]]
-            else:
+                continue
+            try:
                 parts.append(self._as_boolean(self._node(part)))
+            except _FailingConstantError as error:
+                failing.append(error)
+        if failing:
+            if any(part.is_literal and part.detail is not (op == "and") for part in parts):
+                self._refuse("Spark may leave out this, which fails", failing[0].position)
+            raise failing[0]
         return self._joined(op, parts, at)
 
     def _joined(self, op: str, parts: list[Node], at: int) -> Node:
@@ -230,6 +261,10 @@ class _Checker:
 
     def _is(self, tree: exp.Expression, at: int) -> Node:
         tested, what = self._node(tree.args["this"]), tree.args["expression"]
+        if is_unknown(what, self._text):
+            if tested.type not in {BOOLEAN, VOID} and not tested.columns():
+                self._refuse("IS UNKNOWN is for a BOOLEAN, write IS NULL", at)
+            what = exp.Null()
         if isinstance(what, exp.Null):
             return self._made("is_null", BOOLEAN, (tested,), at)
         if not isinstance(what, exp.Boolean):
@@ -258,7 +293,7 @@ class _Checker:
         """Refuse what Spark 4.3 answers with TRUE for NULL, too."""
         if not (value.is_literal and is_decimal(value.type) and other.type in INTEGERS):
             return
-        if value.detail is not None and not _holds(other.type, value.detail):
+        if value.detail is not None and not holds(other.type, value.detail):
             self._refuse(f"{other.type} cannot hold a number like this", value.position)
 
     def _same(self, tree: exp.Expression, at: int) -> Node:
@@ -343,6 +378,10 @@ class _Checker:
         if len(texts) != wanted or any(isinstance(each, list) for each in tree.args.values()):
             self._wrong(f"{name} takes {wanted} text{'s' * (wanted > 1)}", at)
         inputs = tuple(map(self._as_text, texts))
+        if name in _CASE and inputs[0].op in _CASE:
+            # As Spark does, except for constants: lower(upper('ß')) is 'ss' for them.
+            inputs = inputs[0].inputs
+            self._recased |= inputs[0].columns()
         kind = {"length": INT, "lower": STRING, "upper": STRING}.get(name, BOOLEAN)
         return self._made(name, kind, inputs, at)
 
@@ -420,14 +459,15 @@ class _Checker:
             self._check_dropped(inputs)
             return literal(None, kind, at)
         fails = fails or (op in {"add", "sub", "mul", "neg"} and kind.name.endswith("int"))
-        fails = fails or op in {"div", "mod"} or any(each.can_fail for each in inputs)
+        fails = fails or (op in {"div", "mod"} and not _is_divisor(inputs[1]))
+        fails = fails or any(each.can_fail for each in inputs)
         node = Node(op, kind, inputs, detail, at, fails)
         if op in {"and", "or"} or not all(each.is_literal for each in inputs):
             return node
         try:
             return literal(constant(node), kind, at)
         except pa.ArrowInvalid as error:
-            self._wrong(f"this fails for every row: {error}", at)
+            raise _FailingConstantError(f"this fails for every row: {error}", at) from error
 
     def _check_dropped(self, parts: Iterable[Node]) -> None:
         """Refuse to leave out what can fail: Spark may evaluate it all the same."""
@@ -447,27 +487,10 @@ class _Checker:
         raise PredicateError(message, position=at, text=self._text)
 
 
-def _number(sign: str, digits: str) -> tuple[object, SqlType] | None:
-    if _INTEGER.match(digits) and len(digits) <= DIGITS_MAX:
-        number = int(sign + digits)
-        for kind in (INT, BIGINT):
-            if _holds(kind, number):
-                return number, kind
-        return Decimal(number), decimal(len(str(abs(number))), 0)
-    if _DECIMAL.match(digits):
-        exact = Decimal(sign + digits)
-        scale = -int(exact.as_tuple().exponent)
-        precision = max(len(exact.as_tuple().digits), scale)
-        return (exact, decimal(precision, scale)) if precision <= DIGITS_MAX else None
-    if _DOUBLE.match(digits) and isfinite(value := float(sign + digits)):
-        return value, DOUBLE
-    return None
+def _is_divisor(node: Node) -> bool:
+    """Whether every number can be divided by it."""
+    return node.is_literal and node.detail != 0
 
 
 def _is_null(node: Node) -> bool:
     return node.is_literal and node.detail is None
-
-
-def _holds(kind: SqlType, number: int | Decimal) -> bool:
-    bits = arrow_type(kind).bit_width - 1
-    return bool(-(2**bits) <= number < 2**bits)

@@ -44,7 +44,8 @@ FORMS: Final = (
         "values of one kind: all text, or none",
         "NULL where only a NULL could have matched",
     ),
-    Form("`a IS [NOT] NULL`, `a IS [NOT] UNKNOWN`", "anything", ""),
+    Form("`a IS [NOT] NULL`", "anything", ""),
+    Form("`a IS [NOT] UNKNOWN`", "BOOLEAN, or what reads a column", "the same as IS [NOT] NULL"),
     Form("`a IS [NOT] TRUE`, `a IS [NOT] FALSE`", "BOOLEAN", ""),
     Form(
         "`a [NOT] LIKE 'pattern' [ESCAPE 'c']`",

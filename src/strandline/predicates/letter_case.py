@@ -28,3 +28,8 @@ def lowered(text: str) -> str:
 def uppered(text: str) -> str:
     """Return the text in upper case."""
     return text.upper().translate(_UPPER)
+
+
+def survives_recasing(text: str) -> bool:
+    """Whether a change of case gives the same after another one as without it."""
+    return lowered(uppered(text)) == lowered(text) and uppered(lowered(text)) == uppered(text)

@@ -31,6 +31,7 @@ _SIGNS = frozenset({"PLUS", "DASH"})
 _TYPED_LITERALS = frozenset({"DATE", "TIMESTAMP"})
 _PLACEHOLDERS = frozenset({"PLACEHOLDER", "COLON", "PARAMETER", "L_BRACE"})
 _WORD = re.compile(r"\w+\Z")
+_UNKNOWN = "UNKNOWN"
 _LINE_AND_COLUMN = re.compile(r"(\d+):(\d+)")
 
 
@@ -45,7 +46,8 @@ def read(text: str) -> exp.Expression:
     tokens = _tokens(text)
     _Look(text, tokens).check()
     try:
-        (tree,) = _SPARK.parser().parse_into(exp.Condition, tokens, text)
+        told_apart = [_marked(token) for token in tokens]
+        (tree,) = _SPARK.parser().parse_into(exp.Condition, told_apart, text)
     except ParseError as error:
         raise _syntax_error(text, tokens, error) from error
     except RecursionError as error:
@@ -62,6 +64,20 @@ def position_of(tree: exp.Expression) -> int:
     """Return where the first word of a part of a predicate stands."""
     starts = [node.meta["start"] for node in tree.walk() if "start" in node.meta]
     return min(starts, default=0)
+
+
+def is_unknown(tree: exp.Expression, text: str) -> bool:
+    """Whether this stands for the word UNKNOWN."""
+    start = tree.meta.get("start", 0)
+    return isinstance(tree, exp.Literal) and text[start : start + 7].upper() == _UNKNOWN
+
+
+def _marked(token: Any) -> Any:
+    """Return a token as the parser is to see it: it would take UNKNOWN for NULL."""
+    kind = token.token_type
+    if kind.name != _UNKNOWN:
+        return token
+    return type(token)(type(kind).STRING, _UNKNOWN, token.line, token.col, token.start, token.end)
 
 
 def _tokens(text: str) -> list[Any]:
@@ -140,8 +156,10 @@ class _Look:
         if token.comments:
             self._refuse("comments are not part of the dialect", token)
         if name in TOKENS:
-            if token.text == "!" and before not in _BEFORE_OPERAND:
+            if name == "NOT" and token.text == "!" and before not in _BEFORE_OPERAND:
                 self._refuse("write NOT", token)
+            if name == "UNKNOWN" and before not in {"IS", "NOT"}:
+                self._refuse("UNKNOWN follows IS; a column goes in backticks", token)
             return
         if name == "DCOLON":
             self._refuse("write CAST(… AS …), which says the type of a number as well", token)

@@ -15,6 +15,7 @@ from strandline.io import SystemIo, replace_file
 from strandline.spark.java import find_java
 from strandline.spark.session import CHECKPOINT_FILE_MANAGER
 from strandline.values import InvalidError
+from strandline.values.extras import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +44,7 @@ def cluster_session(
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
     except ImportError as error:
-        raise InvalidError("PySpark is missing: pip install strandline[spark]") from error
+        raise InvalidError(missing("PySpark", "spark")) from error
     from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # Needs PySpark.
 
     os.environ.update(find_java().variables)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from strandline.values import InvalidError, Mode, StrandlineError
+from strandline.values.extras import missing
 
 try:
     from pyspark.sql.streaming.listener import StreamingQueryListener
-except ImportError as missing:
-    raise InvalidError("PySpark is missing: pip install strandline[spark]") from missing
+except ImportError as error:
+    raise InvalidError(missing("PySpark", "spark")) from error
 
 from strandline.opening import open_log
 from strandline.spark.source.consumers import keep_up

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from strandline.spark.java import find_java
 from strandline.values import InvalidError
+from strandline.values.extras import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +39,7 @@ def local_session(
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
     except ImportError as error:
-        raise InvalidError("PySpark is missing: pip install strandline[spark]") from error
+        raise InvalidError(missing("PySpark", "spark")) from error
     os.environ.update(_pythons(master, os.environ))
     prepare_environment()
     chosen = {

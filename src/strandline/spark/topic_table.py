@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from strandline.values import InvalidError
+from strandline.values.extras import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,7 @@ def table(
     try:
         from strandline.spark.two_halves import united  # noqa: PLC0415 # An extra.
     except ImportError as error:
-        raise InvalidError("PySpark is missing: pip install strandline[spark]") from error
+        raise InvalidError(missing("PySpark", "spark")) from error
     options = {"path": url, "subscribe": topic}
     if tenant is not None:
         options["tenant"] = tenant

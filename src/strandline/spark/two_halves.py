@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import takewhile
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from strandline.log import Log
 from strandline.opening import open_log
+from strandline.spark.file_paths import literal_path
 from strandline.spark.file_systems import has_file_system
 from strandline.spark.source.places import Place
 from strandline.spark.source.reading import Reading, places_of, reading_of
@@ -170,8 +171,8 @@ def _stored_schema(reading: Reading) -> pa.Schema:
 
 def _path(copy: CopiedSegment) -> str:
     parts = urlsplit(copy.store)
-    place = f"{parts.netloc}{parts.path}".rstrip("/")
-    return f"{_scheme(copy)}://{place}/{quote(copy.name)}"
+    place = f"{parts.netloc}{unquote(parts.path)}".rstrip("/")
+    return literal_path(f"{_scheme(copy)}://{place}/{quote(copy.name)}")
 
 
 def _scheme(copy: CopiedSegment) -> str:

@@ -379,6 +379,10 @@ class MemoryStore:
             watch.close()
         return watch
 
+    def beside(self, name: str) -> str | None:
+        del name
+        return None
+
     def size_bytes(self) -> int:
         return sum(
             partition.size_bytes for topic in self.topics() for partition in topic.partitions

@@ -12,8 +12,8 @@ from typing import Final, Self
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
-from strandline.subscriptions.delivery_counts import DeliveryCounts
-from strandline.subscriptions.outstanding import Outstanding
+from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.outstanding import Attempts, Outstanding
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.parking import park, parking_name
 from strandline.subscriptions.subscribing import check_count, subscribe
@@ -29,6 +29,7 @@ from strandline.values import (
     UnavailableError,
     check_consumer_name,
 )
+from strandline.writes.loops import is_on_loop
 
 DELIVERIES_MAX: Final = 5
 """After how many deliveries a record that is nacked again is parked."""
@@ -57,8 +58,11 @@ class Consumer:
     A partition without a cursor begins at `start`.
 
     Deliveries are counted in the log, so that a record which kills its consumer each
-    time is parked, too, once it was delivered `deliveries_max` times. What was delivered
-    behind a record that is outstanding is counted from its second time on.
+    time is parked, too. Processes that end while several records are in flight, which
+    is neither acked nor nacked, prove nothing against one of them: a record that was
+    delivered `deliveries_max` times without an end is delivered once more, alone, and
+    parked if the process ends then, too. With None nothing is parked here: the caller
+    does that, by `attempts`, and calls `begin_alone` before it handles a suspect.
 
     `for`, `async for`, `next` and `arrived` may be mixed, one thread or task at a time;
     a step that times out, is cancelled or fails loses no delivery. `ack`, `nack` and
@@ -76,11 +80,12 @@ class Consumer:
         tenant: str | None = None,
         partitions: Iterable[int] | None = None,
         start: Start | datetime = EARLIEST,
-        deliveries_max: int = DELIVERIES_MAX,
+        deliveries_max: int | None = DELIVERIES_MAX,
         read_ahead: int | None = None,
         clock: Clock | None = None,
     ) -> None:
-        check_count("deliveries_max", deliveries_max)
+        if deliveries_max is not None:
+            check_count("deliveries_max", deliveries_max)
         self._log = log
         self._topic = log.topic(topic)
         self._name = check_consumer_name(name)
@@ -88,13 +93,13 @@ class Consumer:
         self._start = start
         self._deliveries_max = deliveries_max
         self._clock = clock or SystemClock()
-        self._lock = threading.Lock()
-        self._outstanding: dict[int, Outstanding] = {}
         self._resting: list[tuple[float, int, int]] = []
         self._preparing = threading.Lock()
         self._on_its_way: Record | Delivery | None = None
         self._parking = parking_name(self._topic)
-        self._counts = DeliveryCounts(log, self._topic, self._name, tenant)
+        self._counting = Counting(log, self._topic, self._name, tenant, deliveries_max)
+        self._lock = self._counting.lock
+        self._outstanding = self._counting.outstanding
         self._subscription: Subscription[Record] = subscribe(
             log,
             self._topic,
@@ -137,7 +142,8 @@ class Consumer:
         """Return the next delivery, or None if there is none within `timeout_s`.
 
         What is due again comes first. UnavailableError when OUTSTANDING_MAX records of
-        a partition are outstanding or wait for an earlier one: ack first. Otherwise as
+        a partition are outstanding or wait for an earlier one, and while others are in
+        flight when one of them has to be alone: ack first. Otherwise as
         `Subscription.next`. A nack by another thread is noticed within POLL_S.
         """
         deadline = self._deadline(timeout_s)
@@ -198,12 +204,16 @@ class Consumer:
         """
         with self._lock:
             outstanding = self._of(record)
+            was_alone = outstanding.is_alone(record.offset)
             outstanding.settle(record.offset)
             floor = outstanding.floor
         if floor > outstanding.stored:
             outstanding.stored = self._log.ack(
                 self._topic, self._name, record.partition, floor, tenant=self._tenant
             )
+        if was_alone and record.offset >= floor:
+            # It comes again after a crash, which must not be taken for its own.
+            self._counting.note(record.partition)
         return floor
 
     def nack(self, record: Record, *, delay_s: float = 0.0, reason: str = "") -> bool:
@@ -215,7 +225,9 @@ class Consumer:
         with self._lock:
             outstanding = self._of(record)
             count = outstanding.count(record.offset)
-            if count < self._deliveries_max:
+            charged = outstanding.attempts(record.offset).charged + 1
+            is_resting = outstanding.is_resting(record.offset)
+            if self._deliveries_max is None or is_resting or charged < self._deliveries_max:
                 if outstanding.rest(record.offset):
                     due = self._clock.monotonic() + delay_s
                     heapq.heappush(self._resting, (due, record.partition, record.offset))
@@ -233,13 +245,27 @@ class Consumer:
             count = outstanding.count(record.offset)
         self._park(outstanding, record, count, reason)
 
+    def attempts(self, record: Record) -> Attempts:
+        """Return how the deliveries of an outstanding record before this one have ended."""
+        with self._lock:
+            return self._of(record).attempts(record.offset)
+
+    def begin_alone(self, record: Record) -> None:
+        """Count that the record is handled from now on, and no other. Written on return."""
+        self._of(record)
+        self._counting.begin_alone(record)
+
+    def hand_back(self, handled: Iterable[Record] = ()) -> None:
+        """Uncount deliveries that were never handled, at an orderly end: all but these."""
+        self._counting.hand_back(handled)
+
     def seek(self, partition: int, offset: int) -> None:
         """Go to `offset`, forwards or back, and forget what is outstanding there.
 
         Deliveries are counted anew.
         """
         self._log.seek(self._topic, self._name, partition, offset, tenant=self._tenant)
-        self._counts.store(partition, offset, {})
+        self._counting.restart(partition, offset)
         if partition in self._outstanding:
             self._leave(partition)
             self._enter(partition, offset)
@@ -256,6 +282,8 @@ class Consumer:
     def close(self) -> None:
         """End reading, also for whoever waits. What is outstanding comes again."""
         self._subscription.close()
+        if not is_on_loop():
+            self._counting.try_release()
 
     def __enter__(self) -> Self:
         return self
@@ -267,9 +295,7 @@ class Consumer:
         assignment = self._subscription.assignment
         assignment.add(partition, start)
         floor = assignment.position(partition)
-        outstanding = Outstanding(floor, self._counts.load(partition, floor))
-        with self._lock:
-            self._outstanding[partition] = outstanding
+        self._counting.enter(partition, floor)
 
     def _leave(self, partition: int) -> None:
         with self._preparing:
@@ -333,26 +359,21 @@ class Consumer:
                 return
             outstanding = self._outstanding[record.partition]
             with self._lock:
-                count = outstanding.upcoming(record.offset)
-            if count <= self._deliveries_max:
-                self._count(outstanding, record, count)
-                self._on_its_way = self._deliver(outstanding, record)
+                attempts = outstanding.attempts(record.offset)
+            allowed = self._deliveries_max
+            if allowed is not None and attempts.is_too_often(allowed):
+                self._park(outstanding, record, attempts.count, _NEVER_DEALT_WITH)
+                self._on_its_way = None
                 return
-            self._park(outstanding, record, count - 1, _NEVER_DEALT_WITH)
-            self._on_its_way = None
-
-    def _count(self, outstanding: Outstanding, record: Record, count: int) -> None:
-        """Store the count before the delivery, which may be the end of this process."""
-        with self._lock:
-            if count == 1 and record.offset != outstanding.floor:
-                return
-            kept = {**outstanding.worth_keeping(), record.offset: count}
-            floor = outstanding.floor
-        self._counts.store(record.partition, floor, kept)
+            if allowed is not None:
+                self._counting.check_alone(record, allowed)
+            if allowed is not None or not attempts.is_suspect:
+                self._counting.count(record)
+            self._on_its_way = self._deliver(outstanding, record)
 
     def _deliver(self, outstanding: Outstanding, record: Record) -> Delivery | None:
         with self._lock:
-            if outstanding.is_dealt_with(record.offset):
+            if outstanding.is_settled(record.offset):
                 # Acked by another thread while it was on its way to come again.
                 return None
             return Delivery(record, outstanding.deliver(record.offset))
@@ -363,9 +384,7 @@ class Consumer:
             outstanding.take_on(record.offset)
         self.ack(record)
         # Whoever goes back to it later wants to have it, and not to have it parked again.
-        with self._lock:
-            kept, floor = outstanding.worth_keeping(), outstanding.floor
-        self._counts.store(record.partition, floor, kept)
+        self._counting.note(record.partition)
 
     def _hand_over(self) -> Delivery | None:
         made = self._on_its_way

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from strandline.log import Log
+from strandline.subscriptions.outstanding import Attempts
 from strandline.values import Event, InvalidError, Topic
+from strandline.values.internal_topics import DELIVERIES_PREFIX
 
 NOTES_KEPT: Final = 128
 """About how many notes of a partition are kept; the last one counts."""
@@ -24,11 +26,11 @@ class DeliveryCounts:
         self._consumer = consumer
         whose = f"{tenant or topic.tenant or ''}/{consumer}"
         digest = hashlib.sha256(whose.encode()).hexdigest()[:32]
-        self._name = f"__strandline.deliveries.{topic.id}.{digest}"
+        self._name = f"{DELIVERIES_PREFIX}{topic.id}.{digest}"
         self._notes: Topic | None = None
 
-    def load(self, partition: int, cursor: int) -> dict[int, int]:
-        """Return the counts of records from `cursor` on.
+    def load(self, partition: int, cursor: int) -> dict[int, Attempts]:
+        """Return the attempts at records from `cursor` on.
 
         There are none if the cursor lies before where it was at the last note: somebody
         has gone back, and wants the records anew.
@@ -43,14 +45,26 @@ class DeliveryCounts:
         (last,) = self._log.read(self._notes, partition, marks.high - 1, marks.high)
         if cursor < last.payload["floor"]:
             return {}
-        return {offset: count for offset, count in last.payload["counts"] if offset >= cursor}
+        # Notes of earlier versions have no charges.
+        charges = {offset: rest for offset, *rest in last.payload.get("charges", ())}
+        found = {}
+        for offset, count in last.payload["counts"]:
+            if offset >= cursor:
+                alone, failed = charges.get(offset, (0, 0))
+                found[offset] = Attempts(count - alone - failed, alone, failed)
+        return found
 
-    def store(self, partition: int, floor: int, counts: Mapping[int, int]) -> None:
-        """Put these counts in place of those of the last note. Written when this returns."""
+    def store(self, partition: int, floor: int, attempts: Mapping[int, Attempts]) -> None:
+        """Put these attempts in place of those of the last note. Written when this returns."""
         note = {
             "consumer": self._consumer,
             "floor": floor,
-            "counts": [[offset, count] for offset, count in counts.items()],
+            "counts": [[offset, each.count] for offset, each in attempts.items()],
+            "charges": [
+                [offset, each.alone, each.failed]
+                for offset, each in attempts.items()
+                if each.charged
+            ],
         }
         kept = self._kept()
         receipt = self._log.append(kept, Event("deliveries", note), partition=partition)

@@ -64,13 +64,11 @@ class MachineBroker:
         self._open_wake(key)
         with self._lock:
             if self._lookout is None:
-                self._lookout = self._io.lookout()
+                lookout = self._io.lookout()
                 threading.Thread(
-                    target=self._listen,
-                    args=(self._lookout,),
-                    name="strandline-broker",
-                    daemon=True,
+                    target=self._listen, args=(lookout,), name="strandline-broker", daemon=True
                 ).start()
+                self._lookout = lookout
             self._lookout.add(self._file(_name(key), _WAKE))
         detach = self._local.attach(live, wake)
         try:

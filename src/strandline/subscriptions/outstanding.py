@@ -1,87 +1,182 @@
-"""What a consumer was given of one partition and has not dealt with: pure, no I/O.
+"""What a consumer was given of one partition and has not settled: pure, no I/O.
 
-Invariant: everything before `floor` is dealt with, and the record at `floor` is not. So a
+Invariant: everything before `floor` is settled, and the record at `floor` is not. So a
 cursor stored at `floor` is never ahead of what was processed, in whatever order that was.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from strandline.values import InvalidError, Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """How the deliveries of a record have ended so far. See design 0071."""
+
+    shared: int = 0
+    """With the process, while others were in flight; the first may never have been made."""
+    alone: int = 0
+    """With the process, while no other record was in flight."""
+    failed: int = 0
+    """By a nack."""
+
+    @property
+    def count(self) -> int:
+        """How many deliveries that makes."""
+        return self.shared + self.alone + self.failed
+
+    @property
+    def charged(self) -> int:
+        """How many of them are the record's own fault."""
+        return self.alone + self.failed
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether the record was in flight when a process ended."""
+        return self.shared + self.alone > 0
+
+    def is_too_often(self, deliveries_max: int) -> bool:
+        """Whether the record is parked instead of being delivered once more.
+
+        Never without evidence: a process has ended while this record alone was in flight.
+        """
+        return self.alone > 0 and self.charged + max(0, self.shared - 1) >= deliveries_max
 
 
 class Outstanding:
     """The deliveries of one partition at or after its floor."""
 
-    __slots__ = ("_counts", "_dealt_with", "_earlier", "_resting", "floor", "stored")
+    __slots__ = (
+        "_delivered",
+        "_earlier",
+        "_in_flight",
+        "_next",
+        "_reserved_end",
+        "_resting",
+        "_settled",
+        "floor",
+        "is_noted",
+        "stored",
+    )
 
-    def __init__(self, floor: Offset, earlier: Mapping[int, int]) -> None:
+    def __init__(self, floor: Offset, earlier: Mapping[int, Attempts]) -> None:
         self._earlier = dict(earlier)
-        """Deliveries before this consumer began, of what it has not been given yet."""
+        """The deliveries of unsettled records that have ended, also in earlier lives."""
         self.floor = floor
         self.stored = floor
         """The cursor as the log has it, as far as is known."""
-        self._counts: dict[int, int] = {}
-        self._dealt_with: set[int] = set()
+        self._in_flight: dict[int, bool] = {}
+        """Whether it is alone, for each record that is neither settled nor resting."""
+        self._delivered: set[int] = set()
+        self._settled: set[int] = set()
         self._resting: set[int] = set()
+        self._next = int(floor)
+        """The first record that was not delivered here."""
+        self._reserved_end = int(floor)
+        self.is_noted = True
+        """Whether the log knows all that `worth_keeping` would say, or less suffices."""
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self._delivered)
 
-    def upcoming(self, offset: int) -> int:
-        """Return how many deliveries the next one of this record will make."""
-        return self._counts.get(offset, self._earlier.get(offset, 0)) + 1
+    def attempts(self, offset: int) -> Attempts:
+        """Return how the record's deliveries have ended so far."""
+        return self._earlier.get(offset, Attempts())
+
+    def in_flight(self, *, besides: int | None = None) -> int:
+        """Return how many records are neither settled nor resting."""
+        return len(self._in_flight) - (besides in self._in_flight)
+
+    def begin(self, offset: int, *, alone: bool) -> None:
+        """The record is in flight from now on, unless it was settled meanwhile."""
+        if not self.is_settled(offset):
+            self._in_flight[offset] = alone
+
+    def share(self) -> None:
+        """No record is alone in flight any more."""
+        if any(self._in_flight.values()):
+            self._in_flight = dict.fromkeys(self._in_flight, False)
+            self.is_noted = False
+
+    def is_alone(self, offset: int) -> bool:
+        """Whether the record is in flight, and alone."""
+        return self._in_flight.get(offset, False)
+
+    def is_reserved(self, offset: int) -> bool:
+        """Whether the first delivery of the record is counted already."""
+        return self._next <= offset < self._reserved_end and offset not in self._earlier
+
+    def reserve(self, end: int) -> None:
+        """First deliveries before `end` are counted."""
+        self._reserved_end = max(self._reserved_end, end)
+
+    def release(self) -> None:
+        """Nothing is reserved any more."""
+        if self._next < self._reserved_end:
+            self._reserved_end = self._next
+            self.is_noted = False
+
+    def withdraw(self, handled: Iterable[int]) -> None:
+        """What is in flight was never handled, but for these."""
+        kept = self._in_flight.keys() & set(handled)
+        if len(kept) < len(self._in_flight):
+            self._in_flight = {offset: self._in_flight[offset] for offset in kept}
+            self.is_noted = False
 
     def deliver(self, offset: int) -> int:
-        """Note a delivery, and return how many that makes."""
-        count = self._counts[offset] = self.upcoming(offset)
-        self._earlier.pop(offset, None)
-        return count
+        """Note that the record is handed over, and return how many deliveries that makes."""
+        self._delivered.add(offset)
+        self._next = max(self._next, offset + 1)
+        return self.attempts(offset).count + 1
 
     def take_on(self, offset: int) -> None:
         """Let the record be settled, though this life may not have delivered it."""
-        if not self.is_dealt_with(offset):
-            self._counts.setdefault(offset, self._earlier.pop(offset, 0))
+        if not self.is_settled(offset):
+            self._delivered.add(offset)
 
-    def worth_keeping(self) -> dict[int, int]:
-        """Return the counts that another life of this consumer has to know.
-
-        What was delivered once, and not as the first outstanding record, is left out.
-        """
-        delivered = {
-            offset: count
-            for offset, count in self._counts.items()
-            if offset not in self._dealt_with and (count > 1 or offset == self.floor)
-        }
-        return {**self._earlier, **delivered}
+    def worth_keeping(self) -> dict[int, Attempts]:
+        """Return what another life of this consumer has to know, should this one end now."""
+        kept = {n: each for n, each in self._earlier.items() if not self.is_settled(n)}
+        for offset, alone in self._in_flight.items():
+            kept[offset] = _ended(self.attempts(offset), alone=alone)
+        for offset in range(self._next, self._reserved_end):
+            kept.setdefault(offset, Attempts(shared=1))
+        return kept
 
     def count(self, offset: int) -> int:
         """Return how often the record was delivered; InvalidError if it is not outstanding."""
-        if offset in self._counts and offset not in self._dealt_with:
-            return self._counts[offset]
+        if offset in self._delivered and offset not in self._settled:
+            return self.attempts(offset).count + (offset in self._in_flight)
         raise InvalidError("this record is not outstanding, nack what was delivered", offset=offset)
 
-    def is_dealt_with(self, offset: int) -> bool:
+    def is_settled(self, offset: int) -> bool:
         """Whether the record needs no delivery any more."""
-        return offset < self.floor or offset in self._dealt_with
+        return offset < self.floor or offset in self._settled
 
     def settle(self, offset: int) -> None:
-        """The record is dealt with; again is no error, but InvalidError if never delivered."""
+        """The record is settled; again is no error, but InvalidError if never delivered."""
         if offset < self.floor:
             return
-        if offset not in self._counts:
+        if offset not in self._delivered:
             raise InvalidError("this record was not delivered here", offset=offset)
         self._resting.discard(offset)
-        self._dealt_with.add(offset)
-        while self.floor in self._dealt_with:
-            self._dealt_with.remove(self.floor)
-            del self._counts[self.floor]
+        self._in_flight.pop(offset, None)
+        self._earlier.pop(offset, None)
+        self._settled.add(offset)
+        while self.floor in self._settled:
+            self._settled.remove(self.floor)
+            self._delivered.discard(self.floor)
             self.floor = Offset(self.floor + 1)
 
     def rest(self, offset: int) -> bool:
-        """The record waits to be delivered again; False if it does already."""
+        """The record has failed and waits to be delivered again; False if it does already."""
         if offset in self._resting:
             return False
         self._resting.add(offset)
+        self._in_flight.pop(offset, None)
+        earlier = self.attempts(offset)
+        self._earlier[offset] = replace(earlier, failed=earlier.failed + 1)
         return True
 
     def is_resting(self, offset: int) -> bool:
@@ -89,5 +184,12 @@ class Outstanding:
         return offset in self._resting
 
     def rouse(self, offset: int) -> None:
-        """The record's wait is over, if it was not dealt with meanwhile."""
+        """The record's wait is over, if it was not settled meanwhile."""
         self._resting.discard(offset)
+
+
+def _ended(attempts: Attempts, *, alone: bool) -> Attempts:
+    """Return what the attempts are if the process ends during the next one."""
+    if alone:
+        return replace(attempts, alone=attempts.alone + 1)
+    return replace(attempts, shared=attempts.shared + 1)

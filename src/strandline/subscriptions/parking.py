@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from strandline.log import Log
 from strandline.values import Event, Offset, Record, Topic, check_topic_name
+from strandline.values.internal_topics import PARKED_PREFIX
 
 
 def parking_name(topic: Topic) -> str:
@@ -13,7 +14,7 @@ def parking_name(topic: Topic) -> str:
 
     It is an internal one, which a log that is open for consuming may create, too.
     """
-    return check_topic_name(f"__strandline.parked.{topic.name}", internal=True)
+    return check_topic_name(f"{PARKED_PREFIX}{topic.name}", internal=True)
 
 
 def park(

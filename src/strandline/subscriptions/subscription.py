@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from strandline.clock import Clock
+from strandline.locks import Attempt
 from strandline.log import Hint, Watch
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.markers import Marker
@@ -51,6 +52,7 @@ class Subscription(Stream[ItemT]):
         self._clock = clock
         self._markers = markers
         self._reading = threading.Lock()
+        self._attempt = Attempt(self._reading)
         self._is_closed = False
         #: Gives back what it holds; refers to the watch, and not to the subscription.
         self._closing = closing or watch.close
@@ -119,7 +121,7 @@ class Subscription(Stream[ItemT]):
         self._closing()
 
     def _begin_step(self) -> None:
-        if not self._reading.acquire(blocking=False):
+        if not self._attempt:
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
 
     def _is_over(self, deadline: float | None) -> bool:

@@ -1,9 +1,11 @@
 """Rules about topics. Every public function is one."""
 
 import asyncio
+from functools import partial
 
 from strandline.testing.conformance_checks import OpenLog, event, fill, numbers, refused
 from strandline.values import ConflictError, InvalidError, Marks, Offset, TopicSettings, ValueKind
+from strandline.values.internal_topics import INTERNAL_TOPICS
 
 HOSTILE_NAMES: tuple[object, ...] = (
     *("", ".", "..", "../up", "a/b", "a\\b", "-rf", ".hidden", "ends."),
@@ -225,6 +227,45 @@ def an_emptied_topic_stays_listed_and_keeps_its_head(open_log: OpenLog) -> None:
     assert (described.records, described.size_bytes) == (0, 0)
     assert (log.marks("orders", 0).low, log.marks("orders", 0).high) == (2, 2)
     assert log.append("orders", event(2)).offset == 2
+
+
+def an_internal_topic_that_is_an_only_index_is_never_shortened(open_log: OpenLog) -> None:
+    log = open_log()
+    for kept in (known.name for known in INTERNAL_TOPICS if known.cost is None):
+        with refused(InvalidError):
+            log.create_topic(kept, internal=True, retention_age_s=1)
+        topic = log.create_topic(kept, internal=True)
+        fill(log, kept, 3)
+        log.sync(kept, 0)
+
+        for named in (topic, kept):
+            attempts = (
+                partial(log.trim, named, 0, 2),
+                partial(log.trim, named, 0, 2, force=True),
+                partial(log.evict, named, 0, 2),
+                partial(log.apply_retention, named),
+                partial(log.change_retention, named, retention_age_s=1, retention_bytes=None),
+                partial(log.drop_topic, named),
+            )
+            for attempt in attempts:
+                with refused(InvalidError):
+                    attempt()
+        log.change_retention(kept, retention_age_s=None, retention_bytes=None)
+        assert numbers(log, kept) == [0, 1, 2]
+
+
+def an_internal_topic_that_is_no_only_index_may_be_shortened(open_log: OpenLog) -> None:
+    log = open_log()
+    for known in INTERNAL_TOPICS:
+        if known.cost is not None:
+            name = f"{known.name}orders"
+            log.create_topic(name, internal=True)
+            fill(log, name, 3)
+
+            assert log.trim(name, 0, 2).low == 2
+            log.drop_topic(name)
+
+    assert not log.topics(internal=True)
 
 
 def retention_can_be_replaced(open_log: OpenLog) -> None:

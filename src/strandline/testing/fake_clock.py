@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from hashlib import shake_256
 from uuid import UUID
 
-from strandline.clock import RisingIds, Signal, Timer
+from strandline.clock import RisingIds, Timer
+from strandline.locks import Signal
 
 _NS_PER_S = 1_000_000_000
 _PATIENCE_S = 10.0

@@ -10,15 +10,18 @@ Does not promise that a copy is ever made: somebody calls `tier`, or runs a `Tie
 
 from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.object_store import ObjectStore, open_store
+from strandline.tiering.pending_catalogue import PendingCatalogue
 from strandline.tiering.removal import sweep
-from strandline.tiering.segment import CopiedSegment, SegmentState, UserPartition
+from strandline.tiering.segment import CopiedSegment, DeletionState, SegmentState, UserPartition
 from strandline.tiering.tiered_store import Tier
 from strandline.tiering.tiering import TierReport, TierStep, tier
 from strandline.tiering.worker import TieringWorker
 
 __all__ = [
     "CopiedSegment",
+    "DeletionState",
     "ObjectStore",
+    "PendingCatalogue",
     "SegmentCatalogue",
     "SegmentState",
     "Tier",

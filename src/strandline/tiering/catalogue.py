@@ -1,8 +1,9 @@
 """The segment catalogue: what the tier holds, as a view over an internal topic."""
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Self, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, Self, TypeVar
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io
@@ -22,12 +23,16 @@ from strandline.tiering.segment import (
     payload_of,
 )
 from strandline.tiering.segment_view import CatalogueState, SegmentView
-from strandline.values import Durability, Event, InvalidError, Mode, Topic
+from strandline.values import CorruptError, Durability, Event, InvalidError, Mode, Topic
+from strandline.values.internal_topics import SEGMENTS_TOPIC
 from strandline.views import PUBLISH_TIMEOUT_S, SNAPSHOT_INTERVAL_S, LiveView, RefusedError
 from strandline.views.health import ViewHealth
 
-SEGMENTS_TOPIC: Final = "__strandline.segments"
 CATALOGUE_PARTITIONS: Final = 8
+SNAPSHOT_NAME: Final = "catalogue.snapshot"
+"""The file beside a log with what its catalogue came to; made anew if it does not fit."""
+SNAPSHOT_STEPS: Final = 256
+"""How many steps are folded after a snapshot before another one is worth its time."""
 
 _AnswerT = TypeVar("_AnswerT")
 
@@ -47,13 +52,30 @@ def made_segments_topic(log: Log, partitions: int = CATALOGUE_PARTITIONS) -> Top
     return log.create_topic(SEGMENTS_TOPIC, partitions=partitions, internal=True)
 
 
+@contextlib.contextmanager
+def saved_catalogue(log: Log, clock: Clock | None = None) -> Iterator["SegmentCatalogue"]:
+    """Have the catalogue of a log, that goes on from what is saved beside the log.
+
+    Saved again at the end if that spares the next one SNAPSHOT_STEPS at least.
+    """
+    snapshot = log.beside(SNAPSHOT_NAME) if log.mode is Mode.WRITE else None
+    catalogue = SegmentCatalogue(log, snapshot=snapshot, clock=clock)
+    try:
+        yield catalogue
+    finally:
+        parts = catalogue.health().partitions.values()
+        steps = sum(each.applied - each.committed for each in parts)
+        catalogue.close(save=steps >= SNAPSHOT_STEPS)
+
+
 class SegmentCatalogue:
     """Answers what the tier holds, and takes the steps of tiering one by one.
 
     A step is legal or refused by what the log already holds, for every process alike:
     RefusedError then, and nothing has changed. A call that returns is durable, and seen
     by later answers here. Nothing is assigned until `reconcile`; unassigned, not ready
-    and ready are as in `LiveView`. With several epochs, an offset is looked up in one.
+    and ready are as in `LiveView`, and so is `poison`: what becomes of a step that this
+    version cannot read. With several epochs, an offset is looked up in one.
     """
 
     def __init__(
@@ -63,6 +85,7 @@ class SegmentCatalogue:
         partitions: int = CATALOGUE_PARTITIONS,
         snapshot: str | os.PathLike[str] | None = None,
         snapshot_interval_s: float = SNAPSHOT_INTERVAL_S,
+        poison: Literal["stop", "quarantine"] = "stop",
         clock: Clock | None = None,
         io: Io | None = None,
     ) -> None:
@@ -76,6 +99,7 @@ class SegmentCatalogue:
             SegmentView(),
             snapshot=snapshot,
             snapshot_interval_s=snapshot_interval_s,
+            poison=poison,
             clock=clock,
             io=io,
         )
@@ -107,6 +131,13 @@ class SegmentCatalogue:
             high = self._log.marks(self.topic, partition).high
             if high:
                 self._view.wait_applied(partition, high - 1, timeout_s)
+
+    def rebuild(self, partitions: Iterable[int] | None = None) -> None:
+        """Forget states and snapshots, and fold the steps again, of all assigned or of these.
+
+        A partition that had stopped starts again, and what was quarantined is tried again.
+        """
+        self._view.rebuild(partitions)
 
     def assigned(self) -> Sequence[int]:
         """Return the assigned partitions, rising."""
@@ -167,6 +198,15 @@ class SegmentCatalogue:
 
         return self._view.read(self.partition_of(place), asked, default=nothing)
 
+    def check_whole(self) -> None:
+        """Raise CorruptError if steps are missing in what any assigned partition answers from.
+
+        It may not know all that the tier holds then, and nothing may be deleted by it.
+        """
+        for number, each in self._view.health().partitions.items():
+            if each.first or each.quarantined:
+                raise incomplete(self.topic, number, each.first, each.quarantined)
+
     # --- steps ---
 
     def add(self, segment: CopiedSegment, *, timeout_s: float = PUBLISH_TIMEOUT_S) -> None:
@@ -180,21 +220,22 @@ class SegmentCatalogue:
         segment: CopiedSegment,
         state: SegmentState,
         *,
-        note: str | None = None,
+        note: str | bytes | None = None,
         low: int = 0,
         timeout_s: float = PUBLISH_TIMEOUT_S,
     ) -> None:
         """Say that the copy has come to `state`.
 
         The only copy of records that were evicted is deleted only below `low`, the
-        partition's low-water mark.
+        partition's low-water mark. A `note` replaces the one that there is.
         """
         step = SegmentChange(
             id=segment.id,
             place=segment.place,
             state=state,
             changed_at_us=self._clock.now_us(),
-            note=note,
+            note_text=note if isinstance(note, str) else None,
+            note_bytes=note if isinstance(note, bytes) else None,
             low=low,
         )
         self._publish(step, timeout_s)
@@ -250,3 +291,19 @@ class SegmentCatalogue:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def incomplete(
+    topic: Topic, partition: int, first: int, quarantined: Iterable[int] = ()
+) -> CorruptError:
+    """Return the error of a catalogue that has lost or passed over steps."""
+    return CorruptError(
+        "steps of the segment catalogue are missing, so nothing may be deleted by it; restore "
+        "the log from a backup",
+        file=None,
+        position=None,
+        topic=topic.name,
+        partition=partition,
+        first=first,
+        quarantined=list(quarantined),
+    )

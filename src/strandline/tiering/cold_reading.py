@@ -10,7 +10,8 @@ from strandline.log.draft import size_of
 from strandline.tiering.cold_rows import batches_of, records_of
 from strandline.tiering.cold_segments import ColdSegments
 from strandline.tiering.segment import UserPartition
-from strandline.values import Epoch, InvalidError, Record, TrimmedError, ValueKind
+from strandline.values import Epoch, Record, TrimmedError, ValueKind
+from strandline.values.widening import fitted, united
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class TieredReading:
                 break
             except TrimmedError:
                 segment, rows = self._cold.fetched(place, self._epochs, at)
-                schemas.append(rows.value_schema)
+                schemas += rows.value_schemas(at, min(stop, segment.end))
                 at = segment.end
         return _united(schemas)
 
@@ -164,16 +165,11 @@ def _following(batch: pa.RecordBatch) -> int:
 
 
 def _united(schemas: list[pa.Schema]) -> pa.Schema:
-    try:
-        united = pa.unify_schemas(schemas)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidError(
-            "these records have one column with two types, read them apart", reason=str(error)
-        ) from error
     own = len(schemas[0])
     # A record may lack any column of another's.
     fields = [
-        field if index < own else field.with_nullable(True) for index, field in enumerate(united)
+        field if index < own else field.with_nullable(True)
+        for index, field in enumerate(united(schemas))
     ]
     return pa.schema(fields)
 
@@ -183,7 +179,7 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         return batch
     names = set(batch.schema.names)
     arrays = [
-        batch.column(field.name).cast(field.type)
+        fitted(batch.column(field.name), field.type)
         if field.name in names
         else pa.nulls(batch.num_rows, field.type)
         for field in schema

@@ -5,22 +5,31 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
+from uuid import UUID
 
 import msgspec
 import pyarrow as pa
 
-from strandline.log import LogReader, LogTopics
-from strandline.tiering.catalogue import segments_topic
+from strandline.log import Log
+from strandline.tiering.catalogue import SNAPSHOT_NAME, incomplete, segments_topic
 from strandline.tiering.footer import FOOTER_BYTES, Footer, footer_bytes
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.parquet import CopiedRows, digest_of
 from strandline.tiering.partition_copies import PartitionCopies
 from strandline.tiering.routing import catalogue_partition
 from strandline.tiering.segment import CopiedSegment, UserPartition, step_of
-from strandline.tiering.segment_view import CatalogueState, take
-from strandline.values import CorruptError, Epoch, Topic, TrimmedError
-from strandline.views import RefusedError
+from strandline.tiering.segment_view import CatalogueState, SegmentView, take
+from strandline.values import (
+    CorruptError,
+    DivergedError,
+    Epoch,
+    InvalidError,
+    Topic,
+    TrimmedError,
+    UnavailableError,
+)
+from strandline.views import RefusedError, load_snapshot
 
 #: How many fetched objects are kept, since readers come in pages.
 _KEPT_MAX: Final = 4
@@ -28,18 +37,15 @@ _KEPT_MAX: Final = 4
 _AnswerT = TypeVar("_AnswerT")
 
 
-class ReadableLog(LogTopics, LogReader, Protocol):
-    """What is asked of the hot half."""
-
-
 class ColdSegments:
     """Finds and fetches copies. Any thread may use it, and none waits for another's view.
 
     The catalogue is folded by whoever needs an answer from it: a read must not wait for a
-    thread of ours, and a log that is never read below its hot part pays for nothing.
+    thread of ours, and a log that is never read below its hot part pays for nothing. It
+    begins where the snapshot beside the log ends, if that fits.
     """
 
-    def __init__(self, hot: ReadableLog, open_store: Callable[[str], ObjectStore]) -> None:
+    def __init__(self, hot: Log, open_store: Callable[[str], ObjectStore]) -> None:
         self._hot = hot
         self._open_store = open_store
         self._lock = threading.Lock()
@@ -120,13 +126,41 @@ class ColdSegments:
                     return
                 self._count = self._hot.describe_topic(self._topic).settings.partitions
             number = catalogue_partition(*place.identity, self._count)
-            state, following = self._folded.get(number) or (CatalogueState(), 0)
-            for record in self._hot.read(self._topic, number, following):
+            folded = self._folded.get(number) or self._saved(number) or (CatalogueState(), 0)
+            self._folded[number] = self._fold(self._topic, number, *folded)
+
+    def _fold(
+        self, topic: Topic, number: int, state: CatalogueState, following: int
+    ) -> tuple[CatalogueState, int]:
+        try:
+            for record in self._hot.read(topic, number, following):
                 # Refused by every view of the catalogue alike.
                 with contextlib.suppress(RefusedError):
                     take(state, step_of(record.kind, record.payload))
                 following = record.offset + 1
-            self._folded[number] = state, following
+        except TrimmedError as error:
+            raise incomplete(topic, number, error.oldest) from error
+        return state, following
+
+    def _saved(self, number: int) -> tuple[CatalogueState, int] | None:
+        """Return what the snapshot has of a partition; None for whatever has to be folded."""
+        path = self._hot.beside(SNAPSHOT_NAME)
+        if path is None:
+            return None
+        try:
+            saved = load_snapshot(path, SegmentView())
+            part = saved.partitions.get(number)
+            if part is None or part.first or part.quarantined:
+                return None
+            if (part.position.topic_id, part.position.partition) != (self._topic_id, number):
+                return None
+            return saved.state(number), self._hot.resolve(part.position)
+        except (InvalidError, CorruptError, DivergedError, TrimmedError, UnavailableError):
+            return None
+
+    @property
+    def _topic_id(self) -> UUID | None:
+        return None if self._topic is None else self._topic.id
 
     # --- what is in it ---
 

@@ -17,6 +17,7 @@ from strandline.tiering.parquet import (
     PACKED,
     SCHEMA_ID,
     TIER_COLUMNS,
+    TOPIC,
     About,
     CopiedRows,
     digest_of,
@@ -25,12 +26,15 @@ from strandline.tiering.parquet import (
     record_sizes,
 )
 from strandline.tiering.segment import UserPartition
-from strandline.typed import definition_of
-from strandline.values import CorruptError, Epoch, TrimmedError, ValueKind
+from strandline.typed import TopicDefinition, definition_of
+from strandline.values import CorruptError, Epoch, InvalidError, TrimmedError, ValueKind
+from strandline.values.widening import fitted, relaxed, united
 
 #: How much of a run that has no end of its own goes into one object.
 PIECE_RECORDS: Final = 256 * 1024
 PIECE_BYTES: Final = 128 * 1024 * 1024
+#: How many different schemas the batches in one object have at most.
+SCHEMAS_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +56,17 @@ def read_piece(
 ) -> CopyDraft:
     """Return [start, end), or as much of it as fits one object.
 
-    It ends early at `bytes_max`, and in a batch topic where the schema changes: an
-    object has one.
+    It ends early at `bytes_max`, and in a batch topic where a schema follows that is no
+    wider or narrower version of those before it.
     """
     topic = place.named()
     kind = log.describe_topic(topic).settings.value_kind
-    schema = None
+    found = None
     sizes = 0
     if kind is ValueKind.BATCH:
-        end, schema, sizes = _same_schema(log, place, start, end, bytes_max)
-        bytes_max = None
+        found = _BatchRun(definition_of(log, topic))
+        end = found.read(log, place, start, end, bytes_max)
+        sizes, bytes_max = found.size_bytes, None
     source = log.read_batches(topic, place.partition, start, end, bytes_max=bytes_max)
     table = pa.Table.from_batches(list(source), schema=source.schema)
     if kind is not ValueKind.BATCH:
@@ -79,16 +84,16 @@ def read_piece(
         epochs=epochs,
         value_kind=kind,
         rows=table.num_rows,
-        schema=None if schema is None else packed_schema(schema),
-        schema_id=None if schema is None else definition_of(log, topic).version_of(schema),
     )
+    if found is not None:
+        about = found.told(about)
     proof = _read_proof(log, place, start, end)
     if proof is not None:
         about = msgspec.structs.replace(about, chain=proof.chain)
-    if schema is None:
+    if found is None:
         content = encode(_completed(table, about, proof).to_batches(), about)
     else:
-        content = _encoded_batches(log, place, table, about, proof)
+        content = _encoded_batches(log, place, table, about, proof=proof, ids=found.ids)
     return CopyDraft(
         start,
         end,
@@ -149,17 +154,22 @@ def _unreadable(place: UserPartition, offset: int, reason: str) -> CorruptError:
     )
 
 
-def _completed(table: pa.Table, about: About, proof: _Proof | None) -> pa.Table:
+def _completed(
+    table: pa.Table, about: About, proof: _Proof | None, ids: Sequence[int] = ()
+) -> pa.Table:
     """Return the rows with the columns that only a copy has, after the log's own."""
-    at = len(OWN_COLUMNS)
-    if about.schema_id is not None:
-        column = pa.repeat(pa.scalar(about.schema_id, pa.int32()), table.num_rows)
-        table = table.add_column(at, pa.field(SCHEMA_ID, pa.int32(), nullable=False), column)
+    records = compute().subtract(table.column("_offset"), about.start)
+
+    def of_records(values: Sequence[object], arrow: pa.DataType) -> pa.ChunkedArray:
+        return pa.chunked_array([pa.array(values, arrow)]).take(records)
+
+    added = {TOPIC: pa.repeat(pa.scalar(about.topic, pa.string()), table.num_rows)}
     if proof is not None:
-        offsets = table.column("_offset")
-        indices = compute().subtract(offsets, offsets[0])
-        digests = pa.chunked_array([pa.array(proof.digests, pa.binary())]).take(indices)
-        table = table.add_column(at, pa.field(DIGEST, pa.binary(), nullable=False), digests)
+        added[DIGEST] = of_records(proof.digests, pa.binary())
+    if about.schemas is not None or about.schema_id is not None:
+        added[SCHEMA_ID] = of_records(ids, pa.int32())
+    for at, (name, column) in enumerate(added.items(), len(OWN_COLUMNS)):
+        table = table.add_column(at, pa.field(name, column.type, nullable=False), column)
     return table
 
 
@@ -173,37 +183,101 @@ def epochs_within(epochs: Sequence[Epoch], start: int, end: int) -> tuple[tuple[
     )
 
 
-def _same_schema(
-    log: Log, place: UserPartition, start: int, end: int, bytes_max: int | None
-) -> tuple[int, pa.Schema, int]:
-    """Return where the batches from `start` on get another schema, theirs, and their size."""
-    schema: pa.Schema | None = None
-    sizes = 0
-    for record in log.read(place.named(), place.partition, start, end, bytes_max=bytes_max):
-        value = record.value
-        assert isinstance(value, pa.RecordBatch)
-        if schema is None:
-            schema = value.schema
-        elif not schema.equals(value.schema, check_metadata=True):
-            return record.offset, schema, sizes
-        sizes += value.nbytes + len((record.key or "").encode())
-        end = record.offset + 1
-    assert schema is not None
-    return end, schema, sizes
+class _BatchRun:
+    """Batches whose schemas can be united, and which of them each one has."""
+
+    def __init__(self, definition: TopicDefinition) -> None:
+        self._definition = definition
+        #: The schemas, as they are serialized, with what `_schema_id` says of them.
+        self._numbers: dict[bytes, int] = {}
+        self._schemas: dict[int, pa.Schema] = {}
+        self._wide: pa.Schema | None = None
+        #: Of each record.
+        self.ids: list[int] = []
+        self.size_bytes = 0
+
+    def read(
+        self, log: Log, place: UserPartition, start: int, end: int, bytes_max: int | None
+    ) -> int:
+        """Take batches from `start` on, and return how far they go."""
+        for record in log.read(place.named(), place.partition, start, end, bytes_max=bytes_max):
+            value = record.value
+            assert isinstance(value, pa.RecordBatch)
+            number = self._number_of(value.schema)
+            if number is None:
+                return record.offset
+            self.ids.append(number)
+            self.size_bytes += value.nbytes + len((record.key or "").encode())
+        return start + len(self.ids)
+
+    def _number_of(self, schema: pa.Schema) -> int | None:
+        """Return what stands for a schema; None if it cannot be in the same object."""
+        serialized = schema.serialize().to_pybytes()
+        number = self._numbers.get(serialized)
+        if number is not None:
+            return number
+        if not self._widens_to(schema):
+            return None
+        number = self._definition.version_of(schema)
+        if number is None or number in self._schemas:
+            number = -1 - len(self._schemas)
+        self._numbers[serialized] = number
+        self._schemas[number] = schema
+        return number
+
+    def _widens_to(self, schema: pa.Schema) -> bool:
+        """Have the schema among those that the columns are wide enough for, if one holds another.
+
+        Schemas that have little in common would be a table of nulls.
+        """
+        if self._wide is not None:
+            if len(self._schemas) == SCHEMAS_MAX:
+                return False
+            try:
+                wide = united([self._wide, schema])
+            except InvalidError:
+                return False
+            if len(wide.names) > max(len(self._wide.names), len(schema.names)):
+                return False
+            schema = wide
+        self._wide = schema
+        return True
+
+    def told(self, about: About) -> About:
+        """Return what an object with these batches says of itself."""
+        newest = max(self._schemas)
+        about = msgspec.structs.replace(
+            about,
+            schema=packed_schema(self._schemas[newest]),
+            schema_id=newest if newest > 0 else None,
+        )
+        if len(self._schemas) == 1:
+            return about
+        schemas = {number: packed_schema(each) for number, each in sorted(self._schemas.items())}
+        return msgspec.structs.replace(about, schemas=schemas)
 
 
 def _encoded_batches(
-    log: Log, place: UserPartition, table: pa.Table, about: About, proof: _Proof | None
+    log: Log,
+    place: UserPartition,
+    table: pa.Table,
+    about: About,
+    *,
+    proof: _Proof | None,
+    ids: Sequence[int],
 ) -> bytes:
     """Return batches as columns of their own, or packed where Parquet would change them."""
     if not {PACKED, *TIER_COLUMNS}.intersection(table.schema.names):
-        # Else there is no place for one of the names, or of the types.
-        with contextlib.suppress(pa.ArrowException, ValueError):
-            content = encode(_completed(table, about, proof).to_batches(), about)
-            if _comes_back(log, place, CopiedRows(content, "a new object"), proof):
-                return content
+        for columns in (table, _relaxed(table)):
+            # Else there is no place for one of the names, or of the types.
+            with contextlib.suppress(pa.ArrowException, CorruptError, ValueError):
+                # Parquet takes text that is none, and other readers then fail at the object.
+                columns.validate(full=True)
+                content = encode(_completed(columns, about, proof, ids).to_batches(), about)
+                if _comes_back(log, place, CopiedRows(content, "a new object"), proof):
+                    return content
     firsts = table.select(list(OWN_COLUMNS)).filter(compute().equal(table.column("_row"), 0))
-    firsts = _completed(firsts, about, proof)
+    firsts = _completed(firsts, about, proof, ids)
     packed = (
         [stream_of(value) for value in _values(log, place, about)]
         if proof is None
@@ -213,6 +287,16 @@ def _encoded_batches(
         pa.field(PACKED, pa.binary(), nullable=False), pa.array(packed, pa.binary())
     )
     return encode(table.to_batches(), msgspec.structs.replace(about, rows=len(packed)))
+
+
+def _relaxed(table: pa.Table) -> pa.Table:
+    """Return the table with nulls allowed inside of columns: there may be some all the same."""
+    fields = [field.with_type(relaxed(field.type)) for field in table.schema]
+    columns = [
+        pa.chunked_array([fitted(chunk, field.type) for chunk in column.chunks], field.type)
+        for column, field in zip(table.columns, fields, strict=True)
+    ]
+    return pa.table(columns, schema=pa.schema(fields))
 
 
 def _comes_back(log: Log, place: UserPartition, rows: CopiedRows, proof: _Proof | None) -> bool:

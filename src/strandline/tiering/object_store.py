@@ -9,8 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from strandline.io import Io, SystemIo
 from strandline.values import InvalidError, UnavailableError
-
-_MISSING = "obstore is missing: pip install strandline[tiering]"
+from strandline.values.extras import missing
 
 
 class ObjectStore(Protocol):
@@ -143,7 +142,7 @@ def _obstore() -> ModuleType:
         import obstore  # noqa: PLC0415 - An extra, which not everybody has installed.
         import obstore.store  # noqa: PLC0415 - As above.
     except ImportError as error:
-        raise InvalidError(_MISSING) from error
+        raise InvalidError(missing("obstore", "tiering")) from error
     return obstore
 
 

@@ -2,8 +2,9 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -13,26 +14,32 @@ import pyarrow as pa
 
 from strandline.tiering.arrow_parts import compute, parquet
 from strandline.values import CorruptError, ValueKind
+from strandline.values.widening import fitted
 
-FORMAT: Final = 1
 METADATA_KEY: Final = b"strandline"
 GROUP_ROWS: Final = 64 * 1024
 #: The columns of every record batch of a log, before those of the value.
 OWN_COLUMNS: Final = ("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant")
+#: The topic's name, so that the objects of several topics can be told apart.
+TOPIC: Final = "_topic"
 #: The record's digest, in a topic with a proof; see design 0022.
 DIGEST: Final = "_digest"
-#: The version of the schema that a batch was published with, in a typed topic.
+#: The version of the schema that a batch was published with, in a typed topic; negative
+#: for a schema that is no version, where an object has several.
 SCHEMA_ID: Final = "_schema_id"
 #: Columns of a record that a copy has where there are any, and a log does not hand out.
-TIER_COLUMNS: Final = (DIGEST, SCHEMA_ID)
+TIER_COLUMNS: Final = (TOPIC, DIGEST, SCHEMA_ID)
 #: Holds a batch as an Arrow IPC stream, where Parquet has no place for one of its types.
 PACKED: Final = "packed"
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What an object says of itself, in the metadata of the file."""
+    """What an object says of itself, in the metadata of the file.
 
-    format: Literal[1] = 1
+    Format 1 has no column `_topic` and one schema.
+    """
+
+    format: Literal[1, 2] = 2
     log_id: UUID
     topic_id: UUID
     topic: str
@@ -46,6 +53,9 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     schema: str | None = None
     #: Of the batches of a typed topic: which version of its schema that is.
     schema_id: int | None = None
+    #: Of batches of several schemas: each of them, by what the column `_schema_id` says.
+    #: The columns are then those of all, as wide as the widest; see `united`.
+    schemas: dict[int, str] | None = None
     #: In a topic with a proof: the chain's values before the first record and after the
     #: last one, as the log has stored them.
     chain: tuple[str, str] | None = None
@@ -56,6 +66,11 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 def packed_schema(schema: pa.Schema) -> str:
     """Return a schema as text."""
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def unpacked_schema(text: str) -> pa.Schema:
+    """Return the schema that was packed."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 def digest_of(content: bytes) -> str:
@@ -135,20 +150,44 @@ class CopiedRows:
         return _Group(index, found.min, found.max + 1)
 
     def _added(self) -> tuple[str, ...]:
-        marks = {DIGEST: self.about.chain, SCHEMA_ID: self.about.schema_id}
-        return tuple(name for name in TIER_COLUMNS if marks[name] is not None)
+        about = self.about
+        has = {
+            TOPIC: about.format > 1,
+            DIGEST: about.chain is not None,
+            SCHEMA_ID: about.schema_id is not None or about.schemas is not None,
+        }
+        return tuple(name for name in TIER_COLUMNS if has[name])
 
     def _plain_schema(self) -> pa.Schema:
         schema = self._file.schema_arrow
         metadata = {k: v for k, v in (schema.metadata or {}).items() if k != METADATA_KEY}
         return schema.with_metadata(metadata or None)
 
-    @property
-    def value_schema(self) -> pa.Schema:
-        """The schema of the batches of a batch topic."""
+    @cached_property
+    def _value_schemas(self) -> Mapping[int, pa.Schema]:
+        """The schemas of the batches of a batch topic; a lone one under the number 0."""
+        if self.about.schemas is not None:
+            return {number: unpacked_schema(text) for number, text in self.about.schemas.items()}
         assert self.about.schema is not None
-        stored = base64.b64decode(self.about.schema)
-        return pa.ipc.read_schema(pa.py_buffer(stored))
+        return {0: unpacked_schema(self.about.schema)}
+
+    @cached_property
+    def _schema_ids(self) -> pa.Array:
+        """Which of several schemas each record has."""
+        found = [pa.array([], pa.int32())]
+        for group in self._groups:
+            columns = self._table(group, ["_row", SCHEMA_ID])
+            firsts = columns.filter(compute().equal(columns.column("_row"), 0))
+            found.append(firsts.column(SCHEMA_ID).combine_chunks())
+        return pa.concat_arrays(found)
+
+    def value_schemas(self, start: int, stop: int) -> Sequence[pa.Schema]:
+        """Return the schemas of the batches in [start, stop), each once, as they first come."""
+        if self.about.schemas is None:
+            return list(self._value_schemas.values())
+        first, last = max(start, self.about.start), min(stop, self.about.end)
+        ids = self._schema_ids.slice(first - self.about.start, max(0, last - first)).unique()
+        return [self._value_schemas[number] for number in ids.to_pylist()]
 
     @property
     def is_packed(self) -> bool:
@@ -198,11 +237,23 @@ class CopiedRows:
                 stored = batch.column(PACKED)[at].as_buffer()
                 yield at, pa.ipc.open_stream(stored).read_next_batch()
             return
-        schema = self.value_schema
-        columns = [batch.column(name) for name in schema.names]
-        whole = pa.RecordBatch.from_arrays(columns, schema=schema)
+        if self.about.schemas is None:
+            whole = as_published(batch, self._value_schemas[0])
+            for at, upto in zip(begins, [*begins[1:], batch.num_rows], strict=True):
+                yield at, whole.slice(at, upto - at)
+            return
+        records = compute().subtract(batch.column("_offset"), self.about.start)
+        numbers = self._schema_ids.take(records)
+        # Of each schema all rows at once: only those have to fit its types.
+        parts = {
+            number: as_published(batch.filter(compute().equal(numbers, number)), schema)
+            for number, schema in self._value_schemas.items()
+        }
+        taken = dict.fromkeys(parts, 0)
         for at, upto in zip(begins, [*begins[1:], batch.num_rows], strict=True):
-            yield at, whole.slice(at, upto - at)
+            number = numbers[at].as_py()
+            yield at, parts[number].slice(taken[number], upto - at)
+            taken[number] += upto - at
 
     def _table(self, group: _Group, columns: list[str] | None) -> pa.Table:
         try:
@@ -213,6 +264,15 @@ class CopiedRows:
 
     def _corrupt(self, message: str, reason: str) -> CorruptError:
         return CorruptError(message, file=self._location, position=0, reason=reason)
+
+
+def as_published(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of `schema` alone, with its types: as they were before they were copied.
+
+    Raises pyarrow's ArrowInvalid if a value does not fit, and so never was of that type.
+    """
+    columns = [fitted(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _rises(offsets: pa.Array) -> bool:

@@ -1,7 +1,7 @@
 """What the tier holds of one partition: which copy answers for which offset."""
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from strandline.tiering.segment import (
@@ -10,48 +10,107 @@ from strandline.tiering.segment import (
     SegmentState,
 )
 
+_LIVE = (SegmentState.COPY_STARTED, SegmentState.COPY_FINISHED)
+
 
 class PartitionCopies:
-    """The copies of one partition, in every state. Changed by the catalogue alone."""
+    """The copies of one partition, in every state. Changed by the catalogue alone.
+
+    Everything that a step changes or asks takes a time that does not grow with the number
+    of copies, but for the search for a place among them: the catalogue folds all steps.
+    """
 
     def __init__(self) -> None:
+        #: All but those that are deleted.
         self.segments: dict[UUID, CopiedSegment] = {}
         self.deletion: DeletionState | None = None
         #: For each epoch one past the highest offset that ever was in a finished copy.
         self.copied: dict[int, int] = {}
         #: The log may have let go of everything before this.
         self.evicted = 0
-        #: In the order in which they were finished.
-        self.finished: list[UUID] = []
-        self._sorted: list[CopiedSegment] | None = None
+        #: The finished ones, numbered in the order in which they were finished.
+        self._finished: dict[UUID, int] = {}
+        self._finishes = 0
+        #: The copies of each run that are being made or are finished.
+        self._live: dict[tuple[int, int], set[UUID]] = {}
+        #: The finished ones by start, and how far those up to each of them reach.
+        self._sorted: list[CopiedSegment] = []
         self._reach: list[int] = []
+
+    @property
+    def finished(self) -> Sequence[UUID]:
+        """The finished ones, in the order in which they were finished."""
+        return list(self._finished)
+
+    def finish_order(self, finished: Iterable[UUID]) -> None:
+        """Have the finished ones in this order."""
+        self._finished = {each: number for number, each in enumerate(finished)}
+        self._finishes = len(self._finished)
 
     def put(self, segment: CopiedSegment) -> None:
         """Add a segment, or replace it by itself in another state."""
-        self._sorted = None
         earlier = self.segments.get(segment.id)
+        if earlier is not None:
+            self._take_out(earlier)
+        if segment.state is SegmentState.DELETE_FINISHED:
+            self.segments.pop(segment.id, None)
+            return
         self.segments[segment.id] = segment
+        if segment.state in _LIVE:
+            self._live.setdefault((segment.start, segment.end), set()).add(segment.id)
         if segment.state is SegmentState.COPY_FINISHED:
-            if earlier is None or earlier.state is not SegmentState.COPY_FINISHED:
-                self.finished.append(segment.id)
+            if segment.id not in self._finished:
+                self._finished[segment.id] = self._finishes
+                self._finishes += 1
+            self._put_in(segment)
             for number, _ in segment.epochs:
                 run = segment.epoch_run(number)
                 assert run is not None
                 self.copied[number] = max(self.copied.get(number, 0), run[1])
-        elif segment.id in self.finished:
-            self.finished.remove(segment.id)
-        if segment.state is SegmentState.DELETE_FINISHED:
-            del self.segments[segment.id]
+        else:
+            self._finished.pop(segment.id, None)
+
+    def _take_out(self, segment: CopiedSegment) -> None:
+        run = segment.start, segment.end
+        if segment.state in _LIVE:
+            self._live[run].discard(segment.id)
+            if not self._live[run]:
+                del self._live[run]
+        if segment.state is SegmentState.COPY_FINISHED:
+            at = bisect_left(self._sorted, segment.start, key=_start)
+            while self._sorted[at].id != segment.id:
+                at += 1
+            del self._sorted[at], self._reach[at]
+            self._correct_reach(at)
+
+    def _put_in(self, segment: CopiedSegment) -> None:
+        at = bisect_right(self._sorted, segment.start, key=_start)
+        self._sorted.insert(at, segment)
+        self._reach.insert(at, 0)
+        self._correct_reach(at)
+
+    def _correct_reach(self, at: int) -> None:
+        """Count anew how far the copies reach, from one that is new or has a new one before it."""
+        before = self._reach[at - 1] if at else 0
+        for index in range(at, len(self._sorted)):
+            before = max(before, self._sorted[index].end)
+            if self._reach[index] == before:
+                return  # So are all that follow.
+            self._reach[index] = before
 
     def forget(self) -> None:
         """Forget every segment; that the partition was deleted stays known."""
-        self.segments.clear()
-        self.finished.clear()
-        self.copied.clear()
         self.evicted = 0
-        self._sorted = None
+        for kept in (self.segments, self.copied, self._finished, self._live):
+            kept.clear()
+        self._sorted.clear()
+        self._reach.clear()
 
     # --- answers ---
+
+    def live(self, start: int, end: int) -> UUID | None:
+        """Return a copy of exactly this run that is being made or is finished."""
+        return min(self._live.get((start, end), ()), default=None)
 
     def find(self, epoch: int, offset: int) -> CopiedSegment | None:
         """Return the finished copy that answers for an offset of this epoch.
@@ -70,27 +129,25 @@ class PartitionCopies:
 
     def _covering(self, offset: int) -> list[CopiedSegment]:
         """Return the finished copies with this offset, the latest finished first."""
-        if self._sorted is None:
-            order = [self.segments[each] for each in self.finished]
-            self._sorted = sorted(order, key=lambda segment: segment.start)
-            self._reach = []
-            for segment in self._sorted:
-                self._reach.append(max(segment.end, self._reach[-1] if self._reach else 0))
-        index = bisect_right(self._sorted, offset, key=lambda segment: segment.start) - 1
+        index = bisect_right(self._sorted, offset, key=_start) - 1
         found = []
         while index >= 0 and self._reach[index] > offset:
             if offset < self._sorted[index].end:
                 found.append(self._sorted[index])
             index -= 1
-        return sorted(found, key=lambda segment: self.finished.index(segment.id), reverse=True)
+        return sorted(found, key=lambda segment: self._finished[segment.id], reverse=True)
 
-    def covered_to(self, start: int, besides: UUID | None = None) -> int:
-        """Return how far the finished copies reach without a gap, one of them left out."""
-        while True:
+    def covered_to(self, start: int, upto: int, besides: UUID | None = None) -> int:
+        """Return how far the finished copies reach without a gap, one of them left out.
+
+        Looks no further than `upto`, but may return more.
+        """
+        while start < upto:
             ends = [each.end for each in self._covering(start) if each.id != besides]
             if not ends:
                 return start
             start = max(ends)
+        return start
 
     def listed(self, epoch: int | None = None) -> Sequence[CopiedSegment]:
         """Return all copies that are not deleted yet, by start and id; of one epoch if given."""
@@ -105,5 +162,9 @@ class PartitionCopies:
 
     def readable(self, epoch: int) -> int | None:
         """Return the highest offset of this epoch that a finished copy holds now."""
-        runs = (self.segments[each].epoch_run(epoch) for each in self.finished)
+        runs = (segment.epoch_run(epoch) for segment in self._sorted)
         return max((run[1] - 1 for run in runs if run is not None), default=None)
+
+
+def _start(segment: CopiedSegment) -> int:
+    return segment.start

@@ -1,12 +1,15 @@
 """Removing from the tier: what was trimmed, what was dropped, and what nobody knows of."""
 
 import contextlib
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
+from uuid import UUID
 
-from strandline.clock import Clock, SystemClock
+from strandline.clock import Clock
 from strandline.log import Log
-from strandline.tiering.catalogue import SegmentCatalogue
+from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
 from strandline.tiering.object_store import ObjectStore, open_store
+from strandline.tiering.parquet import CopiedRows
 from strandline.tiering.segment import (
     CopiedSegment,
     DeletionState,
@@ -14,8 +17,10 @@ from strandline.tiering.segment import (
     UserPartition,
     partition_of,
 )
-from strandline.values import InvalidError, Topic
+from strandline.values import CorruptError, InvalidError, Topic
 from strandline.views import RefusedError
+
+_logger = logging.getLogger("strandline")
 
 OpenStore = Callable[[str], ObjectStore]
 
@@ -39,10 +44,11 @@ def retire(
 def remove_trimmed(log: Log, topic: Topic, opened: OpenStore = open_store) -> int:
     """Delete the copies of what was trimmed; return how many there were."""
     removed = 0
-    with SegmentCatalogue(log) as catalogue:
+    with saved_catalogue(log) as catalogue:
         marks = log.describe_topic(topic).marks
         places = [partition_of(topic, number) for number in range(len(marks))]
         catalogue.follow(places)
+        catalogue.check_whole()
         for place, ends in zip(places, marks, strict=True):
             for segment in catalogue.segments(place):
                 if segment.end <= ends.low:
@@ -53,8 +59,9 @@ def remove_trimmed(log: Log, topic: Topic, opened: OpenStore = open_store) -> in
 
 def remove_dropped(log: Log, topic: Topic, opened: OpenStore = open_store) -> int:
     """Delete all copies of a topic that was dropped; return how many there were."""
-    with SegmentCatalogue(log) as catalogue:
+    with saved_catalogue(log) as catalogue:
         catalogue.follow_all()
+        catalogue.check_whole()
         return sum(
             _remove_partition(catalogue, place, opened)
             for place in catalogue.places()
@@ -66,7 +73,10 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
     """Delete what the tier holds and nobody needs; return how many objects that were.
 
     Those of topics that were dropped, and those that no step of the catalogue tells of:
-    what is left when somebody died in the middle. May run beside anything else.
+    what is left when somebody died in the middle. One of the latter that holds records
+    which are nowhere else is left alone, with a warning. May run beside anything else.
+
+    CorruptError, with nothing deleted, if the catalogue has lost steps.
     """
     objects = open_store(store) if isinstance(store, str) else store
 
@@ -76,9 +86,10 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
     # First the list: an object in it was told of before it was uploaded, and so before
     # the catalogue is looked at.
     names = objects.list(f"{log.id}")
-    with SegmentCatalogue(log, clock=clock or SystemClock()) as catalogue:
+    with saved_catalogue(log, clock) as catalogue:
         catalogue.follow_all()
         catalogue.refresh()
+        catalogue.check_whole()
         removed = 0
         for place in catalogue.places():
             if _is_dropped(log, place) and catalogue.deletion(place) is not DeletionState.FINISHED:
@@ -89,11 +100,50 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
             for segment in catalogue.segments(place)
             if segment.store == objects.url
         }
-        for name in names:
-            if name not in known:
+        orphans = [name for name in names if name not in known]
+        topics = _topics_by_id(log) if orphans else {}
+        for name in orphans:
+            if _is_only_copy(log, catalogue, topics, objects.get(name)):
+                _logger.warning("%s holds records that are nowhere else, it is not deleted", name)
+            else:
                 objects.delete(name)
                 removed += 1
     return removed
+
+
+def _topics_by_id(log: Log) -> Mapping[UUID, Topic]:
+    whose = (None, *log.tenants())
+    return {
+        topic.id: topic
+        for tenant in whose
+        for internal in (False, True)
+        for topic in log.topics(tenant=tenant, internal=internal)
+    }
+
+
+def _is_only_copy(
+    log: Log, catalogue: SegmentCatalogue, topics: Mapping[UUID, Topic], content: bytes | None
+) -> bool:
+    """Whether an object that the catalogue does not know may hold what is nowhere else."""
+    if content is None:
+        return False
+    try:
+        about = CopiedRows(content, "an object of the tier").about
+    except CorruptError:
+        return False  # Torn, or none of ours: no record can be read from it.
+    topic = topics.get(about.topic_id)
+    place = UserPartition(about.topic_id, about.partition, about.topic)
+    if topic is None:
+        # Of a topic that was dropped the catalogue knows the partition for ever.
+        return place not in catalogue.places()
+    marks = log.marks(topic, about.partition)
+    if about.end > marks.high:
+        return True
+    start, end = max(about.start, marks.low), min(about.end, log.evict(topic, about.partition, 0))
+    for segment in catalogue.segments(place):
+        if segment.state is SegmentState.COPY_FINISHED and segment.start <= start:
+            start = max(start, segment.end)
+    return start < end
 
 
 def _is_dropped(log: Log, place: UserPartition) -> bool:

@@ -97,8 +97,9 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     name: str
     changed_at_us: int
-    #: What the store said of the object, if it said anything.
-    note: str | None = None
+    #: `note`, if it is text, and if it is bytes.
+    note_text: str | None = msgspec.field(default=None, name="note")
+    note_bytes: bytes | None = None
     state: SegmentState = SegmentState.COPY_STARTED
 
     def __post_init__(self) -> None:
@@ -112,6 +113,11 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidError("the epochs of a segment begin with it", epochs=self.epochs)
         if starts != sorted(set(starts)) or numbers != sorted(set(numbers)):
             raise InvalidError("the epochs of a segment rise", epochs=self.epochs)
+
+    @property
+    def note(self) -> str | bytes | None:
+        """What the store said of the object, if it said anything, as it was given."""
+        return self.note_text if self.note_bytes is None else self.note_bytes
 
     @property
     def location(self) -> str:
@@ -134,8 +140,9 @@ class SegmentChange(msgspec.Struct, frozen=True, kw_only=True):
     place: UserPartition
     state: SegmentState
     changed_at_us: int
-    #: None keeps the note that there is.
-    note: str | None = None
+    #: At most one is there; without any the segment keeps its note.
+    note_text: str | None = msgspec.field(default=None, name="note")
+    note_bytes: bytes | None = None
     #: The partition's low-water mark, as whoever takes the step has seen it.
     low: int = 0
 

@@ -22,8 +22,6 @@ from strandline.tiering.segment import (
 from strandline.values import Event, Record
 from strandline.views import RefusedError, View
 
-_LIVE = (SegmentState.COPY_STARTED, SegmentState.COPY_FINISHED)
-
 
 class CatalogueState:
     """The copies of every user partition that one partition of the catalogue knows."""
@@ -53,7 +51,7 @@ class SegmentView(View[CatalogueState]):
                 _Stored(
                     place,
                     list(copies.listed()),
-                    copies.finished,
+                    list(copies.finished),
                     sorted(copies.copied.items()),
                     copies.deletion,
                     copies.evicted,
@@ -68,7 +66,7 @@ class SegmentView(View[CatalogueState]):
             copies = state.places[each.place] = PartitionCopies()
             for segment in each.segments:
                 copies.put(segment)
-            copies.finished = list(each.finished)
+            copies.finish_order(each.finished)
             copies.copied = dict(each.copied)
             copies.deletion = each.deletion
             copies.evicted = each.evicted
@@ -94,11 +92,12 @@ def take(state: CatalogueState, step: Step) -> None:
         known = copies.segments[step.id]
         if known.state is not step.state:
             changed = msgspec.structs.replace(
-                known,
-                state=step.state,
-                changed_at_us=step.changed_at_us,
-                note=known.note if step.note is None else step.note,
+                known, state=step.state, changed_at_us=step.changed_at_us
             )
+            if (step.note_text, step.note_bytes) != (None, None):
+                changed = msgspec.structs.replace(
+                    changed, note_text=step.note_text, note_bytes=step.note_bytes
+                )
             copies.put(changed)
     elif isinstance(step, PartitionEviction):
         copies.evicted = max(copies.evicted, step.before)
@@ -140,7 +139,7 @@ def _check(state: CatalogueState, step: Step) -> None:
 
 
 def _check_eviction(copies: PartitionCopies, step: PartitionEviction) -> None:
-    reached = copies.covered_to(max(step.start, copies.evicted))
+    reached = copies.covered_to(max(step.start, copies.evicted), step.before)
     if copies.deletion is not None or reached < step.before:
         raise RefusedError(
             "only what has a finished copy may be evicted", before=step.before, copied=reached
@@ -152,7 +151,7 @@ def _check_not_needed(copies: PartitionCopies, known: CopiedSegment, low: int) -
     start, end = max(known.start, low), min(known.end, copies.evicted)
     if known.state is not SegmentState.COPY_FINISHED or start >= end:
         return
-    if copies.covered_to(start, besides=known.id) < end:
+    if copies.covered_to(start, end, besides=known.id) < end:
         raise RefusedError("this is the only copy of records that were evicted", id=known.id)
 
 
@@ -166,6 +165,6 @@ def _check_added(copies: PartitionCopies | None, step: CopiedSegment) -> None:
     if step.id in copies.segments:
         raise RefusedError("the catalogue knows this segment already", id=step.id)
     # So that two who copy the same run at once do it together, and not twice.
-    for other in copies.segments.values():
-        if (other.start, other.end) == (step.start, step.end) and other.state in _LIVE:
-            raise RefusedError("the same run is copied already", id=step.id, other=other.id)
+    other = copies.live(step.start, step.end)
+    if other is not None:
+        raise RefusedError("the same run is copied already", id=step.id, other=other)

@@ -98,6 +98,7 @@ class TieredStore:
         self.get_key = hot.get_key
         self.put_key = hot.put_key
         self.watch = hot.watch
+        self.beside = hot.beside
         self.size_bytes = hot.size_bytes
         self.transaction = hot.transaction
         self.close = hot.close

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
-from strandline.tiering.catalogue import SegmentCatalogue
+from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
 from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, CopyDraft, read_piece
 from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.parquet import CopiedRows, digest_of
@@ -24,6 +24,7 @@ from strandline.values import (
     InvalidError,
     TrimmedError,
     UnavailableError,
+    check_may_shorten,
 )
 from strandline.views import RefusedError
 
@@ -87,17 +88,21 @@ def tier(
     `progress` hears of each step.
 
     UnavailableError if the store fails: everything done so far counts, call again.
+    CorruptError, with nothing done, if the catalogue has lost steps. InvalidError for an
+    internal topic that is an only index.
     """
     if piece_records < 1:
         raise InvalidError("a piece has at least one record", piece_records=piece_records)
     objects = open_store(store) if isinstance(store, str) else store
     with contextlib.ExitStack() as stack:
         if catalogue is None:
-            catalogue = stack.enter_context(SegmentCatalogue(log, clock=clock))
+            catalogue = stack.enter_context(saved_catalogue(log, clock))
         run = TieringRun(log, objects, catalogue, progress, clock or SystemClock())
         found = log.topic(topic)
+        check_may_shorten(found)
         count = log.describe_topic(found).settings.partitions
         catalogue.follow(partition_of(found, number) for number in range(count))
+        catalogue.check_whole()
         for number in range(count):
             place = partition_of(found, number)
             run.settle(place)

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from strandline.clock import Clock, SystemClock
+from strandline.locks import Latch
 from strandline.log import Log, TopicName
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.segment import SegmentState
 from strandline.tiering.tiering import TierReport, TierStep, tier
-from strandline.values import InvalidError, StrandlineError
+from strandline.values import InvalidError, StrandlineError, UnavailableError
 
 INTERVAL_S: Final = 60.0
+CLOSE_TIMEOUT_S: Final = 60.0
+"""How long a close waits for the step that the worker is in."""
 
 _logger = logging.getLogger("strandline")
 
@@ -48,12 +51,17 @@ class TieringWorker:
         self._bytes_per_s = bytes_per_s
         self._clock = clock or SystemClock()
         self._options = options
-        self._closing = threading.Event()
+        self._closing = Latch()
         self._faults: dict[TopicName, StrandlineError] = {}
         self.report = TierReport()
         """What the runs so far have come to."""
         self._thread = threading.Thread(target=self._work, name="strandline-tiering", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            # Interrupted, it may have started or not.
+            self._closing.set()
+            raise
 
     @property
     def fault(self) -> StrandlineError | None:
@@ -93,9 +101,15 @@ class TieringWorker:
             self._clock.wait(self._closing, step.segment.size_bytes / self._bytes_per_s)
 
     def close(self) -> None:
-        """End the worker, in the middle of a run if need be. May be repeated."""
+        """End the worker, in the middle of a run if need be. May be repeated.
+
+        UnavailableError if the step that it is in, such as a transfer, takes longer than
+        CLOSE_TIMEOUT_S.
+        """
         self._closing.set()
-        self._thread.join()
+        self._thread.join(CLOSE_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise UnavailableError("the worker is still in a step, close it again to wait")
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,6 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -16,11 +15,14 @@ from strandline.subscriptions import Delivery
 from strandline.subscriptions.pages import POLL_S
 from strandline.triggers.alarm import Alarm, wait_until
 from strandline.triggers.counters import Counters
+from strandline.triggers.entry import Entry, TooOftenError
 from strandline.triggers.filtering import wanted
+from strandline.triggers.gate import Gate
 from strandline.triggers.handled_keys import HandledKey, HandledKeys, digest_of
 from strandline.triggers.lanes import Lanes
 from strandline.triggers.settling import Finished, Settling, Verdict, reason_of
 from strandline.triggers.source import ReplaySource, Source, TopicSource
+from strandline.triggers.stop import Stop
 from strandline.triggers.trigger import Trigger
 from strandline.triggers.workers import Workers
 from strandline.values import Record, StrandlineError, UnavailableError
@@ -31,50 +33,6 @@ LAST_WORDS_S: Final = 5.0
 _logger = logging.getLogger("strandline")
 
 
-class TooOftenError(StrandlineError):
-    """The processes that handled a record ended each time."""
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """A delivery that is in hand: it waits for its turn, runs, or rests until its retry."""
-
-    source: Source
-    carrier: Record
-    """Without its value."""
-    count: int
-    record: Record | None
-    """What the function is given; None while it waits, to be read again."""
-    key: HandledKey | None = None
-    error: Exception | None = None
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        """Tells it from all others that are in hand."""
-        return id(self.source), self.carrier.partition, self.carrier.offset
-
-
-class Stop:
-    """When and how fast to stop, for all triggers of a runner. For the loop's thread."""
-
-    def __init__(self, timeout_s: float) -> None:
-        self.timeout_s = timeout_s
-        self.is_asked = asyncio.Event()
-        self.is_urgent = asyncio.Event()
-
-    def ask(self, timeout_s: float | None = None) -> None:
-        """Take no more records, and end within the time."""
-        if timeout_s is not None:
-            self.timeout_s = timeout_s
-        self.is_asked.set()
-
-    def insist(self) -> None:
-        """Stop; at once, if that was asked for before."""
-        if self.is_asked.is_set():
-            self.is_urgent.set()
-        self.is_asked.set()
-
-
 class Dispatch:
     """Runs one trigger. Made on any thread, which may have to wait; then for the loop alone.
 
@@ -83,11 +41,13 @@ class Dispatch:
     is finished is settled in batches, on a thread, while calls go on.
     """
 
-    def __init__(self, log: Log, trigger: Trigger, clock: Clock) -> None:
+    def __init__(self, log: Log, trigger: Trigger, clock: Clock, gate: Gate) -> None:
         topic = log.topic(trigger.topic)
         self.trigger = trigger
+        self._attempts_max = len(trigger.retry) + 1
         self.counters = Counters()
         self._clock = clock
+        self._gate = gate
         self._wanted = wanted(log, topic, trigger.where)
         self._keys: HandledKeys | None = None
         if trigger.dedupe_key is not None:
@@ -108,6 +68,7 @@ class Dispatch:
         self._calls: dict[asyncio.Task[None], Entry] = {}
         self._finished: list[Finished] = []
         self._patience: dict[Source, asyncio.Timeout] = {}
+        self._abandoned: list[Entry] = []
         self._is_stopping = False
 
     def close(self) -> None:
@@ -123,6 +84,7 @@ class Dispatch:
         self._has_room = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_stirred = asyncio.Event()
+        self._gate.join(self)
         feeders = [asyncio.create_task(self._feed(source)) for source in self._sources]
         settler = asyncio.create_task(self._settle_all())
         asked = asyncio.create_task(stop.is_asked.wait())
@@ -133,8 +95,11 @@ class Dispatch:
             for task in (*feeders, asked):
                 task.cancel()
             await asyncio.wait([*feeders, asked])
+            if settler.done():
+                self._release_unsettled()
             await self._finish_calls()
             await self._finish_settling(settler)
+            await self._hand_back()
             self._alarm.close()
             self._workers.close()
             self.close()
@@ -171,7 +136,13 @@ class Dispatch:
         return delivery
 
     def _is_roomy(self) -> bool:
-        return not self._ready and len(self._calls) < self.trigger.concurrency
+        return not self._ready and self._has_free_call()
+
+    def _has_free_call(self) -> bool:
+        return len(self._calls) < self.trigger.concurrency
+
+    def _is_ending(self) -> bool:
+        return self._is_stopping or self._stop.is_asked.is_set()
 
     async def _rest(self) -> None:
         """Return after the next batch was settled, or after a while."""
@@ -193,20 +164,27 @@ class Dispatch:
         if rested is not None:
             entry = rested
             entry.count = delivery.count
-        if entry.count > len(self.trigger.retry) + 1:
+        attempts = source.consumer.attempts(delivery.record)
+        entry.attempt, entry.is_suspect = attempts.charged + 1, attempts.is_suspect
+        if attempts.is_too_often(self._attempts_max):
             entry.error = TooOftenError(
                 "each process that handled this record ended while it did",
-                deliveries=entry.count - 1,
+                deliveries=attempts.count,
             )
+            entry.is_suspect = False
+        elif entry.is_suspect:
+            # Nothing of the user's is called for it before it is alone.
+            entry.record, entry.key, entry.error = None, None, None
         else:
             self._read(entry, delivery.record)
-        if entry.record is None and entry.error is None:
+        is_unwanted = entry.record is None and entry.error is None and not entry.is_suspect
+        if is_unwanted:
             self._finish(entry, Verdict.UNWANTED, holds_lanes=rested is not None)
         elif rested is not None or self._lanes.enter(entry, self._lanes_of(entry)):
             self._ready.append(entry)
         else:
             entry.record = None
-        self._begin_ready()
+        self.begin_ready()
 
     def _read(self, entry: Entry, carrier: Record | None = None) -> None:
         """Find out what the function is to be given, and under which key."""
@@ -238,17 +216,36 @@ class Dispatch:
         if entry.key is not None:
             yield "handled", entry.key.key
 
-    def _begin_ready(self) -> None:
-        while self._ready and len(self._calls) < self.trigger.concurrency:
-            if self._is_stopping or self._stop.is_asked.is_set():
+    @property
+    def wants_alone(self) -> bool:
+        """See gate.Member."""
+        is_next = bool(self._ready) and self._ready[0].is_suspect
+        return is_next and self._has_free_call() and not self._is_ending()
+
+    def begin_ready(self) -> None:
+        """See gate.Member."""
+        while self._ready and self._has_free_call():
+            if self._is_ending():
+                return
+            if not self._gate.may_begin(alone=self._ready[0].is_suspect):
                 return
             self._begin(self._ready.popleft())
         if self._is_roomy():
             self._has_room.set()
 
     def _begin(self, entry: Entry) -> None:
-        if entry.record is None and entry.error is None:
-            self._read(entry)
+        if not entry.is_suspect:
+            if entry.record is None and entry.error is None:
+                self._read(entry)
+            if self._is_finished(entry):
+                return
+        task = asyncio.create_task(self._call(entry))
+        self._calls[task] = entry
+        self._gate.enter(task, alone=entry.is_suspect)
+        self.counters.in_flight += 1
+
+    def _is_finished(self, entry: Entry) -> bool:
+        """Finish an entry for which nothing is called; False for all others."""
         if entry.error is not None:
             self._fail(entry, entry.error)
         elif entry.record is None:
@@ -256,37 +253,55 @@ class Dispatch:
         elif entry.key is not None and self._keys is not None and self._keys.is_handled(*entry.key):
             self._finish(entry, Verdict.REPEATED, holds_lanes=True)
         else:
-            task = asyncio.create_task(self._call(entry))
-            self._calls[task] = entry
-            self.counters.in_flight += 1
+            return False
+        return True
 
     # --- the call ---
 
     async def _call(self, entry: Entry) -> None:
-        error: BaseException | None = None
         try:
+            await self._handle(entry)
+            if entry.settled is not None:
+                # Otherwise the log would accuse it of what the next one does.
+                await entry.settled.wait()
+        finally:
+            self._leave()
+        self.begin_ready()
+
+    async def _handle(self, entry: Entry) -> None:
+        try:
+            if entry.is_suspect:
+                await self._begin_alone(entry)
+                self._read(entry)
+                if self._is_finished(entry):
+                    return
             await self._call_function(entry)
         except asyncio.CancelledError as cancelled:
-            if self._is_stopping:
-                # Handed back: it comes again.
-                self._leave()
-                return
-            error = cancelled
+            if not self._is_stopping:
+                self._fail(entry, cancelled)
+            # Otherwise it is handed back, and comes again.
         except BaseException as failure:  # noqa: BLE001 - Whatever a function raises is its failure.
-            error = failure
-        self._leave()
-        if error is None:
+            self._fail(entry, failure)
+        else:
             if entry.key is not None and self._keys is not None:
                 self._keys.add(entry.key)
             self._finish(entry, Verdict.HANDLED, holds_lanes=True)
-        else:
-            self._fail(entry, error)
-        self._begin_ready()
+
+    async def _begin_alone(self, entry: Entry) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(entry.source.consumer.begin_alone, entry.carrier)
+            except UnavailableError as error:
+                _logger.warning("trigger %s cannot count yet: %s", self.trigger.name, error)
+                await wait_until(self._clock, asyncio.Event(), POLL_S)
+            else:
+                return
 
     def _leave(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         del self._calls[task]
+        self._gate.leave(task)
         self.counters.in_flight -= 1
         if not self._calls:
             self._is_idle.set()
@@ -305,15 +320,23 @@ class Dispatch:
                 await result
 
     def _fail(self, entry: Entry, error: BaseException) -> None:
-        schedule = self.trigger.retry
-        if entry.count > len(schedule):
+        if entry.attempt >= self._attempts_max or isinstance(error, TooOftenError):
             self._finish(entry, Verdict.HOPELESS, error, holds_lanes=True)
             return
-        delay_s = schedule[entry.count - 1]
-        _logger.info(
-            "trigger %s failed and tries again in %g s: partition=%d offset=%d count=%d cause=%s",
-            *(self.trigger.name, delay_s, entry.carrier.partition, entry.carrier.offset),
-            *(entry.count, reason_of(error)),
+        delay_s = self.trigger.retry[entry.attempt - 1]
+        _logger.warning(
+            "trigger %s failed and tries again in %g s:"
+            " topic=%s partition=%d offset=%d attempt=%d of=%d cause=%s",
+            *(self.trigger.name, delay_s, entry.carrier.topic, entry.carrier.partition),
+            *(entry.carrier.offset, entry.attempt, self._attempts_max, reason_of(error)),
+            extra={
+                "trigger": self.trigger.name,
+                "topic": entry.carrier.topic,
+                "partition": entry.carrier.partition,
+                "offset": entry.carrier.offset,
+                "attempt": entry.attempt,
+                "cause": reason_of(error),
+            },
         )
         self._resting[entry.place] = entry
         self._finish(entry, Verdict.FAILED, error, delay_s=delay_s)
@@ -330,6 +353,8 @@ class Dispatch:
         entry.record = None
         finished = Finished(entry.source, entry.carrier, entry.count, verdict)
         finished.key, finished.error, finished.delay_s = entry.key, error, delay_s
+        if entry.is_suspect:
+            entry.settled = finished.settled = asyncio.Event()
         self._finished.append(finished)
         self._has_news.set()
         if holds_lanes:
@@ -355,6 +380,8 @@ class Dispatch:
             else:
                 break
         for finished in batch:
+            if finished.settled is not None:
+                finished.settled.set()
             self._count(finished)
             if finished.verdict is Verdict.FAILED:
                 self._alarm.ring_in(finished.delay_s)
@@ -393,6 +420,7 @@ class Dispatch:
         for wait in waits:
             wait.cancel()
         left = [*self._calls]
+        self._abandoned = [*self._calls.values()]
         for task in left:
             task.cancel()
         if left:
@@ -402,6 +430,12 @@ class Dispatch:
             )
             await asyncio.wait(left, timeout=LAST_WORDS_S)
 
+    def _release_unsettled(self) -> None:
+        """Let nothing wait for what will never be settled."""
+        for entry in self._calls.values():
+            if entry.settled is not None:
+                entry.settled.set()
+
     async def _finish_settling(self, settler: asyncio.Task[None]) -> None:
         self._has_news.set()
         if not settler.done():
@@ -409,6 +443,15 @@ class Dispatch:
         if not settler.done():
             settler.cancel()
             await asyncio.wait([settler])
+
+    async def _hand_back(self) -> None:
+        """Uncount what was taken and not begun; what a function still does stays counted."""
+        for source in self._sources:
+            running = [each.carrier for each in self._abandoned if each.source is source]
+            try:
+                await asyncio.to_thread(source.consumer.hand_back, running)
+            except StrandlineError as error:
+                _logger.debug("trigger %s leaves its counts: %s", self.trigger.name, error)
 
 
 def _light(record: Record) -> Record:

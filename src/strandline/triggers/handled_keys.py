@@ -1,6 +1,8 @@
 """Which keys were handled, and when: kept in the log, so that it outlives the process."""
 
+import bisect
 import hashlib
+import heapq
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -9,9 +11,10 @@ import msgspec
 
 from strandline.log import Log
 from strandline.values import Event, InvalidError, Topic
+from strandline.values.internal_topics import HANDLED_PREFIX
 
 KEYS_MAX: Final = 1_000_000
-"""How many keys a trigger remembers at most; the latest count."""
+"""How many handled records with a key a trigger remembers at most: the latest ones."""
 
 KEY_BYTES: Final = 16
 
@@ -39,7 +42,9 @@ class HandledKeys:
 
     A key is remembered before the record that had it is acked, so a crash in between
     costs nothing; and a record that was not handled is never remembered. Times are
-    those of the records, so it does not matter how late they are handled.
+    those of the records, so it does not matter how late they are handled, nor in which
+    order: partitions are read beside each other, and a record from long ago may be
+    handled after one of today. So each time at which a key was handled is kept.
     """
 
     def __init__(self, log: Log, topic: Topic, consumer: str, window_us: int) -> None:
@@ -47,28 +52,33 @@ class HandledKeys:
         self._window_us = window_us
         digest = hashlib.sha256(f"{topic.tenant or ''}/{consumer}".encode()).hexdigest()[:32]
         self._notes = log.create_topic(
-            f"__strandline.handled.{topic.id}.{digest}", tenant=topic.tenant, internal=True
+            f"{HANDLED_PREFIX}{topic.id}.{digest}", tenant=topic.tenant, internal=True
         )
         self._consumer = consumer
-        self._keys: dict[bytes, int] = {}
+        self._times: dict[bytes, list[int]] = {}
+        """Of each key when the records were appended that were handled, ascending."""
+        self._earliest: list[tuple[int, bytes]] = []
+        """All of them as a heap."""
         self._stored: deque[tuple[int, int]] = deque()
         """Of each note its offset, and the latest time in it."""
         self._load()
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._earliest)
 
     def is_handled(self, key: bytes, timestamp_us: int) -> bool:
         """Whether a record with this key was handled, of about that time."""
-        handled_us = self._keys.get(key)
-        return handled_us is not None and abs(timestamp_us - handled_us) < self._window_us
+        times = self._times.get(key, ())
+        after = bisect.bisect(times, timestamp_us)
+        nearest = times[max(0, after - 1) : after + 1]
+        return any(abs(timestamp_us - each) < self._window_us for each in nearest)
 
     def add(self, handled: HandledKey) -> None:
         """From now on the key is handled; `store` makes it last."""
-        self._keys.pop(handled.key, None)
-        self._keys[handled.key] = handled.timestamp_us
-        if len(self._keys) > KEYS_MAX:
-            del self._keys[next(iter(self._keys))]
+        bisect.insort(self._times.setdefault(handled.key, []), handled.timestamp_us)
+        heapq.heappush(self._earliest, (handled.timestamp_us, handled.key))
+        if len(self._earliest) > KEYS_MAX:
+            self._forget_earliest()
 
     def store(self, handled: Sequence[HandledKey]) -> None:
         """Make them last; as durable as the log can when this returns. May have to wait."""
@@ -90,11 +100,15 @@ class HandledKeys:
 
     def forget(self, horizon_us: int) -> None:
         """Do in memory what `trim` does in the log."""
-        while self._keys:
-            key = next(iter(self._keys))
-            if self._keys[key] > horizon_us - self._window_us:
-                break
-            del self._keys[key]
+        while self._earliest and self._earliest[0][0] <= horizon_us - self._window_us:
+            self._forget_earliest()
+
+    def _forget_earliest(self) -> None:
+        _, key = heapq.heappop(self._earliest)
+        times = self._times[key]
+        del times[0]
+        if not times:
+            del self._times[key]
 
     def _load(self) -> None:
         low = self._log.marks(self._notes, 0).low

@@ -20,6 +20,7 @@ from strandline.values import (
     ValueKind,
     check_topic_name,
 )
+from strandline.values.internal_topics import REPLAYED_PREFIX
 
 _OURS: Final = "strandline."
 _PARKED: Final = "strandline.parked"
@@ -131,7 +132,7 @@ def consumer_of(replay: Record) -> str:
 
 
 def _replay_name(topic: Topic) -> str:
-    return check_topic_name(f"__strandline.replayed.{topic.name}", internal=True)
+    return check_topic_name(f"{REPLAYED_PREFIX}{topic.name}", internal=True)
 
 
 def _parking_of(log: Log, topic: Topic) -> Topic | None:

@@ -14,11 +14,11 @@ def backoff(
     first_s: float = 1.0, *, factor: float = 2.0, cap_s: float = 300.0, retries: int = 4
 ) -> tuple[float, ...]:
     """Return `retries` delays that grow by `factor` from `first_s`, none beyond `cap_s`."""
-    if not _is_time(first_s) or not _is_time(cap_s):
+    if not is_seconds(first_s) or not is_seconds(cap_s):
         raise InvalidError("delays are seconds from 0", first_s=first_s, cap_s=cap_s)
-    if not math.isfinite(factor) or factor < 1:
+    if not is_seconds(factor) or factor < 1:
         raise InvalidError("a factor is a number from 1", factor=factor)
-    if not 0 <= retries <= RETRIES_MAX:
+    if type(retries) is not int or not 0 <= retries <= RETRIES_MAX:
         raise InvalidError("this is no number of retries", retries=retries, max=RETRIES_MAX)
     delays = []
     delay_s = float(first_s)
@@ -32,19 +32,29 @@ RETRY: Final = (1.0, 2.0, 4.0, 8.0)
 """The schedule of a trigger that names none."""
 
 
-def checked_schedule(delays: Iterable[float]) -> tuple[float, ...]:
-    """Return the delays as a tuple; InvalidError unless each is a number of seconds from 0."""
-    if isinstance(delays, str | bytes):
-        raise InvalidError("a retry schedule is a list of seconds", retry=delays)
+def checked_schedule(delays: Iterable[float] | int) -> tuple[float, ...]:
+    """Return the delays as a tuple; InvalidError unless each is a number of seconds from 0.
+
+    A whole number stands for so many delays of `backoff`.
+    """
+    if isinstance(delays, int) and not isinstance(delays, bool):
+        return backoff(retries=delays)
+    if isinstance(delays, str | bytes) or not isinstance(delays, Iterable):
+        raise InvalidError(
+            "a retry schedule is a list of seconds or a number of retries, write retry=[1, 5] or"
+            " retry=3",
+            retry=delays,
+        )
     schedule = tuple(delays)
     if len(schedule) > RETRIES_MAX:
         raise InvalidError("too many retries", retries=len(schedule), max=RETRIES_MAX)
     for delay_s in schedule:
-        if not _is_time(delay_s):
+        if not is_seconds(delay_s):
             raise InvalidError("a retry schedule is a list of seconds from 0", delay=delay_s)
     return tuple(float(delay_s) for delay_s in schedule)
 
 
-def _is_time(value: object) -> bool:
+def is_seconds(value: object) -> bool:
+    """Whether it is a number of seconds from 0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator] # It is one.

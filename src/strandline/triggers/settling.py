@@ -1,5 +1,6 @@
 """What became of records, written down: handled keys first, then acks, parking and retries."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ class Finished:
     error: BaseException | None = None
     delay_s: float = 0.0
     is_settled: bool = False
+    settled: asyncio.Event | None = None
 
 
 class Settling:

@@ -91,11 +91,8 @@ class ReplaySource:
 def _consumer(
     log: Log, topic: Topic, trigger: Trigger, start: Start | datetime, clock: Clock
 ) -> Consumer:
-    # One delivery more than allowed: the trigger parks such a record itself, and says so.
-    deliveries_max = len(trigger.retry) + 2
-    return Consumer(
-        log, topic, trigger.name, start=start, deliveries_max=deliveries_max, clock=clock
-    )
+    # The trigger parks a record itself, and says so.
+    return Consumer(log, topic, trigger.name, start=start, deliveries_max=None, clock=clock)
 
 
 def _read(log: Log, topic: Topic, partition: int, offset: int) -> Record:

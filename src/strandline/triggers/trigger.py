@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 from strandline.log import TopicName
-from strandline.triggers.schedule import RETRY, checked_schedule
-from strandline.values import EARLIEST, InvalidError, Record, Start, check_consumer_name
+from strandline.triggers.schedule import RETRY, checked_schedule, is_seconds
+from strandline.values import EARLIEST, InvalidError, Record, Start, Topic, check_consumer_name
 
 CONCURRENCY_MAX: Final = 1_000
 DEDUPE_WINDOW_S: Final = 7 * 24 * 3600.0
@@ -28,7 +28,7 @@ class Terms(TypedDict, total=False):
     where: str
     name: str | None
     concurrency: int
-    retry: Iterable[float]
+    retry: Iterable[float] | int
     dedupe_key: DedupeKey | None
     dedupe_window_s: float
     start: Start | datetime
@@ -57,20 +57,22 @@ def trigger(
     where: str = "",
     name: str | None = None,
     concurrency: int = 1,
-    retry: Iterable[float] = RETRY,
+    retry: Iterable[float] | int = RETRY,
     dedupe_key: DedupeKey | None = None,
     dedupe_window_s: float = DEDUPE_WINDOW_S,
     start: Start | datetime = EARLIEST,
 ) -> Trigger:
     """Return what `on` with these arguments says of the function, checked."""
-    if not 1 <= concurrency <= CONCURRENCY_MAX:
+    if type(concurrency) is not int or not 1 <= concurrency <= CONCURRENCY_MAX:
         raise InvalidError(
             "a concurrency is a whole number from 1", concurrency=concurrency, max=CONCURRENCY_MAX
         )
-    if not 0 <= dedupe_window_s < float("inf"):
+    if not is_seconds(dedupe_window_s):
         raise InvalidError("a window is seconds from 0", dedupe_window_s=dedupe_window_s)
     if dedupe_key is not None and not (dedupe_key and isinstance(dedupe_key, str)):
         _check_callable(dedupe_key)
+    if not isinstance(where, str):
+        raise InvalidError('a predicate is text, such as "amount > 100"', where=where)
     return Trigger(
         function=function,
         topic=topic,
@@ -91,7 +93,7 @@ def on(
     where: str = "",
     name: str | None = None,
     concurrency: int = 1,
-    retry: Iterable[float] = RETRY,
+    retry: Iterable[float] | int = RETRY,
     dedupe_key: DedupeKey | None = None,
     dedupe_window_s: float = DEDUPE_WINDOW_S,
     start: Start | datetime = EARLIEST,
@@ -102,6 +104,7 @@ def on(
     `Delivery`, which has the count, and may be `async`. What it returns is ignored, and
     the record is dealt with. What it raises is a failure: the record comes again after
     each of the delays of `retry` in turn, and is parked with the cause after the last.
+    A whole number as `retry` is so many retries, with the delays of `backoff`.
 
     `where` is a predicate; other records are passed over. `name` is that of its
     consumer, without which it is the function's module and qualified name: the function
@@ -113,6 +116,8 @@ def on(
     passed over if one with an equal key was handled, and was appended less than
     `dedupe_window_s` before or after it. None as key stands for no key.
     """
+
+    check_topic(topic)
 
     def mark(function: Function) -> Function:
         made = trigger(
@@ -130,6 +135,18 @@ def on(
         return function
 
     return mark
+
+
+def check_topic(topic: object) -> None:
+    """Raise InvalidError unless it is a topic, or could be the name of one."""
+    if isinstance(topic, str | Topic):
+        return
+    if callable(topic):
+        raise InvalidError(
+            'this decorator takes the topic first, write @on("orders") above the function',
+            function=repr(topic),
+        )
+    raise InvalidError("a trigger is on a topic, pass its name", topic=topic)
 
 
 def triggers_of(function: Callable[..., Any]) -> tuple[Trigger, ...]:

@@ -9,14 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Self, Unpack
 
 from strandline.clock import Clock, SystemClock
+from strandline.locks import Latch
 from strandline.log import Log, TopicName
 from strandline.triggers.counters import Counters
-from strandline.triggers.dispatch import Dispatch, Stop
-from strandline.triggers.trigger import Function, Terms, Trigger, trigger, triggers_of
-from strandline.values import InvalidError, Topic
+from strandline.triggers.dispatch import Dispatch
+from strandline.triggers.gate import Gate
+from strandline.triggers.schedule import is_seconds
+from strandline.triggers.stop import Stop
+from strandline.triggers.trigger import Function, Terms, Trigger, check_topic, trigger, triggers_of
+from strandline.values import InvalidError, Topic, UnavailableError
 
 STOP_TIMEOUT_S: Final = 30.0
 """How long functions may go on after a stop, unless told otherwise."""
+
+_SETTLING_S: Final = 60.0
+"""How long a stop waits beyond that, for what was handled to be settled."""
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -50,7 +57,7 @@ class Triggers:
         stop_timeout_s: float = STOP_TIMEOUT_S,
         clock: Clock | None = None,
     ) -> None:
-        if not 0 <= stop_timeout_s < float("inf"):
+        if not is_seconds(stop_timeout_s):
             raise InvalidError("a timeout is seconds from 0", stop_timeout_s=stop_timeout_s)
         self._log = log
         self._clock = clock or SystemClock()
@@ -60,12 +67,15 @@ class Triggers:
         self._lock = threading.Lock()
         self._run: _Run | None = None
         self._thread: threading.Thread | None = None
+        if not isinstance(functions, Iterable):
+            raise InvalidError("pass a list of functions, write [f]", functions=repr(functions))
         for function in functions:
             for each in triggers_of(function):
                 self._add(each)
 
     def on(self, topic: TopicName, **terms: Unpack[Terms]) -> Callable[[Function], Function]:
         """Add a function, as the decorator `strandline.on` describes it."""
+        check_topic(topic)
 
         def add(function: Function) -> Function:
             self._add(trigger(function, topic, **terms))
@@ -94,17 +104,27 @@ class Triggers:
         if _is_on_a_loop():
             raise InvalidError("an event loop runs in this thread, use async with")
         run = self._begin()
-        asyncio.run(self._work(run, heeds_signals=_is_main_thread()))
+        try:
+            asyncio.run(self._work(run, heeds_signals=_is_main_thread()))
+        finally:
+            run.end()
         run.check()
 
     def start(self) -> None:
         """Work in a thread of its own, from when this returns until `stop`."""
         run = self._begin()
-        self._thread = threading.Thread(
+        self._thread = thread = threading.Thread(
             target=lambda: asyncio.run(self._work(run)), name="strandline-triggers", daemon=True
         )
-        self._thread.start()
-        run.is_open.wait()
+        try:
+            thread.start()
+            run.is_open.wait()
+        except BaseException:
+            run.ask_to_stop()
+            if not thread.is_alive():
+                # Interrupted, it may start even so, and stops then.
+                run.end()
+            raise
         if run.is_over.is_set():
             run.check()
 
@@ -112,7 +132,8 @@ class Triggers:
         """Stop as the class says, within `timeout_s` if given, and return when it has.
 
         From any thread but the event loop's. May be repeated. Raises what ended the
-        runner, if that was the log.
+        runner, if that was the log; UnavailableError if it is still settling what was
+        handled long after the time is up.
         """
         run = self._run
         if run is None:
@@ -120,9 +141,11 @@ class Triggers:
         if run.is_on_its_loop():
             raise InvalidError("this would wait for itself, call request_stop")
         self.request_stop(timeout_s)
-        run.is_over.wait()
-        if self._thread is not None:
-            self._thread.join()
+        wait_s = _SETTLING_S + (self._stop_timeout_s if timeout_s is None else timeout_s)
+        if not run.is_over.wait(wait_s):
+            raise UnavailableError("the triggers have not ended yet, stop again to wait")
+        if self._thread is not None and self._thread.ident is not None:
+            self._thread.join(_SETTLING_S)
         run.check()
 
     def request_stop(self, timeout_s: float | None = None) -> None:
@@ -195,9 +218,10 @@ class Triggers:
 
     def _open(self) -> list[Dispatch]:
         opened: list[Dispatch] = []
+        gate = Gate(self._clock)
         try:
             for each in self._triggers.values():
-                opened.append(Dispatch(self._log, each, self._clock))  # noqa: PERF401 - Those before it are closed.
+                opened.append(Dispatch(self._log, each, self._clock, gate))  # noqa: PERF401 - Those before it are closed.
         except BaseException:
             for dispatch in opened:
                 dispatch.close()
@@ -217,8 +241,8 @@ class _Run:
         self._asked: list[float | None] = []
         self.task: asyncio.Task[None] | None = None
         self.error: BaseException | None = None
-        self.is_open = threading.Event()
-        self.is_over = threading.Event()
+        self.is_open = Latch()
+        self.is_over = Latch()
 
     def enter_loop(self) -> Stop:
         """Make the stop that this run obeys, on its loop."""

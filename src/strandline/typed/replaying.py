@@ -5,8 +5,7 @@ from typing import Final
 
 from strandline.log import Log
 from strandline.subscriptions.cursor import Place
-from strandline.subscriptions.start import resolve
-from strandline.subscriptions.start import Starts
+from strandline.subscriptions.start import Starts, resolve
 from strandline.typed.definition import TopicDefinition
 from strandline.typed.delivered import Delivered, Sight
 from strandline.values import InvalidError, Offset, Partition

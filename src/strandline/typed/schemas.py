@@ -8,24 +8,10 @@ import pyarrow as pa
 from strandline.typed.errors import SchemaMismatchError, UnsupportedTypeError
 from strandline.typed.spark_types import check_names, may_exceed_spark, spark_type
 from strandline.values import InvalidError
+from strandline.values.widening import fitted, is_wider
 
 TENANT_COLUMN: Final = "tenant_id"
 """Reserved, as is every name that begins with an underscore."""
-
-_INTEGERS: Final = {
-    pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
-    pa.int16(): (pa.int32(), pa.int64()),
-    pa.int32(): (pa.int64(),),
-    pa.uint8(): (pa.uint16(), pa.uint32(), pa.uint64(), pa.int16(), pa.int32(), pa.int64()),
-    pa.uint16(): (pa.uint32(), pa.uint64(), pa.int32(), pa.int64()),
-    pa.uint32(): (pa.uint64(), pa.int64()),
-}
-_FLOATS: Final = {
-    pa.float16(): (pa.float32(), pa.float64()),
-    pa.float32(): (pa.float64(),),
-}
-WIDENINGS: Final = {**_INTEGERS, **_FLOATS}
-"""What a column's type may become; decimals besides, see `is_wider`."""
 
 
 def checked_schema(schema: object) -> pa.Schema:
@@ -128,17 +114,6 @@ def unlike_evolution(new: pa.Schema, old: pa.Schema) -> list[str]:
     return found
 
 
-def is_wider(new: pa.DataType, old: pa.DataType) -> bool:
-    """Return whether every number of type `old` is one of type `new`, by WIDENINGS.
-
-    A decimal may get more digits on either side of the point, and lose none.
-    """
-    if pa.types.is_decimal(new) and pa.types.is_decimal(old):
-        whole = (new.precision - new.scale) - (old.precision - old.scale)
-        return bool(whole >= 0 and new.scale >= old.scale)
-    return new in WIDENINGS.get(old, ())
-
-
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows as another version of the topic's schema has them.
 
@@ -168,7 +143,7 @@ def _follows(new: pa.Field, old: pa.Field) -> bool:
 def _checked_cast(column: pa.Array, arrow: pa.DataType) -> pa.Array:
     if column.type == arrow:
         return column
-    cast = column.cast(arrow)
+    cast = fitted(column, arrow)
     if pa.types.is_floating(arrow) and not is_wider(arrow, column.type):
         # Arrow rounds a float without a word. What tells is slow to import, and rarely needed.
         pc: Any = import_module("pyarrow.compute")

@@ -4,6 +4,7 @@ import threading
 from typing import TypeVar
 
 from strandline.clock import Clock
+from strandline.locks import Attempt
 from strandline.log import Log
 from strandline.subscriptions import Assignment, CaughtUp, FellBehind, Marker, Stream, Subscription
 from strandline.typed.delivered import Delivered, DeliveredBatch, Sight
@@ -41,6 +42,7 @@ class ScopedSubscription(Stream[ItemT]):
         self._reader = reader
         self._readers = readers
         self._stepping = threading.Lock()
+        self._attempt = Attempt(self._stepping)
         self._on_its_way: Record | Marker | None = None
 
     @property
@@ -109,9 +111,10 @@ class ScopedSubscription(Stream[ItemT]):
         return shown  # type: ignore[return-value] # Markers come only if they were asked for.
 
     def _begin_step(self, timeout_s: float | None) -> float | None:
-        if not self._stepping.acquire(blocking=False):
+        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        if not self._attempt:
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
-        return None if timeout_s is None else self._clock.monotonic() + timeout_s
+        return deadline
 
     def _left_s(self, deadline: float | None) -> float | None:
         return None if deadline is None else max(0.0, deadline - self._clock.monotonic())

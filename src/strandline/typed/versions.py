@@ -13,8 +13,8 @@ from strandline.log import Log, TopicName
 from strandline.typed.definition import TopicDefinition, defined
 from strandline.typed.schemas import packed, unpacked
 from strandline.values import ConflictError, Event, InvalidError, Offset, Topic
+from strandline.values.internal_topics import SCHEMAS_TOPIC
 
-SCHEMAS_TOPIC: Final = "__strandline.schemas"
 _ADDED: Final = "schema.added"
 
 

@@ -30,6 +30,7 @@ from strandline.values.errors import (
     UnknownError,
 )
 from strandline.values.event import Event
+from strandline.values.internal_topics import check_may_shorten
 from strandline.values.limits import (
     CONSUMER_SILENCE_S,
     IDEMPOTENCY_KEYS_KEPT,
@@ -110,6 +111,7 @@ __all__ = [
     "check_case_twin",
     "check_consumer_name",
     "check_idempotency_key",
+    "check_may_shorten",
     "check_position",
     "check_producer_name",
     "check_tenant_name",

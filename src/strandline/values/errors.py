@@ -20,12 +20,16 @@ same pairs are in `.fields`.
 from collections.abc import Mapping
 
 _SHOWN_CHARS_MAX = 120
+# What another program says ends with the part that matters.
+_REASON_CHARS_MAX = 2000
+_REASONS = frozenset({"cause", "reason"})
 
 
-def _shown(value: object) -> str:
+def _shown(name: str, value: object) -> str:
     # ascii() makes control characters, look-alikes and lone surrogates visible.
     text = ascii(value)
-    return text if len(text) <= _SHOWN_CHARS_MAX else text[:_SHOWN_CHARS_MAX] + "..."
+    most = _REASON_CHARS_MAX if name in _REASONS else _SHOWN_CHARS_MAX
+    return text if len(text) <= most else text[:most] + "..."
 
 
 def _named(cause: BaseException) -> str:
@@ -69,7 +73,7 @@ class StrandlineError(Exception):
         self.fields = fields
         # An empty list is for programs, and tells a person nothing.
         shown = ((name, value) for name, value in fields.items() if value != [])
-        pairs = " ".join(f"{name}={_shown(value)}" for name, value in shown)
+        pairs = " ".join(f"{name}={_shown(name, value)}" for name, value in shown)
         super().__init__(f"{message}: {pairs}" if pairs else message)
 
     def __reduce__(self) -> tuple[object, ...]:

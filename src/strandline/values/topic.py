@@ -113,6 +113,12 @@ class TopicSettings:
     schema: bytes | None = None
     metadata: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def has_retention(self) -> bool:
+        """Whether anything is ever to be removed."""
+        limits = self.retention_age_s, self.retention_bytes, self.limit_bytes
+        return limits != (None, None, None)
+
     def unlike(self, other: "TopicSettings") -> dict[str, object]:
         """Return what is not as in `other`, by name, as it is here."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in self.__slots__}

@@ -15,6 +15,7 @@ from strandline.views.live_view import LiveView
 from strandline.views.outcomes import REFUSALS_KEPT
 from strandline.views.pending import PendingView
 from strandline.views.publishing import PUBLISH_TIMEOUT_S, Publication
+from strandline.views.saved_view import SavedPartition, SavedView, load_snapshot
 from strandline.views.saving import SNAPSHOT_INTERVAL_S
 from strandline.views.view import View
 
@@ -28,7 +29,10 @@ __all__ = [
     "Publication",
     "Readiness",
     "RefusedError",
+    "SavedPartition",
+    "SavedView",
     "StoppedError",
     "View",
     "ViewHealth",
+    "load_snapshot",
 ]

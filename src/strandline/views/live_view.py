@@ -39,6 +39,9 @@ from strandline.views.snapshot import Snapshots, binding_of
 from strandline.views.view import StateT, View
 from strandline.writes.loops import is_on_loop
 
+CLOSE_TIMEOUT_S: Final = 60.0
+"""How long a close waits for a pump, unless told otherwise."""
+
 _NO_OFFSET: Final = sys.maxsize
 """Becoming ready wakes everybody; a wake-up for each page would only slow the pump."""
 
@@ -349,13 +352,13 @@ class LiveView(Generic[StateT]):
         """End the pump, after a last snapshot if `save`. May be repeated.
 
         Ready partitions go on answering from what was applied. UnavailableError if the
-        pump has not ended in time.
+        pump has not ended in `timeout_s`, or in CLOSE_TIMEOUT_S without it.
         """
         self._finalizer.detach()
         if os.getpid() != self._pid:
             return
         self._pump.stop(save=save)
-        if not self._pump.join(timeout_s):
+        if not self._pump.join(CLOSE_TIMEOUT_S if timeout_s is None else timeout_s):
             raise UnavailableError("the pump has not ended yet", view=self._view.name)
 
     def __enter__(self) -> Self:

@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
+from strandline.locks import holding
 from strandline.views.errors import RefusedError
 
 REFUSALS_KEPT: Final = 1_024
@@ -40,17 +40,20 @@ class Outcomes:
             if len(self.refused) > REFUSALS_KEPT:
                 del self.refused[next(iter(self.refused))]
 
-    @contextmanager
+    @holding
     def publishing(self, floor: int) -> Iterator[None]:
         """Keep outcomes from `floor` on for as long as the block runs."""
-        with self._lock:
-            self.floors.append(floor)
+        is_entered = False
         try:
+            with self._lock:
+                is_entered = True
+                self.floors.append(floor)
             yield
         finally:
-            with self._lock:
-                self.floors.remove(floor)
-                self._forget_below(min(self.floors, default=None))
+            if is_entered:
+                with self._lock:
+                    self.floors.remove(floor)
+                    self._forget_below(min(self.floors, default=None))
 
     def take(self, partition: int, offset: int, quarantined: str | None) -> Any:
         """Return what `apply` returned for the record; None if it was applied before.

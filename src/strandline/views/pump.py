@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Generic
 
 from strandline.clock import Clock
+from strandline.locks import Latch
 from strandline.log import Log
 from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
 from strandline.subscriptions.pages import POLL_S
@@ -35,7 +36,7 @@ class Request:
 
     def __init__(self, action: Callable[[], None]) -> None:
         self.action = action
-        self.done = threading.Event()
+        self.done = Latch()
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -86,6 +87,8 @@ class Pump(Generic[StateT]):
         self._entered: deque[Fold[StateT]] = deque()
         self._to_open: deque[Fold[StateT]] = deque()
         self._thread: threading.Thread | None = None
+        #: Stands for the thread that does the work; any other one ends.
+        self._serving: object | None = None
         self._lock = threading.Lock()
         self._is_stopping = False
         self._saves_last = False
@@ -150,24 +153,35 @@ class Pump(Generic[StateT]):
     def _rouse(self) -> None:
         with self._lock:
             if self._thread is None and not self._is_stopping:
-                self._thread = threading.Thread(
-                    target=self._run, name=f"view {self._view.name}", daemon=True
-                )
-                self._thread.start()
+                self._begin_thread()
         self.wake()
+
+    def _begin_thread(self) -> None:
+        serving = object()
+        thread = threading.Thread(
+            target=self._run, args=(serving,), name=f"view {self._view.name}", daemon=True
+        )
+        try:
+            self._thread, self._serving = thread, serving
+            thread.start()
+        except BaseException:
+            # Interrupted, it may have started or not: the next one takes its place.
+            self._thread = self._serving = None
+            raise
 
     # --- the thread ---
 
-    def _run(self) -> None:
+    def _run(self, serving: object) -> None:
         try:
-            while not self._is_stopping:
+            while not self._is_stopping and self._serving is serving:
                 self._step()
-            if self._saves_last:
+            if self._saves_last and self._serving is serving:
                 self.save()
         except BaseException as error:  # noqa: BLE001 - Whoever asks the view is told.
             self.cause = error
         finally:
-            self._end()
+            if self._serving is serving:
+                self._end()
 
     def _step(self) -> None:
         while self._requests:

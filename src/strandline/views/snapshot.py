@@ -101,6 +101,16 @@ def unpacked(content: bytes, file: str) -> tuple[Binding, Stored]:
     return header.binding, stored
 
 
+def read_snapshot(io: Io, path: str) -> tuple[Binding, Stored]:
+    """Return what a snapshot file holds. Raises OSError, and CorruptError as `unpacked`."""
+    fd = io.open(path, "read")
+    try:
+        content = io.pread(fd, io.size(fd), 0)
+    finally:
+        io.close(fd)
+    return unpacked(content, path)
+
+
 class Snapshots:
     """The snapshot file of one view, used by one thread at a time."""
 
@@ -165,17 +175,10 @@ class Snapshots:
 
     def _load(self) -> Stored:
         try:
-            binding, stored = unpacked(self._content(), self._path)
+            binding, stored = read_snapshot(self._io, self._path)
         except FileNotFoundError:
             return {}
         except (OSError, CorruptError) as error:
             self.fault = error
             return {}
         return stored if binding == self._binding else {}
-
-    def _content(self) -> bytes:
-        fd = self._io.open(self._path, "read")
-        try:
-            return self._io.pread(fd, self._io.size(fd), 0)
-        finally:
-            self._io.close(fd)

@@ -9,7 +9,7 @@ from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import Bracket, C, F, R, S, V, W
 from strandline.writes.drain import Drain, make_view, rejection
 from strandline.writes.metrics import FlushReason
-from strandline.writes.receipt import Receipt
+from strandline.writes.receipt import Receipt, refused
 from strandline.writes.view import View
 
 # Members of an enumeration are slow to look up.
@@ -31,17 +31,21 @@ class BracketedChannel(Channel[W, R]):
     ) -> Receipt[R]:
         # The short path: a bracket for this one write, where nothing is in the way.
         drain = self._bracketed
-        if not drain.lock.acquire(False):
+        if not drain.attempt:
             return self._write_queued(write, level, timeout_s)
         try:
-            if self._items or self._paused or not drain.is_direct:
-                receipt = None
-            else:
-                receipt = drain.write_now(write, self.name, timeout_s)
-        finally:
-            drain.lock.release()
+            try:
+                if self._items or self._paused or not drain.is_direct:
+                    receipt = None
+                else:
+                    receipt = drain.write_now(write, self.name, timeout_s)
+            finally:
+                drain.lock.release()
             if drain.called:
                 drain.pass_on()
+        except BaseException:
+            drain.pass_on()
+            raise
         if receipt is None:
             return self._write_queued(write, level, timeout_s)
         if level is not _APPLIED and (level is _DURABLE or receipt.error):
@@ -51,15 +55,19 @@ class BracketedChannel(Channel[W, R]):
     def try_write(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
         # The short path of `write`, as long as nothing has to be waited for.
         drain = self._bracketed
-        if not drain.lock.acquire(False):
+        if not drain.attempt:
             return self._try_queued(write, timeout_s)
         try:
-            is_first = not self._items and not self._paused and drain.is_direct
-            receipt = drain.try_now(write) if is_first else None
-        finally:
-            drain.lock.release()
+            try:
+                is_first = not self._items and not self._paused and drain.is_direct
+                receipt = drain.try_now(write) if is_first else None
+            finally:
+                drain.lock.release()
             if drain.called:
                 drain.pass_on()
+        except BaseException:
+            drain.pass_on()
+            raise
         if receipt is not None:
             return receipt
         if not is_first:
@@ -138,7 +146,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         try:
             return self._write_alone(write, self._timeout_s if timeout_s is None else timeout_s)
         except UnavailableError as exc:
-            return Receipt(self.storage, error=_handed_back(write, channel, exc))
+            return refused(self.storage, _handed_back(write, channel, exc))
 
     def try_now(self, write: W) -> Receipt[R] | None:
         """Do what `write_now` does; None, and nothing done, if the bracket is not free."""
@@ -156,7 +164,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 raise
             except Exception as exc:
                 self._fail(exc)
-                return Receipt(self.storage, error=FailedError(exc))
+                return refused(self.storage, FailedError(exc))
             self._is_inside = True
             return self._write_inside(write, context)
         except BaseException as exc:
@@ -187,7 +195,9 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         interrupt = self._leave(failure)
         if interrupt is not None and not isinstance(interrupt, Exception):
             raise interrupt
-        return Receipt(storage, epoch, result, error)
+        if error is not None:
+            return refused(storage, error, epoch, result)
+        return Receipt(storage, epoch, result)
 
     def _apply_alone(self, write: W, context: C, epoch: int) -> tuple[R | None, Exception | None]:
         new_delta = self._new_delta
@@ -289,10 +299,13 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def _leave(self, failure: BaseException | None) -> BaseException | None:
         """Leave the bracket; what is written stays written if that fails."""
         try:
-            self._is_inside = False
             self._bracket.leave()
         except BaseException as exc:
-            return failure or self._fail(exc)
+            if not isinstance(exc, Exception):
+                # The interrupt may have come before anything was released.
+                self._bracket.leave()
+            failure = failure or self._fail(exc)
+        self._is_inside = False
         return failure
 
 

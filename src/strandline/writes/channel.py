@@ -55,7 +55,8 @@ class Item(Generic[W, R]):
     def leave(self, waiter: Waiter, epoch: int, mark: Watermark) -> None:
         """Strike the name out wherever it stands."""
         with self.channel.mutex:
-            self.waiters.remove(waiter)
+            if waiter in self.waiters:
+                self.waiters.remove(waiter)
             if waiter in self.patient:
                 self.patient.remove(waiter)
                 if (epoch, waiter) in mark.waiters:
@@ -108,30 +109,35 @@ class Channel(Generic[W, R]):
         """
         # The short path: where nothing is in the way, the write is applied and
         # flushed right here, with no queue, no hand-off and no sleep. Each call
-        # counts here, so `let_go` and `step_down` are spelled out.
+        # counts here, so what `run` and `Stage.attempt` do is spelled out.
         drain, written = self._drain, self._written
-        if not drain.lock.acquire(False):
+        if not drain.attempt:
             return self._write_queued(write, level, timeout_s)
         flushes = False
         try:
             try:
-                if self._items or self._paused or not drain.is_direct:
-                    receipt = None
-                else:
-                    receipt = drain.apply_now(write)
-                    flushes = level is not _APPLIED and written.busy.acquire(False)
-                    if flushes:
-                        drain.freeze(_WAIT)
-            finally:
-                drain.lock.release()
+                try:
+                    if self._items or self._paused or not drain.is_direct:
+                        receipt = None
+                    else:
+                        receipt = drain.apply_now(write)
+                        if level is not _APPLIED and written.attempt_busy:
+                            flushes = True
+                            drain.freeze(_WAIT)
+                finally:
+                    drain.lock.release()
                 if drain.called:
                     drain.pass_on()
-            is_written = flushes and self.storage.flush_frozen()
-        finally:
-            if flushes:
-                written.busy.release()
-                if written.mark.waiters:
-                    written.wake_next()
+                is_written = flushes and self.storage.flush_frozen()
+            finally:
+                if flushes:
+                    written.busy.release()
+            if flushes and written.mark.waiters:
+                written.wake_next()
+        except BaseException:
+            drain.pass_on()
+            written.wake_next()
+            raise
         if receipt is None:
             return self._write_queued(write, level, timeout_s)
         if level is not _APPLIED and (level is _DURABLE or not is_written or receipt.error):
@@ -177,8 +183,10 @@ class Channel(Generic[W, R]):
                 barrier.durable |= durable
             else:
                 barrier = Barrier(self, durable=durable)
-                self._items.append(barrier)
+                # Counted first, as it is removed first: interrupted in between, the queue
+                # has room for a write too many, and never for one too few.
                 self._barriers += 1
+                self._items.append(barrier)
         self._drain.called = True
         self._drain.run(may_wait=False)
         return barrier.receipt
@@ -288,6 +296,7 @@ class Channel(Generic[W, R]):
             else:
                 self._wait(item.receipt, level, timeout_s)
         except BaseException:
+            item.receipt.see()
             self.withdraw(item)
             raise
         return item.receipt
@@ -347,23 +356,25 @@ class Channel(Generic[W, R]):
 
     def _wait_space(self, item: Item[W, R]) -> None:
         waiter = ThreadWaiter(self.storage.clock)
-        self._space.append(waiter)
         try:
+            self._space.append(waiter)
             while not self._put(item):
                 self.drain(item.deadline)
                 if self.depth >= self._capacity and not waiter.wait(item.deadline):
                     raise self._full(item.write)
         finally:
-            self._space.remove(waiter)
+            if waiter in self._space:
+                self._space.remove(waiter)
 
     async def _space_on_loop(self, item: Item[W, R], timeout_s: float | None) -> None:
         waiter = LoopWaiter()
-        self._space.append(waiter)
         try:
+            self._space.append(waiter)
             async with asyncio.timeout(timeout_s):
                 while not self._put(item):
                     await waiter.wait()
         except TimeoutError:
             raise self._full(item.write) from None
         finally:
-            self._space.remove(waiter)
+            if waiter in self._space:
+                self._space.remove(waiter)

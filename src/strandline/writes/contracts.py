@@ -82,4 +82,7 @@ class Bracket(Protocol[C_co]):
         """
 
     def leave(self) -> None:
-        """Let the lock go. Called once for each `enter` that returned."""
+        """Let the lock go. Called for each `enter` that returned; does nothing if it is not held.
+
+        Called once more after an interrupt, such as KeyboardInterrupt, came out of it.
+        """

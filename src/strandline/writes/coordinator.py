@@ -32,6 +32,9 @@ from strandline.writes.view import View
 from strandline.writes.waiter import ThreadWaiter
 from strandline.writes.watermark import Watermark
 
+#: How long a stop waits for threads that are still at work, unless it is told.
+STOP_TIMEOUT_S = 60.0
+
 
 class Coordinator(Generic[W, R, F, V, S, C]):
     """Orders, batches and flushes the writes of one store.
@@ -106,21 +109,29 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         Without `drain`, what is still queued is refused with ClosedError
         instead. With `timeout_s` the work goes on in another thread;
         UnavailableError says that it has not finished yet, and another `stop`
-        waits on. A stop after the end does nothing, or raises the failure again.
+        waits on. Without it, the same after STOP_TIMEOUT_S. An interrupted stop may be
+        repeated. A stop after the end does nothing, or raises the failure again.
         """
-        with self._stop_lock:
-            is_first = not self._stopping
-            self._stopping = True
-        if is_first and timeout_s is None:
-            self._finish(durable=durable, drain=drain)
-        elif is_first:
-            threading.Thread(
-                target=self._finish,
-                kwargs={"durable": durable, "drain": drain},
-                name="strandline-stop",
-                daemon=True,
-            ).start()
-        self._wait_stopped(timeout_s)
+        is_first = False
+        try:
+            with self._stop_lock:
+                is_first = not self._stopping
+                self._stopping = True
+            if is_first and timeout_s is None:
+                self._finish(durable=durable, drain=drain)
+            elif is_first:
+                threading.Thread(
+                    target=self._finish_aside,
+                    kwargs={"durable": durable, "drain": drain},
+                    name="strandline-stop",
+                    daemon=True,
+                ).start()
+        except BaseException:
+            if is_first:
+                # Whoever stops next does what is left.
+                self._stopping = False
+            raise
+        self._wait_stopped(STOP_TIMEOUT_S if timeout_s is None else timeout_s)
         if self._ending.cause is not None:
             raise FailedError(self._ending.cause)
 
@@ -186,26 +197,36 @@ class Coordinator(Generic[W, R, F, V, S, C]):
 
     # --- inside ---
 
-    def _finish(self, *, durable: bool, drain: bool) -> None:
+    def _finish_aside(self, *, durable: bool, drain: bool) -> None:
         try:
-            self._drain.close()
+            self._finish(durable=durable, drain=drain)
+        except UnavailableError:
+            # Whoever stops next does what is left.
+            self._stopping = False
+
+    def _finish(self, *, durable: bool, drain: bool) -> None:
+        deadline = self._clock.monotonic() + STOP_TIMEOUT_S
+        try:
+            self._drain.close(deadline)
             if not drain:
                 self._drain.hand_back_all(_stopped)
-            self._drain.finish()
-            self._storage.finish(self._drain.epoch, durable=durable)
-        except FailedError:
-            pass  # Kept, and raised by `stop`.
+            self._drain.finish(deadline)
+            self._storage.finish(self._drain.epoch, deadline, durable=durable)
+        except (FailedError, ClosedError):
+            pass  # Kept and raised by `stop`, or an earlier stop was cut short.
         finally:
             self._ending.settle(_stopped)
             self._drain.cancel_timer()
             self._drain.hand_back_all(_stopped)
-            self._drain.come_to_rest()
-            self._storage.come_to_rest()
-            self._wake_all()
+            try:
+                self._drain.come_to_rest(deadline)
+                self._storage.come_to_rest(deadline)
+            finally:
+                self._wake_all()
             self._stopped.advance(1)
 
-    def _wait_stopped(self, timeout_s: float | None) -> None:
-        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+    def _wait_stopped(self, timeout_s: float) -> None:
+        deadline = self._clock.monotonic() + timeout_s
         waiter = ThreadWaiter(self._clock)
         with self._stopped.awaited_by(waiter, 1):
             while not self._stopped.value:

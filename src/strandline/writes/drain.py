@@ -8,18 +8,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
 from strandline.clock import Clock, Timer
+from strandline.locks import Attempt, holding
 from strandline.values import (
     ClosedError,
     Durability,
     FailedError,
     RejectedError,
     StrandlineError,
+    UnavailableError,
 )
 from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import C, Delta, F, R, S, V, W
 from strandline.writes.ending import Ending
 from strandline.writes.metrics import FlushReason
-from strandline.writes.receipt import Receipt
+from strandline.writes.receipt import Receipt, refused
 from strandline.writes.settings import Settings
 from strandline.writes.standby import Standby
 from strandline.writes.storage import Storage
@@ -52,6 +54,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         clock: Clock,
     ) -> None:
         self.lock = threading.Lock()
+        self.attempt = Attempt(self.lock)
         #: Guards the queues. Held for moments only, never while `lock` is awaited.
         self.mutex = threading.Lock()
         self.storage = storage
@@ -107,11 +110,11 @@ class Drain(Generic[W, R, F, V, S, C]):
         self.called = True
         self.run(may_wait=False)
 
-    def close(self) -> None:
+    def close(self, deadline: float) -> None:
         """Accept nothing more."""
         with self.mutex:
             self._closed = True
-        with self.held():
+        with self.held(deadline):
             self._set_direct()
 
     def check_open(self) -> None:
@@ -120,16 +123,16 @@ class Drain(Generic[W, R, F, V, S, C]):
         if self._closed:
             raise ClosedError("the coordinator is being stopped, open the store anew")
 
-    def finish(self) -> None:
+    def finish(self, deadline: float) -> None:
         """Take everything that was accepted, held writes included, and freeze it."""
         self._started = True
         for channel in self.channels:
             channel.resume()
         while any(channel.head() for channel in self.channels):
-            with self.held():
+            with self.held(deadline):
                 self._guarded_round(may_wait=True)
-            self.storage.written.reach(self._start - 1)
-        with self.held():
+            self.storage.written.reach(self._start - 1, deadline)
+        with self.held(deadline):
             self.freeze(FlushReason.STOP)
 
     def cancel_timer(self) -> None:
@@ -144,9 +147,10 @@ class Drain(Generic[W, R, F, V, S, C]):
             for item in channel.take_all():
                 item.receipt.refuse(error())
 
-    def come_to_rest(self) -> None:
-        """Return once nobody drains any more."""
-        with self.held():
+    def come_to_rest(self, deadline: float) -> None:
+        """Return once no thread drains any more, and let ours end."""
+        self._standby.close()
+        with self.held(deadline):
             self._set_direct()
 
     def check_owner(self) -> None:
@@ -158,6 +162,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         """Start anew in a forked child, where no other thread lives."""
         self._is_disowned = True
         self.lock = threading.Lock()
+        self.attempt = Attempt(self.lock)
         self.mutex = threading.Lock()
         self._standby.dismiss()
 
@@ -169,32 +174,46 @@ class Drain(Generic[W, R, F, V, S, C]):
         Without `may_wait` it does not wait for anything outside this process,
         and never longer than `until`.
         """
-        if not self.lock.acquire(False):
+        if not self.attempt:
             # Said before the second try: the holder either sees it or has let go.
             self.called = True
-            if not self.lock.acquire(False):
+            if not self.attempt:
                 return
         try:
-            self._guarded_round(may_wait=may_wait, until=until)
-        except FailedError:
-            pass  # Every receipt says so.
-        finally:
-            self.let_go()
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold `lock` for a block."""
-        self.lock.acquire()
-        try:
-            yield
-        finally:
-            self.let_go()
-
-    def let_go(self) -> None:
-        """Release `lock`, and have done what was left here for its holder."""
-        self.lock.release()
-        if self.called:
+            try:
+                self._guarded_round(may_wait=may_wait, until=until)
+            except FailedError:
+                pass  # Every receipt says so.
+            finally:
+                self.lock.release()
+            if self.called:
+                self.pass_on()
+        except BaseException:
+            # An interrupt may have come before the work was passed on.
             self.pass_on()
+            raise
+
+    @holding
+    def held(self, deadline: float | None = None) -> Iterator[None]:
+        """Hold `lock` for a block, and then have done what was left for its holder.
+
+        UnavailableError if another thread holds it until `deadline`.
+        """
+        left_s = None if deadline is None else deadline - self._clock.monotonic()
+        try:
+            if not Attempt(self.lock, left_s):
+                raise UnavailableError("a thread is still writing, close again later")
+            try:
+                yield
+            finally:
+                self.lock.release()
+        finally:
+            try:
+                if self.called:
+                    self.pass_on()
+            except BaseException:
+                self.pass_on()
+                raise
 
     def _guarded_round(self, *, may_wait: bool, until: float | None = None) -> None:
         """Do a round; an interrupt, wherever it hits, leaves nobody without an outcome."""
@@ -278,7 +297,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         except Exception as exc:
             self.rejected += 1
             self.epoch = epoch
-            return Receipt(self.storage, epoch, error=rejection(exc, epoch))
+            return refused(self.storage, rejection(exc, epoch), epoch)
         except BaseException as exc:
             # Interrupted half-way: what the delta holds now is anybody's guess.
             self.epoch = epoch
@@ -336,14 +355,11 @@ class Drain(Generic[W, R, F, V, S, C]):
 
     def freeze_for(self, epoch: int) -> int:
         """Freeze if `epoch` is not frozen yet; return the last epoch that needs no other freeze."""
-        self.lock.acquire()
-        try:
+        with self.held():
             if epoch >= self._start:
                 self.freeze(_WAIT)
             # What follows the last freeze was refused by `apply`, or is still to be frozen.
             return self._start - 1 if self._is_fresh else self.epoch
-        finally:
-            self.let_go()
 
     def _look_at_backlog(self) -> None:
         # Invariant: set before the look, so that a flush that ends meanwhile

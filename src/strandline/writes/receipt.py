@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from uuid import UUID
@@ -18,8 +19,30 @@ if TYPE_CHECKING:
     from strandline.writes.storage import Storage
 
 
+_logger = logging.getLogger("strandline")
 # Members of an enumeration are slow to look up.
 _APPLIED, _, _DURABLE = Durability
+
+
+class _UnseenError:
+    """Logs an error that is collected before any caller has seen it, as asyncio does.
+
+    Made for refused writes alone, so that one that is well costs nothing.
+    """
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: Exception) -> None:
+        self._error: Exception | None = error
+
+    def see(self) -> None:
+        """Have nothing to log."""
+        self._error = None
+
+    def __del__(self) -> None:
+        error = self._error
+        if error is not None:
+            _logger.error("a write failed, and its receipt was never awaited: %s", error)
 
 
 class WriteId(NamedTuple):
@@ -49,6 +72,8 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
     _item: Item[Any, R] | None = None
     #: The round of syncing that must have ended before this counts as durable.
     _turn: int = 0
+    #: There as long as no caller has seen the error.
+    _unseen: _UnseenError | None = None
 
     def __repr__(self) -> str:
         state = "queued" if self._item is not None else self.error or f"{self.level!s}"
@@ -87,6 +112,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         """The write came to nothing; 0 means that it was never given an epoch."""
         self._epoch = epoch
         self.error = error
+        self._unseen = _UnseenError(error)
         self._settle()
 
     def settle_as(self, other: Receipt[R]) -> None:
@@ -94,6 +120,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         self._epoch = other._epoch
         self._result = other._result
         self.error = other.error
+        self._unseen, other._unseen = other._unseen, None
         self._settle()
 
     def _settle(self) -> None:
@@ -133,6 +160,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         if item is not None:
             self._wait_outcome(item, deadline, level)
         if self.error is not None:
+            self.see()
             raise self.error.with_traceback(None)
         if level is not _APPLIED:
             epoch = self._epoch
@@ -153,6 +181,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
                 if (item := self._item) is not None:
                     await self._outcome_on_loop(item, level)
                 if self.error is not None:
+                    self.see()
                     raise self.error.with_traceback(None)
                 if level is not Durability.APPLIED:
                     await self._storage.reach_on_loop(level, self._epoch, self._turn)
@@ -166,6 +195,12 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
 
     def __await__(self) -> Generator[Any, None, R]:
         return self.reached().__await__()
+
+    def see(self) -> None:
+        """The caller knows of the error, if there is one: it is not logged."""
+        if self._unseen is not None:
+            self._unseen.see()
+            self._unseen = None
 
     @property
     def is_settled(self) -> bool:
@@ -188,9 +223,9 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         expiry = item.channel.expiry(item)
         until = min((d for d in (deadline, expiry) if d is not None), default=None)
         waiter = ThreadWaiter(self._storage.clock)
-        item.enter(waiter, is_patient=level is _DURABLE)
         try:
             try:
+                item.enter(waiter, is_patient=level is _DURABLE)
                 while not self.is_settled:
                     item.channel.drain(until)
                     if self._item is not None and not waiter.wait(until):
@@ -201,7 +236,8 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
             finally:
                 item.leave(waiter, self._epoch, self._storage.durable.mark)
         except BaseException:
-            # This waiter may have been the one woken to drain next.
+            # This waiter may have been the one woken to drain next, or still be registered.
+            item.leave(waiter, self._epoch, self._storage.durable.mark)
             item.channel.pass_on()
             raise
 
@@ -210,8 +246,8 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         expiry = item.channel.expiry(item)
         timeout_s = None if expiry is None else expiry - self._storage.clock.monotonic()
         waiter = LoopWaiter()
-        item.enter(waiter, is_patient=level is _DURABLE)
         try:
+            item.enter(waiter, is_patient=level is _DURABLE)
             async with asyncio.timeout(timeout_s):
                 while self._item is not None:
                     await waiter.wait()
@@ -233,6 +269,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
                 channel=item.channel.name,
             )
             self.refuse(error)
+            self.see()
             raise error
 
     def _time_out(self) -> None:
@@ -244,6 +281,13 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
             raise UnavailableError(
                 "it has not come to its turn yet, wait again", channel=item.channel.name
             )
+
+
+def refused(
+    storage: Storage[Any, Any], error: Exception, epoch: int = 0, result: Any = None
+) -> Receipt[Any]:
+    """Return the receipt of a write that came to nothing."""
+    return Receipt(storage, epoch, result, error, _unseen=_UnseenError(error))
 
 
 class FlushReceipt(Receipt[None], eq=False):

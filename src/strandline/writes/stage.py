@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from strandline.clock import Clock
+from strandline.locks import Attempt
 from strandline.values import UnavailableError
 from strandline.writes.ending import Ending
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter
@@ -32,6 +33,7 @@ class Stage:
         self._clock = clock
         #: Held by whoever works, until it steps down.
         self.busy = threading.Lock()
+        self.attempt_busy = Attempt(self.busy)
 
     def is_reached(self, epoch: int, turn: int = 0) -> bool:
         """Whether `epoch` is at this level and `turn` rounds have ended."""
@@ -41,21 +43,21 @@ class Stage:
         """Work towards `epoch` unless somebody else is at it; True once it is reached."""
         mark = self.mark
         while mark.value < epoch or self.ended < turn:
-            if not self.busy.acquire(False):
+            if not self.attempt_busy:
                 self._check()
                 return False
             try:
-                self._check()
-                self._work(epoch)
-            finally:
-                self.step_down()
+                try:
+                    self._check()
+                    self._work(epoch)
+                finally:
+                    self.busy.release()
+                if mark.waiters:
+                    self.wake_next()
+            except BaseException:
+                self.wake_next()
+                raise
         return True
-
-    def step_down(self) -> None:
-        """Let go of `busy`, and have one who still waits work next."""
-        self.busy.release()
-        if self.mark.waiters:
-            self.wake_next()
 
     def wake_next(self) -> None:
         """Wake those who may go on now, and one who may work next."""
@@ -65,8 +67,8 @@ class Stage:
         self.mark.wake_leader()
 
     def call_next(self) -> None:
-        """Do what `step_down` does for names that were entered while nobody may have worked."""
-        # Whoever works lets go first, and then looks at the names.
+        """Wake for waiters that were registered while no thread may have worked."""
+        # A thread that works releases `busy` first, and then looks at the waiters.
         if self.mark.waiters and not self.busy.locked():
             self.wake_next()
 
@@ -99,10 +101,13 @@ class Stage:
                 ask()
                 await waiter.wait()
 
-    def come_to_rest(self) -> None:
-        """Return once nobody works any more; after the ending, nobody will."""
-        with self.busy:
-            pass
+    def come_to_rest(self, timeout_s: float) -> None:
+        """Return once no thread works any more; after the ending, none will."""
+        if not Attempt(self.busy, timeout_s):
+            raise UnavailableError(
+                f"a thread is still at work to make writes {self._name}, close again later"
+            )
+        self.busy.release()
 
     def _check(self) -> None:
         if self._ending.reason is not None:
@@ -111,3 +116,4 @@ class Stage:
     def renew_lock(self) -> None:
         """Forget who was at work: in a forked child, nobody is."""
         self.busy = threading.Lock()
+        self.attempt_busy = Attempt(self.busy)

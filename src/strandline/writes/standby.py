@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from strandline.locks import Signal
+
 #: How long the thread stays around for more work before it ends.
 LINGER_S = 5.0
 
@@ -12,45 +14,70 @@ LINGER_S = 5.0
 class Standby:
     """Runs `work` in a thread of its own, once or more after each `wake`.
 
-    The thread starts when first needed, sleeps when there is nothing to do and
-    ends after a while of that. Wake-ups that arrive during a run become one run.
+    The thread starts when first needed, blocks when there is nothing to do and ends after
+    a while of that, or with `close`. Wake-ups that arrive during a run become one run.
     """
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         self._name = name
         self._work = work
         self._lock = threading.Lock()
-        self._woken = threading.Event()
-        self._running = False
+        self._woken = Signal()
+        #: Stands for the thread that does the work; any other one ends.
+        self._serving: object | None = None
+        self._is_closed = False
 
     def wake(self) -> None:
         """Have `work` run after this call. From any thread, without waiting."""
+        self._woken.set()
         with self._lock:
-            self._woken.set()
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            if self._serving is not None or self._is_closed:
+                return
+            serving = object()
+            try:
+                self._serving = serving
+                threading.Thread(
+                    target=self._run, args=(serving,), name=self._name, daemon=True
+                ).start()
+            except BaseException:
+                # Interrupted, it may have started or not: the next one takes its place.
+                self._serving = None
+                raise
 
-    def _run(self) -> None:
+    def close(self) -> None:
+        """Have the thread end after the run that it is in, and begin no other."""
+        self._is_closed = True
+        self._woken.set()
+
+    def _run(self, serving: object) -> None:
         try:
-            while self._woken.wait(LINGER_S) or not self._may_end():
+            while self._goes_on(serving):
                 self._woken.clear()
                 self._work()
         except BaseException:
             with self._lock:
-                self._running = False
+                if self._serving is serving:
+                    self._serving = None
             if self._woken.is_set():
-                # The run that failed, or somebody meanwhile, has asked for another.
+                # The run that failed, or another thread meanwhile, has asked for another.
                 self.wake()
             raise
 
-    def _may_end(self) -> bool:
+    def _goes_on(self, serving: object) -> bool:
+        """Block until there is work; False once this thread is to end."""
+        is_woken = self._woken.wait(LINGER_S)
         with self._lock:
-            self._running = self._woken.is_set()
-            return not self._running
+            if self._serving is not serving:
+                # A thread that has taken its place was woken by the same signal.
+                self._woken.set()
+                return False
+            if self._is_closed or not (is_woken or self._woken.is_set()):
+                self._serving = None
+                return False
+            return True
 
     def dismiss(self) -> None:
         """Forget the thread: in a forked child it is not there."""
         self._lock = threading.Lock()
-        self._woken = threading.Event()
-        self._running = False
+        self._woken = Signal()
+        self._serving = None

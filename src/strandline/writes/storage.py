@@ -123,16 +123,18 @@ class Storage(Generic[F, S]):
             return Durability.DURABLE
         return Durability.WRITTEN if self.written.is_reached(epoch) else Durability.APPLIED
 
-    def finish(self, epoch: int, *, durable: bool) -> None:
+    def finish(self, epoch: int, deadline: float, *, durable: bool) -> None:
         """Bring everything up to `epoch` to its last level, and what was asked for besides."""
         _, asked, turn = self._wanted
-        self.written.reach(epoch)
-        self.durable.reach(epoch if durable else asked, turn=turn)
+        self.written.reach(epoch, deadline)
+        self.durable.reach(epoch if durable else asked, deadline, turn)
 
-    def come_to_rest(self) -> None:
-        """Return once the flusher is no longer in use."""
-        self.written.come_to_rest()
-        self.durable.come_to_rest()
+    def come_to_rest(self, deadline: float) -> None:
+        """Return once the flusher is no longer in use, and let our threads end."""
+        self._flushing.close()
+        self._syncing.close()
+        for stage in (self.written, self.durable):
+            stage.come_to_rest(max(0.0, deadline - self.clock.monotonic()))
 
     def forget_threads(self) -> None:
         """Start anew in a forked child, where no other thread lives."""

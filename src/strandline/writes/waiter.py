@@ -8,7 +8,8 @@ import weakref
 from collections import deque
 from typing import Protocol
 
-from strandline.clock import Clock, Signal
+from strandline.clock import Clock
+from strandline.locks import Signal
 
 
 class Waiter(Protocol):

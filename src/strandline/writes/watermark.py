@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
+from strandline.locks import holding
 from strandline.writes.waiter import Waiter
 
 
@@ -45,12 +45,13 @@ class Watermark:
                 waiter.wake()
                 return
 
-    @contextmanager
+    @holding
     def awaited_by(self, waiter: Waiter, epoch: int) -> Iterator[None]:
         """Enter `waiter` in the list for as long as the block runs."""
         entry = (epoch, waiter)
-        self.waiters.append(entry)
         try:
+            self.waiters.append(entry)
             yield
         finally:
-            self.waiters.remove(entry)
+            if entry in self.waiters:
+                self.waiters.remove(entry)

@@ -300,7 +300,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 
 def test_rows_and_terms_have_the_shapes_of_the_page(files: Files) -> None:
     events, values = tables("### Rows")
-    terms = table("### Terms")
+    terms, appends = table("### Terms"), table("### Terms: an append")
     kinds, told = set(), []
     for path, content in ending(files, ".segment"):
         value_kind = body_of(files[topic_file(path)])["value_kind"]
@@ -319,6 +319,9 @@ def test_rows_and_terms_have_the_shapes_of_the_page(files: Files) -> None:
 
     for each in told:
         check_shape(each, terms)
+        for append in each[6] if len(each) > 6 else ():
+            check_shape(append, appends)
+    assert any(len(each) > 6 for each in told)
     assert kinds == {"event", "bytes", "batch"}
     assert {each[0] for each in told} == {None, "shop"}
     assert {each[1] for each in told} == {None, "till", "gaps"}
@@ -332,6 +335,7 @@ def topic_file(path: str) -> str:
 
 
 def check_shape(found: list[object], shape: list[list[str]]) -> None:
+    # Those of several appends have one more than those of one, and rows may end early.
     assert len(found) in (len(shape), len(shape) - 1)
     for value, (index, kind, _) in zip(found, shape, strict=False):
         assert found[int(index)] is value

@@ -6,11 +6,12 @@ or end a Spark session, and leaves its settings alone.
 """
 
 from strandline.values import InvalidError as _InvalidError
+from strandline.values.extras import missing as _missing
 
 try:
     import pyspark  # noqa: F401 # Only to say what is missing.
 except ImportError as error:
-    raise _InvalidError("PySpark is missing: pip install strandline[spark]") from error
+    raise _InvalidError(_missing("PySpark", "spark")) from error
 
 from strandline.spark.jobs.auditing import AuditFinding, AuditReport, audit
 from strandline.spark.jobs.backfilling import backfill

@@ -4,6 +4,8 @@ import os
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from strandline.io import SystemIo
+from strandline.spark.causes import root_cause
+from strandline.spark.file_paths import has_wildcard, literal_path, wildcard_path
 from strandline.spark.jobs.expressions import query
 from strandline.spark.jobs.flowing import FlowReport, flow
 from strandline.spark.jobs.tasks import Progress
@@ -12,12 +14,14 @@ from strandline.values import InvalidError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 InputFormat = Literal["parquet", "csv", "json"]
 
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "parquet": {},
-    "csv": {"header": "true", "inferSchema": "true"},
+    # What a file's header does not say, nobody guesses at: 007 stays a text.
+    "csv": {"header": "true", "enforceSchema": "false"},
     "json": {},
 }
 _BATCH_FILES: Final = 16
@@ -31,6 +35,7 @@ def backfill(
     *,
     checkpoint: str | os.PathLike[str],
     file_format: InputFormat = "parquet",
+    schema: "str | StructType" = "",
     select: str = "",
     tenant: str | None = None,
     batch_files: int = _BATCH_FILES,
@@ -38,7 +43,11 @@ def backfill(
 ) -> FlowReport:
     """Append the rows of files to a topic, each row once: a folder, one file, or a pattern.
 
-    CSV has a header, JSON a document on each line. `select` is a list of columns in Spark
+    In a pattern `*` and `?` stand for other characters, unless there is a file of that very
+    name; no other character is special. CSV has the same header in every file, and its
+    columns are texts; JSON has a document on each line. `schema` names the columns and their
+    types, as in `id BIGINT, name STRING`, and a value that does not fit fails the job;
+    without it JSON and Parquet say what they hold. `select` is a list of columns in Spark
     SQL that makes the topic's columns of those in the files; without it they are written as
     they are. The checkpoint, a folder, belongs to this backfill alone, and knows which
     files were taken: a run that was stopped or killed goes on, and files that came since
@@ -46,13 +55,12 @@ def backfill(
     """
     if file_format not in _OPTIONS:
         raise InvalidError("a format is parquet, csv or json", file_format=file_format)
-    path, options = _located(files), dict(_OPTIONS[file_format])
-    if SystemIo().exists(path) and not SystemIo().stat(path).is_directory:
-        # A stream reads folders.
-        options["pathGlobFilter"] = os.path.basename(path)
-        path = os.path.dirname(path)
-    schema = _schema(spark, path, file_format, options)
-    reader = spark.readStream.format(file_format).schema(schema).options(**options)
+    path, options = _chosen(_located(files))
+    options |= _OPTIONS[file_format]
+    if schema:
+        options["mode"] = "FAILFAST"
+    found = _schema(spark, path, file_format, options, schema)
+    reader = spark.readStream.format(file_format).schema(found).options(**options)
     rows = reader.option("maxFilesPerTrigger", str(batch_files)).load(path)
     if select.strip():
         rows = query(rows, select, "select")
@@ -67,11 +75,36 @@ def _located(files: str | os.PathLike[str]) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
-def _schema(spark: "SparkSession", path: str, file_format: str, options: dict[str, Any]) -> Any:
-    from pyspark.errors import AnalysisException  # noqa: PLC0415 # An extra.
+def _chosen(path: str) -> tuple[str, dict[str, Any]]:
+    """Return what Spark is to load, and the options that go with it."""
+    if not SystemIo().exists(path):
+        return (wildcard_path if has_wildcard(path) else literal_path)(path), {}
+    options = {}
+    if not SystemIo().stat(path).is_directory:
+        # A stream reads folders.
+        path, name = os.path.split(path)
+        options["pathGlobFilter"] = literal_path(name)
+    if literal_path(path) != path:
+        # Spark takes it for a pattern now, below which it would not look for partitions.
+        options["basePath"] = path
+    return literal_path(path), options
 
+
+def _schema(
+    spark: "SparkSession",
+    path: str,
+    file_format: str,
+    options: dict[str, Any],
+    given: "str | StructType",
+) -> Any:
+    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 # An extra.
+
+    reader = spark.read.format(file_format).options(**options)
     try:
-        return spark.read.format(file_format).options(**options).load(path).schema
+        return (reader.schema(given) if given else reader).load(path).schema
+    except ParseException as error:
+        reason = root_cause(str(error))
+        raise InvalidError("this is no schema", schema=given, reason=reason) from error
     except AnalysisException as error:
-        reason = str(error).splitlines()[0]
+        reason = root_cause(str(error))
         raise InvalidError("there are no such files", files=path, reason=reason) from error

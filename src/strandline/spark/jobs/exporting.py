@@ -64,7 +64,7 @@ def export(
     `where` is a condition in Spark SQL over the columns of `table(…, include_metadata=True)`.
     `below` ends partitions before the end: an offset for all, or for some. The folder must
     not exist, unless it is the finished answer to the same call, which is then left alone.
-    `_strandline.json` in it tells which records it covers.
+    `_strandline` in it tells which records it covers.
     """
     if file_format not in ("parquet", "json"):
         raise InvalidError("a format is parquet or json", file_format=file_format)

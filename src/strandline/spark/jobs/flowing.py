@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from strandline.spark.causes import job_failed
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress
-from strandline.values import UnavailableError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,15 +53,8 @@ def flow(
     while (reason := _run(rows, options, checkpoint, seen)) is not None:
         attempts += 1
         if _BUSY not in reason or attempts == _ATTEMPTS:
-            raise _failed(reason)
+            raise job_failed(reason)
     return FlowReport(options["topic"], seen.rows, seen.batches, watch.seconds())
-
-
-def _failed(reason: str) -> UnavailableError:
-    return UnavailableError(
-        "the job has failed; what it has written counts: mend the cause and run it again",
-        reason=reason,
-    )
 
 
 def _run(
@@ -70,7 +63,7 @@ def _run(
     checkpoint: str | os.PathLike[str],
     seen: "_Seen",
 ) -> str | None:
-    """Run the query to its end, and return why it failed, if it did."""
+    """Run the query to its end, and return what Spark says if it failed."""
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415 # An extra.
 
     writer = rows.writeStream.format("strandline").outputMode("append")
@@ -80,7 +73,7 @@ def _run(
         while not query.awaitTermination(_ASKED_EVERY_S):
             seen.look(query)
     except StreamingQueryException as error:
-        return _cause(str(error))
+        return str(error)
     finally:
         # Also when whoever waits is interrupted.
         query.stop()
@@ -91,13 +84,6 @@ def _run(
 def _located(checkpoint: str | os.PathLike[str]) -> str:
     path = os.fspath(checkpoint)
     return path if "://" in path else f"file://{os.path.abspath(path)}"
-
-
-def _cause(text: str) -> str:
-    """Return the line of a Python error that says what happened, or what Spark says."""
-    lines = text.splitlines()
-    named = [line for line in lines if "strandline." in line and "Error: " in line]
-    return named[-1].strip() if named else lines[0].partition("terminated with exception: ")[2]
 
 
 class _Seen:

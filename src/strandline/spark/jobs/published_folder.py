@@ -5,7 +5,10 @@ the next run replaces. When all files are durable, with a last one that says whi
 they cover, the folder gets its name.
 """
 
+import contextlib
 import os
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
@@ -13,14 +16,18 @@ import msgspec
 
 from strandline.clock import SystemClock
 from strandline.io import Io, SystemIo, replace_file
+from strandline.spark.causes import job_failed
 from strandline.spark.jobs.cut import Cut
 from strandline.values import InvalidError, UnavailableError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-COVERED_FILE: Final = "_strandline.json"
-"""Tells what a folder holds. Spark does not read files that begin with `_`."""
+COVERED_FILE: Final = "_strandline"
+"""Tells what a folder holds. Spark does not read files that begin with `_`, and no other
+program takes it for a part of the data by its ending."""
+_EARLIER_COVERED_FILE: Final = "_strandline.json"
+_TIMES: Final = "spark.sql.parquet.outputTimestampType"
 
 FileFormat = Literal["parquet", "json"]
 
@@ -55,11 +62,12 @@ def covered_by(cut: Cut, job: str, terms: dict[str, str | None]) -> Covered:
 
 def load_covered(folder: str) -> Covered | None:
     """Return what a finished folder holds; None if there is none, InvalidError for others."""
-    io, path = SystemIo(), os.path.join(folder, COVERED_FILE)
+    io = SystemIo()
     if not io.exists(folder):
         return None
+    paths = [os.path.join(folder, name) for name in (COVERED_FILE, _EARLIER_COVERED_FILE)]
     try:
-        fd = io.open(path, "read")
+        fd = io.open(next(filter(io.exists, paths), paths[0]), "read")
     except OSError as error:
         raise InvalidError("this exists and is no output of a job", folder=folder) from error
     try:
@@ -89,10 +97,16 @@ class PublishedFolder:
 
     def write(self, frame: "DataFrame", file_format: FileFormat) -> None:
         """Have Spark write the rows, in the place of what an earlier run may have left."""
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # noqa: PLC0415
+        from pyspark.errors import PySparkException  # noqa: PLC0415 # An extra, as py4j.
+
         options: dict[str, Any] = {"compression": "zstd"} if file_format == "parquet" else {}
-        frame.write.format(file_format).mode("overwrite").options(**options).save(
-            f"file://{self._partial}"
-        )
+        writer = frame.write.format(file_format).mode("overwrite").options(**options)
+        try:
+            with _plain_times(frame.sparkSession):
+                writer.save(f"file://{self._partial}")
+        except (PySparkException, Py4JJavaError) as error:
+            raise job_failed(str(error)) from error
 
     def publish(self, covered: Covered) -> None:
         """Make all of it durable, and give the folder its name."""
@@ -113,6 +127,33 @@ class PublishedFolder:
                 "another run has made this folder meanwhile", folder=self.path
             ) from error
         io.sync_directory(os.path.dirname(self.path))
+
+
+_plain_times_lock = threading.Lock()
+_plain_times_users: dict[int, tuple[int, str | None]] = {}
+
+
+@contextlib.contextmanager
+def _plain_times(spark: "SparkSession") -> Iterator[None]:
+    """Have Spark write times as other programs read them, and not as INT96.
+
+    Only the session's own setting decides, and jobs may share a session.
+    """
+    with _plain_times_lock:
+        users, before = _plain_times_users.get(id(spark), (0, spark.conf.get(_TIMES, None)))
+        _plain_times_users[id(spark)] = users + 1, before
+        spark.conf.set(_TIMES, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        with _plain_times_lock:
+            users, _ = _plain_times_users.pop(id(spark))
+            if users > 1:
+                _plain_times_users[id(spark)] = users - 1, before
+            elif before is None:
+                spark.conf.unset(_TIMES)
+            else:
+                spark.conf.set(_TIMES, before)
 
 
 def _sync(io: Io, path: str) -> None:

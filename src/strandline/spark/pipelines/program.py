@@ -47,7 +47,7 @@ def _run(classic: "SparkSession", order: Order) -> None:
     except Exception as error:  # noqa: BLE001 # Whatever Spark raises, the caller is to hear of.
         # A run that is complete stays so: Spark trips over Python sources afterwards.
         if not completed:
-            _say("failed", str(error))
+            _say("failed", _told(error))
             return
     if completed:
         _say("completed", "")
@@ -115,6 +115,13 @@ def _messages(spark: "SparkSession", order: Order) -> Iterable[str]:
         told = result.get("pipeline_event_result")
         if told is not None:
             yield told.event.message
+
+
+def _told(error: Exception) -> str:
+    """Return an error as text, with its class where that is not one of Spark's."""
+    if type(error).__module__.startswith("pyspark."):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _stop(classic: "SparkSession") -> None:

@@ -1,9 +1,10 @@
 """Runs a pipeline from its folder, and tells how it went."""
 
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 import msgspec
 
 from strandline.io import SystemIo
+from strandline.spark.causes import root_cause
 from strandline.spark.log_url import absolute_url
 from strandline.spark.pipelines.order import Order, Said
 from strandline.spark.pipelines.specification import load_specification
@@ -20,6 +22,8 @@ from strandline.values import UnavailableError
 SPARK_FOLDER: Final = "spark"
 _LOG: Final = "last-run.log"
 _PROGRAM: Final = "strandline.spark.pipelines.program"
+_FAILED: Final = re.compile("failed", re.IGNORECASE)
+_RETRIES: Final = re.compile(r" more than .*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,30 @@ def run(
                 progress(each.text)
     if ending is None or ending.what == "failed":
         ended = "its process ended early" if ending is None else ending.text
-        # Spark's last word only points to what it has said before.
-        failures = [text for text in events if "failed" in text.lower()]
-        reason = "\n".join([*failures, ended])
-        raise UnavailableError("the pipeline did not complete", reason=reason, log=log)
+        raise UnavailableError(
+            "the pipeline did not complete, fix the cause and run it again",
+            reason=_reason(events, ended),
+            log=log,
+        )
     return PipelineReport(tuple(events), log)
+
+
+def _reason(events: Sequence[str], ended: str) -> str:
+    """Return the cause of each flow that failed, or else Spark's last word.
+
+    That only points to what it has said before, or repeats it.
+    """
+    failures = [text for text in events if _FAILED.search(text)]
+    causes = [_flow_cause(text) for text in failures] or [root_cause(ended)]
+    return "; ".join(dict.fromkeys(causes))
+
+
+def _flow_cause(text: str) -> str:
+    """Return the flow and its cause, out of `Flow 'x' has FAILED …` and `Error: …` below."""
+    first, _, rest = text.partition("\n")
+    flow = _RETRIES.sub("", first).rstrip(".")
+    cause = root_cause(rest.removeprefix("Error: "))
+    return f"{flow}: {cause}" if rest.strip() else flow
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from strandline.io import SystemIo
 from strandline.values import InvalidError
+from strandline.values.extras import missing
 
 NAMES: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
 
@@ -55,7 +56,7 @@ def _decoded(io: SystemIo, path: str) -> Any:
     try:
         import yaml  # type: ignore[import-untyped] # noqa: PLC0415 # Comes with the extra.
     except ImportError as error:
-        raise InvalidError("PyYAML is missing: pip install strandline[spark]") from error
+        raise InvalidError(missing("PyYAML", "spark")) from error
     fd = io.open(path, "read")
     try:
         text = io.pread(fd, io.size(fd), 0)

@@ -3,6 +3,8 @@
 import os
 from typing import Final
 
+import msgspec
+
 from strandline.io import SystemIo
 from strandline.spark.pipelines.specification import NAMES
 from strandline.values import InvalidError
@@ -10,7 +12,7 @@ from strandline.values import InvalidError
 _SPEC: Final = """\
 name: {name}
 # Checkpoints. Whoever deletes them reads all topics anew, and writes all rows once more.
-storage: file://{folder}/storage
+storage: {storage}
 libraries:
   - glob:
       include: transformations/**
@@ -70,7 +72,10 @@ def init(folder: str) -> str:
         if not io.exists(path):
             io.mkdir(path)
     spec = os.path.join(found, NAMES[0])
-    _write(io, spec, _SPEC.format(name=os.path.basename(found), folder=found))
+    values = {"name": os.path.basename(found), "storage": f"file://{found}/storage"}
+    # A text in JSON is one in YAML, whatever characters the folder's name has.
+    quoted = {name: msgspec.json.encode(text).decode() for name, text in values.items()}
+    _write(io, spec, _SPEC.format(**quoted))
     _write(io, os.path.join(found, "transformations", "orders.py"), _TRANSFORMATIONS)
     return spec
 

@@ -16,6 +16,7 @@ import msgspec
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Buffer, Io, SystemIo, replace_file
+from strandline.locks import holding
 from strandline.values import CorruptError, InvalidError, UnavailableError
 
 LOCK: Final = "lock"
@@ -75,27 +76,31 @@ class AppFolder:
         """Return the names of all files."""
         return self.io.list(self.path)
 
-    @contextlib.contextmanager
+    @holding
     def locked(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
         """Be the only one who records, rolls forward or sweeps; UnavailableError in time."""
         deadline = self.clock.monotonic() + timeout_s
         never = threading.Event()
-        while True:
-            fd = self.io.open(self.path_of(LOCK), "create")
-            if self.io.try_lock(fd):
-                if self._is_in_place(fd):
-                    break
-            elif self.clock.monotonic() >= deadline:
-                self.io.close(fd)
-                raise UnavailableError("another process commits a batch of this app", app=self.app)
-            else:
-                self.clock.wait(never, _SLEEP_S)
-            self.io.close(fd)
+        fd: int | None = None
         try:
+            while True:
+                fd = self.io.open(self.path_of(LOCK), "create")
+                if self.io.try_lock(fd):
+                    if self._is_in_place(fd):
+                        break
+                elif self.clock.monotonic() >= deadline:
+                    raise UnavailableError(
+                        "another process commits a batch of this app", app=self.app
+                    )
+                else:
+                    self.clock.wait(never, _SLEEP_S)
+                closed, fd = fd, None
+                self.io.close(closed)
             yield
         finally:
-            # Lets go of the lock, too.
-            self.io.close(fd)
+            if fd is not None:
+                # Lets go of the lock, too.
+                self.io.close(fd)
 
     def _is_in_place(self, fd: int) -> bool:
         try:

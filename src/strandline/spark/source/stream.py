@@ -69,22 +69,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bounds = Bounds(self._log, places)
         starts = bounds.offsets(options.start, "latest")
         for place in places:
+            marks = bounds.marks(place)
             starts[place], _ = kept_range(
                 place,
                 starts[place],
-                starts[place],
-                bounds.marks(place),
+                max(starts[place], int(marks.low)),
+                marks,
                 fail_on_data_loss=options.fail_on_data_loss,
             )
-            if starts[place] < bounds.marks(place).low and options.fail_on_data_loss:
-                raise TrimmedError(bounds.marks(place).low, offset=starts[place])
             self._make_durable(place, starts[place])
             self._hold(place, starts[place])
         return self._positions.stored(starts)
 
     def latestOffset(self, start: Stored, limit: ReadLimit) -> Stored:  # noqa: N802
         starts = self._starts(start)
-        ends = dict(self._ends(starts) if self._frozen is None else self._frozen_ends(starts))
+        ends = self._ends(starts)
         if not isinstance(limit, ReadAllAvailable):
             ends = self._admitted(starts, ends)
         if ends == starts and set(names_in(start)) == {_named(place) for place in ends}:
@@ -109,7 +108,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._positions.stored(ends)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._frozen = self._ends(dict.fromkeys(self._current_places(), 0))
+        self._frozen = {
+            place: int(self._log.marks(*place).high) for place in self._current_places()
+        }
 
     # --- what ---
 
@@ -233,19 +234,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _ends(self, starts: Mapping[Place, int]) -> dict[Place, int]:
+        """Return where the records end; raise for those lost, if a loss is to fail."""
         fails = self.reading.options.fail_on_data_loss
         ends = {}
         for place, start in starts.items():
             marks = self._log.marks(*place)
+            end = int(marks.high) if self._frozen is None else self._frozen_end(place, start)
             if fails:
-                kept_range(place, start, max(start, marks.high), marks, fail_on_data_loss=True)
-            ends[place] = int(marks.high)
+                kept_range(place, start, max(start, end), marks, fail_on_data_loss=True)
+            ends[place] = min(end, int(marks.high))
         return ends
 
-    def _frozen_ends(self, starts: Mapping[Place, int]) -> dict[Place, int]:
-        """Return the ends of an AvailableNow run; a checkpoint may be beyond one already."""
+    def _frozen_end(self, place: Place, start: int) -> int:
+        """Return the end of an AvailableNow run; a new query may start behind it."""
         assert self._frozen is not None
-        return {place: max(start, self._frozen.get(place, 0)) for place, start in starts.items()}
+        return max(start, self._frozen.get(place, 0))
 
     def _hold(self, place: Place, start: int) -> None:
         """Make the consumer, so that nothing is trimmed which it has not read."""

@@ -23,6 +23,7 @@ from strandline.log.copies import (
     check_provable,
     end_of_copy,
 )
+from strandline.log.store import DroppedError
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.identity_window import IdentityWindow
@@ -34,7 +35,8 @@ from strandline.stores.files.manifest import (
     store_manifest,
 )
 from strandline.stores.files.open_file import OpenFile
-from strandline.stores.files.partition import SEGMENTS, PartitionFiles
+from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.place import SEGMENTS
 from strandline.stores.files.proving import value_before
 from strandline.stores.files.root import IDENTITY, TOPICS, Root
 from strandline.stores.files.segment import SegmentFile
@@ -42,7 +44,6 @@ from strandline.stores.files.shortening import shortened
 from strandline.stores.files.state import State
 from strandline.stores.files.succession import make_segment
 from strandline.stores.files.topics import KEYS, FileTopics, TopicEntry
-from strandline.log.store import DroppedError
 from strandline.values import CorruptError, InvalidError, Marks, Mode, Offset, UnavailableError
 from strandline.values.names import RESERVED_PREFIX
 

@@ -8,7 +8,8 @@ from strandline.log.ranges import ReadRange
 from strandline.stores.files.appends import Frozen
 from strandline.stores.files.frame import NO_HEADERS, ROWS, decode_event_rows, decode_frame
 from strandline.stores.files.manifest import StoredSegment
-from strandline.stores.files.partition import Newest, PartitionFiles, Place
+from strandline.stores.files.partition import Newest, PartitionFiles
+from strandline.stores.files.place import Place
 from strandline.stores.files.segment import SegmentFile
 from strandline.values import Event, Offset, Record, ValueKind
 

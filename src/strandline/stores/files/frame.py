@@ -27,7 +27,7 @@ COLUMNS = 2
 """Columns as an Arrow record batch, see `columnar`."""
 
 HAS_TERMS = 1
-"""What follows begins with a u16 length and so many bytes of `FrameTerms`."""
+"""What follows begins with the length of the terms and so many bytes of `FrameTerms`."""
 IS_ZSTD = 2
 IS_LZ4 = 4
 IS_MIXED = 8
@@ -51,6 +51,9 @@ _crc = google_crc32c.extend
 _pack = HEADER.pack
 _CRC = Struct("<I")
 _TERMS_LENGTH = Struct("<H")
+#: In the place of a length that it has no room for, which follows.
+_LONG_TERMS = 0xFFFF
+_LONG_LENGTH = Struct("<HI")
 
 
 class EventRow(msgspec.Struct, array_like=True, gc=False):
@@ -85,6 +88,26 @@ class FrameTerms(msgspec.Struct, array_like=True, gc=False):
     chain: bytes | None = None
 
 
+class AppendTerms(msgspec.Struct, array_like=True, gc=False):
+    """What one append was told by which it can be recognised, and where its records are."""
+
+    base: int
+    records: int
+    timestamp_us: int
+    tenant: str | None = None
+    producer: str | None = None
+    sequence: int | None = None
+    idempotency_key: str | None = None
+    sequences: list[int] | None = None
+
+
+class SealedTerms(FrameTerms, array_like=True, gc=False):
+    """The terms of a frame that holds the records of several appends."""
+
+    #: Of those that can be recognised, by offset.
+    appends: list[AppendTerms] | None = None
+
+
 class Frame(NamedTuple):
     """A frame that has been read and verified."""
 
@@ -110,7 +133,7 @@ class Frame(NamedTuple):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_terms = msgspec.msgpack.Decoder(FrameTerms).decode
+_decode_terms = msgspec.msgpack.Decoder(SealedTerms).decode
 decode_event_rows = msgspec.msgpack.Decoder(list[EventRow]).decode
 decode_bytes_rows = msgspec.msgpack.Decoder(list[BytesRow]).decode
 NO_HEADERS = b"{}"
@@ -155,17 +178,39 @@ def _row(drafted: Draft) -> tuple[object, ...]:
 def encode_terms(terms: FrameTerms) -> bytes:
     """Return how the body of a frame with HAS_TERMS begins."""
     encoded = _encode(terms)
-    return _TERMS_LENGTH.pack(len(encoded)) + encoded
+    if len(encoded) < _LONG_TERMS:
+        return _TERMS_LENGTH.pack(len(encoded)) + encoded
+    return _LONG_LENGTH.pack(_LONG_TERMS, len(encoded)) + encoded
 
 
-def split_terms(frame: Frame) -> "tuple[FrameTerms | None, bytes | pa.Buffer]":
+def split_terms(frame: Frame) -> "tuple[SealedTerms | None, bytes | pa.Buffer]":
     """Return what the append was told, and the rest of the body."""
     body = frame.body
     if not frame.flags & HAS_TERMS:
         return None, body
     (length,) = _TERMS_LENGTH.unpack_from(body)
     start = _TERMS_LENGTH.size
+    if length == _LONG_TERMS:
+        _, length = _LONG_LENGTH.unpack_from(body)
+        start = _LONG_LENGTH.size
     return _decode_terms(body[start : start + length]), body[start + length :]
+
+
+def appends_in(frame: Frame) -> list[AppendTerms]:
+    """Return those of a frame's appends that can be recognised, by offset."""
+    terms, _ = split_terms(frame)
+    if terms is None:
+        return []
+    if terms.appends is not None:
+        return terms.appends
+    if terms.producer is None and terms.idempotency_key is None:
+        return []
+    return [
+        AppendTerms(
+            *(frame.base, frame.records, frame.timestamp_us, terms.tenant),
+            *(terms.producer, terms.sequence, terms.idempotency_key, terms.sequences),
+        )
+    ]
 
 
 def tenant_of(terms: FrameTerms | None) -> Tenant | None:

@@ -1,21 +1,30 @@
-"""The writes that a partition can recognise, read from its frames and kept in a snapshot."""
+"""The writes that a partition can recognise, read from its frames and kept in a snapshot.
 
+See design 0072 for what becomes of damage to it.
+"""
+
+import logging
 import os
 from collections.abc import Iterable
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from strandline.log.identities import Identities, IdentityState, Original
 from strandline.stores.files import checked
-from strandline.stores.files.frame import Frame, FrameTerms, split_terms
+from strandline.stores.files.frame import AppendTerms, Frame, appends_in
 from strandline.stores.files.manifest import Manifest, epochs_in
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.state import State
-from strandline.values import CorruptError, Offset, Tenant
+from strandline.stores.files.times import offset_at
+from strandline.values import IDENTITY_AGE_S, CorruptError, Offset, ProofFinding, Tenant
 
 KIND = "identities"
-SUFFIX = ".identities"
+SUFFIXES = (".identities", ".identities-copy")
+"""Each is kept twice: once frames are gone, nothing else tells of their writes."""
+
+_logger = logging.getLogger("strandline")
 
 
 class _Snapshot(msgspec.Struct, frozen=True):
@@ -38,6 +47,12 @@ class IdentityWindow:
         self._offset = 0
         self._epoch: UUID | None = None
 
+    def load(self) -> bool:
+        """Read what is kept, unless that is done; return whether some of it is damaged."""
+        state = self._files.look()
+        assert state is not None
+        return self._load(state)
+
     def up_to_date(self) -> Identities:
         """Return the identities of every record before the drain that runs."""
         self.is_used = True
@@ -46,8 +61,13 @@ class IdentityWindow:
         return self._read(state, state.marks.high)
 
     def begin(self, manifest: Manifest, offset: int) -> None:
-        """Begin with nothing to recognise before `offset`."""
+        """Begin with nothing to recognise before `offset`, unless something is kept already."""
         self.is_used = True
+        place, epochs = self._files.place, {each.number for each in manifest.epochs}
+        names = place.io.list(place.directory)
+        if any(epochs.intersection(epochs_in(names, suffix)) for suffix in SUFFIXES):
+            # Left by a crash before the manifest told of it, or the manifest is an older copy.
+            return
         self._identities, self._offset = Identities(), offset
         self._epoch = manifest.epoch.id
         self._store(manifest, self._identities)
@@ -62,8 +82,14 @@ class IdentityWindow:
         self._identities = None
 
     def store(self, manifest: Manifest) -> None:
-        """Keep what can be recognised now in a file, so that older frames may go."""
-        self._store(manifest, self.up_to_date())
+        """Keep what can be recognised now in two files, so that older frames may go."""
+        try:
+            identities = self.up_to_date()
+        except CorruptError as error:
+            # It stays damage to whoever needs it, and keeps nobody else from anything.
+            _logger.error("identities cannot be kept: %s", error)
+            return
+        self._store(manifest, identities)
 
     def store_copy(self, state: State, manifest: Manifest, directory: str, end: int) -> None:
         """Keep in another directory what a copy that ends at `end` can recognise."""
@@ -79,41 +105,131 @@ class IdentityWindow:
         epoch = manifest.epoch
         snapshot = _Snapshot(epoch.number, epoch.id, offset, state)
         place = self._files.place
-        path = os.path.join(directory, f"{epoch.number:010d}{SUFFIX}")
-        checked.store(place.io, path, KIND, snapshot, unique=str(place.clock.new_id()))
+        for suffix in SUFFIXES:
+            path = os.path.join(directory, f"{epoch.number:010d}{suffix}")
+            checked.store(place.io, path, KIND, snapshot, unique=str(place.clock.new_id()))
 
     def _read(self, state: State, end: int) -> Identities:
-        epoch = state.manifest.epoch.id
-        if self._identities is None or self._epoch != epoch:
-            self._identities, self._offset = self._load(state)
-            self._epoch = epoch
+        self._load(state)
+        assert self._identities is not None
         if self._offset < end:
-            start = max(self._offset, state.local)
-            for _, frame in self._files.frames(state, start, end):
-                terms, _ = split_terms(frame)
-                if terms is not None and frame.base >= self._offset:
-                    _remember(self._identities, terms, frame)
+            # Also below the low-water mark: what was trimmed is still recognised.
+            start = max(self._offset, state.manifest.segments[0].base)
+            for file, frame in self._files.frames(state, start, end):
+                for append in _appends(frame, file):
+                    if append.base >= self._offset:
+                        _remember(self._identities, append)
             self._offset = end
         return self._identities
 
-    def _load(self, state: State) -> tuple[Identities, int]:
-        """Return the newest snapshot that belongs to this history, or nothing."""
-        place = self._files.place
-        lineage = {each.id: number for number, each in enumerate(state.manifest.epochs)}
-        for epoch in reversed(epochs_in(place.io.list(place.directory), SUFFIX)):
-            path = place.path(f"{epoch:010d}{SUFFIX}")
+    def _load(self, state: State) -> bool:
+        epoch = state.manifest.epoch.id
+        if self._identities is not None and self._epoch == epoch:
+            return False
+        found = find_snapshots(self._files, state)
+        self._identities, self._offset = _newest(self._files, state, found)
+        self._epoch = epoch
+        return bool(found.damages)
+
+
+class Snapshots(NamedTuple):
+    """The snapshots of a partition's history that can be read, and what is wrong with others."""
+
+    #: Each with the offset before which it tells of everything.
+    sound: list[tuple[int, IdentityState]]
+    damages: list[CorruptError]
+
+
+def find_snapshots(files: PartitionFiles, state: State) -> Snapshots:
+    """Return what is kept of the identities; of each two copies, the newest has to be sound."""
+    place = files.place
+    found = Snapshots([], [])
+    names = place.io.list(place.directory)
+    for suffix in SUFFIXES:
+        is_newest = True
+        for epoch in reversed(epochs_in(names, suffix)):
+            path = place.path(f"{epoch:010d}{suffix}")
             try:
-                snapshot = checked.load(place.io, path, KIND, _Snapshot)
-            except (FileNotFoundError, CorruptError):
-                continue
-            number = lineage.get(snapshot.epoch_id)
-            if number is None:
-                continue
-            # A writer that was robbed may have kept what is not in its own epoch.
-            following = state.manifest.epochs[number + 1 : number + 2]
-            end = min(snapshot.offset, state.marks.high, *(each.start for each in following))
-            return Identities.of(snapshot.state, end), end
+                sound = _load(files, state, path)
+            except CorruptError as error:
+                if is_newest:
+                    found.damages.append(error)
+            else:
+                if sound is None:
+                    continue
+                found.sound.append(sound)
+            is_newest = False
+        if is_newest:
+            path = place.path(f"{state.manifest.epoch.number:010d}{suffix}")
+            found.damages.append(CorruptError("identities are missing", file=path, position=0))
+    return found
+
+
+def findings(files: PartitionFiles, state: State) -> list[ProofFinding]:
+    """Return what is wrong with the identities of a partition."""
+    if not state.manifest.has_identities:
+        return []
+    found = find_snapshots(files, state)
+    reasons = [str(error) for error in found.damages]
+    try:
+        _newest(files, state, found)
+    except CorruptError as error:
+        reasons.append(str(error))
+    return [ProofFinding(state.marks.low, reason) for reason in reasons]
+
+
+def _load(files: PartitionFiles, state: State, path: str) -> tuple[int, IdentityState] | None:
+    """Return a snapshot; None if it is of no epoch of this history."""
+    epochs = state.manifest.epochs
+    try:
+        snapshot = checked.load(files.place.io, path, KIND, _Snapshot)
+    except FileNotFoundError:
+        return None  # Removed meanwhile, with the topic.
+    number = next((at for at, each in enumerate(epochs) if each.id == snapshot.epoch_id), None)
+    if number is None:
+        if any(os.path.basename(path).startswith(f"{each.number:010d}.") for each in epochs):
+            raise CorruptError("these identities are of another history", file=path, position=0)
+        return None
+    # A fenced writer may have kept what is not in its own epoch.
+    following = epochs[number + 1 : number + 2]
+    end = min(snapshot.offset, state.marks.high, *(each.start for each in following))
+    return end, snapshot.state
+
+
+def _newest(files: PartitionFiles, state: State, found: Snapshots) -> tuple[Identities, int]:
+    """Return the newest snapshot that the frames continue, and the offset up to which it tells.
+
+    Where there is none: nothing, where the frames tell of everything that could still be
+    recognised. CorruptError if they do not.
+    """
+    segments = state.manifest.segments
+    lost = [each for each in segments if each.is_columnar and not each.keeps_terms]
+    first = max(segments[0].base, *(each.end or 0 for each in lost)) if lost else segments[0].base
+    for end, kept in sorted(found.sound, key=lambda each: each[0], reverse=True):
+        if end >= first:
+            return Identities.of(kept, end), end
+    if first == 0:
         return Identities(), 0
+    # What is older than this has expired.
+    aged = offset_at(files, state.last_us - IDENTITY_AGE_S * 1_000_000)
+    if aged > max(first, state.marks.low):
+        return Identities(), aged
+    reason = str(found.damages[0]) if found.damages else "they are older than the oldest record"
+    raise CorruptError(
+        "which writes are stored already cannot be told, restore the identities from a copy",
+        file=files.place.path(f"{state.manifest.epoch.number:010d}{SUFFIXES[0]}"),
+        position=0,
+        reason=reason,
+    )
+
+
+def _appends(frame: Frame, file: str) -> list[AppendTerms]:
+    try:
+        return appends_in(frame)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise CorruptError(
+            "this frame cannot be read", file=file, position=frame.position, reason=str(error)
+        ) from error
 
 
 def _before(state: IdentityState, end: int) -> IdentityState:
@@ -126,16 +242,16 @@ def _before(state: IdentityState, end: int) -> IdentityState:
     return IdentityState(producers, [each for each in state.keys if each[2] + each[4] <= end])
 
 
-def _remember(identities: Identities, terms: FrameTerms, frame: Frame) -> None:
-    base, count, timestamp_us = frame.base, frame.records, frame.timestamp_us
-    tenant = None if terms.tenant is None else Tenant(terms.tenant)
-    if terms.idempotency_key is not None:
+def _remember(identities: Identities, append: AppendTerms) -> None:
+    base, count, timestamp_us = append.base, append.records, append.timestamp_us
+    tenant = None if append.tenant is None else Tenant(append.tenant)
+    if append.idempotency_key is not None:
         original = Original(Offset(base), timestamp_us, count)
-        identities.add_key(tenant, terms.idempotency_key, original)
-    elif terms.producer is not None:
-        first = terms.sequence or 0
-        numbers: Iterable[int] = terms.sequences or range(first, first + count)
+        identities.add_key(tenant, append.idempotency_key, original)
+    elif append.producer is not None:
+        first = append.sequence or 0
+        numbers: Iterable[int] = append.sequences or range(first, first + count)
         for offset, number in enumerate(numbers, base):
             identities.add_sequence(
-                tenant, terms.producer, number, Original(Offset(offset), timestamp_us)
+                tenant, append.producer, number, Original(Offset(offset), timestamp_us)
             )

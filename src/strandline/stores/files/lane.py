@@ -86,9 +86,11 @@ class Lane:
 
     def _end(self) -> None:
         # Each write that had a part in a failure was answered with it.
-        with contextlib.suppress(FailedError):
-            self._coordinator.stop(durable=False)
-        self.store.close()
+        try:
+            with contextlib.suppress(FailedError):
+                self._coordinator.stop(durable=False)
+        finally:
+            self.store.close()
 
 
 class Lanes:
@@ -123,13 +125,16 @@ class Lanes:
             self._topics.discard(topic)
             lanes = tuple(topic.lanes.values())
             topic.lanes.clear()
-        for lane in lanes:
-            lane.close()
+        with contextlib.ExitStack() as closing:
+            # Whatever one of them raises, all are closed.
+            for lane in lanes:
+                closing.callback(lane.close)
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
         with self._lock:
             self._is_closed = True
             topics = tuple(self._topics)
-        for topic in topics:
-            self.close_topic(topic)
+        with contextlib.ExitStack() as closing:
+            for topic in topics:
+                closing.callback(self.close_topic, topic)

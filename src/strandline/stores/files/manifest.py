@@ -42,6 +42,8 @@ class StoredSegment(msgspec.Struct, frozen=True):
     size_bytes: int = 0
     #: Whether its runs of rows were rewritten as columns.
     is_columnar: bool = False
+    #: Whether that kept what appends can be recognised by. Rows always do.
+    keeps_terms: bool = False
 
     @property
     def name(self) -> str:

@@ -1,54 +1,32 @@
 """One partition as readers see it: its manifest, its tail, its segments."""
 
 import contextlib
-import os
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, NamedTuple
-from uuid import UUID
 
-import msgspec
-
-from strandline.clock import Clock
-from strandline.io import Io
-from strandline.log.chain import Chain
 from strandline.log.store import DroppedError
-from strandline.stores.files import checked
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.frame import Frame
-from strandline.stores.files.manifest import (
-    MANIFEST,
-    Manifest,
-    StoredSegment,
-    epochs_in,
-    load_manifest,
-    manifest_name,
-)
+from strandline.stores.files.manifest import Manifest, StoredSegment
 from strandline.stores.files.open_file import OpenFile
-from strandline.stores.files.recovery import Found, find_end
-from strandline.stores.files.segment import (
-    FRAMES_AT,
-    SegmentFile,
-    SegmentIdentity,
-    begins_with_frame,
-    owner,
-)
-from strandline.stores.files.state import State, state_at
+from strandline.stores.files.place import Place
+from strandline.stores.files.recovery import Found, find_end, is_behind
+from strandline.stores.files.segment import FRAMES_AT, SegmentFile
+from strandline.stores.files.state import State, agrees, state_at
 from strandline.stores.files.tail import (
     DROPPED,
     END_BYTES,
     TAIL_BYTES,
     UNSEALED,
+    Durable,
     End,
     Fence,
     Tail,
     is_fenced,
     read_tail,
-    tail_seed,
     unpack,
     unpack_end,
 )
@@ -58,112 +36,14 @@ from strandline.values import (
     Epoch,
     Marks,
     Offset,
-    Partition,
     Record,
-    Topic,
     TrimmedError,
-    ValueKind,
 )
-
-SEGMENTS = "segments"
-TOPIC = "topic"
-"""The file beside the partitions that says that there is a topic."""
 
 _TRIES = 100
 # What makes a named tuple by name is slow, and some are made for each look.
 _new: Any = tuple.__new__
 _SEGMENTS_OPEN_MAX = 8
-
-
-class _Dropped(msgspec.Struct, frozen=True):
-    """What a partition needs to know of its topic's file."""
-
-    is_dropped: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a partition is, and whose."""
-
-    io: Io
-    clock: Clock
-    log_id: UUID
-    topic: Topic
-    kind: ValueKind
-    partition: Partition
-    directory: str
-    chain: Chain
-    is_proved: bool
-
-    def path(self, name: str) -> str:
-        """Return the path of a file of the partition."""
-        return os.path.join(self.directory, name)
-
-    def segment_path(self, segment: StoredSegment) -> str:
-        """Return the path of a segment.
-
-        In a directory of their own, so that a frame wakes nobody before its tail does.
-        """
-        return os.path.join(self.directory, SEGMENTS, segment.name)
-
-    def is_dropped(self) -> bool:
-        """Whether the topic was dropped."""
-        path = os.path.join(os.path.dirname(self.directory), TOPIC)
-        try:
-            return checked.load(self.io, path, TOPIC, _Dropped).is_dropped
-        except FileNotFoundError:
-            return True
-
-    def tail_seed(self, epoch: int) -> int:
-        """Return where the checksums of an epoch's tail begin."""
-        number = self.partition.to_bytes(4, "little")
-        return tail_seed(self.log_id.bytes + self.topic.id.bytes + number, epoch)
-
-    def first_epoch_id(self) -> UUID:
-        """Return the id of the epoch that every partition begins with."""
-        origin = self.topic.id.bytes + self.partition.to_bytes(4, "little")
-        return UUID(bytes=sha256(b"strandline epoch 0" + origin).digest()[:16], version=5)
-
-    def identity(self, manifest: Manifest, segment: StoredSegment) -> SegmentIdentity:
-        """Return whose frames a segment holds."""
-        return SegmentIdentity(
-            self.log_id,
-            self.topic.id,
-            self.partition,
-            segment.epoch,
-            manifest.epoch_id(segment.epoch),
-        )
-
-    def load_manifest(self) -> Manifest | None:
-        """Return the newest manifest; None if nothing was ever written."""
-        for _ in range(_TRIES):
-            try:
-                epochs = self._epochs()
-                if not epochs:
-                    if not self._has_frames():
-                        return None
-                    # Somebody may have begun in between: first a manifest, then frames.
-                    epochs = self._epochs()
-                if not epochs:
-                    raise CorruptError("the manifest is missing", file=self.directory, position=0)
-                path = self.path(manifest_name(epochs[-1]))
-                return load_manifest(self.io, path, self.log_id, self.topic.id, self.partition)
-            except FileNotFoundError:
-                # Replaced by a newer epoch's, or the whole topic dropped.
-                if not self.io.exists(self.directory):
-                    raise DroppedError("this topic was dropped", topic=self.topic.name) from None
-        raise CorruptError("the manifest comes and goes", file=self.directory, position=0)
-
-    def _epochs(self) -> list[int]:
-        return epochs_in(self.io.list(self.directory), MANIFEST)
-
-    def _has_frames(self) -> bool:
-        # Before its manifest is there, a segment has a header and no frame. After a loss of
-        # power it may hold blocks that were another's.
-        directory = os.path.join(self.directory, SEGMENTS)
-        paths = (os.path.join(directory, name) for name in self.io.list(directory))
-        whose = owner(self.log_id, self.topic.id, self.partition)
-        return any(begins_with_frame(self.io, path, whose) for path in paths)
 
 
 class _Seen(NamedTuple):
@@ -200,6 +80,8 @@ class PartitionFiles:
         self._tail: OpenFile | None = None
         self._tail_seed = 0
         self._seen: _Seen | None = None
+        #: Whether frames beyond the tail's end were looked for in this segment.
+        self._is_end_checked = False
         #: By epoch and number, which make their names.
         self._segments: OrderedDict[tuple[int, int], SegmentFile] = OrderedDict()
         #: Kept while it is small, for whoever finds the tail at its end.
@@ -272,6 +154,7 @@ class PartitionFiles:
             or end.generation != manifest.generation
             or end.segment != active.number
             or end.boot != self._io.boot_id()
+            or end.next < seen.state.marks.high
         ):
             return None
         state = state_at(manifest, end, seen.told_durable, self.known_durable)
@@ -304,12 +187,12 @@ class PartitionFiles:
         """Return the state that a tail tells; None if the manifest has to be read again."""
         if tail.fence is not None and tail.fence.epoch == DROPPED:
             raise self._dropped()
+        if tail.end is None:
+            tail = read_tail(self._io, file.fd, self._tail_seed)
         end = tail.end
         if end is None:
-            tail = read_tail(self._io, file.fd, self._tail_seed)
-            end = tail.end
-        if end is None or end.boot != self._io.boot_id():
             return self._found_state(manifest, tail)
+        is_of_this_boot = end.boot == self._io.boot_id()
         if end.generation != manifest.generation or tail.fence is not None:
             newest = self.place.load_manifest()
             if newest is None or newest.epoch != manifest.epoch:
@@ -319,6 +202,17 @@ class PartitionFiles:
                     "the tail tells of a newer manifest than there is", file=file.path, position=0
                 )
             self._manifest = manifest = newest
+            self._is_end_checked = False
+        if not is_of_this_boot:
+            return self._found_state(manifest, tail)
+        if not agrees(manifest, end):
+            # What was told since settles it; an end that stays as it is cannot be believed.
+            is_same = read_tail(self._io, file.fd, self._tail_seed).end == end
+            return self._found_state(manifest, tail) if is_same else None
+        return self._told_state(manifest, file, tail, end)
+
+    def _told_state(self, manifest: Manifest, file: OpenFile, tail: Tail, end: End) -> State:
+        """Return the state that a tail tells which agrees with the manifest."""
         if tail.fence is not None:
             end = self._sealed_end(tail.fence, tail, end, manifest.active.base)
         if end.segment != manifest.active.number:
@@ -326,8 +220,33 @@ class PartitionFiles:
             end = end._replace(
                 segment=manifest.active.number, position=FRAMES_AT, crc=0, size_bytes=0
             )
+        if tail.fence is None and self._is_behind(manifest, file, end):
+            return self._found_state(manifest, tail)
         durable = manifest.active.base if tail.durable is None else tail.durable.next
         return state_at(manifest, end, durable, self.known_durable)
+
+    def _is_behind(self, manifest: Manifest, file: OpenFile, end: End) -> bool:
+        """Whether the tail is an older copy, as far as the frames tell for certain.
+
+        Looked at once for each manifest, and whenever an end is lower than one seen before.
+        """
+        seen = self._seen
+        is_lower = (
+            seen is not None
+            and seen.state.manifest == manifest
+            and end.next < seen.state.marks.high
+        )
+        if self._is_end_checked and not is_lower:
+            return False
+        self._is_end_checked = True
+        try:
+            segment = self._open_segment(manifest, manifest.active)
+        except FileNotFoundError:
+            return False  # Whoever reads it is told.
+        if not is_lower and not is_behind(segment, end):
+            return False
+        now = read_tail(self._io, file.fd, self._tail_seed).end
+        return now is not None and now.next == end.next
 
     def _sealed_end(self, fence: Fence, tail: Tail, end: End, base: int) -> End:
         """Return the end of a fenced epoch whose successor has not shown itself yet."""
@@ -343,15 +262,15 @@ class PartitionFiles:
 
     def _found_state(self, manifest: Manifest, tail: Tail) -> State:
         """Return the state that the frames tell, where the tail is older than they are."""
-        found = self.find_end(manifest, tail)
+        found = self.find_end(manifest, tail.durable)
         low, high = manifest.low, max(found.next, manifest.low)
         marks = Marks(Offset(low), Offset(high), Offset(max(low, min(found.durable, high))))
         return State(manifest, found.position, marks, found.last_us, found.size_bytes, found.crc)
 
-    def find_end(self, manifest: Manifest, tail: Tail) -> Found:
-        """Return where the frames of the last segment end, by reading them."""
+    def find_end(self, manifest: Manifest, known: Durable | None) -> Found:
+        """Return where the frames of the last segment end, by reading them from `known` on."""
         segment = self.segment(manifest, manifest.active)
-        return find_end(segment, manifest, tail.durable, self.place.kind)
+        return find_end(segment, manifest, known, self.place.kind)
 
     def _open(self) -> bool:
         """Open the newest manifest and its tail, if it is there; False if nothing was written."""
@@ -369,6 +288,9 @@ class PartitionFiles:
                     break
             else:
                 break
+        assert self._manifest is not None
+        self.place.check_newest(self._manifest)
+        self._is_end_checked = False
         return True
 
     def _dropped(self) -> DroppedError:

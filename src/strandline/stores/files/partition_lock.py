@@ -6,7 +6,7 @@ import threading
 
 from strandline.stores.files.manifest import LockIdentity
 from strandline.stores.files.open_file import OpenFile
-from strandline.stores.files.partition import Place
+from strandline.stores.files.place import Place
 from strandline.values import UnavailableError
 
 LOCK = "lock"
@@ -67,12 +67,13 @@ class PartitionLock:
     def release(self) -> None:
         """Let the lock go."""
         if self._file is not None and self.is_held:
-            self.is_held = False
             try:
                 self._io.unlock(self._file.fd)
             except OSError:
                 # Closing lets go, too.
                 self.forget()
+            # Last: an interrupted release is repeated.
+            self.is_held = False
 
     def is_in_place(self) -> bool:
         """Whether the lock file held is still the one that others would take."""
@@ -129,11 +130,13 @@ class PartitionLock:
     def _try(self) -> bool:
         if self._file is None:
             self._file = OpenFile(self._io, self._path, "create")
+        # Said before it is true: what an interrupt cuts short is released, too.
+        self.is_held = True
         if not self._io.try_lock(self._file.fd):
+            self.is_held = False
             if not self._file.is_in_place():
                 self.forget()
             return False
-        self.is_held = True
         if self._file.is_in_place():
             return True
         # Somebody removed or replaced the file while we waited.

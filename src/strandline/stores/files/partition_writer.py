@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from strandline.locks import Attempt, holding
 from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
 from strandline.log.store import DroppedError
@@ -66,6 +67,8 @@ _OWN_CHECK_S = 0.01
 _LARGE_BYTES = 128 * 1024
 
 _logger = logging.getLogger("strandline")
+#: Stands for the thread that drains, among those that hold the partition.
+_DRAIN = object()
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
 
@@ -109,6 +112,9 @@ class PartitionWriter:
         self._lock = PartitionLock(files.place)
         #: Held together with the partition's lock, which keeps no thread of ours out.
         self._mutex = threading.Lock()
+        self._attempt = Attempt(self._mutex)
+        #: Who holds it, so that it is not released for another.
+        self._holder: object | None = None
         self._syncing = Syncing(files, tell)
         self._tenure: Tenure | None = None
         #: Whether nobody knows which manifest is there: whoever comes next reads it.
@@ -134,25 +140,26 @@ class PartitionWriter:
 
     # --- the bracket ---
 
-    def enter(self, timeout_s: float) -> Head:
+    def enter(self, timeout_s: float, holder: object = _DRAIN) -> Head:
         head = self._head
-        if not self._mutex.acquire(False) and not self._mutex.acquire(timeout=timeout_s):
+        if not self._attempt and not Attempt(self._mutex, timeout_s):
             raise UnavailableError("another thread changes the partition, try again")
-        if self._check_at > self._monotonic() and head.position < self._segment_bytes:
-            # Ours alone, and looked at a moment ago. Whoever takes it over is met by `flush`.
-            return head
-        head.refusal = None
+        self._holder = holder
         try:
+            if self._check_at > self._monotonic() and head.position < self._segment_bytes:
+                # Ours alone, and looked at a moment ago. Whoever takes it over is met by `flush`.
+                return head
+            head.refusal = None
             self._prepare(timeout_s)
         except (InvalidError, CorruptError) as error:
             head.refusal = error
         except OSError as error:
-            self.leave()
+            self.leave(holder)
             if self.files.has_failed_sync:
                 raise
             raise unavailable(error, self.place.directory) from error
         except BaseException:
-            self.leave()
+            self.leave(holder)
             raise
         return head
 
@@ -172,28 +179,45 @@ class PartitionWriter:
         if self._settings.is_exclusive:
             self._check_at = self._monotonic() + _OWN_CHECK_S
 
-    def leave(self) -> None:
+    def leave(self, holder: object = _DRAIN) -> None:
+        if self._holder is not holder:
+            return
         try:
             if self._is_stale:
                 self._tenure = None
                 self._is_stale = False
             if self._tenure is None or not self._settings.is_exclusive:
                 self._check_at = 0.0
-                self._lock.release()
+                try:
+                    self._lock.release()
+                except BaseException:
+                    self._lock.release()
+                    raise
         finally:
+            self._holder = None
             self._mutex.release()
 
-    @contextlib.contextmanager
+    @holding
     def held(self) -> Iterator[Manifest]:
         """Hold the partition as a drain does, for changes of another kind."""
+        holder = object()
         try:
-            head = self.enter(self._settings.lock_timeout_s)
+            head = self.enter(self._settings.lock_timeout_s, holder)
+            if head.refusal is not None:
+                raise head.refusal
+            yield self.manifest
+        finally:
             try:
-                if head.refusal is not None:
-                    raise head.refusal
-                yield self.manifest
-            finally:
-                self.leave()
+                self.leave(holder)
+            except BaseException:
+                self.leave(holder)
+                raise
+
+    @contextlib.contextmanager
+    def failing(self) -> Iterator[None]:
+        """Raise FailedError in place of the OSError of a sync that failed."""
+        try:
+            yield
         except OSError as error:
             if self.files.has_failed_sync:
                 raise FailedError(error) from error
@@ -249,6 +273,8 @@ class PartitionWriter:
             end is None
             or end.generation != tenure.manifest.generation
             or end.segment != tenure.manifest.active.number
+            # An older copy: within one segment an end only rises.
+            or end.next < self._end.next
         ):
             return False
         if end.pid != self._pid:
@@ -339,6 +365,9 @@ class PartitionWriter:
                 # From here on: what lies before it has none.
                 self._window.begin(self.manifest, self._end.next)
                 self.change(has_identities=True)
+            if self._window.load() and not is_on_loop():
+                # At once, while they tell of nothing that is not written.
+                self.keep_identities()
             identities = self._window.up_to_date()
         except OSError as error:
             raise unavailable(error, self.place.directory) from error
@@ -389,7 +418,7 @@ class PartitionWriter:
         try:
             self._syncing.sync()
         except UnsettledError:
-            with self.held():
+            with self.failing(), self.held():
                 self.make_durable()
 
     def _reserve(self, fd: int, position: int, size: int) -> None:
@@ -481,10 +510,18 @@ class PartitionWriter:
 
     def close(self) -> None:
         """Let go of the lock and every file. The coordinator has stopped."""
-        with self._mutex:
+        if not Attempt(self._mutex, self._settings.lock_timeout_s):
+            raise UnavailableError(
+                "a thread still changes the partition, close the log again later",
+                partition=self.place.partition,
+                topic=self.place.topic.name,
+            )
+        try:
             self._lock.release()
             self._lock.forget()
             self._tenure = None
+        finally:
+            self._mutex.release()
 
 
 def _gathered(chunks: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:

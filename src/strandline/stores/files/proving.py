@@ -1,17 +1,19 @@
 """The chain of a topic with a proof, as its frames hold it, and what is left to check it by."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 import msgspec
 
 from strandline.log.history import Damage, History, Piece
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.frame import Frame, split_terms
+from strandline.stores.files.identity_window import findings
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.segment import FRAMES_AT
 from strandline.stores.files.state import State
-from strandline.values import CorruptError, ProofHead, TrimmedError
+from strandline.values import CorruptError, ProofFinding, ProofHead, TrimmedError
 
 
 def value_after(frame: Frame, file: str) -> bytes | None:
@@ -75,7 +77,9 @@ def history_of(
         # If it is missing, whoever checks the history is told.
         with contextlib.suppress(CorruptError):
             anchor = value_before(files, state, low)
-    pieces = _pieces(files, state, low, high, check_open)
+    pieces: Iterable[Piece | Damage | ProofFinding] = _pieces(files, state, low, high, check_open)
+    if start <= state.marks.low:
+        pieces = chain(findings(files, state), pieces)
     return History(place.partition, low, high, place.chain, anchor, place.is_proved, pieces)
 
 

@@ -1,12 +1,14 @@
 """Finding the end of a partition in its frames, where no tail can tell it."""
 
+import os
 from typing import NamedTuple
 
+from strandline.io import Io
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.frame import Frame
 from strandline.stores.files.manifest import Manifest
-from strandline.stores.files.segment import FRAMES_AT, SegmentFile
-from strandline.stores.files.tail import Durable
+from strandline.stores.files.segment import FRAMES_AT, SegmentFile, begins_with_frame
+from strandline.stores.files.tail import Durable, End
 from strandline.values import ValueKind
 
 
@@ -41,7 +43,8 @@ def find_end(
     else:
         position, expected, crc, size_bytes = FRAMES_AT, active.base, 0, 0
         last_us = manifest.segments[-2].last_us if len(manifest.segments) > 1 else 0
-    mark = expected
+    # Whatever a trim has passed was durable.
+    mark = max(expected, manifest.low)
     for frame in segment.scan(position, expected, crc):
         position, expected, crc = frame.end, frame.stop, frame.crc
         last_us = frame.timestamp_us
@@ -60,6 +63,30 @@ def find_end(
         expected = max(expected, mark)
     torn_bytes = segment.garbage_after(position, end)
     return Found(position, expected, crc, last_us, size_bytes, mark, torn_bytes, damaged_at)
+
+
+def is_behind(segment: SegmentFile, end: End) -> bool:
+    """Whether whole frames that follow on an end tell of a durable mark beyond it.
+
+    Such an end is an older copy's. Other frames beyond it may be a write under way.
+    """
+    frames = segment.scan(end.position, end.next, end.crc)
+    return any((frame.durable or 0) > end.next for frame in frames)
+
+
+def newer_segment(io: Io, directory: str, whose: bytes, manifest: Manifest) -> str | None:
+    """Return a segment of the manifest's epoch with records that it is too old to name.
+
+    A segment is named before it gets its first frame.
+    """
+    epoch = f"{manifest.epoch.number:010d}-"
+    for name in io.list(directory):
+        number = name.removeprefix(epoch).removesuffix(".segment")
+        if name.startswith(epoch) and number.isdigit() and int(number) >= manifest.next_number:
+            path = os.path.join(directory, name)
+            if begins_with_frame(io, path, whose):
+                return path
+    return None
 
 
 def _size(segment: SegmentFile, frame: Frame, kind: ValueKind) -> int:

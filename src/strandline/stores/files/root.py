@@ -10,6 +10,7 @@ import msgspec
 
 from strandline.clock import Clock
 from strandline.io import Io
+from strandline.locks import holding
 from strandline.log.numbers import check_lock_timeout
 from strandline.stores.files import checked
 from strandline.stores.files.file_errors import unavailable
@@ -62,7 +63,7 @@ class Root:
         """Say that it is closed."""
         self._is_closed = True
 
-    @contextlib.contextmanager
+    @holding
     def changing(self) -> Iterator[None]:
         """Hold the lock under which topics are created and dropped."""
         with self._changing, locked(self.io, self.clock, self._lock_path, self.lock_timeout_s):
@@ -125,26 +126,36 @@ class Root:
             ) from error
 
 
-@contextlib.contextmanager
+@holding
 def locked(io: Io, clock: Clock, path: str, timeout_s: float) -> Iterator[None]:
     """Hold the lock on a file, which is made if it is missing; UnavailableError in time."""
     deadline = clock.monotonic() + timeout_s
     never = threading.Event()
-    while True:
-        file = OpenFile(io, path, "create")
-        if io.try_lock(file.fd):
-            if file.is_in_place():
-                break
-        elif clock.monotonic() >= deadline:
-            file.close()
-            raise UnavailableError("another process is changing the log, try again", path=path)
-        else:
-            clock.wait(never, _SLEEP_S)
-        file.close()
+    file: OpenFile | None = None
     try:
+        while True:
+            file = OpenFile(io, path, "create")
+            if io.try_lock(file.fd):
+                if file.is_in_place():
+                    break
+            elif clock.monotonic() >= deadline:
+                raise UnavailableError("another process is changing the log, try again", path=path)
+            else:
+                clock.wait(never, _SLEEP_S)
+            file.close()
+            file = None
         yield
     finally:
-        # Closing lets go, too.
-        with contextlib.suppress(OSError):
-            io.unlock(file.fd)
-        file.close()
+        if file is not None:
+            try:
+                _unlock(io, file)
+            except BaseException:
+                _unlock(io, file)
+                raise
+
+
+def _unlock(io: Io, file: OpenFile) -> None:
+    # Closing lets go, too, but an interrupted close may not happen.
+    with contextlib.suppress(OSError):
+        io.unlock(file.fd)
+    file.close()

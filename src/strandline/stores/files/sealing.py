@@ -14,7 +14,10 @@ from strandline.stores.files.frame import (
     HAS_TERMS,
     IS_MIXED,
     LAG_UNKNOWN,
+    AppendTerms,
     FrameTerms,
+    SealedTerms,
+    appends_in,
     encode_frame,
     encode_terms,
 )
@@ -34,7 +37,7 @@ def seal(store: PartitionWriter, compression: Compression | None) -> int:
     """End the last segment and rewrite what is not columns yet; return how many segments."""
     if store.files.look() is None:
         return 0
-    with store.held():
+    with store.failing(), store.held():
         store.roll()
     if store.place.kind is ValueKind.BATCH:
         # A batch is columns already.
@@ -55,7 +58,7 @@ def _next(store: PartitionWriter) -> StoredSegment | None:
 def _rewrite(store: PartitionWriter, old: StoredSegment, compression: Compression | None) -> bool:
     """Rewrite one segment, unless it is trimmed or the partition taken over meanwhile."""
     place = store.place
-    with store.held() as manifest:
+    with store.failing(), store.held() as manifest:
         number = manifest.next_number
         store.keep_identities()
         store.change(next_number=number + 1)
@@ -77,8 +80,9 @@ def _rewrite(store: PartitionWriter, old: StoredSegment, compression: Compressio
         number=number,
         position=FRAMES_AT + len(content),
         is_columnar=True,
+        keeps_terms=True,
     )
-    with store.held() as manifest:
+    with store.failing(), store.held() as manifest:
         is_wanted = manifest.epoch == epoch and old in manifest.segments
         if is_wanted:
             store.change(segments=_replaced(manifest, old, fresh))
@@ -102,12 +106,15 @@ def _frames(
     compression: Compression | None,
 ) -> Iterator[bytes]:
     crc = 0
-    for entries, value in _runs(source, old, kind):
+    for entries, appends, value in _runs(source, old, kind):
         batch = _columns(entries, kind)
         flags, body = encode_batch(batch, IS_MIXED, compression)
-        if value is not None:
+        if appends or value is not None:
             flags |= HAS_TERMS
-            body = encode_terms(FrameTerms(chain=value)) + body
+            terms = (
+                SealedTerms(chain=value, appends=appends) if appends else FrameTerms(chain=value)
+            )
+            body = encode_terms(terms) + body
         first, last = entries[0], entries[-1]
         about = (COLUMNS, flags, first.offset, len(entries), last.timestamp_us, LAG_UNKNOWN)
         frame, crc = encode_frame(seed, crc, about, body)
@@ -116,22 +123,26 @@ def _frames(
 
 def _runs(
     source: SegmentFile, old: StoredSegment, kind: ValueKind
-) -> Iterator[tuple[list[Entry], bytes | None]]:
-    """Yield the records of each new frame, and the chain's value after the last of them."""
+) -> Iterator[tuple[list[Entry], list[AppendTerms], bytes | None]]:
+    """Yield the records of each new frame, what their appends can be recognised by, and
+    the chain's value after the last of them.
+    """
     assert old.end is not None
     assert old.position is not None
     run: list[Entry] = []
+    appends: list[AppendTerms] = []
     value: bytes | None = None
     size_bytes = 0
     for frame in source.frames(old.base, old.end, old.position):
         run += entries_of(frame, kind, source.path)
+        appends += appends_in(frame)
         value = value_after(frame, source.path)
         size_bytes += frame.end - frame.position
         if len(run) >= _FRAME_RECORDS or size_bytes >= _FRAME_BYTES:
-            yield run, value
-            run, size_bytes = [], 0
+            yield run, appends, value
+            run, appends, size_bytes = [], [], 0
     if run:
-        yield run, value
+        yield run, appends, value
 
 
 def _columns(entries: Sequence[Entry], kind: ValueKind) -> pa.RecordBatch:

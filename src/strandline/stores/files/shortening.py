@@ -11,8 +11,9 @@ from strandline.stores.files.frame import (
     IS_ZSTD,
     LAG_UNKNOWN,
     ROWS,
+    AppendTerms,
     Frame,
-    FrameTerms,
+    SealedTerms,
     decode_bytes_rows,
     decode_event_rows,
     encode_frame,
@@ -38,7 +39,8 @@ def shortened(
         flags, kept, timestamp_us = _columns(frame, body, count, kind)
     if terms is not None:
         flags |= HAS_TERMS
-        kept = encode_terms(_shortened_terms(terms, count, chain)) + kept
+        stop = frame.base + count
+        kept = encode_terms(_shortened_terms(terms, stop, count, chain)) + kept
     about = (frame.kind, flags, frame.base, count, timestamp_us, LAG_UNKNOWN)
     return encode_frame(seed, frame.previous, about, kept)[0], timestamp_us
 
@@ -69,6 +71,15 @@ def _columns(
     return flags, bytes(kept), last_us
 
 
-def _shortened_terms(terms: FrameTerms, count: int, chain: bytes | None) -> FrameTerms:
+def _shortened_terms(terms: SealedTerms, stop: int, count: int, chain: bytes | None) -> SealedTerms:
     sequences = None if terms.sequences is None else terms.sequences[:count]
-    return msgspec.structs.replace(terms, sequences=sequences, chain=chain)
+    appends = None
+    if terms.appends is not None:
+        appends = [_shortened_append(each, stop) for each in terms.appends if each.base < stop]
+    return msgspec.structs.replace(terms, sequences=sequences, chain=chain, appends=appends)
+
+
+def _shortened_append(append: AppendTerms, stop: int) -> AppendTerms:
+    count = min(append.records, stop - append.base)
+    sequences = None if append.sequences is None else append.sequences[:count]
+    return msgspec.structs.replace(append, records=count, sequences=sequences)

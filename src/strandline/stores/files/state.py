@@ -47,6 +47,19 @@ class State(NamedTuple):
         return segment.end, segment.position
 
 
+def agrees(manifest: Manifest, end: End) -> bool:
+    """Whether an end can be of the last segment that the manifest names, at any time.
+
+    Between the manifest of a new segment and the tail that goes with it, the end is that
+    of the segment before. Any other disagreement means that one of the two files is an
+    older copy. See design 0072.
+    """
+    active = manifest.segments[-1]
+    if end.segment != active.number:
+        return end.next == active.base
+    return end.next >= max(active.base, manifest.low)
+
+
 def state_at(manifest: Manifest, end: End, durable: int, known_durable: int) -> State:
     """Return the state of a partition that ends so, durable up to either of two marks."""
     low = max(end.low, manifest.low)

@@ -327,6 +327,9 @@ class FileStore:
     def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
 
+    def beside(self, name: str) -> str:
+        return os.path.join(self._root.path, name)
+
     @translated
     def size_bytes(self) -> int:
         return _size_of(self._root.io, self._root.path)
@@ -341,9 +344,11 @@ class FileStore:
         if os.getpid() != self._root.pid:
             return
         self._root.close()
-        self._lanes.close()
-        self._watches.close()
-        self._topics.forget()
+        with contextlib.ExitStack() as closing:
+            # Whatever one of them raises, all are closed.
+            closing.callback(self._topics.forget)
+            closing.callback(self._watches.close)
+            closing.callback(self._lanes.close)
 
 
 def _size_of(io: Io, directory: str) -> int:

@@ -31,7 +31,9 @@ from strandline.stores.files.manifest import (
 from strandline.stores.files.open_file import OpenFile
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_lock import PartitionLock
-from strandline.stores.files.segment import FRAMES_AT, SegmentIdentity
+from strandline.stores.files.recovery import Found
+from strandline.stores.files.segment import FRAMES_AT, SegmentFile, SegmentIdentity
+from strandline.stores.files.state import agrees
 from strandline.stores.files.syncing import last_certain
 from strandline.stores.files.tail import (
     DURABLE_AT,
@@ -43,6 +45,7 @@ from strandline.stores.files.tail import (
     End,
     Fence,
     Tail,
+    durable_at,
     pack_durable,
     pack_end,
     pack_fence,
@@ -78,18 +81,21 @@ class _Inherited(NamedTuple):
     sealed: StoredSegment
     next: int
     last_us: int
-    #: What was written above the durable mark to a file that did not sync.
+    #: What was written above the durable mark to a file that did not sync, or above
+    #: what the tail tells.
     copied: tuple[Frame, ...] = ()
     copied_bytes: int = 0
+    #: Whether readers may have seen what is copied.
+    are_copied_told: bool = False
     torn_bytes: int = 0
     is_damaged: bool = False
 
-    @property
-    def position(self) -> int:
-        """Where `next` is in the last segment, for readers until the new epoch is there."""
-        if self.copied:
-            return self.copied[-1].end
-        return self.sealed.position or UNSEALED
+    def fence(self, number: int) -> Fence:
+        """Return where the epoch ends for readers, until the new one is there."""
+        if self.copied and self.are_copied_told:
+            return Fence(number, self.next, self.copied[-1].end)
+        assert self.sealed.end is not None
+        return Fence(number, self.sealed.end, self.sealed.position or UNSEALED)
 
 
 def begin_epoch(files: PartitionFiles, lock: PartitionLock, pid: int) -> Tenure:
@@ -176,15 +182,12 @@ class _Succession:
             else:
                 inherited = self._after_sync(old, file, tail)
             if file is not None:
-                fence = Fence(number, inherited.next, inherited.position)
-                self._io.pwrite(file.fd, pack_fence(seed, fence), FENCE_AT)
+                self._io.pwrite(file.fd, pack_fence(seed, inherited.fence(number)), FENCE_AT)
         return inherited
 
     def _is_older(self, manifest: Manifest, end: End | None) -> bool:
         """Whether the end is of a later manifest: its segment may not be in this one."""
-        if end is None or end.boot != self._io.boot_id():
-            return False
-        return end.generation > manifest.generation
+        return end is not None and end.generation > manifest.generation
 
     def _newer(self, old: Manifest) -> Manifest:
         newest = self._place.load_manifest()
@@ -197,24 +200,42 @@ class _Succession:
 
     def _after_sync(self, old: Manifest, file: OpenFile | None, tail: Tail) -> _Inherited:
         """Return what there is up to the end, all of it durable."""
-        end, torn_bytes, is_damaged = tail.end, 0, False
-        if end is None or end.boot != self._io.boot_id():
-            found = self._files.find_end(old, tail)
-            next_, position, last_us = found.next, found.position, found.last_us
-            size_bytes, torn_bytes = found.size_bytes, found.torn_bytes
-            is_damaged = found.damaged_at is not None
-        else:
-            next_, position, last_us, size_bytes = (
-                end.next,
-                end.position,
-                end.last_us,
-                end.size_bytes,
-            )
-            if end.segment != old.active.number:
-                position, size_bytes = FRAMES_AT, 0
+        end = tail.end
+        if end is not None and end.boot == self._io.boot_id() and agrees(old, end):
+            return self._after_told_end(old, file, tail, end)
+        return self._after_found_end(old, file, tail, self._files.find_end(old, tail.durable))
+
+    def _after_found_end(
+        self, old: Manifest, file: OpenFile | None, tail: Tail, found: Found
+    ) -> _Inherited:
+        last_us = found.last_us
         self._sync(old, file, tail.durable)
-        sealed = self._sealed(old, next_, position, last_us, size_bytes)
-        return _Inherited(old, sealed, next_, last_us, torn_bytes=torn_bytes, is_damaged=is_damaged)
+        sealed = self._sealed(old, found.next, found.position, last_us, found.size_bytes)
+        return _Inherited(
+            *(old, sealed, found.next, last_us),
+            torn_bytes=found.torn_bytes,
+            is_damaged=found.damaged_at is not None,
+        )
+
+    def _after_told_end(
+        self, old: Manifest, file: OpenFile | None, tail: Tail, end: End
+    ) -> _Inherited:
+        """Return what there is up to the tail's end, and whole frames that follow on it.
+
+        These are left by a crash, or the tail is an older copy. They are copied, and no
+        reader is told of them before they are: a fenced writer may still write over them.
+        """
+        if end.segment != old.active.number:
+            end = end._replace(segment=old.active.number, position=FRAMES_AT, crc=0, size_bytes=0)
+        found = self._files.find_end(old, durable_at(end))
+        if found.damaged_at is not None:
+            return self._after_found_end(old, file, tail, found)
+        segment = self._files.segment(old, old.active)
+        frames = tuple(segment.scan(end.position, end.next, end.crc))
+        self._sync(old, file, tail.durable)
+        sealed = self._sealed(old, end.next, end.position, end.last_us, end.size_bytes)
+        inherited = _Inherited(old, sealed, end.next, end.last_us)
+        return self._with_copied(inherited, segment, frames)
 
     def _sync(self, old: Manifest, file: OpenFile | None, known: Durable | None) -> None:
         try:
@@ -233,15 +254,24 @@ class _Succession:
         sealed = self._sealed(old, next_, position, last_us, size_bytes)
         segment = self._files.segment(old, old.active)
         frames = tuple(segment.scan(position, next_, crc))
+        inherited = _Inherited(old, sealed, next_, last_us)
+        return self._with_copied(inherited, segment, frames)._replace(are_copied_told=True)
+
+    def _with_copied(
+        self, inherited: _Inherited, segment: SegmentFile, frames: tuple[Frame, ...]
+    ) -> _Inherited:
         if not frames:
-            return _Inherited(old, sealed, next_, last_us)
+            return inherited
         copied_bytes = sum(
             entry.size_bytes
             for frame in frames
             for entry in entries_of(frame, self._place.kind, segment.path)
         )
-        return _Inherited(
-            old, sealed, frames[-1].stop, frames[-1].timestamp_us, frames, copied_bytes
+        return inherited._replace(
+            next=frames[-1].stop,
+            last_us=frames[-1].timestamp_us,
+            copied=frames,
+            copied_bytes=copied_bytes,
         )
 
     def _sealed(

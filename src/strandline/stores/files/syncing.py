@@ -12,6 +12,7 @@ from strandline.stores.files.tail import (
     TAIL_BYTES,
     Durable,
     End,
+    durable_at,
     is_fenced,
     pack_durable,
     unpack_durable,
@@ -168,13 +169,6 @@ class Syncing:
         seed = place.tail_seed(manifest.epoch.number)
         self._last = synced = LastSync(manifest, segment, tail, seed)
         return synced
-
-
-def durable_at(end: End) -> Durable:
-    """Return what is durable once everything up to `end` is."""
-    return Durable(
-        *(False, end.segment, end.position, end.next, end.crc, end.last_us, end.size_bytes)
-    )
 
 
 def last_certain(known: Durable | None, segment: int, manifest: Manifest) -> Durable:

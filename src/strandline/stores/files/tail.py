@@ -88,6 +88,13 @@ class Tail(NamedTuple):
     fence: Fence | None
 
 
+def durable_at(end: End) -> Durable:
+    """Return what is durable once everything up to `end` is."""
+    return Durable(
+        *(False, end.segment, end.position, end.next, end.crc, end.last_us, end.size_bytes)
+    )
+
+
 def tail_seed(identity: bytes, epoch: int) -> int:
     """Return where the checksums of an epoch's tail begin; `identity` is the partition's."""
     seed: int = google_crc32c.value(b"%s tail %d" % (identity, epoch))

@@ -13,7 +13,8 @@ from strandline.io import Io
 from strandline.log.chain import Chain
 from strandline.log.topics import check_new_topic
 from strandline.stores.files import checked
-from strandline.stores.files.partition import SEGMENTS, TOPIC, PartitionFiles, Place
+from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.place import SEGMENTS, TOPIC, Place
 from strandline.stores.files.root import Root
 from strandline.stores.files.segment import begins_with_frame
 from strandline.values import (

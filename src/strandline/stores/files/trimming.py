@@ -14,7 +14,7 @@ def trim(store: PartitionWriter, low: int) -> Marks:
     files = store.files
     if files.marks().high == 0:
         return files.marks()
-    with store.held():
+    with store.failing(), store.held():
         if low > files.marks().low:
             _move(store, low)
         return files.marks()
@@ -26,7 +26,7 @@ def evict(store: PartitionWriter, before: int) -> Offset:
     state = files.look()
     if state is None or before <= state.local:
         return Offset(0 if state is None else state.local)
-    with store.held():
+    with store.failing(), store.held():
         if before > store.manifest.active.base:
             store.roll()
         manifest = store.manifest

@@ -76,17 +76,17 @@ class Changes(NamedTuple):
 
     def store(self, connection: sqlite3.Connection, due: Collection[PartitionRow]) -> None:
         """Put it into the present transaction, with the partitions' rows that are due."""
-        records, _, identities, values, _ = self
+        records, heads, identities, values, _ = self
         if len(records) == 1:
             connection.execute(_INSERT, records[0])
         else:
             connection.executemany(_INSERT, records)
         if values:
             store_values(connection, values)
+        if identities is not None:
+            identities.store(heads)
         if due:
             store_partitions(connection, due)
-        if identities is not None:
-            identities.store()
 
 
 class SlotHead:
@@ -140,7 +140,7 @@ class AppendDelta:
         entry, partition, request = write
         slot = entry.first_slot + partition
         row = self._heads.rows.get(slot) or self._load_head(slot)
-        head = SlotHead(row, self._open_identities)
+        head = SlotHead(row, lambda: self._open_identities(row))
         decision = decide(head, request, self._database.clock.now_us())
         start, (now_us, originals) = row.high, decision
         fresh = request.drafts[len(originals) :] if originals else request.drafts
@@ -170,9 +170,10 @@ class AppendDelta:
         self._heads.rows[slot] = head
         return head
 
-    def _open_identities(self) -> Identities:
+    def _open_identities(self, row: PartitionRow) -> Identities:
         if self._identities is None:
             self._identities = Identities(self._database)
+        self._identities.check(row)
         return self._identities
 
     def _add(
@@ -240,30 +241,31 @@ class AppendBracket:
 
     def enter(self, timeout_s: float) -> Heads:
         database, heads = self._database, self._heads
-        if not self._begin_at_once():
-            self._begin(timeout_s)
-        version = database.lock.breaks, database.changes
-        if version != heads.version:
-            heads.rows.clear()
-            heads.values.clear()
-            heads.version = version
+        try:
+            if not self._begin_at_once():
+                self._begin(timeout_s)
+            version = database.lock.breaks, database.changes
+            if version != heads.version:
+                heads.rows.clear()
+                heads.values.clear()
+                heads.version = version
+        except BaseException:
+            self.leave()
+            raise
         return heads
 
     def _begin_at_once(self) -> bool:
         """Begin where nobody is in the way and nobody else was here since our last time.
 
-        That is asked inside SQLite's own lock, and so stays true.
+        That is asked inside SQLite's own lock, and so stays true. What it raises may leave
+        the lock taken.
         """
         database = self._database
         lock = database.lock
         if not self._lineage.is_checked or not lock.try_acquire():
             return False
-        try:
-            if database.try_begin() and lock.is_unbroken():
-                return True
-        except BaseException:
-            self.leave()
-            raise
+        if database.try_begin() and lock.is_unbroken():
+            return True
         self.leave()
         return False
 
@@ -287,6 +289,8 @@ class AppendBracket:
 
     def leave(self) -> None:
         database = self._database
+        if not database.lock.is_mine:
+            return
         try:
             # The writer is missing if opening it has failed.
             if database.is_in_transaction:
@@ -299,8 +303,14 @@ class AppendBracket:
                 with contextlib.suppress(UnavailableError):
                     self._tidy()
         finally:
-            database.take_back()
-            database.lock.release()
+            try:
+                database.take_back()
+            finally:
+                database.lock.release()
+
+    def close(self) -> None:
+        """Let the thread end that moves what was written."""
+        self._standby.close()
 
     def _tidy(self) -> None:
         if is_on_loop():

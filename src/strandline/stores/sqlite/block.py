@@ -4,8 +4,8 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn, Self
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from strandline.stores.sqlite.partition_row import PartitionRow
 from strandline.values import ClosedError, Durability, InvalidError, StrandlineError
@@ -14,15 +14,101 @@ from strandline.writes.watermark import Watermark
 _SAVEPOINT = "strandline_block"
 
 
+#: What changes a table, or puts another one in its place, whichever argument names it.
+_CHANGES: Final = frozenset(
+    {
+        sqlite3.SQLITE_INSERT,
+        sqlite3.SQLITE_UPDATE,
+        sqlite3.SQLITE_DELETE,
+        sqlite3.SQLITE_ALTER_TABLE,
+        sqlite3.SQLITE_CREATE_TABLE,
+        sqlite3.SQLITE_CREATE_TEMP_TABLE,
+        sqlite3.SQLITE_CREATE_VIEW,
+        sqlite3.SQLITE_CREATE_TEMP_VIEW,
+        sqlite3.SQLITE_CREATE_VTABLE,
+        sqlite3.SQLITE_CREATE_INDEX,
+        sqlite3.SQLITE_CREATE_TRIGGER,
+        sqlite3.SQLITE_CREATE_TEMP_TRIGGER,
+        sqlite3.SQLITE_DROP_TABLE,
+        sqlite3.SQLITE_DROP_VTABLE,
+        sqlite3.SQLITE_DROP_INDEX,
+        sqlite3.SQLITE_DROP_TRIGGER,
+    }
+)
+_OURS: Final = "strandline_"
+
+
+class BlockCursor(sqlite3.Cursor):
+    """A cursor that says why a statement was refused."""
+
+    connection: "BlockConnection"
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Self:
+        with self.connection.explaining():
+            return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> Self:
+        with self.connection.explaining():
+            return super().executemany(sql, parameters)
+
+
 class BlockConnection(sqlite3.Connection):
     """A connection to the log's file for the length of a block.
 
     As long as `is_lent`, it refuses what would end the block's transaction by any other
-    way than leaving the block. Savepoints are the caller's.
+    way than leaving the block, and what would change the log's own tables. Savepoints
+    are the caller's.
     """
 
     is_lent = False
+    is_ours = False
+    """Whether the statements that follow are the log's."""
     _pid = 0
+    _refused: str | None = None
+    _before_append: tuple[Callable[[], object], ...] = ()
+
+    def before_append(self, call: Callable[[], object]) -> None:
+        """Have `call` called before each append of the block.
+
+        For a library that begins its savepoints late: what it calls here begins the one
+        that the append belongs to.
+        """
+        self._before_append = (*self._before_append, call)
+
+    def prepare_append(self) -> None:
+        """Call what was registered with `before_append`."""
+        calls, self._before_append = self._before_append, ()
+        try:
+            for call in calls:
+                call()
+        finally:
+            self._before_append = (*calls, *self._before_append)
+
+    def cursor(self, factory: Any = None) -> Any:
+        return super().cursor(factory or BlockCursor)
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        with self.explaining():
+            return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
+        with self.explaining():
+            return super().executemany(sql, parameters)
+
+    @contextlib.contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Say which table a refused statement was about."""
+        self._refused = None
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if self._refused is None:
+                raise
+            raise InvalidError(
+                "tables whose names begin with strandline_ are the log's: append with log.append,"
+                " and keep rows of your own in other tables",
+                table=self._refused,
+            ) from error
 
     def lend(self) -> None:
         """Leave it to the caller."""
@@ -62,9 +148,18 @@ class BlockConnection(sqlite3.Connection):
                 call=call,
             )
 
-    def _authorize(self, action: int, *_: object) -> int:
+    def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
         # Asked when a statement is prepared, so that it costs nothing for one that is known.
         if action == sqlite3.SQLITE_TRANSACTION or os.getpid() != self._pid:
+            return sqlite3.SQLITE_DENY
+        if self.is_ours:
+            return sqlite3.SQLITE_OK
+        if action in _CHANGES:
+            for name in (first, second):
+                if name is not None and name.lower().startswith(_OURS):
+                    self._refused = name
+                    return sqlite3.SQLITE_DENY
+        if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() == "writable_schema":
             return sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK
 
@@ -108,6 +203,11 @@ class Block:
         self.wal_bytes = 0
         #: What makes it impossible to commit.
         self.failure: BaseException | None = None
+
+    def prepare_append(self) -> None:
+        """Let the caller's library begin the savepoint that an append belongs to."""
+        if isinstance(self.connection, BlockConnection):
+            self.connection.prepare_append()
 
     @property
     def is_mine(self) -> bool:
@@ -164,10 +264,14 @@ class Block:
         connection = self.connection
         kept: tuple[Any, Any] = connection.row_factory, connection.text_factory
         connection.row_factory, connection.text_factory = None, str
+        if isinstance(connection, BlockConnection):
+            connection.is_ours = True
         try:
             yield connection
         finally:
             connection.row_factory, connection.text_factory = kept
+            if isinstance(connection, BlockConnection):
+                connection.is_ours = False
 
     def _fail(self, text: str, cause: BaseException | None = None) -> NoReturn:
         self.failure = InvalidError(text)

@@ -18,6 +18,7 @@ from strandline.log.copies import (
 from strandline.stores.sqlite.chain_values import remove_values
 from strandline.stores.sqlite.checksum import row_crc
 from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.identities import check_identities, count_identities
 from strandline.stores.sqlite.partition_row import (
     PartitionRow,
     add_epoch,
@@ -80,7 +81,7 @@ def copy_sqlite_log(
 
 
 def _copy(database: Database, partial: str, ends: Ends) -> list[CopiedPartition]:
-    with database.reading() as connection:
+    with database.reading() as connection, database.translating():
         made = connect(partial, "rwc")
         try:
             # In one step, which is one read transaction: writers go on meanwhile.
@@ -90,8 +91,8 @@ def _copy(database: Database, partial: str, ends: Ends) -> list[CopiedPartition]
     with contextlib.closing(connect(partial, "rw")) as copy, translated(partial):
         copy.execute("BEGIN IMMEDIATE")
         copied = _Cut(copy, partial, database.clock, ends).run()
-        version, log_id, _, next_slot = load_log(copy, partial)
-        store_log(copy, (version, log_id, database.io.stat(partial).inode, next_slot))
+        row = load_log(copy, partial)
+        store_log(copy, row._replace(inode=database.io.stat(partial).inode))
         copy.execute("COMMIT")
         copy.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return copied
@@ -138,12 +139,14 @@ class _Cut:
         if end < row.high:
             self._remove(entry, row, end)
         row.durable = row.high
+        row.epochs = self._begin_epoch(slot, end)
         store_partitions(self._copy, [row])
-        self._begin_epoch(slot, end)
         return CopiedPartition(entry.topic, Partition(number), Offset(row.low), end)
 
     def _remove(self, entry: TopicEntry, row: PartitionRow, end: int) -> None:
         slot, execute = row.slot, self._copy.execute
+        # What is damaged must not become right by being counted anew.
+        check_identities(self._copy, self._path, row)
         first, beyond = place(slot, end), place(slot + 1, 0)
         (removed,) = execute(
             "SELECT coalesce(sum(size_bytes), 0) FROM strandline_records"
@@ -164,6 +167,7 @@ class _Cut:
         execute("DELETE FROM strandline_keys WHERE slot = ? AND start + count > ?", (slot, end))
         execute("DELETE FROM strandline_sequences WHERE slot = ? AND start >= ?", (slot, end))
         self._mend_producers(slot)
+        row.identities, row.identities_sum = count_identities(self._copy, slot)
 
     def _mend_producers(self, slot: int) -> None:
         """Put each producer back to its last sequence that is left, or forget it."""
@@ -185,7 +189,8 @@ class _Cut:
             [(*each, row_crc("producers", *each)) for each in kept],
         )
 
-    def _begin_epoch(self, slot: int, end: int) -> None:
+    def _begin_epoch(self, slot: int, end: int) -> int:
+        """Begin an epoch at `end`; return how many there are."""
         epochs = load_epochs(self._copy, self._path, slot)
         self._copy.execute("DELETE FROM strandline_epochs WHERE slot = ?", (slot,))
         for epoch in epochs:
@@ -193,3 +198,4 @@ class _Cut:
             add_epoch(self._copy, slot, Epoch(epoch.number, epoch.id, start))
         fresh = Epoch(epochs[-1].number + 1, self._clock.new_id(), Offset(end))
         add_epoch(self._copy, slot, fresh)
+        return fresh.number + 1

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from strandline.clock import Clock
 from strandline.io import Io
+from strandline.locks import holding
 from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.partition_row import note_tails
 from strandline.stores.sqlite.schema import (
@@ -24,7 +25,14 @@ from strandline.stores.sqlite.schema import (
     translated,
 )
 from strandline.stores.sqlite.store_lock import StoreLock
-from strandline.values import ClosedError, InvalidError, Mode, UnavailableError
+from strandline.values import (
+    ClosedError,
+    CorruptError,
+    FailedError,
+    InvalidError,
+    Mode,
+    UnavailableError,
+)
 
 #: Size of the write-ahead log at which it is moved into the database.
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -52,7 +60,7 @@ class Database:
         self.io = io
         self.clock = clock
         self.lock_timeout_s = lock_timeout_s
-        self._mutex = threading.Condition()
+        self._mutex = threading.Lock()
         self._borrowed = 0
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
@@ -60,8 +68,13 @@ class Database:
         self._lent: sqlite3.Connection | None = None
         self._wal_fd: int | None = None
         self._is_closed = False
+        self._is_given_back = False
+        #: Stands for the transaction that was begun last.
+        self._begun: object | None = None
         #: How often this process has changed partitions past the heads it keeps in mind.
         self.changes = 0
+        #: The slots whose identities were found to be all there. The lock holder's.
+        self.checked_identities: set[int] = set()
         #: About how much this process has written since it last checkpointed.
         self.logged_bytes = 0
         self.pid = os.getpid()
@@ -92,26 +105,33 @@ class Database:
 
     # --- reading ---
 
-    @contextlib.contextmanager
+    @holding
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection to one thread, for one short look."""
-        with self._mutex:
-            self.check_open()
-            self._borrowed += 1
-            connection = self._idle.pop() if self._idle else None
+        """Lend a connection to one thread, for one short look; see `translating`."""
+        connection: sqlite3.Connection | None = None
+        is_borrowed = False
         try:
+            with self._mutex:
+                self.check_open()
+                self._borrowed += 1
+                is_borrowed = True
+                connection = self._idle.pop() if self._idle else None
             if connection is None:
                 connection = self.new_connection()
-            with translated(self.path):
-                yield connection
+            yield connection
         finally:
-            if connection is not None and connection.in_transaction:
-                connection.rollback()
-            with self._mutex:
-                self._borrowed -= 1
-                if connection is not None:
-                    self._idle.append(connection)
-                self._mutex.notify_all()
+            try:
+                if connection is not None and connection.in_transaction:
+                    connection.rollback()
+            finally:
+                with self._mutex:
+                    self._borrowed -= is_borrowed
+                    if connection is not None:
+                        self._idle.append(connection)
+
+    def translating(self) -> contextlib.AbstractContextManager[None]:
+        """Raise what SQLite raises in a block as an error of ours."""
+        return translated(self.path)
 
     def new_connection(self) -> sqlite3.Connection:
         """Return a connection that reads, and is closed with the others."""
@@ -142,21 +162,24 @@ class Database:
             raise ClosedError("the log was opened before a fork, open it anew in the child process")
 
     def _read_log_id(self) -> UUID:
-        with self.reading() as connection:
+        with self.reading() as connection, self.translating():
             if not _has_tables(connection):
                 raise InvalidError(
                     "this database holds no log, open it for writing", path=self.path
                 )
+            found = connection.execute("SELECT format FROM strandline_log").fetchone()
+            if found is None:
+                raise CorruptError("the log has lost its identity", file=self.path, position=1)
+            if found[0] != FORMAT_VERSION:
+                raise InvalidError(
+                    "this log was written by another version of strandline, open it with that one",
+                    format=found[0],
+                    format_known=FORMAT_VERSION,
+                )
             row = connection.execute(
-                "SELECT format, log_id, inode, next_slot, crc FROM strandline_log"
+                "SELECT format, log_id, inode, next_slot, topics, crc FROM strandline_log"
             ).fetchone()
-        if row[0] != FORMAT_VERSION:
-            raise InvalidError(
-                "this log was written by another version of strandline, upgrade to read it",
-                format=row[0],
-                format_known=FORMAT_VERSION,
-            )
-        check_row(self.path, "log", 1, row[:4], row[4])
+        check_row(self.path, "log", 1, row[:5], row[5])
         return UUID(bytes=row[1])
 
     # --- writing ---
@@ -224,29 +247,52 @@ class Database:
             return writer is not None and writer.in_transaction
         return False
 
-    @contextlib.contextmanager
+    @holding
     def locked(self, timeout_s: float | None = None) -> Iterator[None]:
         """Hold `lock` for a block, unless the file was given back."""
         self.check_open()
-        with self.lock.held(self.lock_timeout_s if timeout_s is None else timeout_s):
+        with self._held(self.lock_timeout_s if timeout_s is None else timeout_s):
             self.check_open()
-            yield
+            try:
+                yield
+            finally:
+                try:
+                    self._end_transaction()
+                except BaseException:
+                    self._end_transaction()
+                    raise
+
+    @holding
+    def _held(self, timeout_s: float) -> Iterator[None]:
+        try:
+            with self.lock.held(timeout_s):
+                yield
+        except OSError as error:
+            raise FailedError(error) from error
+
+    def _end_transaction(self) -> None:
+        # Only an interrupt leaves one behind.
+        self._begun = None
+        if self.is_in_transaction:
+            self.writer.rollback()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Lend the writer to the holder of `lock`; committed unless the block raises."""
-        self.begin(self.lock_timeout_s)
+        begun = self._begun = object()
         try:
+            self.begin(self.lock_timeout_s)
             yield self.writer
             self.writer.execute("COMMIT")
         finally:
-            if self.writer.in_transaction:
+            # If the end of the block was interrupted, this may run while another writes.
+            if self._begun is begun and self.writer.in_transaction:
                 self.writer.rollback()
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
-        """Lend the writer for one transaction that may change anything."""
-        with translated(self.path), self.locked():
+        """Lend the writer for one transaction that may change anything, inside of `locked`."""
+        with translated(self.path):
             self.changes += 1
             with self.transaction() as connection:
                 yield connection
@@ -360,23 +406,23 @@ class Database:
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
-        row = (FORMAT_VERSION, self.clock.new_id().bytes, self.inode(), 0)
+        row = (FORMAT_VERSION, self.clock.new_id().bytes, self.inode(), 0, 0)
         connection.execute("BEGIN IMMEDIATE")
         for table in TABLES:
             connection.execute(table)
         connection.execute(
-            "INSERT OR IGNORE INTO strandline_log VALUES (1, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO strandline_log VALUES (1, ?, ?, ?, ?, ?, ?)",
             (*row, row_crc("log", *row)),
         )
         connection.execute("COMMIT")
 
     def close(self) -> None:
         """Give the file back. The last to leave moves everything into the database."""
+        if self._is_given_back or os.getpid() != self.pid:
+            return
         with self._mutex:
-            if self._is_closed or os.getpid() != self.pid:
-                return
             self._is_closed = True
-            self._mutex.wait_for(lambda: self._borrowed == 0, BUSY_S)
+        self._wait_returned(BUSY_S)
         try:
             with self._closing():
                 for connection in self._all:
@@ -392,7 +438,15 @@ class Database:
         self._all.clear()
         if self._wal_fd is not None:
             self._close_file(self._wal_fd)
+            self._wal_fd = None
         self.lock.close()
+        self._is_given_back = True
+
+    def _wait_returned(self, timeout_s: float) -> None:
+        """Return once no connection is lent any more, or the time is up."""
+        deadline = self.clock.monotonic() + timeout_s
+        while self._borrowed and self.clock.monotonic() < deadline:
+            self.clock.wait(threading.Event(), _RETRY_S)
 
     def _closing(self) -> contextlib.AbstractContextManager[None]:
         # The last close of all checkpoints, which one that only reads cannot.

@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
+from strandline.locks import Latch
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.partition_row import (
     PartitionRow,
@@ -32,7 +33,7 @@ class DurableMarks:
         self._written: dict[int, int] = {}
         self._unnoted: dict[int, int] = {}
         self._known: dict[int, int] = {}
-        self._ended = threading.Event()
+        self._ended = Latch()
         self._standby = Standby("strandline-note", self._note_later)
 
     def known(self, slot: int) -> int:
@@ -117,6 +118,7 @@ class DurableMarks:
     def settle(self) -> None:
         """Leave nothing to be noted behind, neither marks nor ends, where that is possible."""
         self._ended.set()
+        self._standby.close()
         with (
             contextlib.suppress(StrandlineError),
             translated(self._database.path),

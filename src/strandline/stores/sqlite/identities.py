@@ -1,7 +1,7 @@
 """Which writes a partition has seen, so that the same write is stored once."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from strandline.log.identities import Original
@@ -13,12 +13,19 @@ from strandline.values import (
     IDENTITY_AGE_S,
     PRODUCER_SEQUENCES_KEPT,
     ConflictError,
+    CorruptError,
     Offset,
 )
 
 _AGE_US = IDENTITY_AGE_S * 1_000_000
 #: How many more identities than are recognised may pile up before they are removed.
 _SLACK = 1024
+#: The tables, and which columns tell their rows apart.
+_KEYS = {
+    "keys": ("slot", "tenant", "key"),
+    "producers": ("slot", "tenant", "producer"),
+    "sequences": ("slot", "tenant", "producer", "sequence"),
+}
 
 
 class Producer(NamedTuple):
@@ -43,6 +50,8 @@ class Identities:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._path = database.path
+        #: The checksums of rows that were found, by table and key: new ones may replace them.
+        self._stored: dict[tuple[int | str, ...], int] = {}
         self._producers: dict[ProducerName, Producer | None] = {}
         self._anew: list[ProducerName] = []
         self._sequences: dict[tuple[int, str, str, int], tuple[int, int, int]] = {}
@@ -95,6 +104,7 @@ class Identities:
         if row is None:
             return None
         check_row(self._path, "producers", name[0], (*name, *row[:3]), row[3])
+        self._stored["producers", *name] = row[3]
         return Producer(*row[:3])
 
     def _sequence(self, name: ProducerName, sequence: int) -> tuple[int, int, int] | None:
@@ -150,62 +160,130 @@ class Identities:
         if row is None:
             return None
         check_row(self._path, "keys", slot, (slot, tenant, key, *row[:4]), row[4])
+        self._stored["keys", slot, tenant, key] = row[4]
         return row[0], row[1], row[2], row[3]
 
     # --- storing ---
 
-    def store(self) -> None:
-        """Write what was added, and remove what is recognised no more."""
-        if self._sequences:
-            self._store_sequences()
-        if self._keys:
-            self._store_keys()
+    def check(self, head: PartitionRow) -> None:
+        """Raise CorruptError unless all identities of a partition are there as they were written.
 
-    def _store_sequences(self) -> None:
-        execute, executemany = self._connection.execute, self._connection.executemany
+        Looked at once by each process: later, each row that is used is checked by itself.
+        """
+        checked = self._database.checked_identities
+        if head.slot not in checked:
+            check_identities(self._connection, self._path, head)
+            checked.add(head.slot)
+
+    def store(self, heads: Mapping[int, PartitionRow]) -> None:
+        """Write what was added, remove what is recognised no more, and count it in the heads."""
+        if self._sequences:
+            self._store_sequences(heads)
+        if self._keys:
+            self._store_keys(heads)
+
+    def _store_sequences(self, heads: Mapping[int, PartitionRow]) -> None:
         for name in self._anew:
-            execute(
-                "DELETE FROM strandline_sequences WHERE slot = ? AND tenant = ? AND producer = ?",
-                name,
-            )
-        executemany(
-            "INSERT OR REPLACE INTO strandline_sequences VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            _sealed("sequences", [(*name, *place) for name, place in self._sequences.items()]),
-        )
+            self._remove(heads, "sequences WHERE slot = ? AND tenant = ? AND producer = ?", *name)
+        self._put(heads, "sequences", [(*name, *place) for name, place in self._sequences.items()])
         producers = {name: one for name, one in self._producers.items() if one is not None}
-        executemany(
-            "INSERT OR REPLACE INTO strandline_producers VALUES (?, ?, ?, ?, ?, ?, ?)",
-            _sealed("producers", [(*name, *producer) for name, producer in producers.items()]),
-        )
+        self._put(heads, "producers", [(*name, *producer) for name, producer in producers.items()])
         for name, ordinals in _ordinals_by_producer(self._sequences).items():
             if any(ordinal % _SLACK == _SLACK - 1 for ordinal in ordinals):
-                execute(
-                    "DELETE FROM strandline_sequences WHERE slot = ? AND tenant = ?"
-                    " AND producer = ? AND ordinal < ?",
-                    (*name, producers[name].seen - PRODUCER_SEQUENCES_KEPT),
+                self._remove(
+                    heads,
+                    "sequences WHERE slot = ? AND tenant = ? AND producer = ? AND ordinal < ?",
+                    *(*name, producers[name].seen - PRODUCER_SEQUENCES_KEPT),
                 )
 
-    def _store_keys(self) -> None:
+    def _store_keys(self, heads: Mapping[int, PartitionRow]) -> None:
         rows = [(*key, *place) for key, place in self._keys.items()]
-        self._connection.executemany(
-            "INSERT OR REPLACE INTO strandline_keys VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            _sealed("keys", rows),
-        )
+        self._put(heads, "keys", rows)
         for slot, _, _, _, now_us, _, ordinal in rows:
             if ordinal % _SLACK == _SLACK - 1:
-                self._connection.execute(
-                    "DELETE FROM strandline_keys WHERE slot = ?"
-                    " AND (ordinal <= ? OR timestamp_us < ?)",
-                    (slot, ordinal - IDEMPOTENCY_KEYS_KEPT, now_us - _AGE_US),
+                self._remove(
+                    heads,
+                    "keys WHERE slot = ? AND (ordinal <= ? OR timestamp_us < ?)",
+                    *(slot, ordinal - IDEMPOTENCY_KEYS_KEPT, now_us - _AGE_US),
                 )
-                self._connection.execute(
-                    "DELETE FROM strandline_producers WHERE slot = ? AND seen_at_us < ?",
-                    (slot, now_us - _AGE_US),
+                self._remove(
+                    heads, "producers WHERE slot = ? AND seen_at_us < ?", slot, now_us - _AGE_US
                 )
 
+    def _put(
+        self,
+        heads: Mapping[int, PartitionRow],
+        table: str,
+        rows: Sequence[tuple[int | str, ...]],
+    ) -> None:
+        """Store rows in place of those with the same key."""
+        for row in rows:
+            replaced = self._stored.pop((table, *row[: len(_KEYS[table])]), None)
+            if replaced is not None:
+                _count(heads[int(row[0])], -1, -replaced)
+        sealed = [(*row, row_crc(table, *row)) for row in rows]
+        marks = ", ".join("?" * len(sealed[0]))
+        self._connection.executemany(
+            f"INSERT OR REPLACE INTO strandline_{table} VALUES ({marks})",  # noqa: S608 - Names of ours.
+            sealed,
+        )
+        for row in sealed:
+            _count(heads[int(row[0])], 1, int(row[-1]))
 
-def _sealed(table: str, rows: Sequence[tuple[int | str, ...]]) -> list[tuple[int | str, ...]]:
-    return [(*row, row_crc(table, *row)) for row in rows]
+    def _remove(
+        self, heads: Mapping[int, PartitionRow], which: str, slot: int | str, *fields: int | str
+    ) -> None:
+        """Remove rows of one slot; `which` is a table and a condition."""
+        where = (slot, *fields)
+        count, total = self._connection.execute(
+            f"SELECT count(*), coalesce(sum(crc), 0) FROM strandline_{which}",  # noqa: S608 - Ours.
+            where,
+        ).fetchone()
+        if count:
+            self._connection.execute(f"DELETE FROM strandline_{which}", where)  # noqa: S608 - Ours.
+            _count(heads[int(slot)], -count, -total)
+
+
+def _count(head: PartitionRow, rows: int, total: int) -> None:
+    head.identities += rows
+    head.identities_sum += total
+
+
+def check_identities(connection: sqlite3.Connection, path: str, head: PartitionRow) -> None:
+    """Raise CorruptError unless the identities of a partition are all there, and as written."""
+    count, total = 0, 0
+    for table in _KEYS:
+        rows = connection.execute(
+            f"SELECT * FROM strandline_{table} WHERE slot = ?",  # noqa: S608 - Names of ours.
+            (head.slot,),
+        )
+        for row in rows:
+            check_row(path, table, head.slot, row[:-1], row[-1])
+            count += 1
+            total += row[-1]
+    if (count, total) != (head.identities, head.identities_sum):
+        raise CorruptError(
+            "rows of identities are missing: which writes are stored already cannot be told,"
+            " restore them from a copy",
+            file=path,
+            position=head.slot,
+            table="strandline_keys, strandline_producers, strandline_sequences",
+            rows=count,
+            rows_written=head.identities,
+        )
+
+
+def count_identities(connection: sqlite3.Connection, slot: int) -> tuple[int, int]:
+    """Return how many identities a partition has, and the sum of their checksums."""
+    counts = [
+        connection.execute(
+            f"SELECT count(*), coalesce(sum(crc), 0) FROM strandline_{table}"  # noqa: S608 - Ours.
+            " WHERE slot = ?",
+            (slot,),
+        ).fetchone()
+        for table in _KEYS
+    ]
+    return sum(count for count, _ in counts), sum(total for _, total in counts)
 
 
 def _ordinals_by_producer(

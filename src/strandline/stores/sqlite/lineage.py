@@ -3,7 +3,12 @@
 import sqlite3
 
 from strandline.stores.sqlite.database import Database
-from strandline.stores.sqlite.partition_row import add_epoch, load_epochs, load_partition
+from strandline.stores.sqlite.partition_row import (
+    add_epoch,
+    load_epochs,
+    load_partition,
+    store_partitions,
+)
 from strandline.stores.sqlite.topics import load_log, store_log
 from strandline.values import Epoch, Offset
 
@@ -19,11 +24,11 @@ class Lineage:
         """Compare once, in a transaction that writes."""
         if self.is_checked:
             return
-        version, log_id, inode, next_slot = load_log(connection, self._database.path)
+        row = load_log(connection, self._database.path)
         present = self._database.inode()
-        if inode != present:
+        if row.inode != present:
             self._begin_epochs(connection)
-            store_log(connection, (version, log_id, present, next_slot))
+            store_log(connection, row._replace(inode=present))
             # Committed apart: what follows may come to nothing.
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
@@ -38,3 +43,5 @@ class Lineage:
             number = load_epochs(connection, path, slot)[-1].number + 1
             epoch = Epoch(number, self._database.clock.new_id(), Offset(head.high))
             add_epoch(connection, slot, epoch)
+            head.epochs = number + 1
+            store_partitions(connection, [head])

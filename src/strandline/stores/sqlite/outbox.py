@@ -71,6 +71,7 @@ class Outbox:
     def join(self, block: Block, write: SqliteAppend) -> tuple[Placement, Joined]:
         """Put an append into the block's transaction, where its offsets are decided at once."""
         block.check()
+        block.prepare_append()
         database = self._database
         with translated(database.path), block.plain() as connection:
             # Read anew each time: the caller may have gone back to a savepoint.

@@ -16,7 +16,8 @@ _TAIL = (
 )
 #: How many they are, for a query of the partitions.
 TAIL_RECORDS = f"(SELECT count(*) FROM strandline_records WHERE {_TAIL})"  # noqa: S608 - Ours.
-_SELECT = f"""SELECT low, high, durable, last_us, p.size_bytes, keys_seen, local, p.crc,
+_SELECT = f"""SELECT low, high, durable, last_us, p.size_bytes, keys_seen, local, epochs,
+        identities, identities_sum, p.crc,
         count(place), max(place), max(timestamp_us), sum(r.size_bytes)
     FROM strandline_partitions p LEFT JOIN strandline_records r ON {_TAIL}
     WHERE slot = ? GROUP BY slot"""  # noqa: S608 - Ours.
@@ -41,6 +42,11 @@ class PartitionRow:
     keys_seen: int = 0
     #: The oldest offset that is stored here, where older ones were evicted; else 0.
     local: int = 0
+    #: How many rows of epochs it has.
+    epochs: int = 1
+    #: How many rows of producers, sequences and keys it has, and the sum of their checksums.
+    identities: int = 0
+    identities_sum: int = 0
     noted: int = 0
 
     @property
@@ -53,11 +59,12 @@ class PartitionRow:
         known = min(max(self.durable, durable, self.low), self.high)
         return Marks(Offset(self.low), Offset(self.high), Offset(known))
 
-    def fields(self) -> tuple[int, int, int, int, int, int, int, int]:
+    def fields(self) -> tuple[int, ...]:
         """Return what is stored."""
         return (
             *(self.slot, self.low, self.high, self.durable),
             *(self.last_us, self.size_bytes, self.keys_seen, self.local),
+            *(self.epochs, self.identities, self.identities_sum),
         )
 
 
@@ -81,10 +88,10 @@ def load_partition(connection: sqlite3.Connection, path: str, slot: int) -> Part
     found = connection.execute(_SELECT, (slot,)).fetchone()
     if found is None:
         return None
-    check_row(path, "partitions", slot, (slot, *found[:7]), found[7])
-    row = PartitionRow(slot, *found[:7])
+    *fields, crc, tail, last, last_us, size_bytes = found
+    check_row(path, "partitions", slot, (slot, *fields), crc)
+    row = PartitionRow(slot, *fields)
     row.noted = row.high
-    tail, last, last_us, size_bytes = found[8:]
     if tail:
         row.high += tail
         row.last_us = max(row.last_us, last_us)
@@ -101,7 +108,7 @@ def store_partitions(connection: sqlite3.Connection, rows: Iterable[PartitionRow
         row.noted = row.high
         fields.append(row.fields())
     connection.executemany(
-        "INSERT OR REPLACE INTO strandline_partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO strandline_partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [(*each, row_crc("partitions", *each)) for each in fields],
     )
 
@@ -122,13 +129,18 @@ def load_epochs(connection: sqlite3.Connection, path: str, slot: int) -> list[Ep
     ):
         check_row(path, "epochs", slot, (slot, number, epoch_id, start), crc)
         epochs.append(Epoch(number, UUID(bytes=epoch_id), Offset(start)))
-    if not epochs:
+    row = connection.execute(
+        "SELECT epochs FROM strandline_partitions WHERE slot = ?", (slot,)
+    ).fetchone()
+    if row is None:
+        raise lost(path, "partitions", slot)
+    if [epoch.number for epoch in epochs] != list(range(row[0])):
         raise lost(path, "epochs", slot)
     return epochs
 
 
 def add_epoch(connection: sqlite3.Connection, slot: int, epoch: Epoch) -> None:
-    """Begin an epoch."""
+    """Store an epoch; the partition's row has to count it."""
     row = (slot, epoch.number, epoch.id.bytes, epoch.start)
     connection.execute(
         "INSERT INTO strandline_epochs VALUES (?, ?, ?, ?, ?)", (*row, row_crc("epochs", *row))

@@ -2,16 +2,18 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from strandline.log.chain import Chain
 from strandline.log.history import Damage, History, Piece
 from strandline.stores.sqlite.chain_values import SELECT_VALUES, checked_value, load_value
 from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.identities import check_identities
 from strandline.stores.sqlite.partition_row import PartitionRow, load_partition, place
 from strandline.stores.sqlite.records import Entry, Records, Span
 from strandline.stores.sqlite.schema import OFFSET_BITS
-from strandline.values import CorruptError, TrimmedError
+from strandline.values import CorruptError, Offset, ProofFinding, TrimmedError
 
 _OFFSET_MASK = (1 << OFFSET_BITS) - 1
 
@@ -36,10 +38,19 @@ class Proving:
             # If it is missing, whoever checks the history is told.
             with contextlib.suppress(CorruptError):
                 anchor = load_value(connection, path, row.slot, low, self._chain)
+        pieces: Iterable[Piece | Damage | ProofFinding] = self._pieces(low, high)
+        if start <= row.low:
+            pieces = chain(self._findings(connection, row), pieces)
         return History(
-            *(records.partition, low, high, self._chain),
-            *(anchor, records.is_proved, self._pieces(low, high)),
+            *(records.partition, low, high, self._chain), *(anchor, records.is_proved, pieces)
         )
+
+    def _findings(self, connection: sqlite3.Connection, row: PartitionRow) -> list[ProofFinding]:
+        try:
+            check_identities(connection, self._database.path, row)
+        except CorruptError as error:
+            return [ProofFinding(Offset(row.low), str(error))]
+        return []
 
     def _pieces(self, start: int, end: int) -> Iterator[Piece | Damage]:
         """Yield the records one by one; what cannot be read is named, and passed over.
@@ -65,7 +76,7 @@ class Proving:
         slot, path, values = self._records.slot, self._database.path, {}
         first = page[0].offset
         span = place(slot, first), place(slot, page[-1].offset + 1)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             for row in connection.execute(SELECT_VALUES, span):
                 with contextlib.suppress(CorruptError):
@@ -79,7 +90,7 @@ class Proving:
         """Return the offset of the next record that is there."""
         slot = self._records.slot
         try:
-            with self._database.reading() as connection:
+            with self._database.reading() as connection, self._database.translating():
                 (found,) = connection.execute(
                     "SELECT min(place) FROM strandline_records WHERE place > ? AND place < ?",
                     (place(slot, start), place(slot, end)),

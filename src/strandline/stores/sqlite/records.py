@@ -124,26 +124,29 @@ class Records:
     def _page(self, start: int, end: int) -> list[Entry]:
         entries: list[Entry] = []
         size = 0
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             rows = connection.execute(
                 f"{_SELECT} WHERE place >= ? AND place < ? ORDER BY place LIMIT ?",
                 (place(self.slot, start), place(self.slot, end), _PAGE_RECORDS),
             )
-            for expected, row in enumerate(rows, start):
-                if row[0] & _OFFSET_MASK != expected:
-                    break
-                try:
-                    entry = self._load(row)
-                except CorruptError:
-                    if not entries:
-                        raise
-                    # What lies before the damage is read first; the next page meets it.
-                    break
-                entries.append(entry)
-                size += entry.size_bytes
-                if size >= _PAGE_BYTES:
-                    break
-            rows.close()
+            try:
+                for expected, row in enumerate(rows, start):
+                    if row[0] & _OFFSET_MASK != expected:
+                        break
+                    try:
+                        entry = self._load(row)
+                    except CorruptError:
+                        if not entries:
+                            raise
+                        # What lies before the damage is read first; the next page meets it.
+                        break
+                    entries.append(entry)
+                    size += entry.size_bytes
+                    if size >= _PAGE_BYTES:
+                        break
+            finally:
+                # Else an error that is kept keeps the connection at what it has seen here.
+                rows.close()
             if not entries:
                 self._explain_gap(connection, start)
         return entries

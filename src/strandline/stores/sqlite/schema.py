@@ -32,12 +32,14 @@ _PRAGMAS = (
     "trusted_schema = 0",
 )
 
-# Tenants are never empty, so that '' stands for nobody. Each `crc` covers its row.
+# Tenants are never empty, so that '' stands for nobody. Each `crc` covers its row. How many
+# rows there are elsewhere tells that one is missing: of topics in the log's row, of epochs
+# and identities in the partition's. See design 0072.
 TABLES = (
     """CREATE TABLE IF NOT EXISTS strandline_log (
         one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,
         log_id BLOB NOT NULL, inode INTEGER NOT NULL, next_slot INTEGER NOT NULL,
-        crc INTEGER NOT NULL)""",
+        topics INTEGER NOT NULL, crc INTEGER NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS strandline_topics (
         id BLOB PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL,
         first_slot INTEGER NOT NULL, settings BLOB NOT NULL, created_at_us INTEGER NOT NULL,
@@ -45,7 +47,8 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS strandline_partitions (
         slot INTEGER PRIMARY KEY, low INTEGER NOT NULL, high INTEGER NOT NULL,
         durable INTEGER NOT NULL, last_us INTEGER NOT NULL, size_bytes INTEGER NOT NULL,
-        keys_seen INTEGER NOT NULL, local INTEGER NOT NULL, crc INTEGER NOT NULL)""",
+        keys_seen INTEGER NOT NULL, local INTEGER NOT NULL, epochs INTEGER NOT NULL,
+        identities INTEGER NOT NULL, identities_sum INTEGER NOT NULL, crc INTEGER NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS strandline_records (
         place INTEGER PRIMARY KEY, timestamp_us INTEGER NOT NULL, key TEXT, tenant TEXT,
         kind TEXT, value BLOB NOT NULL, headers BLOB, occurred_at_us INTEGER,

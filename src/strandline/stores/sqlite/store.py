@@ -1,5 +1,6 @@
 """A log's bytes in one SQLite file. See design 0020."""
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,18 +110,18 @@ class SqliteStore:
     # --- topics ---
 
     def topics(self) -> Sequence[TopicEntry]:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             return self._topics.all(connection)
 
     def find_topic(
         self, tenant: Tenant | None, name: str, *, fresh: bool = False
     ) -> TopicEntry | None:
         del fresh
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             return self._topics.find(connection, tenant, name)
 
     def create_topic(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             entry = self._topics.create(connection, name, tenant, settings)
         self._writing.sync()
         return entry
@@ -128,7 +129,7 @@ class SqliteStore:
     def change_settings(
         self, topic: TopicEntry, change: Callable[[TopicSettings], TopicSettings]
     ) -> TopicSettings:
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             present = self._topics.find(connection, topic.topic.tenant, topic.topic.name)
             if present is None or present.topic.id != topic.topic.id:
                 raise _dropped(topic)
@@ -137,7 +138,7 @@ class SqliteStore:
             return settings
 
     def drop_topic(self, topic: TopicEntry) -> None:
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             self._topics.drop(connection, topic)
         self._watches.tell_slots_dropped(topic.slots)
 
@@ -154,11 +155,11 @@ class SqliteStore:
         return self._writing.append(SqliteAppend(topic, partition, request), level, timeout_s)
 
     def marks(self, topic: TopicEntry, partition: int) -> Marks:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             return self._marks_of(self._row(connection, topic, partition))
 
     def state(self, topic: TopicEntry, partition: int) -> PartitionState:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             row = self._row(connection, topic, partition)
             epochs = load_epochs(connection, self._database.path, row.slot)
@@ -174,7 +175,7 @@ class SqliteStore:
         return record_batches(kind, Partition(partition), lambda: records.pages(span))
 
     def _span(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> tuple[Records, Span]:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             row = self._row(connection, topic, partition)
         stop = check_range(wanted, self._marks_of(row), row.first, topic.topic, partition)
         records = Records(self._database, topic, partition)
@@ -183,13 +184,13 @@ class SqliteStore:
     def history(self, topic: TopicEntry, partition: int, start: int, end: int | None) -> History:
         records = Records(self._database, topic, partition)
         chain = Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             row = self._row(connection, topic, partition)
             return Proving(self._database, records, chain).history(connection, row, start, end)
 
     def segments(self, topic: TopicEntry, partition: int) -> Sequence[Segment]:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             row = self._row(connection, topic, partition)
             if row.first == row.high:
@@ -206,7 +207,7 @@ class SqliteStore:
 
     def trim(self, topic: TopicEntry, partition: int, low: int) -> Marks:
         records = Records(self._database, topic, partition)
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             row = self._row(connection, topic, partition)
             self._trimming.trim(connection, records, row, low)
         self._trimming.remove(records, row.low)
@@ -214,7 +215,7 @@ class SqliteStore:
 
     def evict(self, topic: TopicEntry, partition: int, before: int) -> Offset:
         records = Records(self._database, topic, partition)
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             row = self._row(connection, topic, partition)
             self._trimming.evict(connection, records, row, before)
         self._trimming.remove(records, row.first)
@@ -230,7 +231,7 @@ class SqliteStore:
             with translated(self._database.path):
                 self._database.sync()
             return
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             row = self._row(connection, topic, partition)
         self._marks.expect([(row.slot, row.high)])
         self._writer.sync()
@@ -249,18 +250,18 @@ class SqliteStore:
     # --- keys ---
 
     def keys(self, topic: TopicEntry) -> Mapping[str, bytes]:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             return all_keys(connection, self._database.path, topic)
 
     def get_key(self, topic: TopicEntry, key: str) -> bytes | None:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             return get_key(connection, self._database.path, topic, key)
 
     def put_key(
         self, topic: TopicEntry, key: str, value: bytes | None, expected: bytes | None
     ) -> bool:
         path = self._database.path
-        with self._database.changing() as connection:
+        with self._database.locked(), self._database.changing() as connection:
             self._row(connection, topic, 0)
             if get_key(connection, path, topic, key) != expected:
                 return False
@@ -272,6 +273,9 @@ class SqliteStore:
 
     def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
+
+    def beside(self, name: str) -> str:
+        return f"{self._database.path}-{name}"
 
     def size_bytes(self) -> int:
         return self._database.size_bytes()
@@ -286,9 +290,12 @@ class SqliteStore:
             return
         if self._writer is not None:
             self._writer.check_no_block()
-            self._writer.close()
-        self._watches.close()
-        self._database.close()
+        with contextlib.ExitStack() as closing:
+            # Whatever one of them raises, all are closed.
+            closing.callback(self._database.close)
+            closing.callback(self._watches.close)
+            if self._writer is not None:
+                closing.callback(self._writer.close)
 
     # --- inside ---
 

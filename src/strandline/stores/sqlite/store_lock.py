@@ -2,12 +2,14 @@
 
 import contextlib
 import itertools
+import logging
 import os
 import threading
 from collections.abc import Iterator
 
 from strandline.clock import Clock
 from strandline.io import Io
+from strandline.locks import Attempt, holding
 from strandline.values import InvalidError, UnavailableError
 
 _PID_BYTES = 12
@@ -19,6 +21,10 @@ _made = itertools.count()
 _SUSPECT_AT = 16
 _DELAY_MIN_S = 0.000_05
 _DELAY_MAX_S = 0.002
+#: How long a close waits for another thread that holds the lock.
+_CLOSE_S = 1.0
+
+_logger = logging.getLogger("strandline")
 
 
 class StoreLock:
@@ -33,6 +39,9 @@ class StoreLock:
         self._clock = clock
         self._path = path
         self._thread = threading.Lock()
+        self._attempt = Attempt(self._thread)
+        #: The thread that holds it, or 0.
+        self._owner = 0
         self._fd: int | None = None
         self._inode = 0, 0
         self._pid = b"%-12d" % os.getpid()
@@ -44,16 +53,23 @@ class StoreLock:
 
     def try_acquire(self) -> bool:
         """Take the lock if that needs no waiting; the holder then asks `is_unbroken`."""
-        if not self._thread.acquire(False):
+        me = threading.get_ident()
+        if not self._attempt:
             return False
+        self._owner = me
         try:
             if self._fd is not None and self._io.try_lock(self._fd):
                 return True
+            self.release()
         except BaseException:
-            self._thread.release()
+            self.release()
             raise
-        self._thread.release()
         return False
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread holds the lock."""
+        return self._owner == threading.get_ident()
 
     def is_current(self) -> bool:
         """Whether the lock excludes everybody: its file is still there. The holder's."""
@@ -73,14 +89,16 @@ class StoreLock:
                 "this thread is in the midst of a transaction, make this call before or after it"
             )
         deadline = self._clock.monotonic() + timeout_s
-        if not self._thread.acquire(timeout=max(0.0, timeout_s)):
+        me = threading.get_ident()
+        if not Attempt(self._thread, timeout_s):
             raise UnavailableError(
                 "another thread of this process is writing, try again", pid=os.getpid()
             )
+        self._owner = me
         try:
             self._lock_file(deadline)
         except BaseException:
-            self._thread.release()
+            self.release()
             raise
 
     def renew(self, deadline: float) -> None:
@@ -89,33 +107,49 @@ class StoreLock:
         self._lock_file(deadline)
 
     def release(self) -> None:
-        """Let the lock go."""
+        """Let the lock go; without effect for a thread that does not hold it."""
+        if self._owner != threading.get_ident():
+            return
         try:
-            if self._fd is not None:
-                self._io.unlock(self._fd)
-        except OSError:
-            # Closing lets go, too.
-            self._close_file()
+            try:
+                self._unlock_file()
+            except BaseException:
+                # Interrupted, it may not have been unlocked yet.
+                self._unlock_file()
+                raise
         finally:
+            self._owner = 0
             self._thread.release()
 
-    @contextlib.contextmanager
+    @holding
     def held(self, timeout_s: float) -> Iterator[None]:
         """Hold the lock for a block."""
         self.acquire(timeout_s)
         try:
             yield
         finally:
-            self.release()
+            try:
+                self.release()
+            except BaseException:
+                self.release()
+                raise
 
     def close(self) -> None:
         """Give the file back. Nobody uses the lock any more."""
-        with self._thread:
+        if not Attempt(self._thread, _CLOSE_S):
+            # Of no use to anybody else either: the process's end closes it.
+            _logger.warning("a thread still holds %s while its log is closed", self._path)
+            return
+        try:
             self._close_file()
+        finally:
+            self._thread.release()
 
     def disown(self) -> None:
         """Close the file in a forked child, which would hold the lock longer than its parent."""
         self._thread = threading.Lock()
+        self._attempt = Attempt(self._thread)
+        self._owner = 0
         self._close_file()
 
     # --- after a failed sync ---
@@ -166,6 +200,14 @@ class StoreLock:
                 )
             self._pause(min(delay_s, remaining_s))
             delay_s = min(2 * delay_s, _DELAY_MAX_S)
+
+    def _unlock_file(self) -> None:
+        try:
+            if self._fd is not None:
+                self._io.unlock(self._fd)
+        except OSError:
+            # Closing lets go, too.
+            self._close_file()
 
     def _close_file(self) -> None:
         fd, self._fd = self._fd, None

@@ -3,13 +3,20 @@
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 from uuid import UUID
 
 from strandline.clock import Clock
 from strandline.log.topics import check_new_topic
 from strandline.stores.sqlite.chain_values import make_table, remove_values
 from strandline.stores.sqlite.checksum import check_row, row_crc
-from strandline.stores.sqlite.partition_row import PartitionRow, add_epoch, place, store_partitions
+from strandline.stores.sqlite.partition_row import (
+    PartitionRow,
+    add_epoch,
+    lost,
+    place,
+    store_partitions,
+)
 from strandline.stores.sqlite.schema import SLOTS_MAX
 from strandline.values import (
     CorruptError,
@@ -70,7 +77,8 @@ class SqliteTopics:
 
     def all(self, connection: sqlite3.Connection) -> list[TopicEntry]:
         """Return the topics of everybody."""
-        return [self._load(row) for row in connection.execute(_SELECT)]
+        self._check_count(connection)
+        return [self._load(row) for row in connection.execute(_SELECT).fetchall()]
 
     def create(
         self,
@@ -109,6 +117,8 @@ class SqliteTopics:
             remove_values(connection, place(start, 0), place(end, 0))
         connection.execute("DELETE FROM strandline_keyed WHERE first_slot = ?", (start,))
         connection.execute("DELETE FROM strandline_topics WHERE id = ?", (entry.topic.id.bytes,))
+        row = load_log(connection, self._path)
+        store_log(connection, row._replace(topics=row.topics - 1))
 
     # --- inside ---
 
@@ -142,6 +152,7 @@ class SqliteTopics:
         tenant: Tenant | None,
         settings: TopicSettings,
     ) -> TopicEntry:
+        self._check_count(connection)
         first_slot = self._take_slots(connection, settings.partitions)
         topic = Topic(name, self._clock.new_id(), tenant)
         entry = TopicEntry(topic, settings, first_slot, self._clock.now_us())
@@ -155,13 +166,14 @@ class SqliteTopics:
 
     def _take_slots(self, connection: sqlite3.Connection, count: int) -> int:
         """Return the first of `count` slots that nobody has had before."""
-        version, log_id, inode, next_slot = load_log(connection, self._path)
+        row = load_log(connection, self._path)
+        next_slot = row.next_slot
         if next_slot + count > SLOTS_MAX:
             raise InvalidError(
                 "this log has had as many partitions as one file can number, open another",
                 partitions_max=SLOTS_MAX,
             )
-        store_log(connection, (version, log_id, inode, next_slot + count))
+        store_log(connection, row._replace(next_slot=next_slot + count, topics=row.topics + 1))
         return next_slot
 
     def _names(self, connection: sqlite3.Connection, tenant: Tenant | None) -> Sequence[str]:
@@ -172,21 +184,40 @@ class SqliteTopics:
             )
         ]
 
+    def _check_count(self, connection: sqlite3.Connection) -> None:
+        """Raise CorruptError if the row of a topic is missing."""
+        told = load_log(connection, self._path).topics
+        (found,) = connection.execute("SELECT count(*) FROM strandline_topics").fetchone()
+        if found != told:
+            raise lost(self._path, "topics", 0)
 
-def load_log(connection: sqlite3.Connection, path: str) -> tuple[int, bytes, int, int]:
-    """Return format, log id, inode and next slot."""
+
+class LogRow(NamedTuple):
+    """What the log is known by."""
+
+    format: int
+    log_id: bytes
+    inode: int
+    next_slot: int
+    #: How many rows of topics there are.
+    topics: int
+
+
+def load_log(connection: sqlite3.Connection, path: str) -> LogRow:
+    """Return what the log is known by."""
     row = connection.execute(
-        "SELECT format, log_id, inode, next_slot, crc FROM strandline_log"
+        "SELECT format, log_id, inode, next_slot, topics, crc FROM strandline_log"
     ).fetchone()
     if row is None:
         raise CorruptError("the log has lost its identity", file=path, position=1)
-    check_row(path, "log", 1, row[:4], row[4])
-    return row[0], row[1], row[2], row[3]
+    check_row(path, "log", 1, row[:5], row[5])
+    return LogRow(*row[:5])
 
 
-def store_log(connection: sqlite3.Connection, row: tuple[int, bytes, int, int]) -> None:
+def store_log(connection: sqlite3.Connection, row: LogRow) -> None:
     """Put this in place of what the log was known by."""
     connection.execute(
-        "UPDATE strandline_log SET format = ?, log_id = ?, inode = ?, next_slot = ?, crc = ?",
+        "UPDATE strandline_log"
+        " SET format = ?, log_id = ?, inode = ?, next_slot = ?, topics = ?, crc = ?",
         (*row, row_crc("log", *row)),
     )

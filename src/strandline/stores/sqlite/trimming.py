@@ -41,11 +41,11 @@ class Trimming:
     def remove(self, records: Records, low: int) -> None:
         """Remove what lies below a mark that was moved, a bounded piece at a time."""
         while self._has_some(records.slot, low):
-            with self._database.changing() as connection:
+            with self._database.locked(), self._database.changing() as connection:
                 self._remove_some(connection, records, low)
 
     def _has_some(self, slot: int, low: int) -> bool:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             found = connection.execute(
                 "SELECT 1 FROM strandline_records WHERE place >= ? AND place < ? LIMIT 1",
                 (place(slot, 0), place(slot, low)),

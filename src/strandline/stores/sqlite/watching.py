@@ -1,10 +1,9 @@
 """Hints of what other processes write: by bounded polling."""
 
-import contextlib
-import threading
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from strandline.locks import Signal
 from strandline.log.terms import check_partition
 from strandline.log.watches import Spot, Watches
 from strandline.stores.sqlite.database import Database
@@ -54,7 +53,7 @@ class SqliteWatches(Watches[WatchedPlace, TopicEntry]):
         self.tell_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
 
     def _end_of(self, place: WatchedPlace) -> int | None:
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, self._database.translating():
             row = connection.execute(_ENDS, (place.slot,)).fetchone()
         if row is None:
             return None
@@ -76,11 +75,15 @@ class SqliteNews:
     def __init__(self, database: Database) -> None:
         self._clock = database.clock
         self._path = database.path
-        self._lent = contextlib.ExitStack()
         # The version is counted by connection, so it has to be the same one each time.
-        self._connection = self._lent.enter_context(database.reading())
+        self._lent = database.reading()
+        try:
+            self._connection = self._lent.__enter__()
+        except BaseException:
+            self.close()
+            raise
         self._places: frozenset[WatchedPlace] = frozenset()
-        self._woken = threading.Event()
+        self._woken = Signal()
         self._version = -1
         self._delay_s = POLL_MIN_S
 
@@ -114,4 +117,4 @@ class SqliteNews:
         self._woken.set()
 
     def close(self) -> None:
-        self._lent.close()
+        self._lent.__exit__(None, None, None)

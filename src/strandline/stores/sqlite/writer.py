@@ -36,8 +36,8 @@ class Writer:
         on_written: Callable[[Mapping[int, PartitionRow]], None],
     ) -> None:
         self._marks = marks
-        bracket = AppendBracket(database, marks)
-        self.outbox = Outbox(database, bracket, marks, on_written)
+        self._bracket = AppendBracket(database, marks)
+        self.outbox = Outbox(database, self._bracket, marks, on_written)
         self._coordinator: Coordinator[SqliteAppend, Placement, Changes, None, None, Heads] = (
             Coordinator(
                 Settings(bracket_timeout_s=database.lock_timeout_s),
@@ -46,7 +46,7 @@ class Writer:
                 snapshot=None,
                 delta=AppendDelta,
                 flusher=AppendFlusher(database, marks, on_written),
-                bracket=bracket,
+                bracket=self._bracket,
                 clock=database.clock,
             )
         )
@@ -88,6 +88,9 @@ class Writer:
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
         # Each write that had a part in a failure was answered with it.
-        with contextlib.suppress(FailedError):
-            self._coordinator.stop(durable=False)
-        self._marks.settle()
+        try:
+            with contextlib.suppress(FailedError):
+                self._coordinator.stop(durable=False)
+        finally:
+            self._bracket.close()
+            self._marks.settle()

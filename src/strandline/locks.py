@@ -1,0 +1,138 @@
+"""Taking and releasing locks so that an interrupt at any moment leaves none behind.
+
+CPython runs signal handlers, and so raises KeyboardInterrupt, only at some bytecodes: where
+a Python function or generator begins or goes on, after a call of C code, and at a jump
+backwards. Whatever lies between two of them is atomic. Design 0070 has the details and the
+rules for code that uses this module.
+"""
+
+import functools
+import io
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Acquirable(Protocol):
+    """What `threading.Lock` and `threading.RLock` make."""
+
+    def acquire(self, blocking: bool = ..., timeout: float = ..., /) -> bool:
+        """Take the lock, or return False."""
+
+
+class Attempt:
+    """A try to take a lock: its truth value takes the lock, and tells whether that succeeded.
+
+    `if attempt:` followed at once by `try:` and `finally: lock.release()` is safe, where
+    `if lock.acquire(False):` is not: an interrupt may come after the call that has taken
+    the lock, but not after a test of a truth value. An attempt may be used again and again.
+    """
+
+    # A slot, so that Python's own test of the truth calls C code and nothing else.
+    __slots__ = ("__bool__",)
+
+    def __init__(self, lock: Acquirable, timeout_s: float | None = 0.0) -> None:
+        """Wait up to `timeout_s` for it; None waits for ever."""
+        acquire: Callable[[], bool] = functools.partial(lock.acquire, False)
+        if timeout_s is None:
+            acquire = functools.partial(lock.acquire, True)
+        elif timeout_s > 0:
+            acquire = functools.partial(lock.acquire, True, timeout_s)
+        self.__bool__ = acquire
+
+
+class _Closing(io.IOBase):
+    """Calls its attribute `close` when a block is left: in C, unlike a method `__exit__`."""
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self.close = close  # type: ignore[method-assign]
+
+
+class _Holding:
+    """A generator as a context manager that no Python function stands in front of."""
+
+    __slots__ = ("__enter__", "__exit__")
+
+    def __init__(self, generator: Generator[Any, None, None]) -> None:
+        self.__enter__ = generator.__next__
+        self.__exit__ = _Closing(generator.close).__exit__
+
+
+def holding(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
+    """Make a context manager of a generator function that takes something, yields, releases it.
+
+    Unlike one of `contextlib.contextmanager`, it releases what it took also if an interrupt
+    comes just as the block is entered or left. The generator does not learn how its block
+    ended: `yield` raises GeneratorExit in any case, so that what releases belongs into a
+    `finally`.
+    """
+
+    @functools.wraps(function)
+    def held(*args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[T]:
+        return _Holding(function(*args, **kwargs))  # type: ignore[arg-type]
+
+    return held
+
+
+class Signal:
+    """An event for a single sleeper: it costs a lock, where an event costs a condition as well."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Let the sleeper go on. From any thread."""
+        try:  # noqa: SIM105 - A context costs more than all the rest.
+            self._lock.release()
+        except RuntimeError:
+            pass  # Somebody else has set it already.
+
+    def is_set(self) -> bool:
+        """Whether a wait would return at once."""
+        return not self._lock.locked()
+
+    def clear(self) -> None:
+        """Make the next wait sleep."""
+        self._lock.acquire(False)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Sleep until set; False when the time is up first. A clock is asked to do it."""
+        if not Attempt(self._lock, timeout_s):
+            return False
+        # Not by `set`: an interrupt at its beginning would take the signal away.
+        try:  # noqa: SIM105 - A context is a call, too.
+            self._lock.release()
+        except RuntimeError:
+            pass  # Set once more meanwhile.
+        return True
+
+
+class Latch(Signal):
+    """A signal that stays set, for any number of sleepers.
+
+    What `threading.Event` is, but for interrupts: one that comes while an event is set or
+    awaited may leave it locked for ever.
+    """
+
+    __slots__ = ("_is_set",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+        super().set()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        return self._is_set or super().wait(timeout_s) or self._is_set

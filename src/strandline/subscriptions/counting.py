@@ -1,0 +1,160 @@
+"""Counts a consumer's deliveries in the log, each before it is made. See design 0071."""
+
+import contextlib
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+from strandline.log import Log
+from strandline.subscriptions.delivery_counts import DeliveryCounts
+from strandline.subscriptions.outstanding import Outstanding
+from strandline.values import Offset, Record, StrandlineError, Topic, UnavailableError
+
+AHEAD_MAX: Final = 64
+"""How many deliveries are counted ahead at most."""
+
+
+class Counting:
+    """What is outstanding in each partition, and the notes of it.
+
+    For any thread. `lock` guards what is outstanding, and is never held during I/O.
+    """
+
+    def __init__(
+        self, log: Log, topic: Topic, consumer: str, tenant: str | None, deliveries_max: int | None
+    ) -> None:
+        self.lock = threading.Lock()
+        self.outstanding: dict[int, Outstanding] = {}
+        self._log = log
+        self._topic = topic
+        self._deliveries_max = deliveries_max
+        self._notes = DeliveryCounts(log, topic, consumer, tenant)
+        self._noting = threading.Lock()
+        self._isolated: tuple[Outstanding, int] | None = None
+        """The record in flight that has to be alone, unless it was settled meanwhile."""
+
+    def enter(self, partition: int, floor: Offset) -> None:
+        """Begin to count in a partition, from what earlier lives have noted."""
+        outstanding = Outstanding(floor, self._notes.load(partition, floor))
+        with self.lock:
+            self.outstanding[partition] = outstanding
+
+    def restart(self, partition: int, floor: int) -> None:
+        """Forget all counts of a partition, whose cursor is at `floor`."""
+        with self._noting:
+            self._notes.store(partition, floor, {})
+
+    def check_alone(self, record: Record, allowed: int) -> None:
+        """Raise UnavailableError while the record, or one in flight, has to be alone."""
+        with self.lock:
+            outstanding = self.outstanding[record.partition]
+            in_flight = self._in_flight_besides(record)
+            must_be_alone = outstanding.attempts(record.offset).count >= allowed
+            if in_flight and (must_be_alone or self._is_one_isolated()):
+                raise UnavailableError(
+                    "a record that was in flight when processes ended is delivered alone: ack or"
+                    " nack what was delivered before you take the next one",
+                    partition=record.partition,
+                    offset=record.offset,
+                    in_flight=in_flight,
+                )
+            if must_be_alone:
+                self._isolated = outstanding, record.offset
+
+    def count(self, record: Record) -> None:
+        """Count a delivery that is about to be made, which may be the end of this process.
+
+        As many first deliveries as are in flight are counted ahead in the same note.
+        """
+        outstanding = self.outstanding[record.partition]
+        with self.lock:
+            in_flight = self._in_flight_besides(record)
+            is_reserved = outstanding.is_reserved(record.offset)
+            if in_flight:
+                for each in self.outstanding.values():
+                    each.share()
+            # Only who isolates suspects by itself knows whether others will join.
+            is_alone = self._deliveries_max is not None and not in_flight and not is_reserved
+            outstanding.begin(record.offset, alone=is_alone)
+            if not is_reserved:
+                outstanding.is_noted = False
+            unnoted = [n for n, each in self.outstanding.items() if not each.is_noted]
+        end = 0 if is_reserved else self._end_ahead(record, in_flight)
+        for partition in unnoted:
+            self.note(partition, end if partition == record.partition else 0)
+
+    def begin_alone(self, record: Record) -> None:
+        """Count a delivery whose record is handled from now on, and no other."""
+        with self.lock:
+            for each in self.outstanding.values():
+                each.share()
+            outstanding = self.outstanding[record.partition]
+            outstanding.begin(record.offset, alone=True)
+            outstanding.is_noted = False
+        self._note_all()
+
+    def hand_back(self, handled: Iterable[Record]) -> None:
+        """Uncount what is in flight and was never handled: all but these."""
+        offsets: dict[int, list[int]] = {}
+        for record in handled:
+            offsets.setdefault(record.partition, []).append(record.offset)
+        with self.lock:
+            for partition, outstanding in self.outstanding.items():
+                # An orderly end is nobody's fault.
+                outstanding.share()
+                outstanding.withdraw(offsets.get(partition, ()))
+        self.release()
+
+    def release(self) -> None:
+        """Uncount what was counted ahead."""
+        with self.lock:
+            for outstanding in self.outstanding.values():
+                outstanding.release()
+        self._note_all()
+
+    def try_release(self) -> None:
+        """Uncount what was counted ahead, unless the log refuses to."""
+        with contextlib.suppress(StrandlineError):
+            self.release()
+
+    def note(self, partition: int, reserved_end: int = 0) -> None:
+        """Store what another life has to know of a partition."""
+        # One at a time: the last note has to be the latest.
+        with self._noting:
+            with self.lock:
+                outstanding = self.outstanding.get(partition)
+                if outstanding is None:
+                    return
+                outstanding.reserve(reserved_end)
+                kept = outstanding.worth_keeping()
+                # Not the floor: a crash before that is stored would look like a seek back.
+                cursor = outstanding.stored
+                outstanding.is_noted = True
+            try:
+                self._notes.store(partition, cursor, kept)
+            except BaseException:
+                with self.lock:
+                    outstanding.release()
+                    outstanding.is_noted = False
+                raise
+
+    def _note_all(self) -> None:
+        with self.lock:
+            unnoted = [n for n, each in self.outstanding.items() if not each.is_noted]
+        for partition in unnoted:
+            self.note(partition)
+
+    def _is_one_isolated(self) -> bool:
+        return self._isolated is not None and self._isolated[0].is_alone(self._isolated[1])
+
+    def _in_flight_besides(self, record: Record) -> int:
+        return sum(
+            each.in_flight(besides=record.offset if partition == record.partition else None)
+            for partition, each in self.outstanding.items()
+        )
+
+    def _end_ahead(self, record: Record, in_flight: int) -> int:
+        wanted = record.offset + 1 + min(in_flight, AHEAD_MAX)
+        if not in_flight:
+            return wanted
+        return min(wanted, self._log.marks(self._topic, record.partition).high)

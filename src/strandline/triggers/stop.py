@@ -1,0 +1,24 @@
+"""When and how fast a runner has to stop."""
+
+import asyncio
+
+
+class Stop:
+    """When and how fast to stop, for all triggers of a runner. For the loop's thread."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self.is_asked = asyncio.Event()
+        self.is_urgent = asyncio.Event()
+
+    def ask(self, timeout_s: float | None = None) -> None:
+        """Take no more records, and end within the time."""
+        if timeout_s is not None:
+            self.timeout_s = timeout_s
+        self.is_asked.set()
+
+    def insist(self) -> None:
+        """Stop; at once, if that was asked for before."""
+        if self.is_asked.is_set():
+            self.is_urgent.set()
+        self.is_asked.set()

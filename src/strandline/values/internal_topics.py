@@ -1,0 +1,80 @@
+"""The topics that the rooms above the log keep in it, and which of them may be shortened."""
+
+from typing import Final, NamedTuple
+
+from strandline.values.errors import InvalidError
+from strandline.values.names import RESERVED_PREFIX
+from strandline.values.topic import Topic
+
+SEGMENTS_TOPIC: Final = f"{RESERVED_PREFIX}segments"
+SCHEMAS_TOPIC: Final = f"{RESERVED_PREFIX}schemas"
+DELIVERIES_PREFIX: Final = f"{RESERVED_PREFIX}deliveries."
+PARKED_PREFIX: Final = f"{RESERVED_PREFIX}parked."
+REPLAYED_PREFIX: Final = f"{RESERVED_PREFIX}replayed."
+HANDLED_PREFIX: Final = f"{RESERVED_PREFIX}handled."
+
+
+class InternalTopic(NamedTuple):
+    """One kind of internal topic."""
+
+    #: The whole name, or its beginning if that ends in a dot.
+    name: str
+    holds: str
+    #: What is lost with its oldest records, and None where nobody may remove them.
+    cost: str | None
+    #: What whoever wants to remove them does instead.
+    instead: str = ""
+
+
+INTERNAL_TOPICS: Final = (
+    InternalTopic(
+        SEGMENTS_TOPIC,
+        "the segment catalogue, the only index of the records in the tier",
+        None,
+        "trim or drop the topics whose copies it lists",
+    ),
+    InternalTopic(
+        SCHEMAS_TOPIC,
+        "the later versions of every schema, without which typed records cannot be read",
+        None,
+        "drop the typed topics that are no longer needed",
+    ),
+    InternalTopic(
+        DELIVERIES_PREFIX,
+        "how often a consumer was given its outstanding records; the consumer trims it",
+        "counts begin anew, so a poison record is delivered more often before it is parked",
+    ),
+    InternalTopic(
+        PARKED_PREFIX,
+        "dead letters of a topic",
+        "they can no longer be redriven; the original stays as long as its own topic keeps it",
+    ),
+    InternalTopic(
+        REPLAYED_PREFIX,
+        "which dead letters were redriven",
+        "they may be redriven a second time; with force, one that is not handled yet is not "
+        "redriven at all",
+    ),
+    InternalTopic(
+        HANDLED_PREFIX,
+        "keys that a trigger has handled within its window; the trigger trims it",
+        "a record with such a key is handled a second time",
+    ),
+)
+"""Every kind of internal topic. One that is not listed may be shortened."""
+
+
+def check_may_shorten(topic: str | Topic) -> None:
+    """Raise InvalidError if no record of the topic may ever be removed.
+
+    Whatever removes records asks first: trimming, forced or not, retention, eviction and
+    dropping.
+    """
+    name = topic.name if isinstance(topic, Topic) else topic
+    for known in INTERNAL_TOPICS:
+        if known.cost is None and name == known.name:
+            raise InvalidError(
+                f"this topic is {known.holds}; it is never trimmed, evicted or dropped, "
+                f"{known.instead}",
+                topic=name,
+            )

@@ -1,0 +1,104 @@
+"""What a view has saved, to be looked at without running the view."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Generic
+from uuid import UUID
+
+from strandline.io import Io, SystemIo
+from strandline.values import CorruptError, InvalidError, Position, UnavailableError
+from strandline.views.snapshot import read_snapshot
+from strandline.views.view import StateT, View
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPartition:
+    """One partition in a snapshot."""
+
+    position: Position
+    """The first offset that was not applied, and its history: `log.resolve` checks it."""
+    first: int
+    """The oldest offset that the state was folded from; above 0 where the topic was trimmed."""
+    quarantined: Mapping[int, str]
+    """Offset to reason, for each record that was set aside."""
+    refused: Mapping[int, str]
+    """Offset to reason, for the latest records that `apply` passed over."""
+    encoded: bytes
+    """The state, as `encode` of the view made it."""
+
+    @property
+    def applied(self) -> int:
+        """The last offset applied."""
+        return self.position.offset - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SavedView(Generic[StateT]):
+    """A snapshot of a view."""
+
+    view: View[StateT]
+    log_id: UUID
+    topic_id: UUID
+    topic_partitions: int
+    """How many partitions the topic has."""
+    partitions: Mapping[int, SavedPartition]
+    """Those that are in the snapshot, ascending."""
+
+    def state(self, partition: int) -> StateT:
+        """Return the state of a partition, decoded anew by each call.
+
+        InvalidError if it is not in the snapshot; CorruptError if `decode` fails.
+        """
+        saved = self.partitions.get(partition)
+        if saved is None:
+            raise InvalidError(
+                "this partition is not in the snapshot",
+                partition=partition,
+                partitions=list(self.partitions),
+            )
+        try:
+            return self.view.decode(saved.encoded)
+        except Exception as error:
+            raise CorruptError(
+                "the view cannot decode this state, remove the snapshot to have it folded anew",
+                file=None,
+                position=None,
+                partition=partition,
+            ) from error
+
+
+def load_snapshot(
+    path: str | PathLike[str], view: View[StateT], *, io: Io | None = None
+) -> SavedView[StateT]:
+    """Return what a view has saved at `path`. Changes nothing, and needs no log.
+
+    InvalidError if there is no file, or it is of another view or version; CorruptError if
+    it is damaged; UnavailableError if it cannot be read. Whether it still fits the log is
+    not looked at: ask `log.resolve(saved.partitions[n].position)`.
+    """
+    file = fspath(path)
+    try:
+        binding, stored = read_snapshot(io or SystemIo(), file)
+    except FileNotFoundError as error:
+        raise InvalidError("there is no snapshot, check the path", file=file) from error
+    except OSError as error:
+        raise UnavailableError("the snapshot cannot be read", file=file) from error
+    if (binding.view, binding.version) != (view.name, view.version):
+        raise InvalidError(
+            "this is the snapshot of another view, pass that one",
+            file=file,
+            view=binding.view,
+            version=binding.version,
+        )
+    partitions = {
+        number: SavedPartition(
+            Position.from_json(section.position.encode()),
+            section.first,
+            section.quarantined,
+            section.refused,
+            encoded,
+        )
+        for number, (section, encoded) in sorted(stored.items())
+    }
+    return SavedView(view, binding.log_id, binding.topic_id, binding.partitions, partitions)

@@ -1,0 +1,208 @@
+"""A row of a SQLite log is missing, moved or changed: nothing is lost or stored twice."""
+
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, closing
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from strandline.stores.sqlite import identities
+from strandline.stores.sqlite import proving as verifying
+from strandline.stores.sqlite.topics import Topics
+from strandline.values import CorruptError, Event
+from tests.log import sqlite_rows
+from tests.log.sqlite_rows import Written, check
+from tests.logs import sqlite_log
+
+TOPIC = "orders"
+RECORDS = 20
+
+
+def event(number: int) -> Event:
+    return Event("order", {"n": number})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "events.sqlite"
+    with sqlite_log(str(path)) as log:
+        log.create_topic(TOPIC)
+        for number in range(RECORDS):
+            terms: dict[str, Any] = {"idempotency_key": f"pay-{number:04d}"}
+            if number % 2:
+                terms = {"producer": "p", "sequence": number}
+            log.append(TOPIC, event(number), **terms)
+    return path
+
+
+def execute(path: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement, values)
+        connection.commit()
+
+
+@pytest.mark.parametrize("missing", [range(1), range(7, 8), range(19, 20), range(15, 20)])
+def test_records_that_are_missing_are_an_error_for_every_read_that_wants_them(
+    path: Path, missing: range
+) -> None:
+    execute(
+        path,
+        "DELETE FROM strandline_records WHERE place >= ? AND place < ?",
+        missing.start,
+        missing.stop,
+    )
+
+    with sqlite_log(str(path), mode="read") as log:
+        with pytest.raises(CorruptError):
+            list(log.read(TOPIC, 0, 0))
+        for number in range(RECORDS):
+            if number in missing:
+                with pytest.raises(CorruptError):
+                    list(log.read(TOPIC, 0, number, number + 1))
+            else:
+                (record,) = log.read(TOPIC, 0, number, number + 1)
+                assert record.value == event(number)
+
+
+@pytest.mark.parametrize("offset", [0, 7, 19])
+@pytest.mark.parametrize("bit", [6, 20, 38])
+def test_a_record_that_was_moved_is_an_error_where_it_is_missing(
+    path: Path, offset: int, bit: int
+) -> None:
+    moved = offset ^ 1 << bit
+    execute(path, "UPDATE strandline_records SET place = ? WHERE place = ?", moved, offset)
+
+    with sqlite_log(str(path), mode="read") as log:
+        for start, end in ((0, None), (offset, offset + 1)):
+            with pytest.raises(CorruptError):
+                list(log.read(TOPIC, 0, start, end))
+
+
+WRONGS = {
+    "a key is changed": "UPDATE strandline_keys SET key = 'pay-0009' WHERE key = 'pay-0008'",
+    "a key is missing": "DELETE FROM strandline_keys WHERE key = 'pay-0008'",
+    "a key is another partition's": "UPDATE strandline_keys SET slot = 7 WHERE key = 'pay-0008'",
+    "keys are missing": "DELETE FROM strandline_keys",
+    "a key's offset is changed": "UPDATE strandline_keys SET start = 3 WHERE key = 'pay-0008'",
+    "a producer is missing": "DELETE FROM strandline_producers",
+    "a producer is changed": "UPDATE strandline_producers SET producer = 'q'",
+    "a sequence is missing": "DELETE FROM strandline_sequences WHERE sequence = 7",
+    "a sequence is moved": "UPDATE strandline_sequences SET sequence = 700 WHERE sequence = 7",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONGS)
+def test_identities_that_are_damaged_are_an_error_for_whoever_needs_them(
+    path: Path, wrong: str
+) -> None:
+    execute(path, WRONGS[wrong])
+
+    with sqlite_log(str(path)) as log:
+        for terms in ({"idempotency_key": "pay-0008"}, {"producer": "p", "sequence": 7}):
+            with pytest.raises(CorruptError):
+                log.append(TOPIC, event(8), **terms)
+        assert log.append(TOPIC, event(20)).offset == RECORDS
+        (report,) = log.verify(TOPIC)
+        assert not report.is_sound
+        assert log.marks(TOPIC, 0).high == RECORDS + 1
+
+
+def test_identities_stay_counted_while_old_ones_are_removed(path: Path) -> None:
+    with sqlite_log(str(path)) as log:
+        for start in range(RECORDS, RECORDS + 2500, 500):
+            many = [event(number) for number in range(start, start + 500)]
+            log.append_many(TOPIC, many, producer="p", sequence=start)
+        log.create_topic("other")
+        log.append("other", event(0), idempotency_key="pay-0000")
+        log.drop_topic("other")
+
+    with sqlite_log(str(path)) as log:
+        assert log.append(TOPIC, event(8), idempotency_key="pay-0008").offset == 8
+        assert log.append(TOPIC, event(0), producer="p", sequence=2519).offset == 2519
+        assert all(report.is_sound for report in log.verify(TOPIC))
+
+
+def test_an_epoch_or_a_topic_whose_row_is_missing_is_an_error(path: Path) -> None:
+    execute(path, "DELETE FROM strandline_epochs")
+    with sqlite_log(str(path), mode="read") as log, pytest.raises(CorruptError):
+        log.epochs(TOPIC, 0)
+
+    execute(path, "DELETE FROM strandline_topics")
+    with sqlite_log(str(path)) as log:
+        for call in (lambda: log.topic(TOPIC), log.topics, lambda: log.create_topic(TOPIC)):
+            with pytest.raises(CorruptError):
+                call()
+
+
+def test_a_log_that_has_lost_its_identity_says_so(path: Path) -> None:
+    execute(path, "DELETE FROM strandline_log")
+
+    with pytest.raises(CorruptError, match="identity"):
+        sqlite_log(str(path), mode="read")
+
+
+# --- every row, every column ---
+
+
+def test_some_rows_wrong(tmp_path: Path) -> None:
+    whole = sqlite_rows.write(tmp_path, 0)
+    chance = random.Random(0)
+    some = chance.sample(list(sqlite_rows.damages(whole, chance, columns=2)), 15)
+
+    assert sum(check(whole, damage) for damage in some)
+
+
+@pytest.mark.slow
+def test_every_row_missing_and_every_column_changed(tmp_path: Path) -> None:
+    whole = sqlite_rows.write(tmp_path, 1)
+    every = list(sqlite_rows.damages(whole, random.Random(1), columns=None))
+
+    assert sum(check(whole, damage) for damage in every) > len(every) / 2
+
+
+def nothing(*_: object) -> None:
+    return None
+
+
+BUGS: dict[str, tuple[str, Callable[[], list[AbstractContextManager[Any]]]]] = {
+    "missing identities are taken for new writes": (
+        "strandline_keys",
+        lambda: [
+            mock.patch.object(identities, "check_identities", nothing),
+            mock.patch.object(verifying, "check_identities", nothing),
+        ],
+    ),
+    "verify does not look at identities": (
+        "strandline_keys",
+        lambda: [mock.patch.object(verifying, "check_identities", nothing)],
+    ),
+    "a topic is forgotten with its row": (
+        "strandline_topics",
+        lambda: [mock.patch.object(Topics, "_check_count", nothing)],
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_the_sweep_catches_a_planted_bug(tmp_path: Path, bug: str) -> None:
+    table, planted = BUGS[bug]
+    whole = sqlite_rows.write(tmp_path, 0)
+    with ExitStack() as stack:
+        for patch in planted():
+            stack.enter_context(patch)
+
+        assert is_caught(whole, table)
+
+
+def is_caught(whole: Written, table: str) -> bool:
+    for damage in list(sqlite_rows.damages(whole, random.Random(0), columns=0)):
+        if damage.title.startswith(table):
+            try:
+                check(whole, damage)
+            except AssertionError:
+                return True
+    return False
