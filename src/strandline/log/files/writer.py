@@ -169,12 +169,18 @@ class TopicWriter:
         if drafts and (self._partitions == 1 or terms.partition is not None):
             number = terms.route_one(None, self._partitions, self._turn)
             return {number: range(len(drafts))}
-        return terms.route([each.key for each in drafts], self._partitions, self._turn)
+        keys = drafts.keys if isinstance(drafts, EventColumns) else [each.key for each in drafts]
+        return terms.route(keys, self._partitions, self._turn)
 
     def _part(
         self, drafts: Sequence[Draft], indices: Sequence[int], tenant: object, terms: Terms
     ) -> Append:
-        chosen = drafts if len(indices) == len(drafts) else [drafts[index] for index in indices]
+        if len(indices) == len(drafts):
+            chosen = drafts
+        elif isinstance(drafts, EventColumns) and len(indices) > 1:
+            chosen = drafts.chosen(indices)
+        else:
+            chosen = [drafts[index] for index in indices]
         first = terms.sequence
         sequences = () if first is None else [first + index for index in indices]
         return Append(chosen, tenant, terms, sequences)  # type: ignore[arg-type]
