@@ -169,8 +169,8 @@ BUGS = (
     Bug(
         MemoryPartition,
         "_over",
-        "self._entries[:-1]",
-        "self._entries",
+        "len(self._entries) - 1",
+        "len(self._entries)",
         "retention_by_bytes_keeps_the_newest",
     ),
     Bug(
@@ -218,7 +218,7 @@ BUGS = (
     Bug(
         MemoryTopics,
         "create",
-        "check_case_twin(name, self._names(tenant))",
+        "self._names.check_twin(tenant, name)",
         "pass",
         "a_name_that_differs_only_by_case_is_refused",
     ),

@@ -242,11 +242,11 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
         self._check_open()
         if position.log_id != self._id:
             raise InvalidError("this is a position in another log", log_id=position.log_id)
-        for known in self._topics.all():
-            if known.topic.id == position.topic_id:
-                found = known.partition(position.partition)
-                return check_position(position, [found.epoch], found.marks())
-        raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
+        known = self._topics.find_id(position.topic_id)
+        if known is None:
+            raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
+        found = known.partition(position.partition)
+        return check_position(position, [found.epoch], found.marks())
 
     def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
         return self._partition(topic, partition).proof_head()

@@ -4,7 +4,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 from copy import copy
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from strandline.clock import Clock
@@ -113,7 +113,8 @@ class MemoryPartition:
             start = self._high
             self._add(fresh, now_us, tenant)
             self._remember(start, sequences[len(placed) :], tenant, terms, len(fresh))
-            self._retain(settings)
+            if settings.has_limits:
+                self._retain(settings)
             self._tell()
             return placed + [
                 Placed(Offset(start + index), now_us, is_repeat=False)
@@ -314,7 +315,7 @@ class MemoryPartition:
         if bytes_max is None:
             return self._low
         before, kept_bytes = self._low, self._kept_bytes
-        for entry in self._entries[:-1]:
+        for entry in islice(self._entries, max(0, len(self._entries) - 1)):
             if kept_bytes <= bytes_max:
                 break
             kept_bytes -= entry.size_bytes

@@ -1,6 +1,5 @@
 """The topics of a memory log."""
 
-import difflib
 import itertools
 import threading
 from collections.abc import Sequence
@@ -12,20 +11,21 @@ from strandline.log.chain import Chain
 from strandline.log.memory_partition import MemoryPartition
 from strandline.log.protocol import TopicName
 from strandline.log.terms import check_new_name, check_partition
+from strandline.log.topic_names import (
+    TopicNames,
+    check_same_settings,
+    is_reserved,
+    unknown_topic,
+)
 from strandline.values import (
-    ConflictError,
     InvalidError,
     Partition,
     Tenant,
     Topic,
     TopicDescription,
     TopicSettings,
-    check_case_twin,
     check_topic_name,
 )
-from strandline.values.names import RESERVED_PREFIX
-
-_NEAR_MAX = 3
 
 
 @dataclass(eq=False, slots=True)
@@ -61,6 +61,8 @@ class MemoryTopics:
         self._log_id = log_id
         self._lock = threading.Lock()
         self._by_name: dict[tuple[Tenant | None, str], MemoryTopic] = {}
+        self._by_id: dict[UUID, MemoryTopic] = {}
+        self._names = TopicNames()
 
     def create(
         self, name: str, tenant: Tenant | None, settings: TopicSettings, *, internal: bool
@@ -70,14 +72,11 @@ class MemoryTopics:
         with self._lock:
             known = self._by_name.get((tenant, name))
             if known is None:
-                check_case_twin(name, self._names(tenant))
-                known = self._by_name[tenant, name] = self._make(name, tenant, settings)
-            elif known.settings != settings:
-                raise ConflictError(
-                    "the topic exists with other settings, use it as it is or choose another name",
-                    topic=name,
-                    **known.settings.unlike(settings),
-                )
+                self._names.check_twin(tenant, name)
+                known = self._make(name, tenant, settings)
+                self._by_name[tenant, name] = self._by_id[known.topic.id] = known
+                self._names.add(tenant, name)
+            check_same_settings(name, known.settings, settings)
             return known
 
     def _make(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> MemoryTopic:
@@ -102,21 +101,14 @@ class MemoryTopics:
             name = check_topic_name(topic, internal=True)
         found = self._by_name.get((tenant, name))
         if found is None or (isinstance(topic, Topic) and found.topic.id != topic.id):
-            raise self._unknown(name, tenant)
+            with self._lock:
+                names = self._names.alike(tenant, name)
+            raise unknown_topic(name, names)
         return found
 
-    def _unknown(self, name: str, tenant: Tenant | None) -> InvalidError:
-        is_internal = name.startswith(RESERVED_PREFIX)
-        with self._lock:
-            names = [
-                other
-                for other in self._names(tenant)
-                if other.startswith(RESERVED_PREFIX) == is_internal and other != name
-            ]
-        near = difflib.get_close_matches(name, names, _NEAR_MAX)
-        return InvalidError(
-            "there is no such topic, create it first or mend the name", topic=name, near=near
-        )
+    def find_id(self, topic_id: UUID) -> MemoryTopic | None:
+        """Return the topic of this id."""
+        return self._by_id.get(topic_id)
 
     def all(self) -> Sequence[MemoryTopic]:
         """Return the topics of everybody, in no order."""
@@ -129,8 +121,7 @@ class MemoryTopics:
             (
                 known.topic
                 for known in self.all()
-                if known.topic.tenant == tenant
-                and known.topic.name.startswith(RESERVED_PREFIX) == internal
+                if known.topic.tenant == tenant and is_reserved(known.topic.name) == internal
             ),
             key=lambda topic: topic.name,
         )
@@ -143,9 +134,8 @@ class MemoryTopics:
     def drop(self, known: MemoryTopic) -> None:
         """Remove a topic; its partitions refuse whoever still holds them."""
         with self._lock:
-            self._by_name.pop((known.topic.tenant, known.topic.name), None)
+            if self._by_id.pop(known.topic.id, None) is not None:
+                del self._by_name[known.topic.tenant, known.topic.name]
+                self._names.discard(known.topic.tenant, known.topic.name)
         for partition in known.partitions:
             partition.end(InvalidError("this topic was dropped", topic=known.topic.name, near=[]))
-
-    def _names(self, tenant: Tenant | None) -> Sequence[str]:
-        return [name for whose, name in self._by_name if whose == tenant]

@@ -101,6 +101,12 @@ class TopicSettings:
     schema: bytes | None = None
     metadata: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether records may be removed without a call of `trim`."""
+        limits = self.retention_age_s, self.retention_bytes, self.limit_bytes
+        return limits != (None, None, None)
+
     def unlike(self, other: "TopicSettings") -> dict[str, object]:
         """Return what is not as in `other`, by name, as it is here."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in self.__slots__}

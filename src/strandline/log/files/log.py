@@ -132,10 +132,10 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
         self._check_mode(Mode.WRITE)
         with self._root.changing():
             entry = self._topics.find(topic)
-            self._topics.drop(entry)
-            for files in entry.partitions:
-                fence_dropped(files.place)
-            remove_directory(self._root.io, entry.directory)
+            with self._topics.dropping(entry):
+                for files in entry.partitions:
+                    fence_dropped(files.place)
+                remove_directory(self._root.io, entry.directory)
         self._watches.tell_topic_dropped(entry)
         with self._lock:
             writer = self._writers.pop(entry, None)

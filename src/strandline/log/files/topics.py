@@ -1,10 +1,11 @@
 """The topics of a log: a directory for each, and a file in it that says what it is."""
 
-import difflib
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from uuid import UUID
 
 import msgspec
@@ -13,12 +14,17 @@ from strandline.io import Io
 from strandline.log.chain import Chain
 from strandline.log.files import checked
 from strandline.log.files.partition import SEGMENTS, TOPIC, PartitionFiles, Place
-from strandline.log.files.root import Root
+from strandline.log.files.root import Root, TopicsVersion
 from strandline.log.files.segment import begins_with_frame
 from strandline.log.protocol import TopicName
 from strandline.log.terms import check_partition
+from strandline.log.topic_names import (
+    TopicNames,
+    check_same_settings,
+    is_reserved,
+    unknown_topic,
+)
 from strandline.values import (
-    ConflictError,
     CorruptError,
     InvalidError,
     Partition,
@@ -26,15 +32,12 @@ from strandline.values import (
     Topic,
     TopicSettings,
     ValueKind,
-    check_case_twin,
     check_topic_name,
     sorted_metadata,
 )
-from strandline.values.names import RESERVED_PREFIX
 
 KIND = "topic"
 CURSORS = "cursors"
-_NEAR_MAX = 3
 
 
 class _StoredTopic(msgspec.Struct, frozen=True):
@@ -83,6 +86,9 @@ class Topics:
         # Everything about a topic but its retention stays as it is for good.
         self._entries: dict[UUID, TopicEntry] = {}
         self._by_name: dict[tuple[Tenant | None, str], TopicEntry] = {}
+        self._names = TopicNames()
+        #: Of the topics that are known here; None if there may be others by now.
+        self._version: TopicsVersion | None = None
         # What a damaged topic is called, nobody knows: no topic is certainly missing then.
         self._damaged: CorruptError | None = None
 
@@ -138,7 +144,7 @@ class Topics:
         """Return the tenant's topics sorted by name."""
         topics = [entry.topic for entry in self.all() if entry.topic.tenant == tenant]
         return sorted(
-            (each for each in topics if each.name.startswith(RESERVED_PREFIX) == internal),
+            (each for each in topics if is_reserved(each.name) == internal),
             key=lambda each: each.name,
         )
 
@@ -156,16 +162,14 @@ class Topics:
         known = self._by_name.get((tenant, name))
         if known is None:
             self._check_damage()
-            names = [each for whose, each in self._by_name if whose == tenant]
-            check_case_twin(name, names)
-            return self._make(name, tenant, settings)
+            self._names.check_twin(tenant, name)
+            topic = Topic(name, self._root.clock.new_id(), tenant)
+            with self._root.changing_topics(topic.id.bytes):
+                made = self._make(topic, settings)
+            self._version = self._root.topics_version()
+            return made
         known = self.fresh(known)
-        if known.settings != settings:
-            raise ConflictError(
-                "the topic exists with other settings, use it as it is or choose another name",
-                topic=name,
-                **known.settings.unlike(settings),
-            )
+        check_same_settings(name, known.settings, settings)
         return known
 
     def change_settings(self, entry: TopicEntry, settings: TopicSettings) -> TopicEntry:
@@ -174,10 +178,15 @@ class Topics:
         self._store(changed)
         return changed
 
-    def drop(self, entry: TopicEntry) -> None:
-        """Say that there is no such topic any more."""
-        self._store(entry, is_dropped=True)
-        self._forget(entry)
+    @contextlib.contextmanager
+    def dropping(self, entry: TopicEntry) -> Iterator[None]:
+        """Mark the topic as dropped, for a block that removes its files."""
+        change = sha256(b"strandline drop" + entry.topic.id.bytes).digest()[:16]
+        with self._root.changing_topics(change):
+            self._store(entry, is_dropped=True)
+            self._forget(entry)
+            yield
+        self._version = self._root.topics_version()
 
     def remains(self) -> Sequence[str]:
         """Return the directories of topics that were dropped, or never quite created."""
@@ -197,6 +206,14 @@ class Topics:
 
     def _look(self) -> None:
         """Learn of topics that others have created or dropped."""
+        version = self._root.topics_version()
+        if version is not None and version == self._version:
+            return
+        self._look_at_each()
+        # What changes meanwhile has another version.
+        self._version = version if self._damaged is None else None
+
+    def _look_at_each(self) -> None:
         found = set(self._io.list(self._root.topics))
         for entry in tuple(self._entries.values()):
             if str(entry.topic.id) not in found or not self._io.exists(entry.path):
@@ -227,6 +244,7 @@ class Topics:
     def _remember(self, entry: TopicEntry) -> TopicEntry:
         known = self._entries.setdefault(entry.topic.id, entry)
         self._by_name[known.topic.tenant, known.topic.name] = known
+        self._names.add(known.topic.tenant, known.topic.name)
         return known
 
     def _forget(self, entry: TopicEntry) -> None:
@@ -236,6 +254,7 @@ class Topics:
             name in self._by_name and self._by_name[name].topic.id == entry.topic.id
         ):
             del self._by_name[name]
+            self._names.discard(*name)
 
     def _load(self, directory: str) -> _StoredTopic:
         path = os.path.join(directory, TOPIC)
@@ -267,9 +286,7 @@ class Topics:
         path = os.path.join(directory, TOPIC)
         return TopicEntry(topic, settings, stored.created_at_us, directory, path, partitions)
 
-    def _make(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
-        clock = self._root.clock
-        topic = Topic(name, clock.new_id(), tenant)
+    def _make(self, topic: Topic, settings: TopicSettings) -> TopicEntry:
         directory = os.path.join(self._root.topics, str(topic.id))
         self._io.mkdir(directory)
         self._io.sync_directory(self._root.topics)
@@ -282,7 +299,8 @@ class Topics:
         # Before the topic is announced: its name may reach the disk before theirs.
         self._io.sync_directory(directory)
         stored = _StoredTopic(
-            *(topic.id, name, tenant, clock.now_us(), settings.partitions, settings.value_kind),
+            *(topic.id, topic.name, topic.tenant, self._root.clock.now_us()),
+            *(settings.partitions, settings.value_kind),
             proof=settings.proof,
             limit_bytes=settings.limit_bytes,
             schema=settings.schema or msgspec.UNSET,
@@ -308,17 +326,7 @@ class Topics:
         checked.store(self._io, entry.path, KIND, stored, unique=unique)
 
     def _unknown(self, name: str, tenant: Tenant | None) -> InvalidError:
-        is_internal = name.startswith(RESERVED_PREFIX)
-        names = [
-            other
-            for whose, other in self._by_name
-            if whose == tenant and other.startswith(RESERVED_PREFIX) == is_internal
-            if other != name
-        ]
-        near = difflib.get_close_matches(name, names, _NEAR_MAX)
-        return InvalidError(
-            "there is no such topic, create it first or mend the name", topic=name, near=near
-        )
+        return unknown_topic(name, self._names.alike(tenant, name))
 
 
 def has_records(io: Io, directory: str) -> bool:

@@ -105,7 +105,11 @@ def _move(store: PartitionStore, low: int) -> None:
     if gone:
         store.keep_identities()
     position = state.end_of(kept[0])[1]
-    trimmed_bytes = files.size_between(manifest, kept[0].base, low, position)
+    first, trimmed_bytes = kept[0].base, 0
+    if not gone and manifest.low > first:
+        # What was trimmed before has been counted before.
+        first, trimmed_bytes = manifest.low, manifest.trimmed_bytes
+    trimmed_bytes += files.size_between(manifest, first, low, position)
     anchor = manifest.anchor
     if files.place.is_proved and low > state.local:
         anchor = None

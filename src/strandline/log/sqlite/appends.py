@@ -2,7 +2,6 @@
 
 import contextlib
 import sqlite3
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -107,13 +106,9 @@ class Placement(NamedTuple):
     runs: Sequence[Run]
     error: StrandlineError | None
 
-    def find(self, index: int) -> Placed | None:
-        """Return where a value went; None if it was not stored."""
-        for partition, indices, start, timestamp_us, is_repeat in self.runs:
-            at = bisect_left(indices, index)
-            if at < len(indices) and indices[at] == index:
-                return Placed(partition, Offset(start + at), timestamp_us, is_repeat)
-        return None
+    def places(self) -> dict[int, tuple[Run, int]]:
+        """Return the run of each value that was stored, and its place in that."""
+        return {index: (run, at) for run in self.runs for at, index in enumerate(run.indices)}
 
 
 class Heads:
@@ -474,14 +469,11 @@ def _check_room(start: int, count: int) -> None:
 
 def _repeats(part: Part, originals: Sequence[Original]) -> list[Run]:
     runs: list[Run] = []
+    indices: list[int] = []
     for index, (offset, timestamp_us, _) in zip(part.indices, originals, strict=False):
         last = runs[-1] if runs else None
-        if (
-            last is not None
-            and offset == last.start + len(last.indices)
-            and timestamp_us == last.timestamp_us
-        ):
-            runs[-1] = last._replace(indices=(*last.indices, index))
-        else:
-            runs.append(Run(part.partition, (index,), offset, timestamp_us, is_repeat=True))
+        if last is None or offset != last.start + len(indices) or timestamp_us != last.timestamp_us:
+            indices = []
+            runs.append(Run(part.partition, indices, offset, timestamp_us, is_repeat=True))
+        indices.append(index)
     return runs

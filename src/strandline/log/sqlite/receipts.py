@@ -11,7 +11,7 @@ from strandline.log.receipt_looks import (
     receipts_html,
     receipts_text,
 )
-from strandline.log.sqlite.appends import Append, Placed, Placement, Single
+from strandline.log.sqlite.appends import Append, Placed, Placement, Run, Single
 from strandline.log.sqlite.block import Joined
 from strandline.log.terms import check_level
 from strandline.values import Durability, InvalidError, Offset, Partition, UnavailableError
@@ -26,7 +26,7 @@ _DURABLE = Durability.DURABLE
 class SqliteReceipts(Sequence["SqliteReceipt"]):
     """Implements Receipts."""
 
-    __slots__ = ("_count", "_level", "_offered", "_outcome")
+    __slots__ = ("_count", "_level", "_offered", "_outcome", "_places")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class SqliteReceipts(Sequence["SqliteReceipt"]):
         self._outcome = outcome
         self._level = level
         self._offered = offered
+        self._places: dict[int, tuple[Run, int]] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -107,11 +108,21 @@ class SqliteReceipts(Sequence["SqliteReceipt"]):
         if not self._outcome.is_settled:
             raise UnavailableError("the outcome is still open, wait for the receipt")
         placement = self._outcome.wait()
-        placed = placement.find(index)
+        placed = self._find(placement, index)
         if placed is None:
             assert placement.error is not None
             raise placement.error.with_traceback(None)
         return placed
+
+    def _find(self, placement: Placement, index: int) -> Placed | None:
+        """Return where a value went; None if it was not stored."""
+        if self._places is None:
+            self._places = placement.places()
+        found = self._places.get(index)
+        if found is None:
+            return None
+        (partition, _, start, timestamp_us, is_repeat), at = found
+        return Placed(partition, Offset(start + at), timestamp_us, is_repeat)
 
     def _wanted(self, level: Durability | None, timeout_s: float | None) -> Durability:
         check_timeout(timeout_s)
@@ -193,7 +204,7 @@ class JoinedReceipts(SqliteReceipts):
     def placed(self, index: int) -> Placed:
         if self._joined.error is not None:
             raise self._joined.error.with_traceback(None)
-        placed = self._placement.find(index)
+        placed = self._find(self._placement, index)
         assert placed is not None
         return placed
 

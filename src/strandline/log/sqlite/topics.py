@@ -1,6 +1,5 @@
 """The topics of a log."""
 
-import difflib
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,8 +12,8 @@ from strandline.log.sqlite.checksum import check_row, row_crc
 from strandline.log.sqlite.partition_row import PartitionRow, add_epoch, place, store_partitions
 from strandline.log.sqlite.schema import SLOTS_MAX
 from strandline.log.terms import check_partition
+from strandline.log.topic_names import check_same_settings, is_reserved, unknown_topic
 from strandline.values import (
-    ConflictError,
     CorruptError,
     Epoch,
     InvalidError,
@@ -27,8 +26,12 @@ from strandline.values import (
 )
 from strandline.values.names import RESERVED_PREFIX
 
-_NEAR_MAX = 3
 _SELECT = "SELECT id, tenant, name, first_slot, settings, created_at_us, crc FROM strandline_topics"
+# Made with the first topic that needs it, since older logs are without. Names are ASCII.
+_INDEX_WITHOUT_CASE = (
+    "CREATE INDEX IF NOT EXISTS strandline_topics_without_case"
+    " ON strandline_topics (tenant, name COLLATE NOCASE)"
+)
 _OF_SLOTS = (*("partitions", "epochs", "consumers", "producers", "sequences", "keys"),)
 
 
@@ -94,7 +97,7 @@ class Topics:
         """Return the tenant's topics sorted by name."""
         rows = connection.execute(f"{_SELECT} WHERE tenant = ? ORDER BY name", (tenant or "",))
         topics = [self._load(row).topic for row in rows]
-        return [each for each in topics if each.name.startswith(RESERVED_PREFIX) == internal]
+        return [each for each in topics if is_reserved(each.name) == internal]
 
     def create(
         self,
@@ -106,14 +109,9 @@ class Topics:
         """Return the new topic, or the one that is the same already."""
         known = self._get(connection, tenant, name)
         if known is None:
-            check_case_twin(name, self._names(connection, tenant))
+            check_case_twin(name, self._twins(connection, tenant, name))
             return self._make(connection, name, tenant, settings)
-        if known.settings != settings:
-            raise ConflictError(
-                "the topic exists with other settings, use it as it is or choose another name",
-                topic=name,
-                **known.settings.unlike(settings),
-            )
+        check_same_settings(name, known.settings, settings)
         return known
 
     def change_settings(
@@ -202,27 +200,29 @@ class Topics:
         store_log(connection, (version, log_id, inode, next_slot + count))
         return next_slot
 
-    def _names(self, connection: sqlite3.Connection, tenant: Tenant | None) -> Sequence[str]:
-        return [
-            name
-            for (name,) in connection.execute(
-                "SELECT name FROM strandline_topics WHERE tenant = ?", (tenant or "",)
-            )
-        ]
+    def _twins(
+        self, connection: sqlite3.Connection, tenant: Tenant | None, name: str
+    ) -> Sequence[str]:
+        """Return the names that are the same but for case; found by an index."""
+        connection.execute(_INDEX_WITHOUT_CASE)
+        found = connection.execute(
+            "SELECT name FROM strandline_topics INDEXED BY strandline_topics_without_case"
+            " WHERE tenant = ? AND name = ? COLLATE NOCASE",
+            (tenant or "", name),
+        )
+        return [each for (each,) in found]
 
     def _unknown(
         self, connection: sqlite3.Connection, name: str, tenant: Tenant | None
     ) -> InvalidError:
-        is_internal = name.startswith(RESERVED_PREFIX)
-        names = [
-            other
-            for other in self._names(connection, tenant)
-            if other.startswith(RESERVED_PREFIX) == is_internal and other != name
-        ]
-        near = difflib.get_close_matches(name, names, _NEAR_MAX)
-        return InvalidError(
-            "there is no such topic, create it first or mend the name", topic=name, near=near
+        is_internal = is_reserved(name)
+        # Few are internal, and they are adjacent in the index.
+        start, end = (RESERVED_PREFIX, f"{RESERVED_PREFIX}\x7f") if is_internal else ("", "\x7f")
+        found = connection.execute(
+            "SELECT name FROM strandline_topics WHERE tenant = ? AND name >= ? AND name < ?",
+            (tenant or "", start, end),
         )
+        return unknown_topic(name, [each for (each,) in found if is_reserved(each) == is_internal])
 
 
 def load_log(connection: sqlite3.Connection, path: str) -> tuple[int, bytes, int, int]:
