@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from strandline.values import (
         EARLIEST,
         LATEST,
+        UNCHANGED,
         ClosedError,
         ConflictError,
         CorruptError,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "UNCHANGED",
     "Broker",
     "CaughtUp",
     "ClosedError",
@@ -133,6 +135,7 @@ __all__ = [
 _HOMES = {
     "EARLIEST": "strandline.values",
     "LATEST": "strandline.values",
+    "UNCHANGED": "strandline.values",
     "Broker": "strandline.subscriptions",
     "CaughtUp": "strandline.subscriptions",
     "ClosedError": "strandline.values",

@@ -2,14 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Generic, TypeVar
 
 from strandline.log.protocol import EventRows, TopicName, Value
 from strandline.log.terms import Terms, check_new_name, terms_of
 from strandline.values import (
+    UNCHANGED,
     Durability,
     InvalidError,
+    Limit,
     Tenant,
     Topic,
     TopicDescription,
@@ -63,14 +64,13 @@ class Calls(ABC, Generic[OneT, ManyT]):
         self,
         topic: TopicName,
         *,
-        retention_age_s: int | None,
-        retention_bytes: int | None,
-        limit_bytes: int | None = None,
+        retention_age_s: Limit = UNCHANGED,
+        retention_bytes: Limit = UNCHANGED,
+        limit_bytes: Limit = UNCHANGED,
     ) -> TopicDescription:
         return self._change_settings(
             topic,
-            lambda settings: replace(
-                settings,
+            lambda settings: settings.with_limits(
                 retention_age_s=retention_age_s,
                 retention_bytes=retention_bytes,
                 limit_bytes=limit_bytes,

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from strandline.log.files.appends import Append, Placed
+from strandline.log.files.fencing import fenced
 from strandline.log.numbers import check_timeout
 from strandline.log.receipt_looks import (
     receipt_html,
@@ -14,7 +15,7 @@ from strandline.log.receipt_looks import (
     receipts_text,
 )
 from strandline.log.terms import check_level
-from strandline.values import Durability, Offset, Partition, UnavailableError
+from strandline.values import Durability, FailedError, Offset, Partition, UnavailableError
 from strandline.writes import Receipt as WriteReceipt
 
 _WRITTEN = Durability.WRITTEN
@@ -171,6 +172,8 @@ def settle(
         outcome.wait(level, timeout_s)
     except UnavailableError as error:
         raise handed_back(error, offered) from error.__cause__
+    except FailedError as error:
+        raise fenced(error) or error from error.__cause__
 
 
 async def settle_on_loop(
@@ -181,6 +184,8 @@ async def settle_on_loop(
         await outcome.reached(level, timeout_s)
     except UnavailableError as error:
         raise handed_back(error, offered) from error.__cause__
+    except FailedError as error:
+        raise fenced(error) or error from error.__cause__
 
 
 def handed_back(error: UnavailableError, offered: object) -> UnavailableError:

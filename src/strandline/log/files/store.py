@@ -14,6 +14,7 @@ import msgspec
 from strandline.log.files.adoption import adopt_epoch
 from strandline.log.files.appends import AppendDelta, Frozen, Head, RefusingDelta
 from strandline.log.files.columnar import Compression
+from strandline.log.files.fencing import FencedError
 from strandline.log.files.file_errors import unavailable
 from strandline.log.files.following import keep
 from strandline.log.files.frame import LARGE_BYTES
@@ -48,7 +49,6 @@ from strandline.log.files.tail import (
 from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
 from strandline.values import (
-    ClosedError,
     CorruptError,
     DivergedError,
     FailedError,
@@ -67,10 +67,6 @@ _LARGE_BYTES = 128 * 1024
 _logger = logging.getLogger("strandline")
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
-
-
-class FencedError(ClosedError):
-    """Another process has begun an epoch while a write of ours was on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +106,8 @@ class PartitionStore:
         self._mutex = threading.Lock()
         self._syncing = Syncing(files, tell)
         self._tenure: Tenure | None = None
+        #: Whether a newer writer has taken over what was ours alone, which is for good.
+        self._is_fenced = False
         #: Whether nobody knows which manifest is there: whoever comes next reads it.
         self._is_stale = False
         self._end: End
@@ -157,19 +155,26 @@ class PartitionStore:
 
     def _prepare(self, timeout_s: float) -> None:
         """Hold the lock, know the end, and have room for what comes."""
+        if self._is_fenced:
+            raise self._fenced()
         is_owner = self._lock.is_held
         if not is_owner:
             self._acquire(timeout_s)
         may_wait = timeout_s > 0 or not is_on_loop()
         if not self._is_current(is_owner=is_owner):
             if is_owner and self._tenure is not None:
-                raise ClosedError("another process has taken the partition over, open the log anew")
+                raise self._fenced()
             self._catch_up(may_wait=may_wait)
         if self._head.position >= self._segment_bytes:
             self._check_may_sync(may_wait=may_wait)
             self.roll()
         if self._settings.is_exclusive:
             self._check_at = self._monotonic() + _OWN_CHECK_S
+
+    def _fenced(self) -> FencedError:
+        # Who shares a partition goes on in the new epoch.
+        self._is_fenced = self._settings.is_exclusive
+        return FencedError(self.place)
 
     def leave(self) -> None:
         try:
@@ -375,7 +380,7 @@ class PartitionStore:
         self._end_raw = raw = pack_end(self._seed, end)
         io.pwrite(tenure.tail.fd, raw, 0)
         if io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
-            raise FencedError("another process has taken the partition over, open the log anew")
+            raise self._fenced()
         if self._window.is_used:
             self._window.wrote(first, frozen.next)
         if self._tell.partitions:
@@ -472,6 +477,8 @@ class PartitionStore:
         self._end_raw = pack_end(self._seed, self._end)
         self._io.pwrite(tenure.tail.fd, self._end_raw, 0)
         if self._io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
+            if self._settings.is_exclusive:
+                raise self._fenced()
             raise UnavailableError("another process has taken the partition over, try again")
         self._tenure = tenure._replace(manifest=manifest, segment=segment or tenure.segment)
         self._is_stale = False

@@ -10,10 +10,11 @@ from typing import Any
 from strandline.log.draft import Draft, draft
 from strandline.log.files.appends import Append, Frozen, Head, Placed
 from strandline.log.files.draft_columns import COLUMNS_MIN, EventColumns
+from strandline.log.files.fencing import fenced
 from strandline.log.files.file_errors import unavailable
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.receipts import FileReceipt, FileReceipts, Part, handed_back
-from strandline.log.files.store import FencedError, PartitionStore, WritingSettings
+from strandline.log.files.store import PartitionStore, WritingSettings
 from strandline.log.files.syncing import Telling
 from strandline.log.files.topics import TopicEntry
 from strandline.log.identities import Identities
@@ -25,7 +26,6 @@ from strandline.values import (
     FailedError,
     Partition,
     UnavailableError,
-    UnknownError,
     ValueKind,
 )
 from strandline.writes import Channel, Coordinator, Receipt, Settings
@@ -59,7 +59,10 @@ class Lane:
 
     def sync(self) -> None:
         """Return once everything written so far, by any process, is durable."""
-        self.channel.flush(durable=True).wait(_DURABLE)
+        try:
+            self.channel.flush(durable=True).wait(_DURABLE)
+        except FailedError as error:
+            raise fenced(error) or error from error.__cause__
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
@@ -202,10 +205,11 @@ class TopicWriter:
             raise handed_back(error, offered) from error.__cause__
         except FailedError as error:
             # Not stored, because an earlier write was fenced: whoever shares goes on anew.
-            if not isinstance(error.cause, FencedError) or isinstance(error, UnknownError):
+            closed = fenced(error)
+            if closed is None:
                 raise
             if self._settings.is_exclusive:
-                raise
+                raise closed from error.__cause__
             return self._write(self._renewed(lane), write, level, timeout_s, offered)
 
     def _renewed(self, lane: Lane) -> Lane:
