@@ -51,7 +51,7 @@ def test_a_file_log_is_the_one_in_its_directory(tmp_path: Path) -> None:
 
     with strandline.open(url, mode="read") as log:
         assert [record.payload for record in log.read("orders", 0, 0)] == [1]
-    with pytest.raises(InvalidError, match="path of its directory"):
+    with pytest.raises(InvalidError, match="path is missing"):
         strandline.open("file:")
 
 

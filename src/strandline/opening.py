@@ -10,7 +10,7 @@ from strandline.log.sqlite import SqliteLog, describe_sqlite
 from strandline.subscriptions import Broker, BrokeredLog
 from strandline.tiering import TieredLog
 from strandline.typed import ScopedLog
-from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode
+from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode, parse_log_url
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
@@ -62,8 +62,10 @@ def open_log(
 
     `memory:` is a new log that lives in what is returned; `file:<path>` is the log in
     that directory, and `sqlite:<path>` the one in that database, which `write` creates
-    where it is missing. Without a URL it is STRANDLINE_URL, and without that `file:` in
-    STRANDLINE_STATE_DIR, or in `.strandline`. `mode` is `write`, `consume` or `read`.
+    where it is missing. `file:///<path>` is absolute; `sqlite:///<path>` is relative and
+    `sqlite:////<path>` absolute, as in SQLAlchemy; a host and `~` are refused. Without a
+    URL it is STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in
+    `.strandline`. `mode` is `write`, `consume` or `read`.
     With `auto_create`, appending to an unknown topic creates it. A `broker` carries
     wake-ups and lists subscriptions, see `Broker`; its maker closes it. `exclusive`,
     `take_over` and `compression` are for `file:` alone, see `FileLog`. Raises
@@ -136,7 +138,7 @@ class _Scheme(NamedTuple):
 
 
 def _open_memory(
-    location: str,
+    location: str,  # noqa: ARG001 - There is none.
     *,
     mode: Mode,
     clock: Clock | None,
@@ -145,8 +147,6 @@ def _open_memory(
     is_brokered: bool,
     **_: Any,
 ) -> OpenedLog:
-    if location:
-        raise InvalidError("a memory: log has no name, use memory: alone", url=f"memory:{location}")
     if mode is not Mode.WRITE:
         raise InvalidError(
             "a memory: log is new and nobody else writes it, open it for writing", mode=str(mode)
@@ -173,7 +173,7 @@ def _open_sqlite(
 ) -> OpenedLog:
     kind = BrokeredSqliteLog if is_brokered else SubscribableSqliteLog
     return kind(
-        _database(location),
+        location,
         mode=mode,
         clock=clock,
         auto_create=auto_create,
@@ -183,28 +183,16 @@ def _open_sqlite(
 
 def _open_file(location: str, *, is_brokered: bool, **options: Any) -> OpenedLog:
     kind = BrokeredFileLog if is_brokered else SubscribableFileLog
-    return kind(_directory(location), **options)
+    return kind(location, **options)
 
 
 def _describe_file(location: str) -> LogDescription:
-    with FileLog(_directory(location), mode=Mode.READ) as log:
+    with FileLog(location, mode=Mode.READ) as log:
         return log.describe()
 
 
-def _directory(location: str) -> str:
-    if not location:
-        raise InvalidError("a file: log needs the path of its directory", url="file:")
-    return location
-
-
 def _describe_sqlite(location: str) -> LogDescription:
-    return describe_sqlite(_database(location))
-
-
-def _database(location: str) -> str:
-    if not location:
-        raise InvalidError("a sqlite: log needs the path of its database", url="sqlite:")
-    return location
+    return describe_sqlite(location)
 
 
 _BROKERED = BrokeredMemoryLog, BrokeredSqliteLog, BrokeredFileLog
@@ -217,15 +205,8 @@ _SCHEMES = {
 
 
 def _parse(url: object) -> tuple[_Scheme, str]:
-    chosen = default_url() if url is None else url
-    if not isinstance(chosen, str) or ":" not in chosen:
-        raise InvalidError("a log is named memory:, file:PATH or sqlite:PATH", url=chosen)
-    name, _, location = chosen.partition(":")
-    if name not in _SCHEMES:
-        raise InvalidError(
-            "there is no such kind of log, use memory:, file:PATH or sqlite:PATH", url=chosen
-        )
-    return _SCHEMES[name], location
+    scheme, location = parse_log_url(default_url() if url is None else url)
+    return _SCHEMES[scheme], location
 
 
 def _not_blank(variable: str, value: str) -> str:

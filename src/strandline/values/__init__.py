@@ -37,6 +37,7 @@ from strandline.values.limits import (
     PRODUCER_SEQUENCES_KEPT,
     RECORD_BYTES_MAX,
 )
+from strandline.values.log_url import LogUrl, parse_log_url
 from strandline.values.mode import Mode
 from strandline.values.names import (
     check_case_twin,
@@ -87,6 +88,7 @@ __all__ = [
     "InvalidError",
     "Limit",
     "LogDescription",
+    "LogUrl",
     "Marks",
     "Mode",
     "NotReadyError",
@@ -120,6 +122,7 @@ __all__ = [
     "check_topic_name",
     "epoch_before",
     "murmur2",
+    "parse_log_url",
     "parse_tenant",
     "partition_for_key",
     "sorted_metadata",

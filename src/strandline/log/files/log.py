@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 from strandline.clock import Clock, SystemClock
-from strandline.io import Io, SystemIo
+from strandline.io import Io, SystemIo, real_path
 from strandline.log.calls import Calls
 from strandline.log.draft import kind_of
 from strandline.log.files.columnar import check_compression
@@ -91,7 +91,7 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
         )
         super().__init__(
             Root(
-                os.path.abspath(path),
+                real_path(path),
                 Mode.parse(mode),
                 io if io is not None else SystemIo(),
                 clock if clock is not None else SystemClock(),

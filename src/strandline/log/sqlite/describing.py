@@ -4,12 +4,11 @@ A connection that only reads still makes the files beside a database that nobody
 open, and notes in their index that it is there. See design 0020.
 """
 
-import os
 import threading
 from typing import Final
 
 from strandline.clock import SystemClock
-from strandline.io import Io, SystemIo
+from strandline.io import Io, SystemIo, real_parent
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.reader import SqliteReader
 from strandline.log.sqlite.schema import translated
@@ -71,7 +70,7 @@ def _is_in_use(io: Io, path: str) -> bool:
 
 
 def _look(io: Io, path: str, access: str) -> LogDescription:
-    database = Database(os.path.abspath(path), Mode.READ, io, SystemClock(), 0.0, access=access)
+    database = Database(real_parent(path), Mode.READ, io, SystemClock(), 0.0, access=access)
     try:
         return SqliteReader(database).describe()
     finally:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Self
 
 from strandline.clock import Clock, SystemClock
-from strandline.io import Io, SystemIo
+from strandline.io import Io, SystemIo, real_parent
 from strandline.log.calls import Calls
 from strandline.log.draft import kind_of
 from strandline.log.local_watch import LocalWatch
@@ -68,7 +68,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         bytes_max = check_whole("record_bytes_max", record_bytes_max)
         super().__init__(
             Database(
-                os.path.abspath(path),
+                real_parent(path),
                 Mode.parse(mode),
                 io if io is not None else SystemIo(),
                 clock if clock is not None else SystemClock(),

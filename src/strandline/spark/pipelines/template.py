@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-from strandline.io import SystemIo
+from strandline.io import SystemIo, real_path
 from strandline.spark.pipelines.specification import NAMES
 from strandline.values import InvalidError
 
@@ -63,7 +63,7 @@ def init(folder: str) -> str:
     It makes a table of the topic `orders`, a view of that, and writes to the topic
     `large_orders`. InvalidError if something is there already.
     """
-    io, found = SystemIo(), os.path.abspath(folder)
+    io, found = SystemIo(), real_path(folder)
     if io.exists(found) and io.list(found):
         raise InvalidError("this folder is not empty, choose another", folder=found)
     for path in (found, os.path.join(found, "transformations")):
