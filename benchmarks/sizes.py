@@ -26,6 +26,9 @@ class Sizes:
     bytes_segment: int
     growth_small: int
     growth_large: int
+    #: Of one bulk call, rising; and topics that there are, few and many.
+    bulk_values: tuple[int, int, int, int, int]
+    bulk_topics: tuple[int, int]
     log_bytes: int
     topics: int
     subscribers: int
@@ -57,6 +60,8 @@ FULL = Sizes(
     bytes_segment=4 << 20,
     growth_small=10_000,
     growth_large=10_000_000,
+    bulk_values=(10, 100, 1_000, 10_000, 100_000),
+    bulk_topics=(10, 10_000),
     log_bytes=1 << 30,
     topics=10_000,
     subscribers=1_000,
@@ -87,6 +92,8 @@ TINY = Sizes(
     bytes_segment=1 << 20,
     growth_small=20,
     growth_large=100,
+    bulk_values=(1, 2, 3, 4, 5),
+    bulk_topics=(1, 5),
     log_bytes=100_000,
     topics=10,
     subscribers=10,
