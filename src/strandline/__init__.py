@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from strandline.active_log import active, install, reset
+    from strandline.active_log import active, install, installed, reset
     from strandline.log.protocol import Receipt
     from strandline.opening import describe
     from strandline.opening import open_log as open
@@ -124,6 +124,7 @@ __all__ = [
     "active",
     "describe",
     "install",
+    "installed",
     "matches_each",
     "on",
     "open",
@@ -187,6 +188,7 @@ _HOMES = {
     "active": "strandline.active_log",
     "describe": "strandline.opening",
     "install": "strandline.active_log",
+    "installed": "strandline.active_log",
     "matches_each": "strandline.predicates",
     "on": "strandline.triggers",
     "open": "strandline.opening",

@@ -8,6 +8,7 @@ from strandline.log.files import FileLog
 from strandline.log.memory import MemoryLog
 from strandline.log.sqlite import SqliteLog, describe_sqlite
 from strandline.subscriptions import Broker, BrokeredLog
+from strandline.subscriptions.subscribing import check_count
 from strandline.tiering import TieredLog
 from strandline.typed import ScopedLog
 from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode, parse_log_url
@@ -57,6 +58,7 @@ def open_log(
     take_over: bool = False,
     compression: str | None = None,
     broker: Broker | None = None,
+    queue_depth: int | None = None,
 ) -> ScopedLog:
     """Open the log that `url` names; the caller closes it.
 
@@ -67,10 +69,15 @@ def open_log(
     URL it is STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in
     `.strandline`. `mode` is `write`, `consume` or `read`.
     With `auto_create`, appending to an unknown topic creates it. A `broker` carries
-    wake-ups and lists subscriptions, see `Broker`; its maker closes it. `exclusive`,
-    `take_over` and `compression` are for `file:` alone, see `FileLog`. Raises
-    InvalidError for whatever is none of these; no bad value is replaced by a default.
+    wake-ups and lists subscriptions, see `Broker`; its maker closes it. `queue_depth` is
+    how many records each subscription holds in memory unless it says itself, and
+    `describe()` shows it; None stands for STRANDLINE_QUEUE_DEPTH, without that for 128.
+    `exclusive`, `take_over` and `compression` are for `file:` alone, see `FileLog`.
+    Raises InvalidError for whatever is none of these; no bad value is replaced by a
+    default.
     """
+    if queue_depth is not None:
+        check_count("queue_depth", queue_depth)
     scheme, location = _parse(url)
     wanted = {"exclusive": exclusive, "take_over": take_over, "compression": compression}
     special = {name: value for name, value in wanted.items() if value}
@@ -87,6 +94,7 @@ def open_log(
     )
     if clock is not None:
         log.clock = clock
+    log.queue_depth = queue_depth
     if broker is not None:
         assert isinstance(log, _BROKERED)
         log.use_broker(broker)

@@ -14,7 +14,7 @@ from strandline.log.history import Body, History, Piece
 from strandline.log.identities import Identities, Original
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint
-from strandline.log.terms import Terms
+from strandline.log.terms import Terms, latest_before
 from strandline.log.verifying import unproved
 from strandline.values import (
     CONSUMER_SILENCE_S,
@@ -331,7 +331,10 @@ class MemoryPartition:
         removed = low - self._low
         self._let_go(low)
         self._low = low
-        return TrimReport(self.number, removed, self._high - low, Offset(low), held_at)
+        return TrimReport(
+            *(self.number, removed, self._high - low, Offset(low), held_at),
+            *(latest_before(self._high), True),
+        )
 
     def evict(self, before: int) -> Offset:
         """Let go of what lies before `before`; the marks stay."""

@@ -29,6 +29,7 @@ from strandline.values import (
     UnavailableError,
     check_consumer_name,
 )
+from strandline.writes.loops import check_on_asyncio
 
 DELIVERIES_MAX: Final = 5
 """After how many deliveries a record that is nacked again is parked."""
@@ -154,7 +155,8 @@ class Consumer:
         return delivery
 
     async def arrived(self, timeout_s: float | None = None) -> Delivery | None:
-        """Do what `next` does, asleep on the running event loop."""
+        """Do what `next` does, asleep on the running event loop, which is asyncio's."""
+        check_on_asyncio()
         deadline = self._deadline(timeout_s)
         is_over = False
         while (delivery := self._hand_over()) is None:

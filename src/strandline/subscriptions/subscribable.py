@@ -96,7 +96,8 @@ class SubscribableLog(Log, Protocol):
         With `markers`, CaughtUp and FellBehind come between the records. With
         `durable_only`, a record comes once it is durable, and the end is the durable
         mark; InvalidError where nothing ever is. At most `read_ahead` records are held
-        in memory; None stands for STRANDLINE_QUEUE_DEPTH, and without that READ_AHEAD.
+        in memory; None stands for the `queue_depth` that the log was opened with,
+        without one for STRANDLINE_QUEUE_DEPTH, and without that READ_AHEAD.
         """
         return open_subscription(
             self,

@@ -48,7 +48,7 @@ def open_subscription(
     clock: Clock | None = None,
 ) -> Subscription[Any]:
     """Do what `SubscribableLog.subscribe` says."""
-    depth = _queue_depth() if read_ahead is None else check_count("read_ahead", read_ahead)
+    depth = queue_depth_of(log) if read_ahead is None else check_count("read_ahead", read_ahead)
     topics = _topics(log, topic)
     screens = _screens(log, topics, where)
     starts = collapse(_asked(topics, start, partitions))
@@ -91,7 +91,14 @@ def check_count(name: str, value: object) -> int:
     raise InvalidError(f"{name} is a whole number from 1", **{name: value})
 
 
-def _queue_depth() -> int:
+def queue_depth_of(log: Log) -> int:
+    """Return how many records a subscription of this log holds, unless it says itself."""
+    chosen: int | None = getattr(log, "queue_depth", None)
+    return default_queue_depth() if chosen is None else chosen
+
+
+def default_queue_depth() -> int:
+    """Return what the environment says, or READ_AHEAD; InvalidError for a bad value."""
     text = os.environ.get(QUEUE_DEPTH_VARIABLE)
     if text is None:
         return READ_AHEAD

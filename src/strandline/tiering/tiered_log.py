@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.protocol import Batches, Damage, History, Log, Piece, TopicName
+from strandline.subscriptions.subscribing import queue_depth_of
 from strandline.tiering.arrow_parts import compute
 from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading, Wanted
@@ -22,6 +23,7 @@ from strandline.tiering.sizes import size_of
 from strandline.values import (
     Durability,
     InvalidError,
+    LogDescription,
     Mode,
     Offset,
     ProofFinding,
@@ -51,6 +53,8 @@ class TieredLog(Log, Protocol):
 
     clock: Clock = SystemClock()
     """What retention by age goes by."""
+    queue_depth: int | None = None
+    """How many records a subscription holds, unless it says itself; None: as in the environment."""
     _cold_segments: ColdSegments | None = None
 
     # --- reading ---
@@ -254,6 +258,9 @@ class TieredLog(Log, Protocol):
             )
             at = end
         return found
+
+    def describe(self) -> LogDescription:
+        return replace(_hot(self).describe(), queue_depth=queue_depth_of(self))
 
     def describe_topic(self, topic: TopicName) -> TopicDescription:
         told = _hot(self).describe_topic(topic)

@@ -9,6 +9,7 @@ from collections import deque
 from typing import Protocol
 
 from strandline.clock import Clock, Signal
+from strandline.writes.loops import check_on_asyncio
 
 
 class Waiter(Protocol):
@@ -53,6 +54,7 @@ class LoopWaiter:
     leads = False
 
     def __init__(self) -> None:
+        check_on_asyncio()
         self._bell = _bell_of(asyncio.get_running_loop())
         self._event = asyncio.Event()
 

@@ -10,7 +10,7 @@ from strandline.log.files.spans import check_not_beyond, first_within, marks_of,
 from strandline.log.files.store import PartitionStore
 from strandline.log.files.topics import TopicEntry
 from strandline.log.numbers import check_whole
-from strandline.log.terms import check_durable
+from strandline.log.terms import check_durable, latest_before
 from strandline.values import CorruptError, Offset, TopicSettings, TrimReport
 
 
@@ -33,7 +33,7 @@ def trim(
     marks = marks_of(files.look())
     check_not_beyond(files, marks, before)
     if marks.high == 0:
-        return TrimReport(partition, 0, 0, Offset(0), None)
+        return TrimReport(partition, 0, 0, Offset(0), None, None, is_released=True)
     with cursors.changing(entry), store.held():
         held_at = None if force else cursors.held_at(entry, partition)
         if held_at is not None and max(held_at, least) >= before:
@@ -42,7 +42,12 @@ def trim(
         low = max(marks.low, before if held_at is None else held_at, least)
         if low > marks.low:
             _move(store, low)
-    return TrimReport(partition, low - marks.low, marks.high - low, Offset(low), held_at)
+        # What lies below it in the first segment goes with that.
+        is_released = store.manifest.segments[0].base >= low
+    return TrimReport(
+        *(partition, low - marks.low, marks.high - low, Offset(low), held_at),
+        *(latest_before(marks.high), is_released),
+    )
 
 
 def evict(store: PartitionStore, before: int) -> Offset:

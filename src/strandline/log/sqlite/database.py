@@ -326,8 +326,10 @@ class Database:
                 raise UnavailableError("a sync has failed and readers are in the way of the repair")
             self.lock.clear_suspicion()
 
-    def checkpoint(self, kind: str) -> bool:
+    def checkpoint(self, kind: str, patience_s: float = BUSY_S) -> bool:
         """Move what was written into the database; False if readers were in the way.
+
+        It waits for them for `patience_s`, unless it is PASSIVE.
 
         The caller holds `lock`. What was moved is durable, and the partitions' rows tell
         of all of it: in the database itself nothing else shows that a record is missing.
@@ -335,7 +337,7 @@ class Database:
         with self.transaction() as connection:
             note_tails(connection, self.path)
         self.logged_bytes = 0
-        deadline = self.clock.monotonic() + BUSY_S
+        deadline = self.clock.monotonic() + patience_s
         while True:
             try:
                 busy, logged, moved = self.writer.execute(

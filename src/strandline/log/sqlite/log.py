@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Self
 
 from strandline.clock import Clock, SystemClock
@@ -21,7 +22,7 @@ from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, load_epochs
 from strandline.log.sqlite.receipts import SqliteReceipt, SqliteReceipts
 from strandline.log.sqlite.records import Records
-from strandline.log.sqlite.schema import translated
+from strandline.log.sqlite.schema import BUSY_S, translated
 from strandline.log.sqlite.topics import TopicEntry
 from strandline.log.sqlite.trimming import Trimming
 from strandline.log.sqlite.watching import SqliteWatches
@@ -41,6 +42,7 @@ from strandline.values import (
     TopicDescription,
     TopicSettings,
     TrimReport,
+    UnavailableError,
     epoch_before,
 )
 
@@ -193,13 +195,32 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
         check_whole("before", before)
-        self._check_mode(Mode.CONSUME if is_internal(topic) else Mode.WRITE)
+        writer = self._check_mode(Mode.CONSUME if is_internal(topic) else Mode.WRITE)
         with self._database.changing() as connection:
             records, row = self._records(connection, topic, partition)
             row.check_not_beyond(before)
             report = self._trimming.trim(connection, records, row, before, force=force)
         self._trimming.remove(records, report.low)
-        return report
+        # Our own topics are trimmed often, and a little at a time.
+        return report if is_internal(topic) else self._released(writer, [report])[0]
+
+    def _released(self, writer: Writer, reports: Sequence[TrimReport]) -> Sequence[TrimReport]:
+        """Empty the write-ahead log, which still holds what was removed, and report it."""
+        try:
+            is_released = self._empty_wal(writer, patience_s=0.0)
+        except UnavailableError:
+            is_released = False
+        return [replace(report, is_released=is_released) for report in reports]
+
+    def _empty_wal(self, writer: Writer, patience_s: float) -> bool:
+        """Make everything durable in the database itself; False if readers were in the way."""
+        with translated(self._database.path), self._database.locked():
+            ends = self._marks.note_ends()
+        self._marks.expect(ends.items())
+        writer.sync()
+        self._marks.note(self._database.lock_timeout_s)
+        with translated(self._database.path), self._database.locked():
+            return self._database.checkpoint("TRUNCATE", patience_s)
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
         check_whole("before", before)
@@ -212,7 +233,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
         return Offset(row.first)
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
-        self._check_mode(Mode.WRITE)
+        writer = self._check_mode(Mode.WRITE)
         with self._database.reading() as connection:
             entry = self._topics.find(connection, topic)
         reports = []
@@ -227,7 +248,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
                 )
             self._trimming.remove(records, report.low)
             reports.append(report)
-        return reports
+        return self._released(writer, reports)
 
     def _records(
         self, connection: sqlite3.Connection, topic: TopicName, partition: int
@@ -280,13 +301,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
 
     def flush(self) -> None:
         writer = self._check_mode(Mode.CONSUME)
-        with translated(self._database.path), self._database.locked():
-            ends = self._marks.note_ends()
-        self._marks.expect(ends.items())
-        writer.sync()
-        self._marks.note(self._database.lock_timeout_s)
-        with translated(self._database.path), self._database.locked():
-            self._database.checkpoint("TRUNCATE")
+        self._empty_wal(writer, BUSY_S)
 
     def close(self) -> None:
         if os.getpid() == self._database.pid:

@@ -7,6 +7,7 @@ from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.partition_row import PartitionRow, place, store_partitions
 from strandline.log.sqlite.records import Records
+from strandline.log.terms import latest_before
 from strandline.values import Offset, TopicSettings, TrimReport
 
 #: How many rows are removed before others may write.
@@ -43,7 +44,10 @@ class Trimming:
             row.durable = max(row.durable, low)
             store_partitions(connection, [row])
             self._remove_some(connection, records, low)
-        return TrimReport(records.partition, removed, row.high - low, Offset(low), held_at)
+        return TrimReport(
+            *(records.partition, removed, row.high - low, Offset(low), held_at),
+            *(latest_before(row.high), False),
+        )
 
     def evict(
         self, connection: sqlite3.Connection, records: Records, row: PartitionRow, before: int
