@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from strandline.values import ClosedError, Durability, UnavailableError, UnknownError
 from strandline.writes.contracts import R, W
-from strandline.writes.metrics import FlushReason
+from strandline.writes.metrics import SAMPLE_MASK, FlushReason
 from strandline.writes.receipt import FlushReceipt, Receipt
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 from strandline.writes.watermark import Watermark
 
 if TYPE_CHECKING:
     from strandline.writes.drain import Drain
+    from strandline.writes.subscriber import Subscriber
+    from strandline.writes.view import View
 
 
 # Members of an enumeration are slow to look up.
@@ -90,6 +92,7 @@ class Channel(Generic[W, R]):
         self._items: deque[Item[W, R]] = deque()
         self._barriers = 0
         self._paused = False
+        self._is_measuring = False
         self._space: list[Waiter] = []
 
     # --- the way in ---
@@ -110,6 +113,8 @@ class Channel(Generic[W, R]):
         # flushed right here, with no queue, no hand-off and no sleep. Each call
         # counts here, so `let_go` and `step_down` are spelled out.
         drain, written = self._drain, self._written
+        if not drain.epoch & SAMPLE_MASK and self._begins_sample():
+            return self._measured(write, level, timeout_s)
         if not drain.lock.acquire(False):
             return self._write_queued(write, level, timeout_s)
         flushes = False
@@ -182,6 +187,16 @@ class Channel(Generic[W, R]):
         self._drain.called = True
         self._drain.run(may_wait=False)
         return barrier.receipt
+
+    # --- reading ---
+
+    def view(self) -> View[Any, Any, Any]:
+        """Return everything applied up to this moment, of all channels."""
+        return self._drain.view()
+
+    def subscribe(self) -> Subscriber[Any, Any, Any]:
+        """Follow the views from here on, as `Coordinator.subscribe` does."""
+        return self._drain.subscribe()
 
     # --- pausing ---
 
@@ -277,6 +292,23 @@ class Channel(Generic[W, R]):
         self._drain.pass_on()
 
     # --- inside ---
+
+    def _begins_sample(self) -> bool:
+        """Whether the next write is to be measured, which nobody is at yet."""
+        if self._is_measuring:
+            return False
+        self._is_measuring = True
+        return True
+
+    def _measured(self, write: W, level: Durability, timeout_s: float | None) -> Receipt[R]:
+        clock = self.storage.clock
+        started = clock.monotonic()
+        try:
+            receipt = self.write(write, level, timeout_s)
+        finally:
+            self._is_measuring = False
+        self.storage.measured.send.add_s(clock.monotonic() - started)
+        return receipt
 
     def _write_queued(self, write: W, level: Durability, timeout_s: float | None) -> Receipt[R]:
         item = self._item(write, timeout_s)
