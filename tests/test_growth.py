@@ -15,15 +15,15 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
+from strandline.log import EventRows
 from strandline.log.draft import Draft
-from strandline.log.files import reading
-from strandline.log.files.draft_columns import EventColumns
-from strandline.log.files.entries import page_of
-from strandline.log.files.frame import Frame
-from strandline.log.files.page import Page
-from strandline.log.files.root import Root
-from strandline.log.protocol import EventRows
-from strandline.log.sqlite.topics import Topics
+from strandline.log.draft_columns import EventColumns
+from strandline.stores.files import reading
+from strandline.stores.files.entries import page_of
+from strandline.stores.files.frame import Frame
+from strandline.stores.files.page import Page
+from strandline.stores.files.root import Root
+from strandline.stores.sqlite.topics import Topics
 from strandline.typed import ScopedLog
 from tests.work import Work
 

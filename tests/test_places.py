@@ -11,9 +11,9 @@ from unittest import mock
 import pytest
 
 import strandline as sl
-from strandline.log.files import log as file_log
-from strandline.log.files.copying import copy_file_log
-from strandline.log.sqlite.copying import copy_sqlite_log
+from strandline.stores.files import log as file_log
+from strandline.stores.files.copying import copy_file_log
+from strandline.stores.sqlite.copying import copy_sqlite_log
 from strandline.subscriptions import MachineBroker
 
 STORES = ("file", "sqlite")

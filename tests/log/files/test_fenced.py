@@ -10,10 +10,12 @@ import pytest
 import strandline as sl
 from strandline.io import SystemIo
 from strandline.io.files import Buffer
-from strandline.log.files import FileLog, fencing, receipts, writer
+from strandline.log import Log
+from strandline.stores.files import fencing, receipts, writer
+from tests.logs import file_log
 
 EVENT = sl.Event("sale", {"n": 1})
-CALLS: dict[str, Callable[[FileLog], object]] = {
+CALLS: dict[str, Callable[[Log], object]] = {
     "append": lambda log: log.append("t", EVENT),
     "durable": lambda log: log.append("t", EVENT, durability=sl.Durability.DURABLE),
     "append_many": lambda log: log.append_many("t", [EVENT, EVENT]),
@@ -24,7 +26,7 @@ CALLS: dict[str, Callable[[FileLog], object]] = {
 }
 
 
-async def _appended(log: FileLog) -> object:
+async def _appended(log: Log) -> object:
     return await log.append("t", EVENT)
 
 
@@ -45,28 +47,28 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "log")
 
 
-def owner(path: str, io: SystemIo | None = None) -> FileLog:
-    log = FileLog(path, exclusive=True, io=io)
+def owner(path: str, io: SystemIo | None = None) -> Log:
+    log = file_log(path, exclusive=True, io=io)
     log.create_topic("t")
     log.append("t", EVENT, durability=sl.Durability.DURABLE)
     return log
 
 
-def newer(path: str) -> FileLog:
-    log = FileLog(path, exclusive=True, take_over=True, lock_timeout_s=0.01)
+def newer(path: str) -> Log:
+    log = file_log(path, exclusive=True, take_over=True, lock_timeout_s=0.01)
     log.append("t", EVENT)
     return log
 
 
 @pytest.fixture
-def fenced(path: str) -> Iterator[FileLog]:
+def fenced(path: str) -> Iterator[Log]:
     with owner(path) as log, newer(path):
         yield log
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_each_call_of_a_fenced_writer_says_that_a_newer_one_fenced_it(
-    name: str, fenced: FileLog
+    name: str, fenced: Log
 ) -> None:
     for _ in range(3):
         with pytest.raises(sl.ClosedError, match="newer writer") as caught:
@@ -75,7 +77,7 @@ def test_each_call_of_a_fenced_writer_says_that_a_newer_one_fenced_it(
         assert caught.value.fields == {"topic": "t", "partition": 0}
 
 
-def test_a_fenced_writer_still_reads_and_closes(fenced: FileLog) -> None:
+def test_a_fenced_writer_still_reads_and_closes(fenced: Log) -> None:
     with pytest.raises(sl.ClosedError):
         fenced.append("t", EVENT)
 
@@ -96,7 +98,7 @@ def test_a_writer_stays_fenced_after_the_newer_one_has_left(path: str) -> None:
 def test_a_write_that_was_on_its_way_is_unknown_and_what_follows_is_closed(
     name: str, path: str
 ) -> None:
-    io, taken = Interrupted(), list[FileLog]()
+    io, taken = Interrupted(), list[Log]()
     with owner(path, io) as log:
         io.meanwhile = lambda: taken.append(newer(path))
         with pytest.raises(sl.UnknownError):
@@ -109,7 +111,7 @@ def test_a_write_that_was_on_its_way_is_unknown_and_what_follows_is_closed(
 
 
 def test_a_writer_that_shares_goes_on_after_a_take_over(path: str) -> None:
-    with FileLog(path) as log:
+    with file_log(path) as log:
         log.create_topic("t")
         log.append("t", EVENT)
         newer(path).close()
@@ -117,7 +119,7 @@ def test_a_writer_that_shares_goes_on_after_a_take_over(path: str) -> None:
         assert log.append("t", EVENT).offset == 2
 
 
-def test_the_check_sees_a_writer_that_is_told_of_a_failure(fenced: FileLog) -> None:
+def test_the_check_sees_a_writer_that_is_told_of_a_failure(fenced: Log) -> None:
     with (
         mock.patch.object(writer, "fenced", return_value=None),
         mock.patch.object(receipts, "fenced", return_value=None),
