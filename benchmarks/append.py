@@ -97,6 +97,15 @@ def _batches(sizes: Sizes) -> tuple[Entry, ...]:
         _entry(
             "batch1000.durable", contenders(batch_rate, openings, DURABLE, *counts), best_peer=1.2
         ),
+        _entry(
+            "batch1000.partitions16",
+            contenders(
+                batch_rate,
+                {"ours": ours.over_partitions, "partition": ours.shared},
+                *(WRITTEN, *counts),
+            ),
+            partition=0.6,
+        ),
         _entry("batch1000.written.ready", contenders(ready_rate, openings, WRITTEN, *counts)),
         _entry("batch1000.durable.ready", contenders(ready_rate, openings, DURABLE, *counts)),
         Entry(

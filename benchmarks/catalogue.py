@@ -2,6 +2,7 @@
 
 from benchmarks import (
     append,
+    bulk,
     coordinator,
     footprint,
     growth,
@@ -32,6 +33,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *tail_across.entries(sizes),
         *footprint.entries(sizes),
         *growth.entries(sizes),
+        *bulk.entries(sizes),
         *opening.entries(sizes),
         *view.entries(sizes),
         *tier.entries(sizes),

@@ -28,6 +28,9 @@ class Sizes:
     growth_large: int
     copies_small: int
     copies_large: int
+    #: Of one bulk call, rising; and topics that there are, few and many.
+    bulk_values: tuple[int, int, int, int, int]
+    bulk_topics: tuple[int, int]
     log_bytes: int
     topics: int
     subscribers: int
@@ -61,6 +64,8 @@ FULL = Sizes(
     growth_large=10_000_000,
     copies_small=100,
     copies_large=10_000,
+    bulk_values=(10, 100, 1_000, 10_000, 100_000),
+    bulk_topics=(10, 10_000),
     log_bytes=1 << 30,
     topics=10_000,
     subscribers=1_000,
@@ -93,6 +98,8 @@ TINY = Sizes(
     growth_large=100,
     copies_small=5,
     copies_large=20,
+    bulk_values=(1, 2, 3, 4, 5),
+    bulk_topics=(1, 5),
     log_bytes=100_000,
     topics=10,
     subscribers=10,

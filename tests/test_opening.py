@@ -51,7 +51,7 @@ def test_a_file_log_is_the_one_in_its_directory(tmp_path: Path) -> None:
 
     with strandline.open(url, mode="read") as log:
         assert [record.payload for record in log.read("orders", 0, 0)] == [1]
-    with pytest.raises(InvalidError, match="path of its directory"):
+    with pytest.raises(InvalidError, match="path is missing"):
         strandline.open("file:")
 
 
@@ -185,6 +185,41 @@ def test_the_first_use_installs_what_the_environment_names(
     assert strandline.active() is log
 
 
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_the_first_use_creates_no_log_on_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str
+) -> None:
+    """E18."""
+    monkeypatch.setenv("STRANDLINE_URL", f"{scheme}:{tmp_path / 'log'}")
+
+    with pytest.raises(InvalidError, match=r"install\(\) creates it"):
+        strandline.active()
+    before = list(tmp_path.iterdir())
+    created = strandline.install()
+    strandline.reset()
+    opened = strandline.active()
+
+    assert before == []
+    assert opened.id == created.id
+    strandline.reset()
+
+
+def test_whether_a_log_is_installed_can_be_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """E18."""
+    monkeypatch.chdir(tmp_path)
+    before = strandline.installed()
+
+    log = strandline.install("memory:")
+
+    assert before is None
+    assert strandline.installed() is log
+    strandline.reset()
+    assert strandline.installed() is None
+    assert not list(tmp_path.iterdir())
+
+
 # --- what an opened log adds to its backend ---
 
 
@@ -235,6 +270,29 @@ def test_the_environment_says_how_far_to_read_ahead(
 
         assert at_three == ["Record"] * 3
         assert at_four == "FellBehind"
+
+
+def test_one_log_says_how_far_its_subscriptions_read_ahead(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    """E3, E8."""
+    monkeypatch.setenv("STRANDLINE_QUEUE_DEPTH", "7")
+
+    with strandline.open(url, auto_create=True, queue_depth=1) as log:
+        log.append("orders", Event("a", 0))
+        following = log.subscribe("orders", markers=True)
+        first = [type(following.next()).__name__ for _ in range(2)]
+        for number in range(2):
+            log.append("orders", Event("a", number))
+
+        assert first == ["Record", "CaughtUp"]
+        assert type(following.next(0)).__name__ == "FellBehind"
+        assert log.describe().queue_depth == 1
+    with strandline.open(url) as log:
+        assert log.describe().queue_depth == 7
+    for bad in (0, -1, True, 1.5, "3"):
+        with pytest.raises(InvalidError, match="queue_depth"):
+            strandline.open(url, queue_depth=bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("depth", ["", " ", "0", "-1", "1.5", "many", "1_000", " 7", "٣", "9" * 30])

@@ -35,10 +35,10 @@ def url_of(path: Path) -> str:
 class OurLog:
     """A log, with one level for all events."""
 
-    def __init__(self, log: Log, durability: Durability) -> None:
+    def __init__(self, log: Log, durability: Durability, partitions: int = 1) -> None:
         self.log = log
         self._durability = durability
-        self.log.create_topic(TOPIC)
+        self.log.create_topic(TOPIC, partitions=partitions)
 
     def append(self, sample: Sample) -> None:
         self.log.append(TOPIC, event_of(sample), durability=self._durability)
@@ -82,6 +82,11 @@ class OurAsyncLog:
 def shared(path: Path, durability: Durability) -> OurLog:
     """Open as by default: other processes may append, too."""
     return OurLog(sl.open(url_of(path)), durability)
+
+
+def over_partitions(path: Path, durability: Durability) -> OurLog:
+    """Open with a topic of sixteen partitions, among which keys decide."""
+    return OurLog(sl.open(url_of(path)), durability, partitions=16)
 
 
 def exclusive(path: Path, durability: Durability) -> OurLog:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from strandline.active_log import active, install, reset
+    from strandline.active_log import active, install, installed, reset
     from strandline.log import Log, Receipt
     from strandline.opening import describe
     from strandline.opening import open_log as open
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from strandline.values import (
         EARLIEST,
         LATEST,
+        UNCHANGED,
         ClosedError,
         ConflictError,
         CorruptError,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "UNCHANGED",
     "Broker",
     "CaughtUp",
     "ClosedError",
@@ -121,6 +123,7 @@ __all__ = [
     "active",
     "describe",
     "install",
+    "installed",
     "matches_each",
     "on",
     "open",
@@ -132,6 +135,7 @@ __all__ = [
 _HOMES = {
     "EARLIEST": "strandline.values",
     "LATEST": "strandline.values",
+    "UNCHANGED": "strandline.values",
     "Broker": "strandline.subscriptions",
     "CaughtUp": "strandline.subscriptions",
     "ClosedError": "strandline.values",
@@ -183,6 +187,7 @@ _HOMES = {
     "active": "strandline.active_log",
     "describe": "strandline.opening",
     "install": "strandline.active_log",
+    "installed": "strandline.active_log",
     "matches_each": "strandline.predicates",
     "on": "strandline.triggers",
     "open": "strandline.opening",

@@ -4,7 +4,8 @@ import threading
 from dataclasses import dataclass
 
 from strandline.log import Log
-from strandline.opening import open_log
+from strandline.opening import default_url, describe, open_log
+from strandline.values import InvalidError, parse_log_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +33,41 @@ def install(log_or_url: Log | str | None = None) -> Log:
     replaced or reset. If that fails, the present one stays.
     """
     if log_or_url is None or isinstance(log_or_url, str):
-        installed = _Active(open_log(log_or_url), is_ours=True)
+        present = _Active(open_log(log_or_url), is_ours=True)
     else:
-        installed = _Active(log_or_url, is_ours=False)
-    previous, _thread.active = _thread.active, installed
-    if previous is not None and previous.log is not installed.log:
+        present = _Active(log_or_url, is_ours=False)
+    previous, _thread.active = _thread.active, present
+    if previous is not None and previous.log is not present.log:
         previous.leave()
-    return installed.log
+    return present.log
 
 
 def active() -> Log:
     """Return this thread's active log; the first time, install the environment's.
 
-    Raises what opening it raises.
+    Creates no log on disk: InvalidError if nothing is installed and there is none yet.
+    `install` creates it. Raises what opening it raises.
     """
-    installed = _thread.active
-    return install() if installed is None else installed.log
+    present = _thread.active
+    if present is not None:
+        return present.log
+    url = default_url()
+    if parse_log_url(url).scheme != "memory":
+        try:
+            describe(url)
+        except InvalidError as error:
+            raise InvalidError(
+                "no log is installed and the environment's is not there, install() creates it",
+                url=url,
+                reason=str(error),
+            ) from error
+    return install(url)
+
+
+def installed() -> Log | None:
+    """Return this thread's active log if there is one; nothing is opened or created."""
+    present = _thread.active
+    return None if present is None else present.log
 
 
 def reset() -> None:

@@ -11,7 +11,7 @@ from strandline.stores.files import FileStore
 from strandline.stores.memory import MemoryStore
 from strandline.stores.sqlite import SqliteStore, describe_sqlite
 from strandline.tiering import Tier
-from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode
+from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode, parse_log_url
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
@@ -44,26 +44,32 @@ def open_log(
     auto_create: bool = False,
     record_bytes_max: int = RECORD_BYTES_MAX,
     broker: Broker | None = None,
+    queue_depth: int | None = None,
     **options: Any,
 ) -> Log:
     """Open the log that `url` names; the caller closes it.
 
     `memory:` is a new log that lives in what is returned; `file:<path>` is the log in
     that directory, and `sqlite:<path>` the one in that database, which `write` creates
-    where it is missing. Without a URL it is STRANDLINE_URL, and without that `file:` in
-    STRANDLINE_STATE_DIR, or in `.strandline`. `mode` is `write`, `consume` or `read`.
+    where it is missing. `file:///<path>` is absolute; `sqlite:///<path>` is relative and
+    `sqlite:////<path>` absolute, as in SQLAlchemy; a host and `~` are refused. Without a
+    URL it is STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in
+    `.strandline`. `mode` is `write`, `consume` or `read`.
     With `auto_create`, appending to an unknown topic creates it. A `broker` carries
-    wake-ups and lists subscriptions, see `Broker`; its maker closes it. Further `options`
-    are the store's own: `exclusive`, `take_over` and `compression` of `file:`, see
-    `FileStore`. Raises InvalidError for whatever is none of these; no bad value is
-    replaced by a default.
+    wake-ups and lists subscriptions, see `Broker`; its maker closes it. `queue_depth` is
+    how many records each subscription holds in memory unless it says itself, and
+    `describe()` shows it; None stands for STRANDLINE_QUEUE_DEPTH, without that for 128.
+    Further `options` are the store's own: `exclusive`, `take_over` and `compression` of
+    `file:`, see `FileStore`. Raises InvalidError for whatever is none of these; no bad
+    value is replaced by a default.
     """
     kind, location = _parse(url)
-    if strange := sorted(options.keys() - kind.options):
+    given = {name: value for name, value in options.items() if value}
+    if strange := sorted(given.keys() - kind.options):
         raise InvalidError(
             "this kind of log has no such options", options=strange, known=sorted(kind.options)
         )
-    store = kind.open(location, mode=Mode.parse(mode), clock=clock, **options)
+    store = kind.open(location, mode=Mode.parse(mode), clock=clock, **given)
     try:
         return Log(
             store,
@@ -72,6 +78,7 @@ def open_log(
             clock=clock,
             auto_create=auto_create,
             record_bytes_max=record_bytes_max,
+            queue_depth=queue_depth,
         )
     except BaseException:
         store.close()
@@ -101,8 +108,7 @@ def default_url() -> str:
 
 
 def _open_memory(location: str, *, mode: Mode, clock: Clock | None) -> MemoryStore:
-    if location:
-        raise InvalidError("a memory: log has no name, use memory: alone", url=f"memory:{location}")
+    del location  # There is none.
     if mode is not Mode.WRITE:
         raise InvalidError(
             "a memory: log is new and only its opener writes it, open it for writing",
@@ -118,21 +124,11 @@ def _describe_memory(location: str) -> LogDescription:
 
 
 def _open_file(location: str, **options: Any) -> FileStore:
-    return FileStore(_path(location, "file:"), **options)
+    return FileStore(location, **options)
 
 
 def _open_sqlite(location: str, **options: Any) -> SqliteStore:
-    return SqliteStore(_path(location, "sqlite:"), **options)
-
-
-def _describe_sqlite(location: str) -> LogDescription:
-    return describe_sqlite(_path(location, "sqlite:"))
-
-
-def _path(location: str, scheme: str) -> str:
-    if not location:
-        raise InvalidError("this kind of log needs a path", url=scheme)
-    return location
+    return SqliteStore(location, **options)
 
 
 _KINDS: Mapping[str, StoreKind] = {
@@ -140,19 +136,18 @@ _KINDS: Mapping[str, StoreKind] = {
     "file": StoreKind(
         _open_file, "file:PATH", frozenset({"exclusive", "take_over", "compression"})
     ),
-    "sqlite": StoreKind(_open_sqlite, "sqlite:PATH", describe=_describe_sqlite),
+    "sqlite": StoreKind(_open_sqlite, "sqlite:PATH", describe=describe_sqlite),
 }
 
 
 def _parse(url: object) -> tuple[StoreKind, str]:
     chosen = default_url() if url is None else url
-    if not isinstance(chosen, str) or ":" not in chosen:
-        raise InvalidError(f"a log is named {_forms()}", url=chosen)
-    name, _, location = chosen.partition(":")
-    kind = _KINDS.get(name) or _registered(name)
-    if kind is None:
-        raise InvalidError(f"there is no such kind of log, use {_forms()}", url=chosen)
-    return kind, location
+    if isinstance(chosen, str):
+        scheme, _, rest = chosen.partition(":")
+        if scheme not in _KINDS and (registered := _registered(scheme)) is not None:
+            return registered, rest
+    scheme, location = parse_log_url(chosen)
+    return _KINDS[scheme], location
 
 
 def _registered(name: str) -> StoreKind | None:
@@ -160,11 +155,6 @@ def _registered(name: str) -> StoreKind | None:
         kind: StoreKind = point.load()
         return kind
     return None
-
-
-def _forms() -> str:
-    *others, last = (kind.form for kind in _KINDS.values())
-    return f"{', '.join(others)} or {last}"
 
 
 def _not_blank(variable: str, value: str) -> str:

@@ -69,6 +69,38 @@ def test_records_survive_reopening_and_offsets_go_on(path: str, log: Log) -> Non
         assert numbers(again) == [0, 1, 2]
 
 
+def wal_bytes(path: str) -> int:
+    wal = Path(f"{path}-wal")
+    return wal.stat().st_size if wal.exists() else 0
+
+
+def test_a_trim_leaves_no_write_ahead_log_te3(path: str, log: Log) -> None:
+    """TE3, E15."""
+    log.append_many("orders", events(2))
+    before = wal_bytes(path)
+
+    report = log.trim("orders", 0, 1)
+
+    assert before > 0
+    assert (report.removed, report.latest, report.is_released) == (1, 1, True)
+    assert wal_bytes(path) == 0
+
+
+def test_a_reader_in_the_way_delays_the_release_and_not_the_trim(path: str, log: Log) -> None:
+    """E15."""
+    log.append_many("orders", events(2))
+    reader = sqlite3.connect(path)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM strandline_records").fetchone()
+
+    held = log.trim("orders", 0, 1)
+    reader.close()
+    free = log.trim("orders", 0, 2)
+
+    assert (held.removed, held.is_released) == (1, False)
+    assert (free.removed, free.is_released) == (1, True)
+
+
 def test_flush_leaves_no_write_ahead_log_te3(path: str, log: Log) -> None:
     """TE3."""
     log.append_many("orders", events(2))

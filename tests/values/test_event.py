@@ -393,3 +393,8 @@ def test_its_parts_make_the_same_event() -> None:
     event = Event("a", [1], key="k", headers={"h": "1"}, occurred_at=occurred_at)
 
     assert Event.load(*event.parts()) == event
+
+
+def test_the_time_an_event_occurred_is_the_callers_and_none_unless_given() -> None:
+    """E2: unlike there, it does not default to now; the record's timestamp says when it came."""
+    assert Event("placed").occurred_at is None

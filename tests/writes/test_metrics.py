@@ -4,7 +4,7 @@ import pytest
 
 from strandline.testing import FakeClock
 from strandline.values import Durability, UnavailableError
-from strandline.writes import FlushReason, Settings
+from strandline.writes import SAMPLED_EVERY, FlushReason, Settings
 from tests.writes.conftest import OpenStore
 from tests.writes.doubles import PATIENCE_S, Call, Put
 
@@ -100,3 +100,37 @@ def test_metrics_can_be_read_while_everything_stands_still(open_store: OpenStore
     assert reading.result().queue_depth == {"main": 1}
     store.steps.apply.let_go()
     call.result().wait(APPLIED, PATIENCE_S)
+
+
+def test_one_write_in_so_many_is_measured_the_first_among_them(open_store: OpenStore) -> None:
+    """D30."""
+    store = open_store()
+
+    for value in range(2 * SAMPLED_EVERY + 1):
+        store.channel.write(Put("a", value), WRITTEN)
+
+    metrics = store.coordinator.metrics()
+    measured = metrics.send, metrics.apply, metrics.freeze, metrics.flush, metrics.delta_bytes
+    assert [each.count for each in measured] == [3] * 5
+    assert all(sum(each.buckets) == each.count for each in measured)
+    assert metrics.delta_bytes.mean == metrics.delta_bytes.largest > 0
+
+
+def test_what_a_measured_write_waits_for_is_in_its_latency(open_store: OpenStore) -> None:
+    """D30."""
+    clock = FakeClock()
+    store = open_store(clock=clock)
+    store.steps.apply.hold()
+    store.steps.flush.hold()
+    call = Call(lambda: store.channel.write(Put("a", 1), WRITTEN))
+    for step, seconds in ((store.steps.apply, 1.0), (store.steps.flush, 2.0)):
+        step.wait_held()
+        clock.advance(seconds)
+        step.let_go()
+    call.result()
+
+    metrics = store.coordinator.metrics()
+
+    assert (metrics.apply.total, metrics.flush.total) == (1_000_000, 2_000_000)
+    assert (metrics.send.total, metrics.send.largest) == (3_000_000, 3_000_000)
+    assert metrics.send.buckets[(3_000_000).bit_length()] == 1

@@ -9,7 +9,7 @@ from strandline.cli.exit_codes import ExitCode
 from strandline.cli.options import Json, Url, opened
 from strandline.cli.screen import progress, show, show_json
 from strandline.cli.verifying import check_topics, show_reports
-from strandline.values import InvalidError, Mode, Topic
+from strandline.values import InvalidError, Mode, Topic, parse_log_url
 
 if TYPE_CHECKING:
     from strandline.log.copies import CopiedPartition, PartitionKey
@@ -93,7 +93,7 @@ def _located(url: str | None) -> str:
 
 def _target(url: str | None) -> str:
     located = _located(url)
-    if located.partition(":")[0] not in ("file", "sqlite"):
+    if parse_log_url(located).scheme == "memory":
         raise InvalidError("a copy is a file: or a sqlite: log", url=located)
     return located
 
@@ -131,8 +131,8 @@ def _copy(source: str, target: str, ends: "dict[PartitionKey, int]", *, json: bo
 
 
 def _copied(source: str, target: str, ends: "dict[PartitionKey, int]") -> "list[CopiedPartition]":
-    scheme, _, path = source.partition(":")
-    target_scheme, _, target_path = target.partition(":")
+    scheme, path = parse_log_url(source)
+    target_scheme, target_path = parse_log_url(target)
     if scheme != target_scheme:
         raise InvalidError(
             "a copy is of the same kind as its log; use export and import for another",

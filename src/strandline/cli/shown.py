@@ -128,6 +128,8 @@ def trim_json(report: TrimReport) -> dict[str, object]:
         "remaining": report.remaining,
         "low": report.low,
         "held_at": report.held_at,
+        "latest": report.latest,
+        "is_released": report.is_released,
     }
 
 

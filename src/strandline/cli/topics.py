@@ -163,7 +163,8 @@ def create(
     examples="""$ strandline trim orders --before 2
         $ strandline trim orders --before 30d --force
         $ strandline trim orders --retention --json""",
-    answers="{topic, partitions: [{partition, removed, remaining, low, held_at}, …]}.",
+    answers="{topic, partitions: [{partition, removed, remaining, low, held_at, latest, "
+    "is_released}, …]}.",
 )
 def trim(
     topic: TopicName,
@@ -205,6 +206,6 @@ def trim(
         show_json({"topic": topic, "partitions": shown})
     else:
         show_table(
-            ("partition", "removed", "remaining", "low", "held at"),
+            ("partition", "removed", "remaining", "low", "held at", "latest", "released"),
             [tuple(each.values()) for each in shown],
         )

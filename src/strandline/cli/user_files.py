@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from strandline.cli.screen import output
 from strandline.clock import SystemClock
-from strandline.io import SystemIo
+from strandline.io import SystemIo, real_parent, real_path
 from strandline.values import InvalidError, UnavailableError
 
 STANDARD = "-"
@@ -71,9 +71,8 @@ def reading(path: str) -> Iterator[IO[bytes]]:
         return
     io = SystemIo()
     # A user's own file may well be a link.
-    real = os.path.realpath(path)  # noqa: TID251 See above.
     try:
-        fd = io.open(real, "read")
+        fd = io.open(real_path(path), "read")
     except OSError as error:
         raise InvalidError("this file cannot be read", file=path, reason=error.strerror) from error
     try:
@@ -97,7 +96,8 @@ def writing(path: str) -> Iterator[IO[bytes]]:
     io = SystemIo()
     if io.exists(path):
         raise InvalidError("this file exists, choose another or remove it", file=path)
-    temporary = f"{path}.{SystemClock().new_id()}.tmp"
+    real = real_parent(path)
+    temporary = f"{real}.{SystemClock().new_id()}.tmp"
     try:
         fd = io.open(temporary, "create_new")
     except OSError as error:
@@ -110,8 +110,8 @@ def writing(path: str) -> Iterator[IO[bytes]]:
             io.sync(fd)
         finally:
             io.close(fd)
-        io.replace(temporary, path)
-        io.sync_directory(os.path.dirname(path) or ".")
+        io.replace(temporary, real)
+        io.sync_directory(os.path.dirname(real))
     except BaseException as error:
         with contextlib.suppress(OSError):
             io.unlink(temporary)

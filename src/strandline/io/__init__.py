@@ -6,7 +6,15 @@ come: a backend translates them at its own edge.
 
 from strandline.io.files import Buffer, FileStatus, Io, OpenMode, SystemIo, replace_file
 from strandline.io.lookout import Lookout
-from strandline.io.machine import FileSystem, InotifyLimits, file_system_of, inotify_limits
+from strandline.io.machine import (
+    FileSystem,
+    InotifyLimits,
+    file_system_of,
+    inotify_limits,
+    may_write_in,
+    real_parent,
+    real_path,
+)
 
 __all__ = [
     "Buffer",
@@ -19,5 +27,8 @@ __all__ = [
     "SystemIo",
     "file_system_of",
     "inotify_limits",
+    "may_write_in",
+    "real_parent",
+    "real_path",
     "replace_file",
 ]

@@ -23,6 +23,25 @@ class InotifyLimits(NamedTuple):
     instances: int
 
 
+def real_path(path: str) -> str:
+    """Return the absolute path without a symbolic link in it.
+
+    For what a user names. Below it a link is not followed, see `Io`.
+    """
+    return os.path.realpath(path)
+
+
+def real_parent(path: str) -> str:
+    """Return the absolute path whose last part alone may be a symbolic link."""
+    parent, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(parent), name)
+
+
+def may_write_in(directory: str) -> bool:
+    """Whether this process may make files in a directory."""
+    return os.access(directory, os.W_OK | os.X_OK)
+
+
 def file_system_of(path: str) -> FileSystem:
     """Return what is known of the file system at `path`, or where it would be made."""
     there = os.path.realpath(path)

@@ -118,11 +118,10 @@ class Appends:
         routed = self._routed(lane, drafts, terms)
         # Several partitions are written first, and then wait for what is asked.
         at_once = level if len(routed) == 1 else self._default
-        each = drafts if len(routed) == 1 else list(drafts)
         parts: list[Part] = []
         try:
             for number, indices in routed.items():
-                chosen = each if each is drafts else [each[index] for index in indices]
+                chosen = _chosen(drafts, indices)
                 request = self._request(lane, chosen, indices, terms)
                 outcome = self._store.append(lane.stored, number, request, at_once, terms.timeout_s)
                 parts.append(Part(number, indices, outcome))
@@ -154,7 +153,8 @@ class Appends:
         if drafts and (lane.partitions == 1 or terms.partition is not None):
             number = terms.route_one(None, lane.partitions, lane.turn)
             return {number: range(len(drafts))}
-        return terms.route([each.key for each in drafts], lane.partitions, lane.turn)
+        keys = drafts.keys if isinstance(drafts, EventColumns) else [each.key for each in drafts]
+        return terms.route(keys, lane.partitions, lane.turn)
 
     def _request(
         self, lane: TopicLane, drafts: Sequence[Draft], indices: Sequence[int], terms: Terms
@@ -168,3 +168,11 @@ class Appends:
             terms.idempotency_key,
             terms.expected_offset,
         )
+
+
+def _chosen(drafts: Sequence[Draft], indices: Sequence[int]) -> Sequence[Draft]:
+    if len(indices) == len(drafts):
+        return drafts
+    if isinstance(drafts, EventColumns) and len(indices) > 1:
+        return drafts.chosen(indices)
+    return [drafts[index] for index in indices]

@@ -35,8 +35,10 @@ from strandline.log.receipts import Receipt, Receipts
 from strandline.log.results import Batches, TopicName, Value, Watch
 from strandline.log.terms import AppendTerms
 from strandline.values import (
+    UNCHANGED,
     ConsumerLag,
     Epoch,
+    Limit,
     Marks,
     Offset,
     Position,
@@ -67,7 +69,9 @@ class LogTopics(Protocol):
         """Create a topic, and return it; it and its settings are durable then.
 
         If it exists with equal settings, return that one. ConflictError if it exists
-        with others; InvalidError if the tenant has a name that differs only by case.
+        with others, which names each: `.fields` has `partitions` as it is in the log, and
+        `partitions_asked`. A limit that is None or not given is no limit. InvalidError
+        if the tenant has a name that differs only by case.
         `internal` allows, and requires, the prefix `__strandline.`. With `proof` the
         topic's records are chained, and `verify` tells whether any was changed. `schema`,
         of a topic of batches, and `metadata` are kept with the settings and not looked at.
@@ -92,11 +96,14 @@ class LogTopics(Protocol):
         self,
         topic: TopicName,
         *,
-        retention_age_s: int | None,
-        retention_bytes: int | None,
-        limit_bytes: int | None = None,
+        retention_age_s: Limit = UNCHANGED,
+        retention_bytes: Limit = UNCHANGED,
+        limit_bytes: Limit = UNCHANGED,
     ) -> TopicDescription:
-        """Replace the topic's retention; None keeps everything. Removes nothing yet."""
+        """Change the limits that are named; None removes one. Removes no record yet.
+
+        A limit that is not named stays as it is.
+        """
 
     def drop_topic(self, topic: TopicName) -> None:
         """Remove the topic, its records and its consumers. Its id is never used again."""

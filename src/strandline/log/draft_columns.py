@@ -1,8 +1,8 @@
 """Many drafts at once, as the columns that their frame will hold."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from operator import sub
+from functools import cached_property, partial
+from operator import itemgetter, sub
 from typing import Any, overload
 
 import pyarrow as pa
@@ -58,15 +58,32 @@ class EventColumns(Sequence[Draft]):
         """How large the records count together."""
         return sum(_ends(each)[-1] for each in self.arrays[:-1])
 
+    @property
+    def keys(self) -> Sequence[str | None]:
+        """The key of each."""
+        keys: Sequence[str | None] = self._python_columns[0]
+        return keys
+
+    def chosen(self, indices: Sequence[int]) -> Sequence[Draft]:
+        """Return the drafts at these indices, which are at least two, as what a frame takes."""
+        pick = itemgetter(*indices)
+        columns = [pick(column) for column in self._python_columns]
+        if len(indices) >= COLUMNS_MIN:
+            taken = pa.array(indices, pa.int64())
+            return EventColumns(columns, len(indices), [each.take(taken) for each in self.arrays])
+        return list(_drafts(columns, pick(self._sizes)))
+
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Draft]:
-        columns = self._columns.columns if isinstance(self._columns, EventRows) else self._columns
-        keys, kinds, payloads, headers, times = columns
-        bodies = map(_new_body, zip(kinds, payloads, headers, times, strict=True))
-        return map(_new_draft, zip(keys, bodies, self._sizes(), strict=True))
+        return _drafts(self._python_columns, self._sizes)
 
+    @property
+    def _python_columns(self) -> Sequence[Sequence[Any]]:
+        return self._columns.columns if isinstance(self._columns, EventRows) else self._columns
+
+    @cached_property
     def _sizes(self) -> list[int]:
         columns = [_ends(each).tolist() for each in self.arrays[:-1]]
         ends = list(map(sum, zip(*columns, strict=True)))
@@ -77,9 +94,20 @@ class EventColumns(Sequence[Draft]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Draft]: ...
     def __getitem__(self, index: int | slice) -> Draft | Sequence[Draft]:
-        if isinstance(index, slice) and len(range(self._count)[index]) == self._count:
+        if isinstance(index, int):
+            key, *body = (column[index] for column in self._python_columns)
+            drafted: Draft = _new_draft((key, _new_body(body), self._sizes[index]))
+            return drafted
+        if len(range(self._count)[index]) == self._count:
             return self
-        return list(self)[index]
+        columns = [column[index] for column in self._python_columns]
+        return list(_drafts(columns, self._sizes[index]))
+
+
+def _drafts(columns: Sequence[Sequence[Any]], sizes: Sequence[int]) -> Iterator[Draft]:
+    keys, kinds, payloads, headers, times = columns
+    bodies = map(_new_body, zip(kinds, payloads, headers, times, strict=True))
+    return map(_new_draft, zip(keys, bodies, sizes, strict=True))
 
 
 def size_of(drafts: Sequence[Draft]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 from uuid import UUID
@@ -27,21 +26,31 @@ from strandline.log.history import History
 from strandline.log.log_looks import log_html
 from strandline.log.loops import is_on_loop
 from strandline.log.numbers import check_timestamp, check_whole
+from strandline.log.queue_depth import check_count, default_queue_depth
 from strandline.log.ranges import ReadLimits, ReadRange, check_kept, check_not_beyond
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.results import Batches, TopicName, Value, Watch
 from strandline.log.retention import Retention, offset_at
 from strandline.log.store import Store, StoredTopic, Tier
-from strandline.log.terms import AppendTerms, check_durable, check_new_name, owner, terms_of
+from strandline.log.terms import (
+    AppendTerms,
+    check_durable,
+    check_new_name,
+    check_partition,
+    owner,
+    terms_of,
+)
 from strandline.log.topics import is_internal_name
 from strandline.log.verifying import unproved, verify_each
 from strandline.values import (
     RECORD_BYTES_MAX,
+    UNCHANGED,
     ConsumerLag,
     CorruptError,
     Durability,
     Epoch,
     InvalidError,
+    Limit,
     LogDescription,
     Marks,
     Mode,
@@ -88,7 +97,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         clock: Clock | None = None,
         auto_create: bool = False,
         record_bytes_max: int = RECORD_BYTES_MAX,
+        queue_depth: int | None = None,
     ) -> None:
+        self._queue_depth = None if queue_depth is None else check_count("queue_depth", queue_depth)
         self.clock = clock if clock is not None else SystemClock()
         self.tier = tier
         self.broker = broker
@@ -116,6 +127,11 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         """The highest level that a record can reach here."""
         return self._store.capabilities.durability_max
 
+    @property
+    def queue_depth(self) -> int:
+        """How many records a subscription holds in memory, unless it says itself."""
+        return default_queue_depth() if self._queue_depth is None else self._queue_depth
+
     # --- topics ---
 
     def create_topic(
@@ -129,7 +145,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> Topic:
         wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))
         check_new_name(name, internal=internal)
-        if wanted.has_retention:
+        if wanted.has_limits:
             check_may_shorten(name)
         whose = parse_tenant(tenant)
         self._access.check_mode(Mode.CONSUME if internal else Mode.WRITE)
@@ -162,18 +178,17 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self,
         topic: TopicName,
         *,
-        retention_age_s: int | None,
-        retention_bytes: int | None,
-        limit_bytes: int | None = None,
+        retention_age_s: Limit = UNCHANGED,
+        retention_bytes: Limit = UNCHANGED,
+        limit_bytes: Limit = UNCHANGED,
     ) -> TopicDescription:
-        if (retention_age_s, retention_bytes, limit_bytes) != (None, None, None):
+        if any(isinstance(each, int) for each in (retention_age_s, retention_bytes, limit_bytes)):
             check_may_shorten(topic)
         self._access.check_mode(Mode.WRITE)
         found = self._access.find(topic)
         self._store.change_settings(
             found,
-            lambda settings: replace(
-                settings,
+            lambda settings: settings.with_limits(
                 retention_age_s=retention_age_s,
                 retention_bytes=retention_bytes,
                 limit_bytes=limit_bytes,
@@ -318,12 +333,12 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self._store.check_open()
         if position.log_id != self.id:
             raise InvalidError("this is a position in another log", log_id=position.log_id)
-        for each in self._store.topics():
-            if each.topic.id == position.topic_id:
-                found, number = self._access.partition(each.topic, position.partition)
-                state = self._store.state(found, number)
-                return check_position(position, state.epochs, state.marks)
-        raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
+        found = self._store.find_topic_id(position.topic_id)
+        if found is None:
+            raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
+        number = check_partition(position.partition, found.settings.partitions)
+        state = self._store.state(found, number)
+        return check_position(position, state.epochs, state.marks)
 
     def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
         found, number = self._access.partition(topic, partition)
@@ -486,6 +501,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
             partitions=len(marks),
             records=sum(each.high - each.low for each in marks),
             size_bytes=self._store.size_bytes(),
+            queue_depth=self.queue_depth,
         )
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """What an append returns: places in what one or more requests came to."""
 
 from collections.abc import Generator, Sequence
+from copy import copy
 from typing import Any, NamedTuple, overload
 
 import msgspec
@@ -14,7 +15,15 @@ from strandline.log.receipt_looks import (
 )
 from strandline.log.store import Outcome, Placement
 from strandline.log.terms import check_level
-from strandline.values import Durability, Offset, Partition, UnavailableError
+from strandline.values import (
+    ClosedError,
+    Durability,
+    FailedError,
+    Offset,
+    Partition,
+    UnavailableError,
+    UnknownError,
+)
 
 
 # A struct, because one is made for each append and a struct is made in C.
@@ -220,6 +229,8 @@ def _settle(outcome: Outcome, level: Durability, timeout_s: float | None, offere
         outcome.wait(level, timeout_s)
     except UnavailableError as error:
         raise handed_back(error, offered) from error.__cause__
+    except FailedError as error:
+        raise _fenced(error) or error from error.__cause__
 
 
 async def _settle_on_loop(
@@ -229,3 +240,16 @@ async def _settle_on_loop(
         await outcome.reached(level, timeout_s)
     except UnavailableError as error:
         raise handed_back(error, offered) from error.__cause__
+    except FailedError as error:
+        raise _fenced(error) or error from error.__cause__
+
+
+def _fenced(error: FailedError) -> ClosedError | None:
+    """Return what a caller gets of a failure that a newer writer has caused; None for others.
+
+    A write that was on its way keeps its UnknownError.
+    """
+    cause = error.__cause__
+    if isinstance(cause, ClosedError) and not isinstance(error, UnknownError):
+        return copy(cause)
+    return None

@@ -8,6 +8,7 @@ from strandline.log.cursors import Cursors
 from strandline.log.draft import size_of
 from strandline.log.ranges import ReadRange
 from strandline.log.store import PartitionState, Store, StoredTopic
+from strandline.log.terms import latest_before
 from strandline.values import Offset, Partition, Record, Segment, TopicSettings, TrimReport
 
 
@@ -29,9 +30,12 @@ class Retention:
         if held_at is not None and max(held_at, least) >= before:
             held_at = None
         low = max(int(marks.low), before if held_at is None else held_at, least)
-        after = self._store.trim(topic, partition, low) if low > marks.low else marks
+        after, is_released = marks, True
+        if low > marks.low:
+            after, is_released = self._store.trim(topic, partition, low)
         return TrimReport(
-            Partition(partition), after.low - marks.low, after.high - after.low, after.low, held_at
+            *(Partition(partition), after.low - marks.low, after.high - after.low, after.low),
+            *(held_at, latest_before(after.high), is_released),
         )
 
     def apply(self, topic: StoredTopic, partition: int) -> TrimReport:

@@ -98,6 +98,14 @@ class PartitionState(NamedTuple):
     epochs: Sequence[Epoch]
 
 
+class Trimmed(NamedTuple):
+    """What a trim came to."""
+
+    marks: Marks
+    #: Whether all storage of what lies below the low-water mark was released.
+    is_released: bool
+
+
 class AppendRequest(NamedTuple):
     """What one call brings to one partition. A plain value."""
 
@@ -160,6 +168,9 @@ class StoreTopics(Protocol[T]):
     def find_topic(self, tenant: Tenant | None, name: str, *, fresh: bool = False) -> T | None:
         """Return the topic, with its present retention if `fresh`; None if there is none."""
 
+    def find_topic_id(self, topic_id: UUID) -> T | None:
+        """Return the topic of this id; None if there is none."""
+
     def create_topic(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> T:
         """Return the topic that is there, or a new one; durable then.
 
@@ -214,7 +225,7 @@ class StoreRecords(Protocol[T_contra]):
     def segments(self, topic: T_contra, partition: int) -> Sequence[Segment]:
         """Return the runs that tile what is stored here, in order, none of them empty."""
 
-    def trim(self, topic: T_contra, partition: int, low: int) -> Marks:
+    def trim(self, topic: T_contra, partition: int, low: int) -> Trimmed:
         """Raise the low-water mark to `low`, never lower it; storage follows. Durable."""
 
     def evict(self, topic: T_contra, partition: int, before: int) -> Offset:

@@ -10,6 +10,7 @@ from strandline.values import (
     PRODUCER_SEQUENCES_KEPT,
     Durability,
     InvalidError,
+    Offset,
     Partition,
     Tenant,
     Topic,
@@ -195,6 +196,11 @@ def owner(topic: Topic, tenant: str | None) -> Tenant | None:
     if topic.tenant is None or parsed == topic.tenant:
         return parsed
     raise InvalidError("this topic belongs to another tenant", topic=topic.name, tenant=tenant)
+
+
+def latest_before(high: int) -> Offset | None:
+    """Return the last offset that was given in a partition that ends at `high`."""
+    return Offset(high - 1) if high else None
 
 
 def check_durable(before: int, durable: int) -> None:

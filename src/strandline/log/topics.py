@@ -18,22 +18,57 @@ from strandline.values.names import RESERVED_PREFIX
 _NEAR_MAX = 3
 
 
+class TopicNames:
+    """The names in use, found without a look at each. The caller holds a lock for changes."""
+
+    def __init__(self) -> None:
+        # By tenant and whether they are internal, then by the name without case.
+        self._names: dict[tuple[Tenant | None, bool], dict[str, set[str]]] = {}
+
+    def add(self, tenant: Tenant | None, name: str) -> None:
+        """Note that a name is in use."""
+        group = self._names.setdefault((tenant, is_internal_name(name)), {})
+        group.setdefault(name.lower(), set()).add(name)
+
+    def discard(self, tenant: Tenant | None, name: str) -> None:
+        """Note that a name is free."""
+        group = self._names.get((tenant, is_internal_name(name)), {})
+        twins = group.get(name.lower(), set())
+        twins.discard(name)
+        if not twins:
+            group.pop(name.lower(), None)
+
+    def twins(self, tenant: Tenant | None, name: str) -> Iterable[str]:
+        """Return the tenant's names that are the same but for case."""
+        group = self._names.get((tenant, is_internal_name(name)), {})
+        return tuple(group.get(name.lower(), ()))
+
+
 def check_new_topic(
-    name: str, settings: TopicSettings, known: TopicSettings | None, names: Iterable[str]
+    name: str, settings: TopicSettings, known: TopicSettings | None, twins: Iterable[str]
 ) -> None:
     """Raise unless a topic of this name may be created, or is there with equal settings.
 
-    `known` are the settings of the tenant's topic of this name, `names` those of all of
-    the tenant's topics. A store calls this under the exclusion in which it creates.
+    `known` are the settings of the tenant's topic of this name, `twins` the tenant's names
+    that are the same but for case. A store calls this under the exclusion in which it creates.
     """
     if known is None:
-        check_case_twin(name, list(names))
-    elif known != settings:
-        raise ConflictError(
-            "the topic exists with other settings, use it as it is or choose another name",
-            topic=name,
-            **known.unlike(settings),
-        )
+        check_case_twin(name, list(twins))
+    else:
+        check_same_settings(name, known, settings)
+
+
+def check_same_settings(name: str, known: TopicSettings, wanted: TopicSettings) -> None:
+    """Raise ConflictError with each setting that differs, as it is and as it was asked for."""
+    if known == wanted:
+        return
+    raise ConflictError(
+        "the topic exists with other settings (None is no limit), pass the same,"
+        " change its limits with change_retention, or choose another name",
+        topic=name,
+        **known.unlike(wanted),
+        **{f"{setting}_asked": value for setting, value in wanted.unlike(known).items()},
+    )
 
 
 def name_of(topic: TopicName, tenant: Tenant | None) -> tuple[Tenant | None, str]:

@@ -11,7 +11,7 @@ from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
 from strandline.clock import SystemClock
-from strandline.io import SystemIo, replace_file
+from strandline.io import SystemIo, real_path, replace_file
 from strandline.spark.java import find_java
 from strandline.spark.session import CHECKPOINT_FILE_MANAGER
 from strandline.values import InvalidError
@@ -102,7 +102,7 @@ def write_code(folder: str) -> str:
         for package in PACKAGES:
             for path, source in _sources(resources.files(package), package):
                 archive.writestr(zipfile.ZipInfo(path, _NO_TIME), source)
-    path = os.path.join(os.path.abspath(folder), _ARCHIVE)
+    path = os.path.join(real_path(folder), _ARCHIVE)
     replace_file(SystemIo(), path, content.getvalue(), unique=SystemClock().new_id().hex)
     return path
 

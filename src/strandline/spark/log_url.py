@@ -1,9 +1,8 @@
 """URLs of logs that several processes of one machine understand alike."""
 
-import os
-
+from strandline.io import real_parent, real_path
 from strandline.opening import default_url
-from strandline.values import InvalidError
+from strandline.values import InvalidError, parse_log_url
 
 
 def absolute_url(url: str | None) -> str:
@@ -11,12 +10,11 @@ def absolute_url(url: str | None) -> str:
 
     InvalidError for `memory:`, which no other process can reach.
     """
-    scheme, _, path = (url or default_url()).partition(":")
+    scheme, path = parse_log_url(url or default_url())
     if scheme == "memory":
         raise InvalidError(
             "a memory: log lives in one process and Spark in several, use file: or sqlite:",
             path=url,
         )
-    if scheme in ("file", "sqlite") and path:
-        return f"{scheme}:{os.path.abspath(path)}"
-    return url or default_url()
+    # As the log itself has it: what Spark stages lies beside its files.
+    return f"{scheme}:{real_path(path) if scheme == 'file' else real_parent(path)}"

@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
+from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
@@ -29,9 +30,10 @@ from strandline.log.store import (
     PartitionState,
     Placement,
     Reach,
+    Trimmed,
 )
 from strandline.log.terms import check_partition
-from strandline.log.topics import check_new_topic
+from strandline.log.topics import TopicNames, check_new_topic
 from strandline.values import (
     ClosedError,
     Durability,
@@ -180,6 +182,8 @@ class MemoryStore:
         self.id = self._clock.new_id()
         self._lock = threading.Lock()
         self._topics: dict[tuple[Tenant | None, str], MemoryTopic] = {}
+        self._by_id: dict[UUID, MemoryTopic] = {}
+        self._names = TopicNames()
         self._watches: set[LocalWatch] = set()
         self._pid = os.getpid()
         self._is_closed = False
@@ -202,15 +206,20 @@ class MemoryStore:
         del fresh
         return self._topics.get((tenant, name))
 
+    def find_topic_id(self, topic_id: UUID) -> MemoryTopic | None:
+        return self._by_id.get(topic_id)
+
     def create_topic(
         self, name: str, tenant: Tenant | None, settings: TopicSettings
     ) -> MemoryTopic:
         with self._lock:
             known = self._topics.get((tenant, name))
-            names = (each for whose, each in self._topics if whose == tenant)
-            check_new_topic(name, settings, None if known is None else known.settings, names)
+            twins = self._names.twins(tenant, name)
+            check_new_topic(name, settings, None if known is None else known.settings, twins)
             if known is None:
                 known = self._topics[tenant, name] = self._make(name, tenant, settings)
+                self._by_id[known.topic.id] = known
+                self._names.add(tenant, name)
             return known
 
     def _make(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> MemoryTopic:
@@ -232,7 +241,9 @@ class MemoryStore:
 
     def drop_topic(self, topic: MemoryTopic) -> None:
         with self._lock:
-            self._topics.pop((topic.topic.tenant, topic.topic.name), None)
+            if self._by_id.pop(topic.topic.id, None) is not None:
+                del self._topics[topic.topic.tenant, topic.topic.name]
+                self._names.discard(topic.topic.tenant, topic.topic.name)
         for partition in topic.partitions:
             partition.finish(
                 DroppedError("this topic was dropped", topic=topic.topic.name, near=[])
@@ -319,12 +330,12 @@ class MemoryStore:
             )
         ]
 
-    def trim(self, topic: MemoryTopic, partition: int, low: int) -> Marks:
+    def trim(self, topic: MemoryTopic, partition: int, low: int) -> Trimmed:
         found = topic.partitions[partition]
         with found.lock:
             found.low = max(found.low, min(low, found.next))
             found.release(found.low)
-            return found.marks()
+            return Trimmed(found.marks(), is_released=True)
 
     def evict(self, topic: MemoryTopic, partition: int, before: int) -> Offset:
         found = topic.partitions[partition]

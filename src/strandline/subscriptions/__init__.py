@@ -11,6 +11,7 @@ Does not promise an order across partitions, does not keep a place of its own in
 """
 
 from strandline.log import Broker, LiveSubscription
+from strandline.log.queue_depth import QUEUE_DEPTH_VARIABLE, READ_AHEAD
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.broker import LocalBroker
 from strandline.subscriptions.consumer import (
@@ -23,7 +24,7 @@ from strandline.subscriptions.machine_broker import MachineBroker
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.subscriptions.start import StartPoint
 from strandline.subscriptions.stream import Stream
-from strandline.subscriptions.subscribing import QUEUE_DEPTH_VARIABLE, READ_AHEAD, subscribe
+from strandline.subscriptions.subscribing import subscribe
 from strandline.subscriptions.subscription import Subscription
 
 __all__ = [

@@ -12,11 +12,12 @@ from typing import Final, Self
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
+from strandline.log.queue_depth import check_count
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.outstanding import Attempts, Outstanding
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.parking import park, parking_name
-from strandline.subscriptions.subscribing import check_count, subscribe
+from strandline.subscriptions.subscribing import subscribe
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import (
     EARLIEST,
@@ -29,7 +30,7 @@ from strandline.values import (
     UnavailableError,
     check_consumer_name,
 )
-from strandline.writes.loops import is_on_loop
+from strandline.writes.loops import check_on_asyncio, is_on_loop
 
 DELIVERIES_MAX: Final = 5
 """After how many deliveries a record that is nacked again is parked."""
@@ -160,7 +161,8 @@ class Consumer:
         return delivery
 
     async def arrived(self, timeout_s: float | None = None) -> Delivery | None:
-        """Do what `next` does, asleep on the running event loop."""
+        """Do what `next` does, asleep on the running event loop, which is asyncio's."""
+        check_on_asyncio()
         deadline = self._deadline(timeout_s)
         is_over = False
         while (delivery := self._hand_over()) is None:

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from strandline.clock import Clock, SystemClock
-from strandline.io import Io, SystemIo
+from strandline.io import Io, SystemIo, real_path
 from strandline.io.lookout import Lookout
 from strandline.log import LiveSubscription, TopicName
 from strandline.subscriptions.broker import LocalBroker, key_of
@@ -35,7 +35,7 @@ class MachineBroker:
     def __init__(self, path: str, *, io: Io | None = None, clock: Clock | None = None) -> None:
         self._io = io if io is not None else SystemIo()
         self._clock = clock if clock is not None else SystemClock()
-        self._path = os.path.abspath(path)
+        self._path = real_path(path)
         self._local = LocalBroker()
         self._lock = threading.Lock()
         self._lookout: Lookout | None = None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
+from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
 from strandline.subscriptions.brokered import attached
 from strandline.subscriptions.cursor import Cursors, Place
@@ -19,14 +19,6 @@ from strandline.subscriptions.screening import Screen, screen_for
 from strandline.subscriptions.start import Partitions, StartPoint, Starts
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import EARLIEST, InvalidError, Record, Topic
-
-READ_AHEAD: Final = 128
-"""How many records a subscription holds in memory, unless told otherwise."""
-
-QUEUE_DEPTH_VARIABLE: Final = "STRANDLINE_QUEUE_DEPTH"
-"""The variable that tells otherwise for a whole process."""
-
-_DIGITS_MAX = 9
 
 
 @overload
@@ -94,9 +86,10 @@ def subscribe(
     With `markers`, CaughtUp and FellBehind come between the records. With
     `durable_only`, a record comes once it is durable, and the end is the durable
     mark; InvalidError where nothing ever is. At most `read_ahead` records are held
-    in memory; None stands for STRANDLINE_QUEUE_DEPTH, and without that READ_AHEAD.
+    in memory; None stands for the `queue_depth` that the log was opened with,
+    without one for STRANDLINE_QUEUE_DEPTH, and without that READ_AHEAD.
     """
-    depth = _queue_depth() if read_ahead is None else check_count("read_ahead", read_ahead)
+    depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
     topics = _topics(log, topic)
     screens = _screens(log, topics, where)
     starts = collapse(_asked(topics, start, partitions))
@@ -130,25 +123,6 @@ def subscribe(
         made.close()
         raise
     return made
-
-
-def check_count(name: str, value: object) -> int:
-    """Return `value` if it is a whole number from 1, else raise InvalidError."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    raise InvalidError(f"{name} is a whole number from 1", **{name: value})
-
-
-def _queue_depth() -> int:
-    text = os.environ.get(QUEUE_DEPTH_VARIABLE)
-    if text is None:
-        return READ_AHEAD
-    # A sign, a space, an underscore or a digit of another script is a slip of somebody's.
-    if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) >= 1:
-        return int(text)
-    raise InvalidError(
-        f"{QUEUE_DEPTH_VARIABLE} is a whole number from 1, or unset for {READ_AHEAD}", value=text
-    )
 
 
 def _topics(log: Log, names: TopicName | Sequence[TopicName]) -> Mapping[Topic, int]:

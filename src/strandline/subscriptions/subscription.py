@@ -15,6 +15,7 @@ from strandline.subscriptions.pages import SKIPPED, Pages, Skipped
 from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
 from strandline.values.html import html_table
+from strandline.writes.loops import check_on_asyncio
 
 ItemT = TypeVar("ItemT", bound=Record | Marker)
 
@@ -86,7 +87,8 @@ class Subscription(Stream[ItemT]):
             self._reading.release()
 
     async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
-        """Do what `next` does, asleep on the running event loop."""
+        """Do what `next` does, asleep on the running event loop, which is asyncio's."""
+        check_on_asyncio()
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
         self._begin_step()
         try:

@@ -52,6 +52,20 @@ def offsets_are_never_used_again(open_log: OpenLog) -> None:
     assert numbers(log, "orders", 0, 3) == [3]
 
 
+def a_trim_reports_the_latest_offset_and_what_became_of_storage(open_log: OpenLog) -> None:
+    """TE3, E3, E15."""
+    log = open_log()
+    log.create_topic("orders")
+    assert log.trim("orders", 0, 0).latest is None
+    fill(log, "orders", 4)
+
+    reports = [log.trim("orders", 0, before) for before in (0, 3, 4, 4)]
+
+    assert [report.latest for report in reports] == [3, 3, 3, 3]
+    assert reports[0].is_released
+    assert all(isinstance(report.is_released, bool) for report in reports)
+
+
 def trimming_stops_at_the_slowest_consumer(open_log: OpenLog) -> None:
     """WE11."""
     log = open_log()

@@ -280,6 +280,43 @@ def retention_can_be_replaced(open_log: OpenLog) -> None:
         log.change_retention("orders", retention_age_s=0, retention_bytes=None)
 
 
+def a_limit_that_is_not_named_stays_as_it_is(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("orders", retention_age_s=60, retention_bytes=1000, limit_bytes=2000)
+
+    described = (
+        log.change_retention("orders", retention_age_s=90),
+        log.change_retention("orders", retention_bytes=900),
+        log.change_retention("orders", limit_bytes=None),
+        log.change_retention("orders"),
+    )
+
+    assert [each.settings for each in described] == [
+        TopicSettings(retention_age_s=90, retention_bytes=1000, limit_bytes=2000),
+        TopicSettings(retention_age_s=90, retention_bytes=900, limit_bytes=2000),
+        TopicSettings(retention_age_s=90, retention_bytes=900),
+        TopicSettings(retention_age_s=90, retention_bytes=900),
+    ]
+    with refused(InvalidError):
+        log.change_retention("orders", limit_bytes=899)
+    log.create_topic("orders", retention_age_s=90, retention_bytes=900)
+
+
+def a_conflict_of_settings_names_each_as_it_is_and_as_it_was_asked_for(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("orders", partitions=2, retention_age_s=60)
+
+    with refused(ConflictError) as caught:
+        log.create_topic("orders", limit_bytes=10)
+
+    found = caught.value.fields
+    assert (found["partitions"], found["partitions_asked"]) == (2, 1)
+    assert (found["retention_age_s"], found["retention_age_s_asked"]) == (60, None)
+    assert (found["limit_bytes"], found["limit_bytes_asked"]) == (None, 10)
+    assert found.keys().isdisjoint({"retention_bytes", "value_kind", "proof"})
+    assert "None is no limit" in str(caught.value)
+
+
 def a_log_describes_itself(open_log: OpenLog) -> None:
     log = open_log()
     before = log.describe()

@@ -39,7 +39,10 @@ _AnswerT = TypeVar("_AnswerT")
 
 def segments_topic(log: LogTopics) -> Topic | None:
     """Return the catalogue's topic; None if nothing of this log was ever tiered."""
-    return next((t for t in log.topics(internal=True) if t.name == SEGMENTS_TOPIC), None)
+    try:
+        return log.topic(SEGMENTS_TOPIC)
+    except InvalidError:
+        return None
 
 
 def made_segments_topic(log: Log, partitions: int = CATALOGUE_PARTITIONS) -> Topic:

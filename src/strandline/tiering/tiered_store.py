@@ -14,7 +14,7 @@ from strandline.log.draft import size_of
 from strandline.log.history import Damage, History, Piece
 from strandline.log.ranges import ReadRange
 from strandline.log.results import Batches
-from strandline.log.store import PartitionState, Store, StoredTopic
+from strandline.log.store import PartitionState, Store, StoredTopic, Trimmed
 from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading, Wanted
 from strandline.tiering.cold_segments import ColdSegments
@@ -24,7 +24,6 @@ from strandline.tiering.removal import remove_dropped, remove_trimmed
 from strandline.tiering.segment import CopiedSegment, UserPartition, partition_of
 from strandline.values import (
     InvalidError,
-    Marks,
     Offset,
     ProofFinding,
     Record,
@@ -87,6 +86,7 @@ class TieredStore:
         self.check_open = hot.check_open
         self.topics = hot.topics
         self.find_topic = hot.find_topic
+        self.find_topic_id = hot.find_topic_id
         self.create_topic = hot.create_topic
         self.change_settings = hot.change_settings
         self.append = hot.append
@@ -246,13 +246,13 @@ class TieredStore:
             )
         return self._hot.evict(topic, partition, before)
 
-    def trim(self, topic: StoredTopic, partition: int, low: int) -> Marks:
-        marks = self._hot.trim(topic, partition, low)
+    def trim(self, topic: StoredTopic, partition: int, low: int) -> Trimmed:
+        trimmed = self._hot.trim(topic, partition, low)
         with _left_to_the_next_run():
             copies = self._cold.listed(partition_of(topic.topic, partition))
-            if any(copied.end <= marks.low for copied in copies):
+            if any(copied.end <= trimmed.marks.low for copied in copies):
                 remove_trimmed(self._log, topic.topic, self._open_objects)
-        return marks
+        return trimmed
 
     def drop_topic(self, topic: StoredTopic) -> None:
         self._hot.drop_topic(topic)

@@ -38,6 +38,7 @@ from strandline.values.limits import (
     PRODUCER_SEQUENCES_KEPT,
     RECORD_BYTES_MAX,
 )
+from strandline.values.log_url import LogUrl, parse_log_url
 from strandline.values.mode import Mode
 from strandline.values.names import (
     check_case_twin,
@@ -55,12 +56,15 @@ from strandline.values.tenant import Tenant, parse_tenant
 from strandline.values.topic import (
     EARLIEST,
     LATEST,
+    UNCHANGED,
+    Limit,
     Offset,
     Partition,
     Start,
     Topic,
     TopicOptions,
     TopicSettings,
+    Unchanged,
     ValueKind,
     sorted_metadata,
 )
@@ -73,6 +77,7 @@ __all__ = [
     "LATEST",
     "PRODUCER_SEQUENCES_KEPT",
     "RECORD_BYTES_MAX",
+    "UNCHANGED",
     "ClosedError",
     "ConflictError",
     "ConsumerLag",
@@ -83,7 +88,9 @@ __all__ = [
     "Event",
     "FailedError",
     "InvalidError",
+    "Limit",
     "LogDescription",
+    "LogUrl",
     "Marks",
     "Mode",
     "NotReadyError",
@@ -106,6 +113,7 @@ __all__ = [
     "TrimReport",
     "TrimmedError",
     "UnavailableError",
+    "Unchanged",
     "UnknownError",
     "ValueKind",
     "check_case_twin",
@@ -118,6 +126,7 @@ __all__ = [
     "check_topic_name",
     "epoch_before",
     "murmur2",
+    "parse_log_url",
     "parse_tenant",
     "partition_for_key",
     "sorted_metadata",

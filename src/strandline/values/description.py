@@ -57,6 +57,11 @@ class TrimReport:
     low: Offset
     held_at: Offset | None
     """The cursor of the live consumer that kept the trim from going further, if one did."""
+    latest: Offset | None
+    """The last offset that was ever given, removed or not; None if none was."""
+    is_released: bool
+    """Whether all storage of what lies below `low` was given back. If not, it is later:
+    with the segment that holds it, or once no reader is in the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +106,6 @@ class LogDescription:
     records: int
     size_bytes: int
     """What it occupies: memory for `memory:`, disk for the others."""
+    queue_depth: int | None = None
+    """How many records a subscription of this log object holds in memory unless told
+    otherwise; None where a log is described that was not opened."""

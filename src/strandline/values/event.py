@@ -38,6 +38,9 @@ class Event:
     `payload` is what every reader will see, and is shared by all who hold this
     event: treat it as read-only. Two events are equal if they mean the same, in
     whatever order the keys of their JSON stand.
+
+    `occurred_at` is the caller's own, and None if none is given: it does not default to
+    now. When a record was appended its `timestamp` says, which the log's clock gives.
     """
 
     # Few slots and one tuple, since events are made by the million.

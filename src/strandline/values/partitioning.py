@@ -5,6 +5,7 @@ key keeps its partition when data moves between the two.
 """
 
 import struct
+from functools import lru_cache
 
 from strandline.values.errors import InvalidError
 from strandline.values.topic import Partition
@@ -12,6 +13,7 @@ from strandline.values.topic import Partition
 _SEED = 0x9747B28C
 _FACTOR = 0x5BD1E995
 _MASK = 0xFFFFFFFF
+_KEPT_CHARS_MAX = 64
 
 
 def partition_for_key(key: str, count: int) -> Partition:
@@ -21,7 +23,14 @@ def partition_for_key(key: str, count: int) -> Partition:
         raise InvalidError("a topic has at least one partition", partitions=count)
     if count == 1:
         return Partition(0)
-    return Partition((murmur2(key.encode()) & 0x7FFFFFFF) % count)
+    hashed = _kept_hash(key) if len(key) <= _KEPT_CHARS_MAX else murmur2(key.encode())
+    return Partition((hashed & 0x7FFFFFFF) % count)
+
+
+@lru_cache(maxsize=1 << 14)
+def _kept_hash(key: str) -> int:
+    # Many records have few keys, and the hash is slow in Python.
+    return murmur2(key.encode())
 
 
 def murmur2(data: bytes) -> int:

@@ -1,9 +1,9 @@
 """What a topic is called, what it holds, and where in it one can start."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import Final, Literal, NewType, TypedDict, TypeVar
+from typing import Final, Literal, NewType, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -94,6 +94,20 @@ class TopicOptions(TypedDict, total=False):
     schema: bytes | None
 
 
+class Unchanged(Enum):
+    """Stands for a limit that a call does not name."""
+
+    UNCHANGED = "unchanged"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+UNCHANGED: Final = Unchanged.UNCHANGED
+Limit: TypeAlias = "int | Unchanged | None"
+"""A limit to set, None to remove it, or UNCHANGED to leave it as it is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
     """What is fixed or chosen when a topic is created. Retention None keeps everything.
@@ -114,10 +128,22 @@ class TopicSettings:
     metadata: tuple[tuple[str, str], ...] = ()
 
     @property
-    def has_retention(self) -> bool:
-        """Whether anything is ever to be removed."""
+    def has_limits(self) -> bool:
+        """Whether records may be removed without a call of `trim`."""
         limits = self.retention_age_s, self.retention_bytes, self.limit_bytes
         return limits != (None, None, None)
+
+    def with_limits(
+        self, *, retention_age_s: Limit, retention_bytes: Limit, limit_bytes: Limit
+    ) -> "TopicSettings":
+        """Return the settings with these limits; what is UNCHANGED stays as it is."""
+        wanted = {
+            "retention_age_s": retention_age_s,
+            "retention_bytes": retention_bytes,
+            "limit_bytes": limit_bytes,
+        }
+        named = {name: limit for name, limit in wanted.items() if limit is not UNCHANGED}
+        return replace(self, **named)  # type: ignore[arg-type] # Checked when it is made.
 
     def unlike(self, other: "TopicSettings") -> dict[str, object]:
         """Return what is not as in `other`, by name, as it is here."""

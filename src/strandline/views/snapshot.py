@@ -15,7 +15,7 @@ import google_crc32c
 import msgspec
 
 from strandline.clock import Clock
-from strandline.io import Io, replace_file
+from strandline.io import Io, real_parent, replace_file
 from strandline.log import Log
 from strandline.values import CorruptError, InvalidError, Position, Topic
 from strandline.views.view import View
@@ -116,7 +116,7 @@ class Snapshots:
 
     def __init__(self, io: Io, path: str | PathLike[str], binding: Binding, clock: Clock) -> None:
         self._io = io
-        self._path = fspath(path)
+        self._path = real_parent(fspath(path))
         self._binding = binding
         self._clock = clock
         self.fault: BaseException | None = None

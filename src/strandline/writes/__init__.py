@@ -11,17 +11,19 @@ Does not promise an order between channels, and does not know what a write is.
 from strandline.writes.channel import Channel
 from strandline.writes.contracts import Bracket, Delta, Flusher
 from strandline.writes.coordinator import Coordinator
-from strandline.writes.metrics import FlushReason, Metrics
+from strandline.writes.metrics import SAMPLED_EVERY, Distribution, FlushReason, Metrics
 from strandline.writes.receipt import Receipt, WriteId
 from strandline.writes.settings import Settings
 from strandline.writes.subscriber import Monitor, Subscriber, Update
 from strandline.writes.view import Stamped, View
 
 __all__ = [
+    "SAMPLED_EVERY",
     "Bracket",
     "Channel",
     "Coordinator",
     "Delta",
+    "Distribution",
     "FlushReason",
     "Flusher",
     "Metrics",

@@ -8,7 +8,7 @@ from strandline.values import Durability, FailedError, UnavailableError, Unknown
 from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import Bracket, C, F, R, S, V, W
 from strandline.writes.drain import Drain, make_view, rejection
-from strandline.writes.metrics import FlushReason
+from strandline.writes.metrics import SAMPLE_MASK, FlushReason
 from strandline.writes.receipt import Receipt, refused
 from strandline.writes.view import View
 
@@ -31,6 +31,8 @@ class BracketedChannel(Channel[W, R]):
     ) -> Receipt[R]:
         # The short path: a bracket for this one write, where nothing is in the way.
         drain = self._bracketed
+        if not drain.epoch & SAMPLE_MASK and self._begins_sample():
+            return self._measured(write, level, timeout_s)
         if not drain.attempt:
             return self._write_queued(write, level, timeout_s)
         try:
@@ -202,8 +204,11 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def _apply_alone(self, write: W, context: C, epoch: int) -> tuple[R | None, Exception | None]:
         new_delta = self._new_delta
         self._delta = delta = new_delta(context)
+        started = None if epoch - 1 & SAMPLE_MASK else self._clock.monotonic()
         try:
             result = delta.apply(write)
+            if started is not None:
+                self.storage.measured.apply.add_s(self._clock.monotonic() - started)
         except Exception as exc:
             self.rejected += 1
             return None, rejection(exc, epoch)
@@ -286,8 +291,11 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         outcomes.append(outcome)
         if is_barrier:
             return True
+        started = None if self.epoch - 1 & SAMPLE_MASK else self._clock.monotonic()
         try:
             outcome.result = self._delta.apply(item.write)
+            if started is not None:
+                self.storage.measured.apply.add_s(self._clock.monotonic() - started)
         except Exception as exc:
             self.rejected += 1
             outcome.error = rejection(exc, self.epoch)

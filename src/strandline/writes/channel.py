@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from strandline.values import ClosedError, Durability, UnavailableError, UnknownError
 from strandline.writes.contracts import R, W
-from strandline.writes.metrics import FlushReason
+from strandline.writes.metrics import SAMPLE_MASK, FlushReason
 from strandline.writes.receipt import FlushReceipt, Receipt
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 from strandline.writes.watermark import Watermark
 
 if TYPE_CHECKING:
     from strandline.writes.drain import Drain
+    from strandline.writes.subscriber import Subscriber
+    from strandline.writes.view import View
 
 
 # Members of an enumeration are slow to look up.
@@ -91,6 +93,7 @@ class Channel(Generic[W, R]):
         self._items: deque[Item[W, R]] = deque()
         self._barriers = 0
         self._paused = False
+        self._is_measuring = False
         self._space: list[Waiter] = []
 
     # --- the way in ---
@@ -107,6 +110,11 @@ class Channel(Generic[W, R]):
         for, with UnknownError for a write that was taken and whose end nobody
         knows. Must not be called from an event loop.
         """
+        if not self._drain.epoch & SAMPLE_MASK and self._begins_sample():
+            return self._measured(write, level, timeout_s)
+        return self._write_at_once(write, level, timeout_s)
+
+    def _write_at_once(self, write: W, level: Durability, timeout_s: float | None) -> Receipt[R]:
         # The short path: where nothing is in the way, the write is applied and
         # flushed right here, with no queue, no hand-off and no sleep. Each call
         # counts here, so what `run` and `Stage.attempt` do is spelled out.
@@ -190,6 +198,16 @@ class Channel(Generic[W, R]):
         self._drain.called = True
         self._drain.run(may_wait=False)
         return barrier.receipt
+
+    # --- reading ---
+
+    def view(self) -> View[Any, Any, Any]:
+        """Return everything applied up to this moment, of all channels."""
+        return self._drain.view()
+
+    def subscribe(self) -> Subscriber[Any, Any, Any]:
+        """Follow the views from here on, as `Coordinator.subscribe` does."""
+        return self._drain.subscribe()
 
     # --- pausing ---
 
@@ -285,6 +303,23 @@ class Channel(Generic[W, R]):
         self._drain.pass_on()
 
     # --- inside ---
+
+    def _begins_sample(self) -> bool:
+        """Whether the next write is to be measured, which nobody is at yet."""
+        if self._is_measuring:
+            return False
+        self._is_measuring = True
+        return True
+
+    def _measured(self, write: W, level: Durability, timeout_s: float | None) -> Receipt[R]:
+        clock = self.storage.clock
+        started = clock.monotonic()
+        try:
+            receipt = self.write(write, level, timeout_s)
+        finally:
+            self._is_measuring = False
+        self.storage.measured.send.add_s(clock.monotonic() - started)
+        return receipt
 
     def _write_queued(self, write: W, level: Durability, timeout_s: float | None) -> Receipt[R]:
         item = self._item(write, timeout_s)

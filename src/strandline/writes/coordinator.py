@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import weakref
@@ -24,6 +25,7 @@ from strandline.writes.channel import Channel
 from strandline.writes.contracts import Bracket, C, Delta, F, Flusher, R, S, V, W
 from strandline.writes.drain import Drain
 from strandline.writes.ending import Ending
+from strandline.writes.loops import check_on_asyncio
 from strandline.writes.metrics import FlushReason, Metrics
 from strandline.writes.settings import Settings
 from strandline.writes.storage import Storage
@@ -169,6 +171,43 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         stage = self._storage.written if level is Durability.WRITTEN else self._storage.durable
         return stage.mark.value
 
+    def wait(self, epoch: int, level: Durability, timeout_s: float | None = None) -> None:
+        """Return once every write up to `epoch` that was not refused has reached `level`.
+
+        For who has an epoch and no receipt. InvalidError for one that no write has yet;
+        UnavailableError when the time is up; else raises as `Receipt.wait`. Must not be
+        called from an event loop.
+        """
+        self._check_given(epoch)
+        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        if level is not Durability.APPLIED:
+            self._storage.written.reach(epoch, deadline)
+        if level is Durability.DURABLE:
+            self._storage.durable.reach(epoch, deadline)
+
+    async def reached(self, epoch: int, level: Durability, timeout_s: float | None = None) -> None:
+        """Do what `wait` does, asleep on the running event loop."""
+        self._check_given(epoch)
+        if level is Durability.APPLIED:
+            return
+        check_on_asyncio()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._storage.reach_on_loop(level, epoch)
+        except TimeoutError:
+            raise UnavailableError(
+                f"the epoch is not {level.name.lower()} yet, wait again", epoch=epoch
+            ) from None
+
+    def _check_given(self, epoch: int) -> None:
+        last = self._drain.applied
+        if type(epoch) is not int or not 0 <= epoch <= last:
+            raise InvalidError(
+                "no write has this epoch yet, wait for one that a receipt or a view has",
+                epoch=epoch,
+                last=last,
+            )
+
     # --- reading ---
 
     def view(self) -> View[V, F, S]:
@@ -177,13 +216,11 @@ class Coordinator(Generic[W, R, F, V, S, C]):
 
     def subscribe(self) -> Subscriber[V, F, S]:
         """Follow the views from here on; `.monitor` tells others how far the follower is."""
-        subscriber = self._audience.add(self._clock, self._drain.view)
-        if self._ending.reason is not None:
-            subscriber.end(self._ending)
-        return subscriber
+        return self._drain.subscribe()
 
     def metrics(self) -> Metrics:
         """Return the counters as they stand."""
+        measured = self._storage.measured
         return Metrics(
             queue_depth={name: channel.depth for name, channel in self._channels.items()},
             applied=self._drain.epoch - self._drain.rejected,
@@ -193,6 +230,11 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             flush_s=self._storage.flush_s,
             syncs=self._storage.durable.ended,
             sync_s=self._storage.sync_s,
+            send=measured.send.distribution(),
+            apply=measured.apply.distribution(),
+            freeze=measured.freeze.distribution(),
+            flush=measured.flush.distribution(),
+            delta_bytes=measured.delta_bytes.distribution(),
         )
 
     # --- inside ---

@@ -20,12 +20,12 @@ from strandline.values import (
 from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import C, Delta, F, R, S, V, W
 from strandline.writes.ending import Ending
-from strandline.writes.metrics import FlushReason
+from strandline.writes.metrics import SAMPLE_MASK, FlushReason
 from strandline.writes.receipt import Receipt, refused
 from strandline.writes.settings import Settings
 from strandline.writes.standby import Standby
 from strandline.writes.storage import Storage
-from strandline.writes.subscriber import Audience
+from strandline.writes.subscriber import Audience, Subscriber
 from strandline.writes.view import Stamped, View
 
 # Members of an enumeration are slow to look up.
@@ -96,6 +96,13 @@ class Drain(Generic[W, R, F, V, S, C]):
     def applied(self) -> int:
         """The last epoch that counts as applied."""
         return self.epoch
+
+    def subscribe(self) -> Subscriber[V, F, S]:
+        """Follow the views from here on."""
+        subscriber = self._audience.add(self._clock, self.view)
+        if self._ending.reason is not None:
+            subscriber.end(self._ending)
+        return subscriber
 
     # --- life ---
 
@@ -292,8 +299,11 @@ class Drain(Generic[W, R, F, V, S, C]):
     def apply_now(self, write: W) -> Receipt[R]:
         """Give `write` the next epoch and apply it. The caller holds `lock`."""
         epoch = self.epoch + 1
+        started = None if self.epoch & SAMPLE_MASK else self._clock.monotonic()
         try:
             result = self._delta.apply(write)
+            if started is not None:
+                self.storage.measured.apply.add_s(self._clock.monotonic() - started)
         except Exception as exc:
             self.rejected += 1
             self.epoch = epoch
@@ -334,9 +344,12 @@ class Drain(Generic[W, R, F, V, S, C]):
             raise self._ending.reason()
         # Python 3.11 is slow to call what an instance holds by its full name.
         new_delta = self._new_delta
+        started = None if self._start - 1 & SAMPLE_MASK else self._clock.monotonic()
         try:
             frozen, context = self._delta.freeze()
             self._delta = new_delta(context)
+            if started is not None:
+                self.storage.measured.freeze.add_s(self._clock.monotonic() - started)
         except BaseException as exc:
             raise self._fail(exc)
         storage = self.storage

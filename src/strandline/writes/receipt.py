@@ -12,6 +12,7 @@ import msgspec
 
 from strandline.values import Durability, UnavailableError
 from strandline.writes.contracts import R
+from strandline.writes.loops import check_on_asyncio
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         reached = self.level
         if reached is not None and reached >= level:
             return self._result  # type: ignore[return-value]
+        check_on_asyncio()
         try:
             async with asyncio.timeout(timeout_s):
                 if (item := self._item) is not None:

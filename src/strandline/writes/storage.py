@@ -13,6 +13,7 @@ from strandline.clock import Clock
 from strandline.values import Durability, StrandlineError
 from strandline.writes.contracts import F, Flusher, S
 from strandline.writes.ending import Ending
+from strandline.writes.metrics import SAMPLE_MASK, Measurements
 from strandline.writes.stage import Stage
 from strandline.writes.standby import Standby
 from strandline.writes.subscriber import Audience
@@ -55,6 +56,7 @@ class Storage(Generic[F, S]):
         self.is_backlogged = False
         self.flushed_at = 0.0
         self.flush_s = 0.0
+        self.measured = Measurements()
         self.sync_s = 0.0
         self._flusher = flusher
         self._audience = audience
@@ -83,7 +85,11 @@ class Storage(Generic[F, S]):
                 snapshot = self._flusher.flush(entry[0], entry[1])
             except BaseException as exc:
                 raise self._fail(exc)
-            self.flush_s += monotonic() - started
+            elapsed_s = monotonic() - started
+            self.flush_s += elapsed_s
+            if not entry[1].start - 1 & SAMPLE_MASK:
+                self.measured.flush.add_s(elapsed_s)
+                self.measured.delta_bytes.add(entry[2])
             # Invariant: stored is set before frozen shrinks, and a view reads
             # frozen first, so a delta is always in one of the two.
             self.stored = (snapshot, entry)

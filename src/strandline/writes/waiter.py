@@ -10,6 +10,7 @@ from typing import Protocol
 
 from strandline.clock import Clock
 from strandline.locks import Signal
+from strandline.writes.loops import check_on_asyncio
 
 
 class Waiter(Protocol):
@@ -54,6 +55,7 @@ class LoopWaiter:
     leads = False
 
     def __init__(self) -> None:
+        check_on_asyncio()
         self._bell = _bell_of(asyncio.get_running_loop())
         self._event = asyncio.Event()
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from strandline.clock import SystemClock
-from strandline.io import Io, SystemIo, replace_file
+from strandline.io import Io, SystemIo, real_parent, replace_file
 from strandline.spark.causes import job_failed
 from strandline.spark.jobs.cut import Cut
 from strandline.values import InvalidError, UnavailableError
@@ -82,7 +82,7 @@ class PublishedFolder:
     """A folder that is to be, on a path that all of Spark's processes share."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.path = os.path.abspath(os.fspath(folder))
+        self.path = real_parent(os.fspath(folder))
         self._partial = f"{self.path}.partial"
         self._io = SystemIo()
 

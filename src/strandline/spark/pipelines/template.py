@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from strandline.io import SystemIo
+from strandline.io import SystemIo, real_path
 from strandline.spark.pipelines.specification import NAMES
 from strandline.values import InvalidError
 
@@ -65,7 +65,7 @@ def init(folder: str) -> str:
     It makes a table of the topic `orders`, a view of that, and writes to the topic
     `large_orders`. InvalidError if something is there already.
     """
-    io, found = SystemIo(), os.path.abspath(folder)
+    io, found = SystemIo(), real_path(folder)
     if io.exists(found) and io.list(found):
         raise InvalidError("this folder is not empty, choose another", folder=found)
     for path in (found, os.path.join(found, "transformations")):

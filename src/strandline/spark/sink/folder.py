@@ -17,7 +17,7 @@ import msgspec
 from strandline.clock import Clock, SystemClock
 from strandline.io import Buffer, Io, SystemIo, replace_file
 from strandline.locks import holding
-from strandline.values import CorruptError, InvalidError, UnavailableError
+from strandline.values import CorruptError, InvalidError, UnavailableError, parse_log_url
 
 LOCK: Final = "lock"
 NAME: Final = "name"
@@ -32,7 +32,7 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 
 def staging_path(url: str) -> str:
     """Return the directory for what is staged for a log; its parent exists."""
-    scheme, _, path = url.partition(":")
+    scheme, path = parse_log_url(url)
     if scheme == "file":
         return os.path.join(path, "staging")
     if scheme == "sqlite":

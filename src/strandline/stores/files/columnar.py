@@ -105,7 +105,8 @@ class Columns:
         """Return a column of text."""
         column, content, ends = self._cells(name)
         if not content.isascii():
-            return [None if piece is None else piece.decode() for piece in self.pieces(name)]
+            pieces = _with_nulls(column, [content[a:b] for a, b in pairwise(ends)])
+            return [None if piece is None else piece.decode() for piece in pieces]
         text = content.decode()
         return _with_nulls(column, [text[a:b] for a, b in pairwise(ends)])
 
@@ -126,7 +127,12 @@ class Columns:
         _, offsets, content = column.buffers()
         start = column.offset
         ends = memoryview(offsets).cast("i")[start : start + len(column) + 1].tolist()
-        return column, b"" if content is None else content.to_pybytes(), ends
+        if content is None or not ends:
+            return column, b"", ends
+        # No more than these cells, of a column that may be a part of a long one.
+        first, last = ends[0], ends[-1]
+        cells = memoryview(content)[first:last].tobytes()
+        return column, cells, [end - first for end in ends] if first else ends
 
 
 def own_timestamps(batch: pa.RecordBatch, flags: int, timestamp_us: int) -> list[int]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from strandline.clock import Clock, SystemClock
-from strandline.io import Io, SystemIo
+from strandline.io import Io, SystemIo, real_parent, real_path
 from strandline.log.copies import (
     CopiedPartition,
     Ends,
@@ -69,8 +69,8 @@ def copy_file_log(
     """
     files = io if io is not None else SystemIo()
     ours = clock if clock is not None else SystemClock()
-    root = Root(os.path.abspath(source), Mode.READ, files, ours, _LOCK_TIMEOUT_S)
-    path = os.path.abspath(target)
+    root = Root(real_path(source), Mode.READ, files, ours, _LOCK_TIMEOUT_S)
+    path = real_parent(target)
     try:
         if files.exists(path):
             raise InvalidError("there is something here already, choose a new place", path=path)

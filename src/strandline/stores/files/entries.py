@@ -38,15 +38,23 @@ class Entry(NamedTuple):
     size_bytes: int
 
 
-def page_of(frame: Frame, kind: ValueKind, file: str) -> Page:
-    """Return the records of a frame as columns; CorruptError if it holds no such thing."""
+def page_of(
+    frame: Frame, kind: ValueKind, file: str, start: int = 0, stop: int | None = None
+) -> Page:
+    """Return the records of a frame in [start, stop) as columns.
+
+    CorruptError if it holds no such thing.
+    """
+    wanted = range(max(start, frame.base), frame.stop if stop is None else min(stop, frame.stop))
     try:
-        found = _rows(frame, kind) if frame.kind == ROWS else _columns(frame, kind)
+        if frame.kind != ROWS:
+            return _columns(frame, kind, wanted)
+        found = _rows(frame, kind)
     except (ValueError, TypeError, pa.ArrowException, msgspec.MsgspecError) as error:
         raise _unreadable(frame, file, str(error)) from error
     if len(found.keys) != frame.records:
         raise _unreadable(frame, file, f"it holds {len(found.keys)} records")
-    return found
+    return found.cut(wanted.start, wanted.stop)
 
 
 def entries_of(frame: Frame, kind: ValueKind, file: str) -> list[Entry]:
@@ -94,11 +102,16 @@ def _rows(frame: Frame, kind: ValueKind) -> Page:
     return Page(kind, range(frame.base, frame.stop), stamps, keys, tenants, columns, given)
 
 
-def _columns(frame: Frame, kind: ValueKind) -> Page:
+def _columns(frame: Frame, kind: ValueKind, wanted: range) -> Page:
     if frame.kind != COLUMNS:
         raise ValueError(f"there is no frame of kind {frame.kind}")
     terms, body = split_terms(frame)
     batch = decode_batch(kind, frame.flags, body)
+    if batch.num_rows != frame.records:
+        raise ValueError(f"it holds {batch.num_rows} records")
+    if len(wanted) < frame.records:
+        # Before a value is made of each: a long frame is read in many pages.
+        batch = batch.slice(wanted.start - frame.base, len(wanted))
     stored = Columns(batch)
     columns: Sequence[Sequence[object]]
     if kind is ValueKind.EVENT:
@@ -112,7 +125,7 @@ def _columns(frame: Frame, kind: ValueKind) -> Page:
         columns = (stored.pieces("value"),)
     return Page(
         kind,
-        range(frame.base, frame.stop),
+        wanted,
         own_timestamps(batch, frame.flags, frame.timestamp_us),
         stored.texts("_key"),
         own_tenants(batch, frame.flags, tenant_of(terms)),

@@ -131,6 +131,10 @@ class Frame(NamedTuple):
         """One past the last offset."""
         return self.base + self.records
 
+    def has(self, offset: int) -> bool:
+        """Whether it holds the record of this offset."""
+        return self.base <= offset < self.stop
+
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_terms = msgspec.msgpack.Decoder(SealedTerms).decode

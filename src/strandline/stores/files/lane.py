@@ -6,12 +6,13 @@ import threading
 from strandline.log.loops import is_on_loop
 from strandline.log.store import AppendRequest, Placement
 from strandline.stores.files.appends import Frozen, Head
+from strandline.stores.files.fencing import fenced
 from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.partition import PartitionFiles
-from strandline.stores.files.partition_writer import FencedError, PartitionWriter, WritingSettings
+from strandline.stores.files.partition_writer import PartitionWriter, WritingSettings
 from strandline.stores.files.syncing import Telling
 from strandline.stores.files.topics import TopicEntry
-from strandline.values import ClosedError, Durability, FailedError, UnknownError
+from strandline.values import ClosedError, Durability, FailedError
 from strandline.writes import Channel, Coordinator, Receipt, Settings
 
 _CHANNEL = "appends"
@@ -58,16 +59,20 @@ class Lane:
             return channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
         except FailedError as error:
             # Not stored, because an earlier write was fenced: a writer that shares goes on anew.
-            if not isinstance(error.cause, FencedError) or isinstance(error, UnknownError):
+            closed = fenced(error)
+            if closed is None:
                 raise
             if self._is_exclusive:
-                raise
+                raise closed from error.__cause__
             self._renew(channel)
             return self.append(request, level, timeout_s)
 
     def sync(self) -> None:
         """Return once everything written so far, by any process, is durable."""
-        self.channel.flush(durable=True).wait(_DURABLE)
+        try:
+            self.channel.flush(durable=True).wait(_DURABLE)
+        except FailedError as error:
+            raise fenced(error) or error from error.__cause__
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from strandline.log.store import DroppedError
-from strandline.stores.files.entries import entries_of
+from strandline.stores.files.entries import page_of
 from strandline.stores.files.frame import Frame
 from strandline.stores.files.manifest import Manifest, StoredSegment
 from strandline.stores.files.open_file import OpenFile
@@ -86,6 +86,8 @@ class PartitionFiles:
         self._segments: OrderedDict[tuple[int, int], SegmentFile] = OrderedDict()
         #: Kept while it is small, for whoever finds the tail at its end.
         self.newest: Newest | None = None
+        #: A frame that some reader has read a part of, and its file.
+        self._partly_read: tuple[str, Frame] | None = None
         #: What this process knows to be durable, though the tail may not say so yet.
         self.known_durable = 0
         #: Whether a sync has failed here: what it was to cover may be lost.
@@ -133,7 +135,7 @@ class PartitionFiles:
 
     def _let_go(self) -> None:
         # Segments too, and what is known: a restored directory has the same names.
-        self._tail = self._seen = self._manifest = self.newest = None
+        self._tail = self._seen = self._manifest = self.newest = self._partly_read = None
         self._segments.clear()
         self.known_durable = 0
 
@@ -313,9 +315,18 @@ class PartitionFiles:
                 continue
             if end <= start:
                 raise self._missing(stored)
+            kept = self._partly_read
+            if kept is not None and kept[0] == segment.path and kept[1].has(start):
+                yield kept
+                start = kept[1].stop
+                continue
             for frame in segment.frames(start, min(stop, end), position):
                 yield segment.path, frame
             start = min(stop, end)
+
+    def keep_partly_read(self, file: str, frame: Frame, offset: int) -> None:
+        """Keep a frame that was read up to `offset`, if that is not all of it."""
+        self._partly_read = (file, frame) if offset < frame.stop else None
 
     def first_timestamp(self, manifest: Manifest, stored: StoredSegment, position: int) -> int:
         """Return the timestamp of a segment's first record; 0 if it has none."""
@@ -341,9 +352,8 @@ class PartitionFiles:
         # What is damaged must not keep anybody from trimming it.
         with contextlib.suppress(CorruptError):
             for frame in segment.frames(start, stop, position):
-                entries = entries_of(frame, self.place.kind, segment.path)
-                wanted = (each for each in entries if start <= each.offset < stop)
-                size_bytes += sum(each.size_bytes for each in wanted)
+                page = page_of(frame, self.place.kind, segment.path, start, stop)
+                size_bytes += sum(page.sizes())
         return size_bytes
 
     def segment(self, manifest: Manifest, stored: StoredSegment) -> SegmentFile:

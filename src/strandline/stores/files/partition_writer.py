@@ -18,6 +18,7 @@ from strandline.log.store import DroppedError
 from strandline.stores.files.adoption import adopt_epoch
 from strandline.stores.files.appends import AppendDelta, Frozen, Head, RefusingDelta
 from strandline.stores.files.columnar import Compression
+from strandline.stores.files.fencing import FencedError
 from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.following import keep
 from strandline.stores.files.frame import LARGE_BYTES
@@ -50,7 +51,6 @@ from strandline.stores.files.tail import (
     unpack_end,
 )
 from strandline.values import (
-    ClosedError,
     CorruptError,
     DivergedError,
     FailedError,
@@ -71,10 +71,6 @@ _logger = logging.getLogger("strandline")
 _DRAIN = object()
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
-
-
-class FencedError(ClosedError):
-    """Another process has begun an epoch while a write of ours was on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +113,8 @@ class PartitionWriter:
         self._holder: object | None = None
         self._syncing = Syncing(files, tell)
         self._tenure: Tenure | None = None
+        #: Whether a newer writer has taken over what was ours alone, which is for good.
+        self._is_fenced = False
         #: Whether nobody knows which manifest is there: whoever comes next reads it.
         self._is_stale = False
         self._end: End
@@ -165,19 +163,26 @@ class PartitionWriter:
 
     def _prepare(self, timeout_s: float) -> None:
         """Hold the lock, know the end, and have room for what comes."""
+        if self._is_fenced:
+            raise self._fenced()
         is_owner = self._lock.is_held
         if not is_owner:
             self._acquire(timeout_s)
         may_wait = timeout_s > 0 or not is_on_loop()
         if not self._is_current(is_owner=is_owner):
             if is_owner and self._tenure is not None:
-                raise ClosedError("another process has taken the partition over, open the log anew")
+                raise self._fenced()
             self._catch_up(may_wait=may_wait)
         if self._head.position >= self._segment_bytes:
             self._check_may_sync(may_wait=may_wait)
             self.roll()
         if self._settings.is_exclusive:
             self._check_at = self._monotonic() + _OWN_CHECK_S
+
+    def _fenced(self) -> FencedError:
+        # A writer that shares a partition goes on in the new epoch.
+        self._is_fenced = self._settings.is_exclusive
+        return FencedError(self.place)
 
     def leave(self, holder: object = _DRAIN) -> None:
         if self._holder is not holder:
@@ -407,7 +412,7 @@ class PartitionWriter:
         self._end_raw = raw = pack_end(self._seed, end)
         io.pwrite(tenure.tail.fd, raw, 0)
         if io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
-            raise FencedError("another process has taken the partition over, open the log anew")
+            raise self._fenced()
         if self._window.is_used:
             self._window.wrote(first, frozen.next)
         if self._tell.partitions:
@@ -504,6 +509,8 @@ class PartitionWriter:
         self._end_raw = pack_end(self._seed, self._end)
         self._io.pwrite(tenure.tail.fd, self._end_raw, 0)
         if self._io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
+            if self._settings.is_exclusive:
+                raise self._fenced()
             raise UnavailableError("another process has taken the partition over, try again")
         self._tenure = tenure._replace(manifest=manifest, segment=segment or tenure.segment)
         self._is_stale = False

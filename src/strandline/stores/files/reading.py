@@ -82,7 +82,9 @@ class Reading:
             return
         left, is_first = bytes_max, True
         for file, frame in self._frames():
-            page = page_of(frame, self._place.kind, file).cut(start, stop)
+            page = page_of(frame, self._place.kind, file, start, stop)
+            # Whoever reads in pages comes back for the rest of it.
+            self._files.keep_partly_read(file, frame, page.offsets.stop)
             if left is None:
                 yield page
                 continue
@@ -93,9 +95,12 @@ class Reading:
                     break
                 is_first = False
                 count += 1
-            yield page.cut(start, page.offsets.start + count)
             if left < 0:
+                page = page.cut(start, page.offsets.start + count)
+                self._files.keep_partly_read(file, frame, page.offsets.stop)
+                yield page
                 return
+            yield page
 
     def _check_not_trimmed(self, offset: int) -> None:
         try:
@@ -116,7 +121,7 @@ class Reading:
         _, start, stop, _ = self._span
         for file, frame in self._frames():
             if frame.kind != COLUMNS:
-                rows += entries_in(page_of(frame, self._place.kind, file).cut(start, stop))
+                rows += entries_in(page_of(frame, self._place.kind, file, start, stop))
                 if len(rows) < _ROWS_MAX:
                     continue
             if rows:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -22,6 +23,16 @@ IDENTITY = "strandline"
 TOPICS = "topics"
 _LOCK = "lock"
 _SLEEP_S = 0.001
+#: What stands in the lock's file while a topic is created or dropped; else the last change.
+_CHANGING = bytes(16)
+
+
+class TopicsVersion(NamedTuple):
+    """Which topics there are: equal only where none was created or dropped in between."""
+
+    change: bytes
+    inode: int
+    changed_ns: int
 
 
 class _Identity(msgspec.Struct, frozen=True):
@@ -68,6 +79,42 @@ class Root:
         """Hold the lock under which topics are created and dropped."""
         with self._changing, locked(self.io, self.clock, self._lock_path, self.lock_timeout_s):
             yield
+
+    @contextlib.contextmanager
+    def changing_topics(self, change: bytes) -> Iterator[None]:
+        """Mark that a topic is created or dropped; the caller holds the lock.
+
+        `change` is 16 bytes that no other change has. A block that raises or is killed
+        leaves the mark, and with it every reader looks at all topics.
+        """
+        self._mark(_CHANGING)
+        yield
+        self._mark(change)
+
+    def topics_version(self) -> "TopicsVersion | None":
+        """Return what stays the same as long as no topic is created or dropped.
+
+        None while one is. Versions of strandline that leave no mark change the directory.
+        """
+        try:
+            fd = self.io.open(self._lock_path, "read")
+        except FileNotFoundError:
+            return None
+        try:
+            change = self.io.pread(fd, len(_CHANGING), 0)
+        finally:
+            self.io.close(fd)
+        if len(change) < len(_CHANGING) or change == _CHANGING:
+            return None
+        status = self.io.stat(self.topics)
+        return TopicsVersion(change, status.inode, status.changed_ns)
+
+    def _mark(self, change: bytes) -> None:
+        fd = self.io.open(self._lock_path, "create")
+        try:
+            self.io.pwrite(fd, change, 0)
+        finally:
+            self.io.close(fd)
 
     @property
     def _lock_path(self) -> str:

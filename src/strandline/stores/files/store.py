@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
-from strandline.io import Io, SystemIo
+from strandline.io import Io, SystemIo, real_path
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
 from strandline.log.local_watch import LocalWatch
@@ -23,6 +23,7 @@ from strandline.log.store import (
     Outcome,
     PartitionState,
     Reach,
+    Trimmed,
 )
 from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
@@ -98,7 +99,7 @@ class FileStore:
             lock_timeout_s,
         )
         self._root = Root(
-            os.path.abspath(path),
+            real_path(path),
             Mode.parse(mode),
             io if io is not None else SystemIo(),
             clock if clock is not None else SystemClock(),
@@ -142,6 +143,10 @@ class FileStore:
         return self._topics.fresh(found) if fresh and found is not None else found
 
     @translated
+    def find_topic_id(self, topic_id: UUID) -> TopicEntry | None:
+        return self._topics.find_id(topic_id)
+
+    @translated
     def create_topic(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
         with self._root.changing():
             return self._topics.create(name, tenant, settings)
@@ -160,8 +165,7 @@ class FileStore:
 
     @translated
     def drop_topic(self, topic: TopicEntry) -> None:
-        with self._root.changing():
-            self._topics.drop(topic)
+        with self._root.changing(), self._topics.dropping(topic):
             for files in topic.partitions:
                 fence_dropped(files.place)
             remove_directory(self._root.io, topic.directory)
@@ -272,7 +276,7 @@ class FileStore:
         return next(Reading(files, span, self._root.check_open).records()).timestamp_us
 
     @translated
-    def trim(self, topic: TopicEntry, partition: int, low: int) -> Marks:
+    def trim(self, topic: TopicEntry, partition: int, low: int) -> Trimmed:
         return trim(self._lanes.lane(topic, partition).store, low)
 
     @translated

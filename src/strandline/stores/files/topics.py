@@ -1,9 +1,11 @@
 """The topics of a log: a directory for each, and a file in it that says what it is."""
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -11,11 +13,11 @@ import msgspec
 
 from strandline.io import Io
 from strandline.log.chain import Chain
-from strandline.log.topics import check_new_topic
+from strandline.log.topics import TopicNames, check_new_topic
 from strandline.stores.files import checked
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.place import SEGMENTS, TOPIC, Place
-from strandline.stores.files.root import Root
+from strandline.stores.files.root import Root, TopicsVersion
 from strandline.stores.files.segment import begins_with_frame
 from strandline.values import (
     CorruptError,
@@ -77,6 +79,9 @@ class FileTopics:
         # Everything about a topic but its retention stays as it is for good.
         self._entries: dict[UUID, TopicEntry] = {}
         self._by_name: dict[tuple[Tenant | None, str], TopicEntry] = {}
+        self._names = TopicNames()
+        #: Of the topics that are known here; None if there may be others by now.
+        self._version: TopicsVersion | None = None
         # What a damaged topic is called, nobody knows: no topic is certainly missing then.
         self._damaged: CorruptError | None = None
 
@@ -88,6 +93,14 @@ class FileTopics:
             entry = self._by_name.get((tenant, name))
         if entry is None:
             self._check_damage()
+        return entry
+
+    def find_id(self, topic_id: UUID) -> TopicEntry | None:
+        """Return the topic of this id."""
+        entry = self._entries.get(topic_id)
+        if entry is None or not self._io.exists(entry.path):
+            self._look()
+            entry = self._entries.get(topic_id)
         return entry
 
     def fresh(self, entry: TopicEntry) -> TopicEntry | None:
@@ -119,9 +132,15 @@ class FileTopics:
         known = None if entry is None else self.fresh(entry)
         if known is None:
             self._check_damage()
-        names = (each for whose, each in self._by_name if whose == tenant)
-        check_new_topic(name, settings, None if known is None else known.settings, names)
-        return known if known is not None else self._make(name, tenant, settings)
+        twins = self._names.twins(tenant, name)
+        check_new_topic(name, settings, None if known is None else known.settings, twins)
+        if known is not None:
+            return known
+        topic = Topic(name, self._root.clock.new_id(), tenant)
+        with self._root.changing_topics(topic.id.bytes):
+            made = self._make(topic, settings)
+        self._version = self._root.topics_version()
+        return made
 
     def change_settings(self, entry: TopicEntry, settings: TopicSettings) -> TopicEntry:
         """Replace the settings of a topic."""
@@ -129,10 +148,15 @@ class FileTopics:
         self._store(changed)
         return changed
 
-    def drop(self, entry: TopicEntry) -> None:
-        """Say that there is no such topic any more."""
-        self._store(entry, is_dropped=True)
-        self._forget(entry)
+    @contextlib.contextmanager
+    def dropping(self, entry: TopicEntry) -> Iterator[None]:
+        """Mark the topic as dropped, for a block that removes its files."""
+        change = sha256(b"strandline drop" + entry.topic.id.bytes).digest()[:16]
+        with self._root.changing_topics(change):
+            self._store(entry, is_dropped=True)
+            self._forget(entry)
+            yield
+        self._version = self._root.topics_version()
 
     def remains(self) -> Sequence[str]:
         """Return the directories of topics that were dropped, or never quite created."""
@@ -152,6 +176,14 @@ class FileTopics:
 
     def _look(self) -> None:
         """Learn of topics that others have created or dropped."""
+        version = self._root.topics_version()
+        if version is not None and version == self._version:
+            return
+        self._look_at_each()
+        # What changes meanwhile has another version.
+        self._version = version if self._damaged is None else None
+
+    def _look_at_each(self) -> None:
         found = set(self._io.list(self._root.topics))
         for entry in tuple(self._entries.values()):
             if str(entry.topic.id) not in found or not self._io.exists(entry.path):
@@ -182,6 +214,7 @@ class FileTopics:
     def _remember(self, entry: TopicEntry) -> TopicEntry:
         known = self._entries.setdefault(entry.topic.id, entry)
         self._by_name[known.topic.tenant, known.topic.name] = known
+        self._names.add(known.topic.tenant, known.topic.name)
         return known
 
     def _forget(self, entry: TopicEntry) -> None:
@@ -191,6 +224,7 @@ class FileTopics:
             name in self._by_name and self._by_name[name].topic.id == entry.topic.id
         ):
             del self._by_name[name]
+            self._names.discard(*name)
 
     def _load(self, directory: str) -> _StoredTopic:
         path = os.path.join(directory, TOPIC)
@@ -222,9 +256,7 @@ class FileTopics:
         path = os.path.join(directory, TOPIC)
         return TopicEntry(topic, settings, stored.created_at_us, directory, path, partitions)
 
-    def _make(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
-        clock = self._root.clock
-        topic = Topic(name, clock.new_id(), tenant)
+    def _make(self, topic: Topic, settings: TopicSettings) -> TopicEntry:
         directory = os.path.join(self._root.topics, str(topic.id))
         self._io.mkdir(directory)
         self._io.sync_directory(self._root.topics)
@@ -237,7 +269,8 @@ class FileTopics:
         # Before the topic is announced: its name may reach the disk before theirs.
         self._io.sync_directory(directory)
         stored = _StoredTopic(
-            *(topic.id, name, tenant, clock.now_us(), settings.partitions, settings.value_kind),
+            *(topic.id, topic.name, topic.tenant, self._root.clock.now_us()),
+            *(settings.partitions, settings.value_kind),
             proof=settings.proof,
             limit_bytes=settings.limit_bytes,
             schema=settings.schema or msgspec.UNSET,

@@ -3,21 +3,24 @@
 import contextlib
 from collections.abc import Sequence
 
+from strandline.log.store import Trimmed
 from strandline.stores.files.manifest import StoredSegment
 from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.proving import value_before
-from strandline.values import CorruptError, Marks, Offset
+from strandline.values import CorruptError, Offset
 
 
-def trim(store: PartitionWriter, low: int) -> Marks:
+def trim(store: PartitionWriter, low: int) -> Trimmed:
     """Raise the low-water mark to `low`."""
     files = store.files
     if files.marks().high == 0:
-        return files.marks()
+        return Trimmed(files.marks(), is_released=True)
     with store.failing(), store.held():
         if low > files.marks().low:
             _move(store, low)
-        return files.marks()
+        marks = files.marks()
+        # What lies below it in the first segment goes with that.
+        return Trimmed(marks, is_released=store.manifest.segments[0].base >= marks.low)
 
 
 def evict(store: PartitionWriter, before: int) -> Offset:
@@ -57,7 +60,11 @@ def _move(store: PartitionWriter, low: int) -> None:
     if gone:
         store.keep_identities()
     position = state.end_of(kept[0])[1]
-    trimmed_bytes = files.size_between(manifest, kept[0].base, low, position)
+    first, trimmed_bytes = kept[0].base, 0
+    if not gone and manifest.low > first:
+        # What was trimmed before has been counted before.
+        first, trimmed_bytes = manifest.low, manifest.trimmed_bytes
+    trimmed_bytes += files.size_between(manifest, first, low, position)
     anchor = manifest.anchor
     if files.place.is_proved and low > state.local:
         anchor = None

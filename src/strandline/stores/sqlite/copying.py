@@ -6,7 +6,7 @@ import sqlite3
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
-from strandline.io import Io, SystemIo
+from strandline.io import Io, SystemIo, real_parent
 from strandline.log.copies import (
     CopiedPartition,
     Ends,
@@ -49,8 +49,8 @@ def copy_sqlite_log(
     """
     files = io if io is not None else SystemIo()
     ours = clock if clock is not None else SystemClock()
-    path = os.path.abspath(target)
-    database = Database(os.path.abspath(source), Mode.READ, files, ours, _LOCK_TIMEOUT_S)
+    path = real_parent(target)
+    database = Database(real_parent(source), Mode.READ, files, ours, _LOCK_TIMEOUT_S)
     try:
         if files.exists(path):
             raise InvalidError("there is something here already, choose a new place", path=path)

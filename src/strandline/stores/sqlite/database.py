@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from strandline.clock import Clock
-from strandline.io import Io
+from strandline.io import FileStatus, Io, may_write_in
 from strandline.locks import holding
 from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.partition_row import note_tails
@@ -64,6 +64,8 @@ class Database:
         self._borrowed = 0
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
+        #: Connections that notice no change, and the file as it was when they were made.
+        self._frozen: dict[sqlite3.Connection, FileStatus] = {}
         self._writer: sqlite3.Connection | None = None
         self._lent: sqlite3.Connection | None = None
         self._wal_fd: int | None = None
@@ -80,7 +82,7 @@ class Database:
         self.pid = os.getpid()
         self.path = path
         self.lock = StoreLock(io, clock, f"{path}-strandline.lock")
-        self._access = access or ("ro" if mode is Mode.READ else "rw")
+        self._access = access
         _alive.add(self)
         # What nobody has closed is left to the operating system.
         weakref.finalize(self, _leak, self._all)
@@ -116,6 +118,9 @@ class Database:
                 self._borrowed += 1
                 is_borrowed = True
                 connection = self._idle.pop() if self._idle else None
+            if connection is not None and self._is_outdated(connection):
+                self.close_writer(connection)
+                connection = None
             if connection is None:
                 connection = self.new_connection()
             yield connection
@@ -135,7 +140,29 @@ class Database:
 
     def new_connection(self) -> sqlite3.Connection:
         """Return a connection that reads, and is closed with the others."""
-        return self._keep(connect(self.path, self._access))
+        if self._access is not None or self.mode is not Mode.READ:
+            return self._keep(connect(self.path, self._access or "rw"))
+        if not self._is_at_rest_for_good():
+            return self._keep(connect(self.path, "ro"))
+        status = self.io.stat(self.path)
+        connection = self._keep(connect(self.path, "ro&immutable=1"))
+        self._frozen[connection] = status
+        return connection
+
+    def _is_at_rest_for_good(self) -> bool:
+        """Whether SQLite could not read without this: it would make files beside the database.
+
+        A writer, who must be another user then, makes a write-ahead log first.
+        """
+        directory = os.path.dirname(self.path)
+        return not self.io.exists(self.wal_path) and not may_write_in(directory)
+
+    def _is_outdated(self, connection: sqlite3.Connection) -> bool:
+        """Whether a connection that notices no change is open to a file that has changed."""
+        seen = self._frozen.get(connection)
+        if seen is None:
+            return False
+        return self.io.exists(self.wal_path) or self.io.stat(self.path) != seen
 
     def _keep(self, connection: Made) -> Made:
         with self._mutex:
@@ -148,8 +175,9 @@ class Database:
         return self._keep(connect(self.path, "rw", busy_s=0, kind=kind))
 
     def close_writer(self, connection: sqlite3.Connection) -> None:
-        """Close what `new_writer` made. It is never the last that is open, and moves nothing."""
+        """Close what `new_writer` made, or what is outdated: never the last that writes."""
         with self._mutex:
+            self._frozen.pop(connection, None)
             if connection in self._all:
                 self._all.remove(connection)
                 connection.close()
@@ -344,8 +372,10 @@ class Database:
                 raise UnavailableError("a sync has failed and readers are in the way of the repair")
             self.lock.clear_suspicion()
 
-    def checkpoint(self, kind: str) -> bool:
+    def checkpoint(self, kind: str, patience_s: float = BUSY_S) -> bool:
         """Move what was written into the database; False if readers were in the way.
+
+        It waits for them for `patience_s`, unless it is PASSIVE.
 
         The caller holds `lock`. What was moved is durable, and the partitions' rows tell
         of all of it: in the database itself nothing else shows that a record is missing.
@@ -353,7 +383,7 @@ class Database:
         with self.transaction() as connection:
             note_tails(connection, self.path)
         self.logged_bytes = 0
-        deadline = self.clock.monotonic() + BUSY_S
+        deadline = self.clock.monotonic() + patience_s
         while True:
             try:
                 busy, logged, moved = self.writer.execute(

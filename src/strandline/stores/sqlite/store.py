@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
-from strandline.io import Io, SystemIo
+from strandline.io import Io, SystemIo, real_parent
 from strandline.log.chain import Chain
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
@@ -24,7 +24,9 @@ from strandline.log.store import (
     Outcome,
     PartitionState,
     Reach,
+    Trimmed,
 )
+from strandline.log.topics import is_internal_name
 from strandline.stores.sqlite.appends import SqliteAppend
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
@@ -32,7 +34,7 @@ from strandline.stores.sqlite.keyed import all_keys, get_key, put_key
 from strandline.stores.sqlite.partition_row import PartitionRow, load_epochs, load_partition, lost
 from strandline.stores.sqlite.proving import Proving
 from strandline.stores.sqlite.records import Records, Span
-from strandline.stores.sqlite.schema import translated
+from strandline.stores.sqlite.schema import BUSY_S, translated
 from strandline.stores.sqlite.topics import SqliteTopics, TopicEntry
 from strandline.stores.sqlite.trimming import Trimming
 from strandline.stores.sqlite.watching import SqliteWatches
@@ -47,6 +49,7 @@ from strandline.values import (
     Segment,
     Tenant,
     TopicSettings,
+    UnavailableError,
 )
 
 
@@ -75,7 +78,7 @@ class SqliteStore:
         access: str | None = None,
     ) -> None:
         self._database = Database(
-            os.path.abspath(path),
+            real_parent(path),
             Mode.parse(mode),
             io if io is not None else SystemIo(),
             clock if clock is not None else SystemClock(),
@@ -119,6 +122,10 @@ class SqliteStore:
         del fresh
         with self._database.reading() as connection, self._database.translating():
             return self._topics.find(connection, tenant, name)
+
+    def find_topic_id(self, topic_id: UUID) -> TopicEntry | None:
+        with self._database.reading() as connection, self._database.translating():
+            return self._topics.find_id(connection, topic_id)
 
     def create_topic(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
         with self._database.locked(), self._database.changing() as connection:
@@ -205,13 +212,33 @@ class SqliteStore:
             )
         ]
 
-    def trim(self, topic: TopicEntry, partition: int, low: int) -> Marks:
+    def trim(self, topic: TopicEntry, partition: int, low: int) -> Trimmed:
         records = Records(self._database, topic, partition)
         with self._database.locked(), self._database.changing() as connection:
             row = self._row(connection, topic, partition)
             self._trimming.trim(connection, records, row, low)
         self._trimming.remove(records, row.low)
-        return self._marks_of(row)
+        # Our own topics are trimmed often, and a little at a time.
+        is_released = not is_internal_name(topic.topic.name) and self._try_empty_wal()
+        return Trimmed(self._marks_of(row), is_released)
+
+    def _try_empty_wal(self) -> bool:
+        """Empty the write-ahead log, which still holds what was removed; say whether."""
+        try:
+            return self._empty_wal(patience_s=0.0)
+        except UnavailableError:
+            return False
+
+    def _empty_wal(self, patience_s: float) -> bool:
+        """Make everything durable in the database itself; False if readers were in the way."""
+        database = self._database
+        with translated(database.path), database.locked():
+            ends = self._marks.note_ends()
+        self._marks.expect(ends.items())
+        self._writing.sync()
+        self._marks.note(database.lock_timeout_s)
+        with translated(database.path), database.locked():
+            return database.checkpoint("TRUNCATE", patience_s)
 
     def evict(self, topic: TopicEntry, partition: int, before: int) -> Offset:
         records = Records(self._database, topic, partition)
@@ -238,14 +265,7 @@ class SqliteStore:
         self._marks.note(self._database.lock_timeout_s)
 
     def flush(self) -> None:
-        database = self._database
-        with translated(database.path), database.locked():
-            ends = self._marks.note_ends()
-        self._marks.expect(ends.items())
-        self._writing.sync()
-        self._marks.note(database.lock_timeout_s)
-        with translated(database.path), database.locked():
-            database.checkpoint("TRUNCATE")
+        self._empty_wal(BUSY_S)
 
     # --- keys ---
 

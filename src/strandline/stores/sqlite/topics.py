@@ -29,6 +29,11 @@ from strandline.values import (
 )
 
 _SELECT = "SELECT id, tenant, name, first_slot, settings, created_at_us, crc FROM strandline_topics"
+# Made with the first topic that needs it, since older logs are without. Names are ASCII.
+_INDEX_WITHOUT_CASE = (
+    "CREATE INDEX IF NOT EXISTS strandline_topics_without_case"
+    " ON strandline_topics (tenant, name COLLATE NOCASE)"
+)
 _OF_SLOTS = ("partitions", "epochs", "producers", "sequences", "keys")
 
 
@@ -75,6 +80,11 @@ class SqliteTopics:
         ).fetchone()
         return None if row is None else self._load(row)
 
+    def find_id(self, connection: sqlite3.Connection, topic_id: UUID) -> TopicEntry | None:
+        """Return the topic of this id."""
+        row = connection.execute(f"{_SELECT} WHERE id = ?", (topic_id.bytes,)).fetchone()
+        return None if row is None else self._load(row)
+
     def all(self, connection: sqlite3.Connection) -> list[TopicEntry]:
         """Return the topics of everybody."""
         self._check_count(connection)
@@ -89,8 +99,8 @@ class SqliteTopics:
     ) -> TopicEntry:
         """Return the new topic, or the one that is the same already."""
         known = self.find(connection, tenant, name)
-        names = self._names(connection, tenant)
-        check_new_topic(name, settings, None if known is None else known.settings, names)
+        twins = self._twins(connection, tenant, name)
+        check_new_topic(name, settings, None if known is None else known.settings, twins)
         return known if known is not None else self._make(connection, name, tenant, settings)
 
     def change_settings(
@@ -176,13 +186,17 @@ class SqliteTopics:
         store_log(connection, row._replace(next_slot=next_slot + count, topics=row.topics + 1))
         return next_slot
 
-    def _names(self, connection: sqlite3.Connection, tenant: Tenant | None) -> Sequence[str]:
-        return [
-            name
-            for (name,) in connection.execute(
-                "SELECT name FROM strandline_topics WHERE tenant = ?", (tenant or "",)
-            )
-        ]
+    def _twins(
+        self, connection: sqlite3.Connection, tenant: Tenant | None, name: str
+    ) -> Sequence[str]:
+        """Return the names that are the same but for case; found by an index."""
+        connection.execute(_INDEX_WITHOUT_CASE)
+        found = connection.execute(
+            "SELECT name FROM strandline_topics INDEXED BY strandline_topics_without_case"
+            " WHERE tenant = ? AND name = ? COLLATE NOCASE",
+            (tenant or "", name),
+        )
+        return [each for (each,) in found]
 
     def _check_count(self, connection: sqlite3.Connection) -> None:
         """Raise CorruptError if the row of a topic is missing."""

@@ -1,0 +1,90 @@
+"""The URL of a log, taken apart: one reading of it for every part of the package."""
+
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from strandline.values.errors import InvalidError
+from strandline.values.names import check_text
+
+SCHEMES: Final = ("memory", "file", "sqlite")
+_MEMORY = ":memory:"
+
+
+class LogUrl(NamedTuple):
+    """The kind of a log, and the path of its directory or database, as it was given."""
+
+    scheme: str
+    path: str
+
+
+def parse_log_url(url: object) -> LogUrl:
+    """Return what `url` names; InvalidError with advice for what is no URL of a log.
+
+    `file:PATH` and `sqlite:PATH` have the path as it stands, relative or absolute. With
+    slashes for a host: `file:///PATH` is absolute, with %-escapes, as `Path.as_uri` writes
+    it; `sqlite:///PATH` is relative and `sqlite:////PATH` absolute, as in SQLAlchemy.
+    """
+    if not isinstance(url, str) or ":" not in url:
+        raise InvalidError("a log is named memory:, file:PATH or sqlite:PATH", url=url)
+    scheme, _, location = check_text(url, "URL").partition(":")
+    if scheme not in SCHEMES:
+        raise InvalidError(
+            "there is no such kind of log, use memory:, file:PATH or sqlite:PATH", url=url
+        )
+    if scheme == "memory":
+        if location:
+            raise InvalidError("a memory: log has no name, use memory: alone", url=url)
+        return LogUrl(scheme, "")
+    path = _file_path(url, location) if scheme == "file" else _sqlite_path(url, location)
+    return LogUrl(scheme, _checked(url, path))
+
+
+def _file_path(url: str, location: str) -> str:
+    if not location.startswith("//"):
+        return location
+    if not location.startswith("///"):
+        raise InvalidError(
+            "a log is on this machine and file:// is followed by a host,"
+            " use file:PATH for a relative path or file:///PATH for an absolute one",
+            url=url,
+        )
+    return unquote(_without_options(url, location[2:]), errors="strict")
+
+
+def _sqlite_path(url: str, location: str) -> str:
+    if location.startswith("//"):
+        if not location.startswith("///"):
+            raise InvalidError(
+                "a database is on this machine and sqlite:// is followed by a host,"
+                " use sqlite:PATH, sqlite:///RELATIVE or sqlite:////ABSOLUTE",
+                url=url,
+            )
+        location = _without_options(url, location[3:])
+    if location.startswith(_MEMORY):
+        raise InvalidError("a log in memory is memory:, without SQLite", url=url)
+    if location.startswith("file:"):
+        raise InvalidError("SQLite's own URIs are not taken, use sqlite:PATH", url=url)
+    return location
+
+
+def _without_options(url: str, path: str) -> str:
+    if "?" in path or "#" in path:
+        raise InvalidError(
+            "this URL has options, which a log does not take; name such a path without //", url=url
+        )
+    return path
+
+
+def _checked(url: str, path: str) -> str:
+    if not path.strip("/"):
+        raise InvalidError(
+            "the path is missing, use file:DIRECTORY or sqlite:DATABASE, or memory:", url=url
+        )
+    if path.startswith("~"):
+        raise InvalidError(
+            "~ is not expanded, pass os.path.expanduser of it; a name that begins so is ./~…",
+            url=url,
+        )
+    if "\0" in path:
+        raise InvalidError("no path holds a NUL character, leave it out", url=url)
+    return path

@@ -1,0 +1,67 @@
+"""What awaits does so on asyncio, and refuses any other event loop by name.
+
+A coroutine is driven here as trio would drive it: by `send`, without asyncio.
+"""
+
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strandline as sl
+from strandline.typed import ScopedLog
+from strandline.values import InvalidError
+
+Awaiting = Callable[[ScopedLog], Coroutine[Any, Any, object]]
+
+
+class Count(sl.View[list[int]]):
+    def initial(self, partition: int) -> list[int]:  # noqa: ARG002 # All begin alike.
+        return [0]
+
+    def apply(self, state: list[int], record: sl.Record) -> None:  # noqa: ARG002 # Counted.
+        state[0] += 1
+
+
+def of_view(log: ScopedLog) -> Coroutine[Any, Any, object]:
+    view = sl.LiveView(log, "t", Count())
+    view.reconcile([0])
+    return view.reached(0, 10)
+
+
+AWAITED: dict[str, Awaiting] = {
+    "subscription": lambda log: log.subscribe("t").arrived(),
+    "async for": lambda log: log.subscribe("t").__anext__(),
+    "consumer": lambda log: log.consumer("t", "billing").arrived(),
+    "watch": lambda log: log.watch().moved(),
+    "view": of_view,
+}
+
+
+@pytest.fixture(params=["memory", "file", "sqlite"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ScopedLog]:
+    scheme: str = request.param
+    with sl.open("memory:" if scheme == "memory" else f"{scheme}:{tmp_path / 'log'}") as log:
+        log.create_topic("t")
+        yield log
+
+
+@pytest.mark.parametrize("name", AWAITED)
+def test_what_cannot_be_awaited_here_says_that_it_needs_asyncio(name: str, log: ScopedLog) -> None:
+    waiting = AWAITED[name](log)
+
+    with pytest.raises(InvalidError, match="asyncio"):
+        waiting.send(None)
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_a_receipt_that_has_to_be_waited_for_needs_asyncio(scheme: str, tmp_path: Path) -> None:
+    with sl.open(f"{scheme}:{tmp_path / 'log'}") as log:
+        log.create_topic("t")
+        receipt = log.append("t", sl.Event("a"))
+
+        with pytest.raises(StopIteration):
+            receipt.reached().send(None)
+        with pytest.raises(InvalidError, match="asyncio"):
+            receipt.reached(sl.Durability.DURABLE).send(None)
