@@ -1,13 +1,14 @@
 """A log that lives and dies with its process: the reference, and the model in tests."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Self
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.calls import Calls
+from strandline.log.claims import ConsumerPlace, LocalClaim, LocalClaims
 from strandline.log.columns import RecordBatches
 from strandline.log.draft import Draft, draft, kind_of, load
 from strandline.log.history import History
@@ -18,6 +19,7 @@ from strandline.log.memory_receipt import MemoryReceipt, MemoryReceipts
 from strandline.log.memory_topics import MemoryTopic, MemoryTopics
 from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.protocol import TopicName, Value
+from strandline.log.registering import check_starts
 from strandline.log.terms import Terms, owner
 from strandline.log.transactions import NoTransactions
 from strandline.log.verifying import verify_each
@@ -32,6 +34,7 @@ from strandline.values import (
     Marks,
     Mode,
     Offset,
+    Partition,
     Position,
     ProofHead,
     ProofReport,
@@ -69,6 +72,7 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
         self._id = self._clock.new_id()
         self._topics = MemoryTopics(self._clock, self._id)
         self._watches: set[LocalWatch] = set()
+        self._claims = LocalClaims()
         self._pid = os.getpid()
         self._is_closed = False
 
@@ -280,6 +284,32 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
 
     # --- consumers ---
 
+    def register(
+        self,
+        topic: TopicName,
+        consumer: str,
+        starts: Mapping[int, int],
+        *,
+        tenant: str | None = None,
+    ) -> Mapping[Partition, Offset]:
+        known = self._topic(topic)
+        name, whose = check_consumer_name(consumer), owner(known.topic, tenant)
+        wanted = check_starts(starts, len(known.partitions))
+        for number, start in wanted.items():
+            known.partition(number).check_start(whose, name, start)
+        return {
+            number: known.partition(number).register(whose, name, start)
+            for number, start in wanted.items()
+        }
+
+    def claim(
+        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
+    ) -> LocalClaim:
+        known = self._topic(topic)
+        name, whose = check_consumer_name(consumer), owner(known.topic, tenant)
+        number = known.partition(partition).number
+        return self._claims.take(ConsumerPlace(known.topic, whose, name, number))
+
     def ack(
         self,
         topic: TopicName,
@@ -350,6 +380,7 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
 
     def close(self) -> None:
         self._is_closed = True
+        self._claims.close()
         # First, so that the end of a partition looks to no reader like news of it.
         for watch in tuple(self._watches):
             watch.close()

@@ -14,6 +14,7 @@ from strandline.log.history import Body, History, Piece
 from strandline.log.identities import Identities, Original
 from strandline.log.local_watch import LocalWatch
 from strandline.log.protocol import Hint
+from strandline.log.registering import registered_at
 from strandline.log.terms import Terms
 from strandline.log.verifying import unproved
 from strandline.values import (
@@ -356,6 +357,25 @@ class MemoryPartition:
         return self._clock.now_us() - cursor.seen_at_us <= _SILENCE_US
 
     # --- consumers ---
+
+    def check_start(self, tenant: Tenant | None, consumer: str, start: int) -> None:
+        """Raise what `register` would."""
+        with self._lock:
+            self._check_usable()
+            known = self._cursors.get((tenant, consumer))
+            registered_at(
+                None if known is None else known.offset, start, self._marks(), self._topic
+            )
+
+    def register(self, tenant: Tenant | None, consumer: str, start: int) -> Offset:
+        with self._lock:
+            self._check_usable()
+            known = self._cursors.get((tenant, consumer))
+            offset = registered_at(
+                None if known is None else known.offset, start, self._marks(), self._topic
+            )
+            self._cursors[tenant, consumer] = _Cursor(offset, self._clock.now_us())
+            return offset
 
     def ack(self, tenant: Tenant | None, consumer: str, end: int) -> Offset:
         with self._lock:

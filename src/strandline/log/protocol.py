@@ -28,12 +28,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 from uuid import UUID
 
+from strandline.log.consumers import LogConsumers
 from strandline.log.event_rows import EventRows
 from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
-from strandline.log.results import Batches, Hint, Receipt, Receipts, TopicName, Watch
+from strandline.log.results import Batches, Claim, Hint, Receipt, Receipts, TopicName, Watch
 from strandline.log.transactions import LogTransactions
 from strandline.values import (
-    ConsumerLag,
     Durability,
     Epoch,
     Event,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Batches",
     "Body",
+    "Claim",
     "Damage",
     "EventBody",
     "EventRows",
@@ -384,67 +385,6 @@ class LogReader(Protocol):
         Its partitions end at the high-water mark, or at the durable one if
         `durable_only`; InvalidError for that where nothing ever is durable.
         """
-
-
-class LogConsumers(Protocol):
-    """Named cursors, kept in the log: per topic, tenant, name and partition.
-
-    In a topic of a tenant the consumers are that tenant's, and another is
-    InvalidError. No tenant sees, moves or lists another's consumers. A cursor is the
-    next offset to deal with. It is durable when a call returns, and so is what lies
-    before it, where a log reaches durable.
-
-    A consumer exists from its first ack or seek in any partition. After
-    CONSUMER_SILENCE_S without one it no longer holds trimming back, but keeps its
-    cursors: it finds them, or TrimmedError, and never starts anew unnoticed.
-    """
-
-    def ack(
-        self,
-        topic: TopicName,
-        consumer: str,
-        partition: int,
-        end: int,
-        *,
-        tenant: str | None = None,
-    ) -> Offset:
-        """Say that everything before `end` is dealt with, and return the cursor.
-
-        The cursor never goes back: a lower `end` changes nothing, and is still a sign
-        of life. InvalidError beyond the high-water mark. DivergedError if the log has
-        lost records that the cursor had passed.
-        """
-
-    def seek(
-        self,
-        topic: TopicName,
-        consumer: str,
-        partition: int,
-        offset: int,
-        *,
-        tenant: str | None = None,
-    ) -> None:
-        """Put the cursor to `offset`, forwards or back.
-
-        TrimmedError below the low-water mark, InvalidError beyond the high-water mark.
-        """
-
-    def cursor(
-        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
-    ) -> Offset | None:
-        """Return the cursor; None until something was acked or sought here.
-
-        DivergedError if the log has lost records that the cursor had passed.
-        """
-
-    def consumers(self, topic: TopicName, *, tenant: str | None = None) -> Sequence[ConsumerLag]:
-        """Return the tenant's consumers, one entry for each partition with a cursor.
-
-        Sorted by name, then partition.
-        """
-
-    def forget(self, topic: TopicName, consumer: str, *, tenant: str | None = None) -> bool:
-        """Remove the consumer's cursors in all partitions; False if there were none."""
 
 
 class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers, Protocol):

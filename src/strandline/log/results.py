@@ -115,6 +115,13 @@ class Batches(Protocol):
         """Hand the record batches to Arrow's C stream interface."""
 
 
+class Claim(Protocol):
+    """The right to be the one reader of a consumer's partition."""
+
+    def release(self) -> None:
+        """Give the right up; from any thread. May be repeated."""
+
+
 class Hint(NamedTuple):
     """News without data: the partition ends at `end` now, or did a moment ago.
 

@@ -1,9 +1,11 @@
 """The named cursors of a file log."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from strandline.log.files.cursors import Cursors
+from strandline.log.claims import ConsumerPlace
+from strandline.log.files.claim_locks import LockClaim, LockClaims
+from strandline.log.files.cursors import Cursors, StoredConsumer
 from strandline.log.files.file_errors import translated
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.reader import FileReader
@@ -12,8 +14,19 @@ from strandline.log.files.spans import check_kept, check_not_beyond
 from strandline.log.files.topics import TopicEntry
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName
+from strandline.log.registering import check_starts, registered_at
 from strandline.log.terms import owner
-from strandline.values import ConsumerLag, Mode, Offset, check_consumer_name
+from strandline.log.verifying import with_findings
+from strandline.values import (
+    ConsumerLag,
+    CorruptError,
+    Mode,
+    Offset,
+    Partition,
+    ProofHead,
+    ProofReport,
+    check_consumer_name,
+)
 
 
 class FileConsumers(FileReader):
@@ -21,7 +34,53 @@ class FileConsumers(FileReader):
 
     def __init__(self, root: Root) -> None:
         super().__init__(root)
-        self._cursors = Cursors(root)
+        self._cursors = Cursors(root, self._topics)
+        self._claims = LockClaims(root.io)
+
+    @translated
+    def register(
+        self,
+        topic: TopicName,
+        consumer: str,
+        starts: Mapping[int, int],
+        *,
+        tenant: str | None = None,
+    ) -> Mapping[Partition, Offset]:
+        name = check_consumer_name(consumer)
+        self._check_mode(Mode.CONSUME)
+        entry = self._entry(topic)
+        whose = owner(entry.topic, tenant)
+        wanted = check_starts(starts, len(entry.partitions))
+        for number, start in wanted.items():
+            self._make_durable_before(entry, entry.files(number), start)
+        with self._cursors.changing(entry):
+            known = self._cursors.find(entry, whose, name)
+            found = {
+                number: self._registered_at(entry, known, number, start)
+                for number, start in wanted.items()
+            }
+            self._cursors.put(entry, whose, name, found)
+            self._cursors.list_consumer(entry, whose, name)
+        return found
+
+    def _registered_at(
+        self, entry: TopicEntry, known: StoredConsumer | None, number: int, start: int
+    ) -> Offset:
+        files = entry.files(number)
+        cursor = None if known is None else known.cursor(number)
+        offset = None if cursor is None else self._cursors.check(entry, files, cursor)
+        return registered_at(offset, start, files.marks(), entry.topic)
+
+    @translated
+    def claim(
+        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
+    ) -> LockClaim:
+        name = check_consumer_name(consumer)
+        self._check_mode(Mode.CONSUME)
+        entry = self._entry(topic)
+        number = entry.files(partition).place.partition
+        place = ConsumerPlace(entry.topic, owner(entry.topic, tenant), name, number)
+        return self._claims.take(self._cursors.claim_path(entry, place), place)
 
     @translated
     def ack(
@@ -46,7 +105,9 @@ class FileConsumers(FileReader):
             cursor = None if known is None else known.cursor(partition)
             if cursor is not None:
                 offset = max(offset, self._cursors.check(entry, files, cursor))
-            self._cursors.put(entry, files, whose, name, offset)
+            self._cursors.put(entry, whose, name, {files.place.partition: offset})
+            if known is None:
+                self._cursors.list_consumer(entry, whose, name)
         return offset
 
     @translated
@@ -68,7 +129,8 @@ class FileConsumers(FileReader):
         self._make_durable_before(entry, files, offset)
         with self._cursors.changing(entry):
             kept = check_kept(files, files.marks(), offset)
-            self._cursors.put(entry, files, whose, name, kept)
+            self._cursors.put(entry, whose, name, {files.place.partition: kept})
+            self._cursors.list_consumer(entry, whose, name)
 
     @translated
     def cursor(
@@ -94,6 +156,20 @@ class FileConsumers(FileReader):
         whose = owner(entry.topic, tenant)
         with self._cursors.changing(entry):
             return self._cursors.forget(entry, whose, name)
+
+    def verify(
+        self,
+        topic: TopicName,
+        partition: int | None = None,
+        *,
+        expected: Iterable[ProofHead] = (),
+    ) -> Sequence[ProofReport]:
+        reports = super().verify(topic, partition, expected=expected)
+        return with_findings(reports, self._damage(topic))
+
+    @translated
+    def _damage(self, topic: TopicName) -> Sequence[CorruptError]:
+        return self._cursors.damage(self._entry(topic))
 
     # --- what the log brings ---
 

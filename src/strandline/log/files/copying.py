@@ -9,7 +9,9 @@ its partitions ends in a segment of a new epoch that is still empty.
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -101,6 +103,8 @@ class _Copy:
         self._target = target
         self._ends = ends
         self._progress = progress
+        #: Of each topic, by its id, the consumers as they were before its cursors were copied.
+        self._consumers: dict[UUID, frozenset[str]] = {}
 
     def run(self) -> list[CopiedPartition]:
         entries = self._entries()
@@ -140,7 +144,8 @@ class _Copy:
         self._io.mkdir(directory)
         source = os.path.join(entry.directory, CURSORS)
         # A consumer that was forgotten meanwhile, or a topic that was dropped.
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, InvalidError):
+            self._consumers[entry.topic.id] = Topics(self._root).fresh(entry).consumers
             for name in self._io.list(source):
                 if name.endswith(".cursors"):
                     with contextlib.suppress(FileNotFoundError):
@@ -155,8 +160,7 @@ class _Copy:
             for files in entry.partitions:
                 copied.append(self._copy_partition(files, directory))
                 files.forget()
-            Topics(self._root).fresh(entry)
-            self._copy_file(entry.path, os.path.join(directory, os.path.basename(entry.path)))
+            self._copy_settings(entry, directory)
         except (DroppedError, FileNotFoundError):
             if self._io.exists(entry.path):
                 raise
@@ -167,6 +171,17 @@ class _Copy:
             for each in copied:
                 self._progress(each)
         return copied
+
+    def _copy_settings(self, entry: TopicEntry, directory: str) -> None:
+        topics = Topics(self._root)
+        found = topics.fresh(entry)
+        path = os.path.join(directory, os.path.basename(entry.path))
+        # Those that were registered since are not in the copy.
+        consumers = found.consumers & self._consumers.get(entry.topic.id, frozenset())
+        if consumers == found.consumers:
+            self._copy_file(entry.path, path)
+        else:
+            topics.store(replace(found, path=path, consumers=consumers))
 
     def _copy_partition(self, files: PartitionFiles, topic_directory: str) -> CopiedPartition:
         directory = os.path.join(topic_directory, str(files.place.partition))

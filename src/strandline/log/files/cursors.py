@@ -2,16 +2,17 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from uuid import UUID
 
 import msgspec
 
+from strandline.log.claims import ConsumerPlace
 from strandline.log.files import checked
 from strandline.log.files.partition import PartitionFiles
 from strandline.log.files.root import Root, locked
-from strandline.log.files.topics import CURSORS, TopicEntry
+from strandline.log.files.topics import CURSORS, TopicEntry, Topics
 from strandline.values import (
     CONSUMER_SILENCE_S,
     ConsumerLag,
@@ -29,6 +30,7 @@ from strandline.values import (
 
 KIND = "cursors"
 SUFFIX = ".cursors"
+CLAIM_SUFFIX = ".claim"
 _LOCK = "lock"
 _SILENCE_US = CONSUMER_SILENCE_S * 1_000_000
 
@@ -59,8 +61,9 @@ class StoredConsumer(msgspec.Struct, frozen=True):
 class Cursors:
     """Finds and moves the cursors of any topic. Any thread may use it."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, topics: Topics) -> None:
         self._root = root
+        self._topics = topics
         self._io = root.io
 
     @contextlib.contextmanager
@@ -72,9 +75,12 @@ class Cursors:
 
     def find(self, entry: TopicEntry, tenant: Tenant | None, name: str) -> StoredConsumer | None:
         """Return a consumer, if there is one."""
+        path = _path(entry, tenant, name)
         try:
-            return self._load(entry, _path(entry, tenant, name))
+            return self._load(entry, path)
         except FileNotFoundError:
+            if _stem(path) in self._listed(entry):
+                raise _missing(path) from None
             return None
 
     def check(self, entry: TopicEntry, files: PartitionFiles, cursor: Cursor) -> Offset:
@@ -95,19 +101,20 @@ class Cursors:
     def put(
         self,
         entry: TopicEntry,
-        files: PartitionFiles,
         tenant: Tenant | None,
         name: str,
-        offset: int,
+        offsets: Mapping[Partition, Offset],
     ) -> None:
-        """Put the cursor to `offset`, durably; the caller holds the lock."""
-        partition = files.place.partition
-        epoch = epoch_before(offset, files.epochs())
+        """Put the cursors to these offsets, durably; the caller holds the lock."""
+        now_us = self._root.clock.now_us()
+        moved = []
+        for partition, offset in offsets.items():
+            epoch = epoch_before(offset, entry.files(partition).epochs())
+            moved.append(Cursor(partition, offset, now_us, epoch.number, epoch.id))
         known = self.find(entry, tenant, name)
         kept = () if known is None else known.cursors
-        cursor = Cursor(partition, offset, self._root.clock.now_us(), epoch.number, epoch.id)
-        others = (each for each in kept if each.partition != partition)
-        cursors = tuple(sorted((*others, cursor), key=lambda each: each.partition))
+        others = (each for each in kept if each.partition not in offsets)
+        cursors = tuple(sorted((*others, *moved), key=lambda each: each.partition))
         stored = StoredConsumer(entry.topic.id, tenant, name, cursors)
         unique = str(self._root.clock.new_id())
         checked.store(self._io, _path(entry, tenant, name), KIND, stored, unique=unique)
@@ -115,11 +122,39 @@ class Cursors:
     def forget(self, entry: TopicEntry, tenant: Tenant | None, name: str) -> bool:
         """Remove a consumer; False if there was none."""
         path = _path(entry, tenant, name)
+        # First the list: a file that is not in it is none the worse for that.
+        is_listed = self._topics.list_consumer(entry, _stem(path), is_there=False)
         if not self._io.exists(path):
-            return False
+            return is_listed
         self._io.unlink(path)
         self._io.sync_directory(os.path.dirname(path))
         return True
+
+    def list_consumer(self, entry: TopicEntry, tenant: Tenant | None, name: str) -> None:
+        """Note with the topic that these cursors exist; the caller holds the lock."""
+        self._topics.list_consumer(entry, _stem(_path(entry, tenant, name)), is_there=True)
+
+    def claim_path(self, entry: TopicEntry, place: ConsumerPlace) -> str:
+        """Return the file whose lock says who reads a partition for a consumer."""
+        stem = _path(entry, place.tenant, place.consumer).removesuffix(SUFFIX)
+        return f"{stem}.{place.partition}{CLAIM_SUFFIX}"
+
+    def damage(self, entry: TopicEntry) -> list[CorruptError]:
+        """Return what is wrong with the cursors of a topic."""
+        found = []
+        try:
+            paths = self._paths(entry)
+        except CorruptError as error:
+            return [error]
+        for path in paths:
+            try:
+                self._load(entry, path)
+            except CorruptError as error:
+                found.append(error)
+            except FileNotFoundError:
+                if _stem(path) in self._listed(entry):
+                    found.append(_missing(path))
+        return found
 
     def lags(self, entry: TopicEntry, tenant: Tenant | None) -> list[ConsumerLag]:
         """Return the tenant's consumers, sorted by name and partition."""
@@ -147,13 +182,30 @@ class Cursors:
         return min((Offset(each.offset) for each in live), default=None)
 
     def _all(self, entry: TopicEntry) -> Sequence[StoredConsumer]:
-        directory = os.path.join(entry.directory, CURSORS)
         found = []
-        for name in self._io.list(directory):
-            if name.endswith(SUFFIX):
-                with contextlib.suppress(FileNotFoundError):
-                    found.append(self._load(entry, os.path.join(directory, name)))
+        for path in self._paths(entry):
+            try:
+                found.append(self._load(entry, path))
+            except FileNotFoundError:
+                # Forgotten meanwhile, unless the topic still counts on it.
+                if _stem(path) in self._listed(entry):
+                    raise _missing(path) from None
         return found
+
+    def _paths(self, entry: TopicEntry) -> list[str]:
+        """Return the files that there are, and those that there should be."""
+        directory = os.path.join(entry.directory, CURSORS)
+        try:
+            names = self._io.list(directory)
+        except FileNotFoundError:
+            self._listed(entry)  # Raises if the topic was dropped.
+            raise _missing(directory) from None
+        stems = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
+        stems |= self._listed(entry)
+        return [os.path.join(directory, f"{stem}{SUFFIX}") for stem in sorted(stems)]
+
+    def _listed(self, entry: TopicEntry) -> frozenset[str]:
+        return self._topics.fresh(entry).consumers
 
     def _load(self, entry: TopicEntry, path: str) -> StoredConsumer:
         stored = checked.load(self._io, path, KIND, StoredConsumer)
@@ -166,6 +218,18 @@ class Cursors:
 
     def _is_live(self, cursor: Cursor) -> bool:
         return self._root.clock.now_us() - cursor.seen_at_us <= _SILENCE_US
+
+
+def _missing(path: str) -> CorruptError:
+    return CorruptError(
+        "the cursors of a consumer are missing, restore the file or forget the consumer",
+        file=path,
+        position=0,
+    )
+
+
+def _stem(path: str) -> str:
+    return os.path.basename(path).removesuffix(SUFFIX)
 
 
 def _path(entry: TopicEntry, tenant: Tenant | None, name: str) -> str:

@@ -319,6 +319,7 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
         for writer in writers:
             writer.close()
         self._watches.close()
+        self._claims.close()
         self._topics.forget()
 
     def __enter__(self) -> Self:

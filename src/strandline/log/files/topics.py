@@ -53,6 +53,8 @@ class _StoredTopic(msgspec.Struct, frozen=True):
     #: Left out where there is none.
     schema: bytes | msgspec.UnsetType = msgspec.UNSET
     metadata: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    #: The names of cursor files, without their suffix, that have to be there.
+    consumers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +68,8 @@ class TopicEntry:
     #: The file that says that there is this topic.
     path: str
     partitions: tuple[PartitionFiles, ...]
+    #: The consumers whose cursors have to be there, as `fresh` found them.
+    consumers: frozenset[str] = frozenset()
 
     def files(self, partition: int) -> PartitionFiles:
         """Return the files of a partition; InvalidError if there is none."""
@@ -119,14 +123,15 @@ class Topics:
         return entry
 
     def fresh(self, entry: TopicEntry) -> TopicEntry:
-        """Return the topic with its retention as it is now."""
+        """Return the topic with its retention and its consumers as they are now."""
         try:
             stored = self._load(entry.directory)
         except FileNotFoundError:
             raise self._unknown(entry.topic.name, entry.topic.tenant) from None
         if stored.is_dropped:
             raise self._unknown(entry.topic.name, entry.topic.tenant)
-        return replace(entry, settings=_settings(stored))
+        consumers = frozenset(stored.consumers or ())
+        return replace(entry, settings=_settings(stored), consumers=consumers)
 
     def all(self) -> list[TopicEntry]:
         """Return the topics of everybody."""
@@ -171,13 +176,26 @@ class Topics:
     def change_settings(self, entry: TopicEntry, settings: TopicSettings) -> TopicEntry:
         """Replace the settings of a topic."""
         changed = replace(entry, settings=settings)
-        self._store(changed)
+        self.store(changed)
         return changed
 
     def drop(self, entry: TopicEntry) -> None:
         """Say that there is no such topic any more."""
-        self._store(entry, is_dropped=True)
+        self.store(entry, is_dropped=True)
         self._forget(entry)
+
+    def list_consumer(self, entry: TopicEntry, consumer: str, *, is_there: bool) -> bool:
+        """Note that a consumer's cursors have to be there, or no more; return if they had to.
+
+        Takes the lock itself, if there is anything to change.
+        """
+        if (consumer in self.fresh(entry).consumers) is not is_there:
+            with self._root.changing():
+                found = self.fresh(entry)
+                changed = found.consumers | {consumer} if is_there else found.consumers - {consumer}
+                self.store(replace(found, consumers=changed))
+            return not is_there
+        return is_there
 
     def remains(self) -> Sequence[str]:
         """Return the directories of topics that were dropped, or never quite created."""
@@ -289,10 +307,11 @@ class Topics:
             metadata=dict(settings.metadata) or msgspec.UNSET,
         )
         entry = replace(self._entry(stored, directory), settings=settings)
-        self._store(entry)
+        self.store(entry)
         return self._remember(entry)
 
-    def _store(self, entry: TopicEntry, *, is_dropped: bool = False) -> None:
+    def store(self, entry: TopicEntry, *, is_dropped: bool = False) -> None:
+        """Put what the entry says in its file, durably."""
         topic, settings = entry.topic, entry.settings
         stored = _StoredTopic(
             *(topic.id, topic.name, topic.tenant, entry.created_at_us),
@@ -303,6 +322,7 @@ class Topics:
             limit_bytes=settings.limit_bytes,
             schema=settings.schema or msgspec.UNSET,
             metadata=dict(settings.metadata) or msgspec.UNSET,
+            consumers=tuple(sorted(entry.consumers)) or msgspec.UNSET,
         )
         unique = str(self._root.clock.new_id())
         checked.store(self._io, entry.path, KIND, stored, unique=unique)

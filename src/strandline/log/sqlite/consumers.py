@@ -11,6 +11,7 @@ from strandline.log.sqlite.topics import TopicEntry
 from strandline.values import (
     CONSUMER_SILENCE_S,
     ConsumerLag,
+    CorruptError,
     DivergedError,
     InvalidError,
     Offset,
@@ -130,6 +131,17 @@ class Consumers:
         cursors = self._all(connection, slot)
         live = (Offset(cursor.offset) for cursor in cursors if self._is_live(cursor))
         return min(live, default=None)
+
+    def damage(self, connection: sqlite3.Connection, slots: range) -> list[CorruptError]:
+        """Return what is wrong with the cursors of these partitions."""
+        found = []
+        for slot in slots:
+            for row in connection.execute(_SELECT, (slot,)).fetchall():
+                try:
+                    self._load(slot, row)
+                except CorruptError as error:
+                    found.append(error)
+        return found
 
     def _all(self, connection: sqlite3.Connection, slot: int) -> list[Cursor]:
         return [self._load(slot, row) for row in connection.execute(_SELECT, (slot,)).fetchall()]

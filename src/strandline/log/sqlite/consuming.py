@@ -1,16 +1,31 @@
 """The named cursors of a SQLite log."""
 
+import contextlib
+import os
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from strandline.log.claims import ConsumerPlace
+from strandline.log.files.claim_locks import LockClaim, LockClaims
+from strandline.log.files.file_errors import unavailable
 from strandline.log.numbers import check_whole
 from strandline.log.protocol import TopicName
+from strandline.log.registering import check_starts, registered_at
 from strandline.log.sqlite.consumers import Consumers
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.reader import SqliteReader
 from strandline.log.sqlite.writer import Writer
 from strandline.log.terms import owner
-from strandline.values import ConsumerLag, Mode, Offset, check_consumer_name
+from strandline.log.verifying import with_findings
+from strandline.values import (
+    ConsumerLag,
+    Mode,
+    Offset,
+    Partition,
+    ProofHead,
+    ProofReport,
+    check_consumer_name,
+)
 
 
 class SqliteConsumers(SqliteReader):
@@ -19,6 +34,50 @@ class SqliteConsumers(SqliteReader):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._consumers = Consumers(database)
+        self._claims = LockClaims(database.io)
+
+    def register(
+        self,
+        topic: TopicName,
+        consumer: str,
+        starts: Mapping[int, int],
+        *,
+        tenant: str | None = None,
+    ) -> Mapping[Partition, Offset]:
+        name = check_consumer_name(consumer)
+        writer = self._check_mode(Mode.CONSUME)
+        entry = self._find(topic, 0)[0]
+        whose = owner(entry.topic, tenant)
+        wanted = check_starts(starts, entry.settings.partitions)
+        for number, start in wanted.items():
+            self._make_durable_before(entry.topic, number, start)
+        found = {}
+        with self._database.changing() as connection:
+            for number, start in wanted.items():
+                entry, _, row = self._row(connection, entry.topic, number)
+                known = self._consumers.find(connection, row.slot, whose, name)
+                if known is not None:
+                    self._consumers.check(connection, entry, row, known)
+                cursor = None if known is None else Offset(known.offset)
+                found[number] = registered_at(cursor, start, row.marks(), entry.topic)
+                self._consumers.put(connection, row.slot, whose, name, found[number])
+        writer.sync()
+        return found
+
+    def claim(
+        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
+    ) -> LockClaim:
+        name = check_consumer_name(consumer)
+        self._check_mode(Mode.CONSUME)
+        entry, number = self._find(topic, partition)
+        place = ConsumerPlace(entry.topic, owner(entry.topic, tenant), name, number)
+        directory = f"{self._database.path}-strandline.claims"
+        try:
+            with contextlib.suppress(FileExistsError):
+                self._database.io.mkdir(directory)
+            return self._claims.take(os.path.join(directory, place.file_name()), place)
+        except OSError as error:
+            raise unavailable(error, directory) from error
 
     def ack(
         self,
@@ -101,6 +160,18 @@ class SqliteConsumers(SqliteReader):
             forgotten = self._consumers.forget(connection, entry.slots, whose, name)
         writer.sync()
         return forgotten
+
+    def verify(
+        self,
+        topic: TopicName,
+        partition: int | None = None,
+        *,
+        expected: Iterable[ProofHead] = (),
+    ) -> Sequence[ProofReport]:
+        reports = super().verify(topic, partition, expected=expected)
+        with self._database.reading() as connection:
+            entry = self._topics.find(connection, topic)
+            return with_findings(reports, self._consumers.damage(connection, entry.slots))
 
     # --- what the log brings ---
 

@@ -294,6 +294,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
                 self._writer.check_no_block()
                 self._writer.close()
             self._watches.close()
+            self._claims.close()
             self._database.close()
 
     def __enter__(self) -> Self:
