@@ -144,6 +144,10 @@ class Watch(Protocol):
     One thread or task waits at a time; everything else may be called from anywhere.
     """
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the watch or its log was closed."""
+
     def add(self, topic: TopicName, partition: int, seen: int) -> None:
         """Watch a partition from now on, of which the reader has seen all before `seen`.
 

@@ -12,14 +12,12 @@ from strandline.values import InvalidError, Offset
 class Outstanding:
     """The deliveries of one partition at or after its floor."""
 
-    __slots__ = ("_counts", "_dealt_with", "_earlier", "_resting", "floor", "stored")
+    __slots__ = ("_counts", "_dealt_with", "_earlier", "_resting", "floor")
 
     def __init__(self, floor: Offset, earlier: Mapping[int, int]) -> None:
         self._earlier = dict(earlier)
         """Deliveries before this consumer began, of what it has not been given yet."""
         self.floor = floor
-        self.stored = floor
-        """The cursor as the log has it, as far as is known."""
         self._counts: dict[int, int] = {}
         self._dealt_with: set[int] = set()
         self._resting: set[int] = set()
@@ -63,6 +61,21 @@ class Outstanding:
     def is_dealt_with(self, offset: int) -> bool:
         """Whether the record needs no delivery any more."""
         return offset < self.floor or offset in self._dealt_with
+
+    def is_outstanding(self, offset: int) -> bool:
+        """Whether the record was delivered and is not dealt with."""
+        return offset in self._counts and offset not in self._dealt_with
+
+    def floor_after(self, offset: int) -> Offset:
+        """Return the floor as `settle` would leave it; raises as that does."""
+        if offset < self.floor:
+            return self.floor
+        if offset not in self._counts:
+            raise InvalidError("this record was not delivered here", offset=offset)
+        floor = offset + 1 if offset == self.floor else self.floor
+        while floor in self._dealt_with:
+            floor += 1
+        return Offset(floor)
 
     def settle(self, offset: int) -> None:
         """The record is dealt with; again is no error, but InvalidError if never delivered."""

@@ -9,8 +9,8 @@ Does not promise exactly once: a process may be killed after a function has retu
 before the log knows. Does not share a trigger among several runners.
 """
 
+from strandline.subscriptions.replaying import Parked, parked_records, replay_parked
 from strandline.triggers.counters import Counters
-from strandline.triggers.replaying import Parked, parked_records, replay_parked
 from strandline.triggers.schedule import backoff
 from strandline.triggers.trigger import Trigger, on
 from strandline.triggers.triggers import Triggers
