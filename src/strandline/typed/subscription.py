@@ -109,6 +109,7 @@ class ScopedSubscription(Stream[ItemT]):
         return shown  # type: ignore[return-value] # Markers come only if they were asked for.
 
     def _begin_step(self, timeout_s: float | None) -> float | None:
+        self._inner.check_open()
         if not self._stepping.acquire(blocking=False):
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
         return None if timeout_s is None else self._clock.monotonic() + timeout_s

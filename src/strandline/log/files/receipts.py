@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from strandline.log.files.appends import Append, Placed
+from strandline.log.loops import check_may_wait_for
 from strandline.log.numbers import check_timeout
 from strandline.log.receipt_looks import (
     receipt_html,
@@ -167,6 +168,7 @@ def settle(
     outcome: WriteReceipt[Placed], level: Durability, timeout_s: float | None, offered: object
 ) -> None:
     """Return once the write has reached `level`, or raise."""
+    check_may_wait_for(outcome, level, timeout_s)
     try:
         outcome.wait(level, timeout_s)
     except UnavailableError as error:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+from strandline.log.loops import check_may_wait_for
 from strandline.log.numbers import check_timeout
 from strandline.log.receipt_looks import (
     receipt_html,
@@ -86,6 +87,7 @@ class SqliteReceipts(Sequence["SqliteReceipt"]):
         wanted = self._wanted(level, timeout_s)
         if self._outcome is None:
             return _NOTHING
+        check_may_wait_for(self._outcome, wanted, timeout_s)
         try:
             return _checked(self._outcome.wait(wanted, timeout_s))
         except UnavailableError as error:
@@ -163,6 +165,7 @@ class JoinedReceipts(SqliteReceipts):
         clock = self._channel.storage.clock
         deadline = None if timeout_s is None else clock.monotonic() + timeout_s
         self._check_not_inside()
+        check_may_wait_for(self, wanted, timeout_s)
         waiter = ThreadWaiter(clock)
         with block.over.awaited_by(waiter, 1):
             while not block.over.value:
