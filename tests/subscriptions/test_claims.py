@@ -173,11 +173,17 @@ def test_a_child_of_a_fork_holds_nothing_of_its_parent(tmp_path: Path, scheme: s
             os.close(each)
 
 
+class Powerless:
+    """A claim that keeps nobody out."""
+
+    def release(self) -> None:
+        """There is nothing to give up."""
+
+
 def test_claims_that_exclude_nobody_are_found_out(open_again: OpenAgain) -> None:
     claims = {"memory": LocalClaims}.get(open_again().describe().backend, LockClaims)
     with (
-        mock.patch.object(claims, "take", lambda *given: mock.sentinel.nothing),
-        mock.patch.object(mock.sentinel.nothing, "release", lambda: None, create=True),
+        mock.patch.object(claims, "take", return_value=Powerless()),
         pytest.raises(pytest.fail.Exception),
     ):
         test_a_second_consumer_of_one_name_is_refused_until_the_first_is_closed(open_again)

@@ -27,7 +27,7 @@ def streams(log: sl.Log) -> list[Any]:
     consumer = log.consumer("orders", "worker")
     subscription = log.subscribe("orders")
     scoped = log.scope().subscribe("orders", start=sl.EARLIEST)
-    found = [subscription, consumer, scoped]
+    found: list[Any] = [subscription, consumer, scoped]
     for stream in found:
         assert stream.next(0.0) is not None
     return found

@@ -176,7 +176,7 @@ def test_a_consumer_that_registers_nothing_is_found_out(log: sl.Log, clock: Fake
 
 def test_a_consumer_that_shows_no_life_is_found_out(log: sl.Log, clock: FakeClock) -> None:
     with (
-        mock.patch.object(membership.Membership, "is_silent", lambda *_: False),
+        mock.patch.object(membership.Membership, "is_silent", return_value=False),
         pytest.raises(AssertionError),
     ):
         test_a_silent_consumer_expires_and_one_that_is_read_does_not(log, clock)

@@ -55,7 +55,8 @@ class Receipt(Protocol):
         work, where nobody else is doing it. Raises what `append` would have raised;
         UnavailableError when the time is up; FailedError, UnknownError or
         ClosedError when the level can no longer be reached; InvalidError for a level
-        above the log's `durability_max`.
+        above the log's `durability_max`, and where it would have to wait on a thread
+        that runs an event loop: await the receipt there.
         """
 
     async def reached(

@@ -75,7 +75,7 @@ class SubscribableLog(Log, Protocol):
         time zone, an offset, or a mapping from partition to one of these, which then
         also says which partitions are read. An offset by itself is refused for several
         partitions. With `consumer`, a partition starts at the cursor of that consumer
-        (of `tenant`), and at `start` if it has none there.
+        (of `tenant`), and at `start` if it has none there; that makes no consumer.
 
         `partitions` None stands for all, and an empty one for none until the assignment
         is changed. The same partition twice is read once; with two starts it is
