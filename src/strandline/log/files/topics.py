@@ -54,7 +54,7 @@ class _StoredTopic(msgspec.Struct, frozen=True):
     schema: bytes | msgspec.UnsetType = msgspec.UNSET
     metadata: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     #: The names of cursor files, without their suffix, that have to be there.
-    consumers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    consumers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +130,7 @@ class Topics:
             raise self._unknown(entry.topic.name, entry.topic.tenant) from None
         if stored.is_dropped:
             raise self._unknown(entry.topic.name, entry.topic.tenant)
-        consumers = frozenset(stored.consumers or ())
+        consumers = frozenset(stored.consumers)
         return replace(entry, settings=_settings(stored), consumers=consumers)
 
     def all(self) -> list[TopicEntry]:
@@ -322,7 +322,7 @@ class Topics:
             limit_bytes=settings.limit_bytes,
             schema=settings.schema or msgspec.UNSET,
             metadata=dict(settings.metadata) or msgspec.UNSET,
-            consumers=tuple(sorted(entry.consumers)) or msgspec.UNSET,
+            consumers=tuple(sorted(entry.consumers)),
         )
         unique = str(self._root.clock.new_id())
         checked.store(self._io, entry.path, KIND, stored, unique=unique)
