@@ -193,7 +193,8 @@ class Consumer(Stream[Delivery]):
                 await asyncio.to_thread(self._prepare)
                 is_over = False
             elif is_over:
-                await asyncio.to_thread(self._look_for_redriven)
+                if self._redriven.is_expected:
+                    await asyncio.to_thread(self._look_for_redriven)
                 return self._hand_over()
             else:
                 self._on_its_way = await self._subscription.arrived(self._rest_s(deadline))

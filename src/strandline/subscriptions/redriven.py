@@ -51,7 +51,9 @@ class Redriven:
         self._tenant = tenant
         self._deliveries_max = deliveries_max
         self._lock = threading.RLock()
-        self._is_expected = False
+        #: Whether there may be anything to look for.
+        self.is_expected = False
+        self._is_closed = False
         self._look_at = _AT_ONCE
         self._partitions: frozenset[int] = frozenset()
         self._reader: Consumer | None = None
@@ -61,7 +63,7 @@ class Redriven:
 
     def expect(self) -> None:
         """Look for records from now on."""
-        self._is_expected = True
+        self.is_expected = True
 
     def expect_if_parked(self) -> None:
         """Look for records from now on, if any was ever parked."""
@@ -71,18 +73,19 @@ class Redriven:
     def assign(self, partitions: Iterable[int]) -> None:
         """Take what is redriven of exactly these partitions."""
         with self._lock:
-            self._partitions = frozenset(partitions)
+            wanted = frozenset(partitions)
             if self._reader is not None:
-                self._reader.assign(self._readable())
+                self._reader.assign(self._readable(wanted))
+            self._partitions = wanted
 
     def is_due(self, now: float) -> bool:
         """Whether it is time for `look`."""
-        return self._is_expected and now >= self._look_at
+        return self.is_expected and now >= self._look_at
 
     def look(self, clock: Clock, new_reader: NewReader) -> None:
         """Have the next record ready for `take`, if there is one. May have to wait."""
         with self._lock:
-            if not self._is_expected or self._ready:
+            if not self.is_expected or self._ready:
                 return
             self._look_at = clock.monotonic() + POLL_S
             try:
@@ -100,7 +103,7 @@ class Redriven:
 
     def holds(self, record: Record) -> bool:
         """Whether the record was delivered from here and is outstanding."""
-        return self._is_expected and (record.partition, record.offset) in self._carriers
+        return self.is_expected and (record.partition, record.offset) in self._carriers
 
     def ack(self, record: Record) -> None:
         """The record is handled. May have to wait."""
@@ -130,6 +133,7 @@ class Redriven:
     def close(self) -> None:
         """Deliver nothing more; what is outstanding comes again."""
         # Without the lock: whoever closes waits for no look that is under way.
+        self._is_closed = True
         self._ready.clear()
         if self._reader is not None:
             self._reader.close()
@@ -137,7 +141,11 @@ class Redriven:
     def _step(self, new_reader: NewReader) -> bool:
         """Take one record of the replay topic; False if there is none."""
         if self._reader is None:
-            self._reader = new_reader(replay_topic(self._log, self._topic), self._readable())
+            topic = replay_topic(self._log, self._topic)
+            self._reader = new_reader(topic, self._readable(self._partitions))
+            if self._is_closed:
+                # A close in between did not find it.
+                self._reader.close()
         found = self._reader.next(0.0)
         if found is None:
             return False
@@ -182,8 +190,8 @@ class Redriven:
             )
         return [*found.values()][-1]
 
-    def _readable(self) -> list[int]:
-        return replay_partitions(self._log, self._topic, self._partitions)
+    def _readable(self, partitions: Iterable[int]) -> list[int]:
+        return replay_partitions(self._log, self._topic, partitions)
 
     def _the_reader(self) -> Consumer:
         assert self._reader is not None
