@@ -12,7 +12,7 @@ import pytest
 
 import strandline as sl
 from strandline.log.claims import LocalClaims
-from strandline.log.files.claim_locks import LockClaims
+from strandline.stores.files.claim_locks import LockClaims
 from strandline.triggers import Triggers
 from tests.subscriptions.doubles import fill
 

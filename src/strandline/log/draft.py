@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from strandline.log.columns import OWN_COLUMNS
 from strandline.log.history import Body, EventBody
-from strandline.log.protocol import Value
+from strandline.log.results import Value
 from strandline.values import Event, InvalidError, ValueKind
 from strandline.values.names import check_text
 

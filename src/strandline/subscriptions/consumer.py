@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.subscriptions.assignment import checked_place
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.delivery_counts import DeliveryCounts

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from strandline.clock import Clock
-from strandline.log.protocol import Claim, Log
+from strandline.log import Claim, Log
 from strandline.subscriptions.cursor import Place
 from strandline.subscriptions.start import resolve
 from strandline.values import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from strandline.clock import Clock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.parking import park

@@ -8,8 +8,8 @@ from unittest import mock
 import pytest
 
 import strandline as sl
-from strandline.log.files.copying import copy_file_log
-from strandline.log.files.topics import Topics
+from strandline.stores.files.copying import copy_file_log
+from strandline.stores.files.topics import Topics
 from strandline.values import Topic
 from tests.subscriptions.doubles import fill
 
