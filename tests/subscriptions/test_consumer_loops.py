@@ -45,7 +45,8 @@ def test_a_loop_consumes_as_a_thread_does(log: sl.Log) -> None:
     async def consume() -> list[tuple[int, int]]:
         seen = []
         async with asyncio.timeout(PATIENCE_S):
-            with log.consumer("orders", "billing", deliveries_max=2) as billing:
+            made = asyncio.to_thread(log.consumer, "orders", "billing", deliveries_max=2)
+            with await made as billing:
                 async for delivery in billing:
                     seen.append((int(delivery.record.offset), delivery.count))
                     if delivery.record.offset == 1:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.subscriptions import Consumer, parking
+from strandline.subscriptions import Consumer, parking, replaying
 from strandline.testing import FakeClock
-from strandline.triggers import dispatch, handled_keys, lanes, replaying, settling, workers
+from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
 from tests.conformance.planted_bugs import Bug
 from tests.triggers import calls, test_handled_keys, test_lanes, test_replaying, test_triggers
 

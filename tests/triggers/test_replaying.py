@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
-from strandline.triggers import Counters, Triggers, parked_records, replay_parked, replaying
+from strandline.subscriptions import replaying
+from strandline.triggers import Counters, Triggers, parked_records, replay_parked
 from tests.triggers.calls import Calls, cursors, publish, wait_until
 
 
@@ -39,7 +40,7 @@ def work_off(log: sl.Log, *faulty: Faulty) -> None:
 def is_done(log: sl.Log, name: str) -> bool:
     """Return whether no record waits for a trigger, replayed ones included."""
     replays = log.topic("__strandline.replayed.orders")
-    topics: list[Any] = [("orders", 0), ("orders", 1), (replays, 0)]
+    topics: list[Any] = [("orders", 0), ("orders", 1), (replays, 0), (replays, 1)]
     return all(
         log.marks(topic, partition).high == (log.cursor(topic, name, partition) or 0)
         for topic, partition in topics

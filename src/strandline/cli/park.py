@@ -67,10 +67,11 @@ def replay(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Hand parked records once more to the triggers that could not deal with them.
+    """Hand parked records once more to the triggers and consumers that parked them.
 
-    Each goes once, however often this is called; one that fails again is parked anew. A
-    trigger that does not run gets them when it does. Others see nothing of it.
+    Each goes once, however often this is called; one that fails again is parked anew. One
+    that does not run gets them when it does. Others see nothing of it. Refused if one of
+    them was forgotten: choose others with --consumer.
     """
     from strandline.triggers import replay_parked  # noqa: PLC0415 Takes long to import.
 

@@ -19,7 +19,7 @@ from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
 from strandline.log.log import Log
 from strandline.log.ranges import ReadLimits, ReadRange
 from strandline.log.receipts import Receipt, Receipts
-from strandline.log.results import Batches, Hint, TopicName, Value, Watch
+from strandline.log.results import Batches, Claim, Hint, TopicName, Value, Watch
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
@@ -41,6 +41,7 @@ __all__ = [
     "Body",
     "Broker",
     "Capabilities",
+    "Claim",
     "Damage",
     "DroppedError",
     "EventBody",

@@ -32,7 +32,7 @@ from typing import Protocol, Unpack
 from strandline.log.history import History
 from strandline.log.ranges import ReadLimits
 from strandline.log.receipts import Receipt, Receipts
-from strandline.log.results import Batches, TopicName, Value, Watch
+from strandline.log.results import Batches, Claim, TopicName, Value, Watch
 from strandline.log.terms import AppendTerms
 from strandline.values import (
     UNCHANGED,
@@ -41,6 +41,7 @@ from strandline.values import (
     Limit,
     Marks,
     Offset,
+    Partition,
     Position,
     ProofHead,
     ProofReport,
@@ -362,10 +363,38 @@ class LogConsumers(Protocol):
     next offset to deal with. It is durable when a call returns, and so is what lies
     before it, where a log reaches durable.
 
-    A consumer exists from its first ack or seek in any partition. After
+    A consumer exists in a partition from its first register, ack or seek there. After
     CONSUMER_SILENCE_S without one it no longer holds trimming back, but keeps its
     cursors: it finds them, or TrimmedError, and never starts anew unnoticed.
+    Cursors that are damaged or missing are CorruptError in every call that needs them.
     """
+
+    def register(
+        self,
+        topic: TopicName,
+        consumer: str,
+        starts: Mapping[int, int],
+        *,
+        tenant: str | None = None,
+    ) -> Mapping[Partition, Offset]:
+        """Have the consumer exist in these partitions, and return its cursors there.
+
+        A cursor that exists stays, and has shown a sign of life. A partition without
+        one gets it at its offset in `starts`, or at the low-water mark if that is
+        higher. All of them or none. InvalidError beyond the high-water mark.
+        DivergedError as for `cursor`.
+        """
+
+    def claim(
+        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
+    ) -> Claim:
+        """Be the only one that reads this partition for the consumer, until released.
+
+        UnavailableError, with the holder's `pid` and `host` in `.fields`, while another
+        claim holds it: of any process, this one included. A claim ends with the log
+        that it was made on, with its last reference, and with its process however that
+        ends. It keeps nobody from moving the cursor.
+        """
 
     def ack(
         self,
@@ -400,7 +429,7 @@ class LogConsumers(Protocol):
     def cursor(
         self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
     ) -> Offset | None:
-        """Return the cursor; None until something was acked or sought here.
+        """Return the cursor; None until the consumer exists here.
 
         DivergedError if the log has lost records that the cursor had passed.
         """

@@ -1,12 +1,13 @@
 """Named cursors, kept in the keyed area of their topic. See LogConsumers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
 
 from strandline.clock import Clock
 from strandline.log.ranges import check_kept, check_not_beyond
+from strandline.log.registering import registered_at
 from strandline.log.store import PartitionState, Store, StoredTopic
 from strandline.values import (
     CONSUMER_SILENCE_S,
@@ -73,6 +74,42 @@ class Cursors:
             return offset if known is None else max(offset, known)
 
         return self._move(topic, partition, tenant, name, forwards)
+
+    def register(
+        self,
+        topic: StoredTopic,
+        tenant: Tenant | None,
+        name: str,
+        starts: Mapping[Partition, int],
+    ) -> Mapping[Partition, Offset]:
+        """Have a cursor in each of these partitions, where there is none at its start."""
+        key = _key(tenant, name)
+        while True:
+            raw = self._store.get_key(topic, key)
+            consumer = _loaded(raw, topic, tenant, name)
+            found = {}
+            for partition, start in starts.items():
+                state = self._store.state(topic, partition)
+                known = consumer.cursor(partition)
+                at = None if known is None else self._checked(topic, state, known)
+                found[partition] = registered_at(at, start, state.marks, topic.topic)
+                consumer = self._with(consumer, partition, found[partition], state)
+            if self._store.put_key(topic, key, _encode(consumer), raw):
+                return found
+
+    def damage(self, topic: StoredTopic) -> Sequence[CorruptError]:
+        """Return what is wrong with the cursors of a topic."""
+        try:
+            kept = self._store.keys(topic)
+        except CorruptError as error:
+            return [error]
+        found = []
+        for key, raw in kept.items():
+            try:
+                _of_key(key, raw, topic)
+            except CorruptError as error:
+                found.append(error)
+        return found
 
     def seek(
         self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str, offset: int
@@ -144,9 +181,7 @@ class Cursors:
         while True:
             raw = self._store.get_key(topic, key)
             state = self._store.state(topic, partition)
-            consumer = (
-                StoredConsumer(tenant, name, ()) if raw is None else _load(raw, topic, tenant, name)
-            )
+            consumer = _loaded(raw, topic, tenant, name)
             known = consumer.cursor(partition)
             at: Offset | None = None
             if known is not None and is_checked:
@@ -180,9 +215,8 @@ class Cursors:
 
     def _all(self, topic: StoredTopic) -> Iterator[StoredConsumer]:
         for key, raw in self._store.keys(topic).items():
-            if key.startswith(_PREFIX):
-                tenant, _, name = key.removeprefix(_PREFIX).partition("/")
-                yield _load(raw, topic, Tenant(tenant) if tenant else None, name)
+            if (found := _of_key(key, raw, topic)) is not None:
+                yield found
 
     def _is_live(self, cursor: Cursor) -> bool:
         return self._clock.now_us() - cursor.seen_at_us <= _SILENCE_US
@@ -190,6 +224,19 @@ class Cursors:
 
 def _key(tenant: Tenant | None, name: str) -> str:
     return f"{_PREFIX}{tenant or ''}/{name}"
+
+
+def _of_key(key: str, raw: bytes, topic: StoredTopic) -> StoredConsumer | None:
+    if not key.startswith(_PREFIX):
+        return None
+    tenant, _, name = key.removeprefix(_PREFIX).partition("/")
+    return _load(raw, topic, Tenant(tenant) if tenant else None, name)
+
+
+def _loaded(
+    raw: bytes | None, topic: StoredTopic, tenant: Tenant | None, name: str
+) -> StoredConsumer:
+    return StoredConsumer(tenant, name, ()) if raw is None else _load(raw, topic, tenant, name)
 
 
 def _load(raw: bytes, topic: StoredTopic, tenant: Tenant | None, name: str) -> StoredConsumer:

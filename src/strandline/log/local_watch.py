@@ -61,6 +61,10 @@ class LocalWatch:
 
     # --- the reader's side ---
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
     def add(self, topic: TopicName, partition: int, seen: int) -> None:
         self._check_open()
         watched = self._find(topic, partition)

@@ -12,6 +12,7 @@ from strandline.clock import Clock, SystemClock
 from strandline.log.access import Access
 from strandline.log.appending import Appends
 from strandline.log.broker import Announcer, Broker
+from strandline.log.claims import ConsumerPlace
 from strandline.log.contract import (
     LogConsumers,
     LogReader,
@@ -29,7 +30,8 @@ from strandline.log.numbers import check_timestamp, check_whole
 from strandline.log.queue_depth import check_count, default_queue_depth
 from strandline.log.ranges import ReadLimits, ReadRange, check_kept, check_not_beyond
 from strandline.log.receipts import Receipt, Receipts
-from strandline.log.results import Batches, TopicName, Value, Watch
+from strandline.log.registering import check_starts
+from strandline.log.results import Batches, Claim, TopicName, Value, Watch
 from strandline.log.retention import Retention, offset_at
 from strandline.log.store import Store, StoredTopic, Tier
 from strandline.log.terms import (
@@ -41,7 +43,7 @@ from strandline.log.terms import (
     terms_of,
 )
 from strandline.log.topics import is_internal_name
-from strandline.log.verifying import unproved, verify_each
+from strandline.log.verifying import unproved, verify_each, with_findings
 from strandline.values import (
     RECORD_BYTES_MAX,
     UNCHANGED,
@@ -55,6 +57,7 @@ from strandline.values import (
     Marks,
     Mode,
     Offset,
+    Partition,
     Position,
     ProofHead,
     ProofReport,
@@ -364,7 +367,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> Sequence[ProofReport]:
         found = self._access.find(topic)
         history = partial(self.history, found.topic)
-        return verify_each(history, found.settings.partitions, partition, expected)
+        reports = verify_each(history, found.settings.partitions, partition, expected)
+        return with_findings(reports, self._cursors.damage(found))
 
     def history(
         self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
@@ -377,6 +381,29 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._store.watch(self._access.find, durable_only=durable_only)
 
     # --- consumers ---
+
+    def register(
+        self,
+        topic: TopicName,
+        consumer: str,
+        starts: Mapping[int, int],
+        *,
+        tenant: str | None = None,
+    ) -> Mapping[Partition, Offset]:
+        found, whose, name = self._access.consumer(topic, consumer, tenant)
+        self._access.check_mode(Mode.CONSUME)
+        wanted = check_starts(starts, found.settings.partitions)
+        for number, start in wanted.items():
+            self._access.durable_before(found, number, start)
+        return self._cursors.register(found, whose, name, wanted)
+
+    def claim(
+        self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
+    ) -> Claim:
+        _, whose, name = self._access.consumer(topic, consumer, tenant)
+        self._access.check_mode(Mode.CONSUME)
+        found, number = self._access.partition(topic, partition)
+        return self._store.claim(ConsumerPlace(found.topic, whose, name, number))
 
     def ack(
         self,

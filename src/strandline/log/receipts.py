@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, overload
 
 import msgspec
 
+from strandline.log.loops import check_may_wait_for
 from strandline.log.numbers import check_timeout
 from strandline.log.receipt_looks import (
     receipt_html,
@@ -91,7 +92,8 @@ class Receipt(msgspec.Struct, eq=False):
         work, where no other thread is doing it. Raises what `append` would have raised;
         UnavailableError when the time is up; FailedError, UnknownError or
         ClosedError when the level can no longer be reached; InvalidError for a level
-        above the log's `durability_max`.
+        above the log's `durability_max`, and where it would have to wait on a thread
+        that runs an event loop: await the receipt there.
         """
         least = _wanted(self._level, level, self._durability_max, timeout_s)
         _settle(self._outcome, least, timeout_s, self._offered)
@@ -225,6 +227,7 @@ def _wanted(
 
 
 def _settle(outcome: Outcome, level: Durability, timeout_s: float | None, offered: object) -> None:
+    check_may_wait_for(outcome, level, timeout_s)
     try:
         outcome.wait(level, timeout_s)
     except UnavailableError as error:

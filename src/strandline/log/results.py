@@ -42,6 +42,13 @@ class Batches(Protocol):
         """Hand the record batches to Arrow's C stream interface."""
 
 
+class Claim(Protocol):
+    """The right to be the one reader of a consumer's partition."""
+
+    def release(self) -> None:
+        """Give the right up; from any thread. May be repeated."""
+
+
 class Hint(NamedTuple):
     """News without data: the partition ends at `end` now, or did a moment ago.
 
@@ -63,6 +70,10 @@ class Watch(Protocol):
 
     One thread or task waits at a time; everything else may be called from anywhere.
     """
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the watch or its log was closed."""
 
     def add(self, topic: TopicName, partition: int, seen: int) -> None:
         """Watch a partition from now on, of which the reader has seen all before `seen`.

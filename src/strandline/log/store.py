@@ -24,11 +24,12 @@ from typing import NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from strandline.clock import Clock
+from strandline.log.claims import ConsumerPlace
 from strandline.log.draft import Draft
 from strandline.log.history import History
 from strandline.log.identities import Original
 from strandline.log.ranges import ReadRange
-from strandline.log.results import Batches, TopicName, Watch
+from strandline.log.results import Batches, Claim, TopicName, Watch
 from strandline.values import (
     Durability,
     Epoch,
@@ -274,6 +275,13 @@ class Store(StoreTopics[T], StoreRecords[T], StoreKeys[T], Protocol[T]):
 
     def check_open(self) -> None:
         """Raise ClosedError once it is closed, or in the child of a fork."""
+
+    def claim(self, place: ConsumerPlace) -> Claim:
+        """Return the claim to be the one reader of a consumer's partition.
+
+        UnavailableError, with the holder's pid and host, while another claim holds it. A
+        claim ends with the store, with its last reference, and with its process.
+        """
 
     def watch(self, find: Callable[[TopicName], T], *, durable_only: bool) -> Watch:
         """Return a watch of no partitions yet, which looks topics up with `find`."""

@@ -2,10 +2,12 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from strandline.log.history import Damage, History, Kept, Piece
 from strandline.log.terms import check_partition
 from strandline.values import (
+    CorruptError,
     InvalidError,
     Offset,
     ProofFinding,
@@ -37,6 +39,17 @@ def verify_each(
             )
         heads[head.partition].append(head)
     return [_verify(history, number, heads[number]) for number in numbers]
+
+
+def with_findings(
+    reports: Sequence[ProofReport], damage: Iterable[CorruptError]
+) -> Sequence[ProofReport]:
+    """Return the reports, the first of them with what is wrong beside the records."""
+    found = tuple(ProofFinding(Offset(0), str(each)) for each in damage)
+    if not found or not reports:
+        return reports
+    first = reports[0]
+    return [replace(first, findings=(*found, *first.findings)), *reports[1:]]
 
 
 def _verify(

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
+from strandline.log.claims import ConsumerPlace, LocalClaim, LocalClaims
 from strandline.log.columns import RecordBatches
 from strandline.log.decide import decide, remember
 from strandline.log.draft import load
@@ -185,6 +186,7 @@ class MemoryStore:
         self._by_id: dict[UUID, MemoryTopic] = {}
         self._names = TopicNames()
         self._watches: set[LocalWatch] = set()
+        self._claims = LocalClaims()
         self._pid = os.getpid()
         self._is_closed = False
 
@@ -376,6 +378,9 @@ class MemoryStore:
 
     # --- the whole ---
 
+    def claim(self, place: ConsumerPlace) -> LocalClaim:
+        return self._claims.take(place)
+
     def watch(self, find: Callable[[TopicName], MemoryTopic], *, durable_only: bool) -> LocalWatch:
         del durable_only
 
@@ -406,6 +411,7 @@ class MemoryStore:
 
     def close(self) -> None:
         self._is_closed = True
+        self._claims.close()
         # First, so that the end of a partition looks to no reader like news of it.
         for watch in tuple(self._watches):
             watch.close()

@@ -18,8 +18,8 @@ from strandline.subscriptions.consumer import (
     DELIVERIES_MAX,
     OUTSTANDING_MAX,
     Consumer,
-    Delivery,
 )
+from strandline.subscriptions.delivery import Delivery
 from strandline.subscriptions.machine_broker import MachineBroker
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.subscriptions.start import StartPoint

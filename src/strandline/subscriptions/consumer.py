@@ -6,27 +6,32 @@ import asyncio
 import heapq
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Self
+from typing import Final
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
 from strandline.log.queue_depth import check_count
+from strandline.subscriptions.assignment import checked_place
 from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
+from strandline.subscriptions.membership import Membership
 from strandline.subscriptions.outstanding import Attempts, Outstanding
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.parking import park, parking_name
+from strandline.subscriptions.redriven import Redriven
+from strandline.subscriptions.stream import Stream
 from strandline.subscriptions.subscribing import subscribe
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import (
     EARLIEST,
-    ClosedError,
+    Durability,
     InvalidError,
     Offset,
     Partition,
     Record,
     Start,
+    Topic,
     UnavailableError,
     check_consumer_name,
 )
@@ -38,19 +43,8 @@ DELIVERIES_MAX: Final = 5
 OUTSTANDING_MAX: Final = 1024
 """How many records a consumer is given beyond the first that it has not dealt with."""
 
-_NEVER_DEALT_WITH: Final = "delivered as often as allowed, and never dealt with"
 
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A record handed to a consumer."""
-
-    record: Record
-    count: int
-    """How often the consumer was given it, this time and earlier lives included."""
-
-
-class Consumer:
+class Consumer(Stream[Delivery]):
     """Reads a topic from its cursor, which follows what is acked. At least once.
 
     A record is outstanding from its delivery until it is acked or parked. The cursor in
@@ -70,6 +64,15 @@ class Consumer:
     `lag` may be called from any thread; on an event loop, make every call but `arrived`,
     `lag` and `close` with `asyncio.to_thread`. Two members of one name split its
     partitions by hand: `partitions` and `assign`; None stands for all.
+
+    A consumer exists from when this returns: it is listed, and holds retention back in
+    each of its partitions, at `start` until it acks. LATEST is the end at that moment.
+    While it is open, no other of its name may read a partition of its own, in any
+    process: UnavailableError, with the `pid` and `host` of the one that does.
+
+    What was parked and then redriven (`replay_parked`) comes as its record again, with
+    its own place and a count that begins at 1. `redriven=False` is for who reads that
+    itself, as a trigger does.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Consumer:
         deliveries_max: int | None = DELIVERIES_MAX,
         read_ahead: int | None = None,
         clock: Clock | None = None,
+        redriven: bool = True,
     ) -> None:
         if deliveries_max is not None:
             check_count("deliveries_max", deliveries_max)
@@ -91,9 +95,13 @@ class Consumer:
         self._topic = log.topic(topic)
         self._name = check_consumer_name(name)
         self._tenant = tenant
-        self._start = start
         self._deliveries_max = deliveries_max
         self._clock = clock or SystemClock()
+        #: Held by one ack at a time, while it is stored.
+        self._acking = threading.Lock()
+        self._membership = Membership(
+            log, self._topic, name, tenant=tenant, start=start, clock=self._clock
+        )
         self._resting: list[tuple[float, int, int]] = []
         self._preparing = threading.Lock()
         self._on_its_way: Record | Delivery | None = None
@@ -110,9 +118,14 @@ class Consumer:
             read_ahead=read_ahead,
             clock=self._clock,
         )
-        count = log.describe_topic(self._topic).settings.partitions
+        self._partitions = log.describe_topic(self._topic).settings.partitions
+        allowed = DELIVERIES_MAX if deliveries_max is None else deliveries_max
+        self._redriven = Redriven(log, self._topic, self._name, tenant, allowed)
+        self._takes_redriven = redriven
         try:
-            self.assign(range(count) if partitions is None else partitions)
+            self.assign(range(self._partitions) if partitions is None else partitions)
+            if redriven:
+                self._redriven.expect_if_parked()
         except BaseException:
             self.close()
             raise
@@ -126,14 +139,23 @@ class Consumer:
         """Read exactly these partitions from now on, new ones from the cursor.
 
         What was outstanding in one that is given up goes to whoever reads it next.
+        UnavailableError if another consumer of this name reads one of them. What
+        raises changes nothing.
         """
-        wanted = set(partitions)
+        counts = {self._topic: self._partitions}
+        wanted = {checked_place(counts, self._topic, each).partition for each in partitions}
+        added = sorted(wanted - set(self._outstanding))
+        cursors = self._membership.join(added)
+        try:
+            for partition, cursor in cursors.items():
+                self._enter(partition, cursor)
+            self._redriven.assign(wanted)
+        except BaseException:
+            for partition in added:
+                self._leave(partition)
+            raise
         for given_up in set(self._outstanding) - wanted:
             self._leave(given_up)
-        for partition in sorted(wanted):
-            if partition not in self._outstanding:
-                cursor = self._log.cursor(self._topic, self._name, partition, tenant=self._tenant)
-                self._enter(partition, self._start if cursor is None else cursor)
 
     def assigned(self) -> list[Partition]:
         """Return the partitions that this member reads, ascending."""
@@ -149,12 +171,18 @@ class Consumer:
         """
         deadline = self._deadline(timeout_s)
         is_over = False
+        self._subscription.check_open()
         while (delivery := self._hand_over()) is None:
-            if self._find():
+            if self._is_upkeep_due() and not is_on_loop():
+                self._keep_up()
+            elif self._find():
+                self._check_may_count()
                 self._prepare()
                 is_over = False
             elif is_over:
-                return None
+                if not is_on_loop():
+                    self._look_for_redriven()
+                return self._hand_over()
             else:
                 self._on_its_way = self._subscription.next(self._rest_s(deadline))
                 is_over = self._is_over(deadline)
@@ -165,58 +193,33 @@ class Consumer:
         check_on_asyncio()
         deadline = self._deadline(timeout_s)
         is_over = False
+        self._subscription.check_open()
         while (delivery := self._hand_over()) is None:
-            if self._find():
+            if self._is_upkeep_due():
+                await asyncio.to_thread(self._keep_up)
+            elif self._find():
                 await asyncio.to_thread(self._prepare)
                 is_over = False
             elif is_over:
-                return None
+                if self._redriven.is_expected:
+                    await asyncio.to_thread(self._look_for_redriven)
+                return self._hand_over()
             else:
                 self._on_its_way = await self._subscription.arrived(self._rest_s(deadline))
                 is_over = self._is_over(deadline)
         return delivery
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Delivery:
-        try:
-            delivery = self.next()
-        except ClosedError:
-            raise StopIteration from None
-        assert delivery is not None
-        return delivery
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Delivery:
-        try:
-            delivery = await self.arrived()
-        except ClosedError:
-            raise StopAsyncIteration from None
-        assert delivery is not None
-        return delivery
-
     def ack(self, record: Record) -> Offset:
         """The record is dealt with. Returns the cursor, which is stored then.
 
-        Again is no error; InvalidError for a record that was not delivered here. If
-        storing fails, a repeat or any later ack stores it.
+        Again is no error; InvalidError for a record that was not delivered here. What
+        raises changes nothing: the record is still outstanding.
         """
-        with self._lock:
-            outstanding = self._of(record)
-            was_alone = outstanding.is_alone(record.offset)
-            outstanding.settle(record.offset)
-            floor = outstanding.floor
-        if floor > outstanding.stored:
-            outstanding.stored = self._log.ack(
-                self._topic, self._name, record.partition, floor, tenant=self._tenant
-            )
-        if was_alone and record.offset >= floor:
-            # It comes again after a crash, which must not be taken for its own.
-            self._counting.note(record.partition)
-        return floor
+        # Two at a time would each store a cursor that knows nothing of the other.
+        with self._acking:
+            if self._redriven.holds(record):
+                return self._ack_redriven(record)
+            return self._ack(record)
 
     def nack(self, record: Record, *, delay_s: float = 0.0, reason: str = "") -> bool:
         """Have the record delivered again after `delay_s`, or parked if that was often enough.
@@ -224,6 +227,10 @@ class Consumer:
         Returns whether it was parked; it is dealt with then. InvalidError if it is not
         outstanding.
         """
+        if not 0 <= delay_s < float("inf"):
+            raise InvalidError("a delay is seconds from 0", delay_s=delay_s)
+        if self._redriven.holds(record):
+            return self._redriven.nack(record, delay_s=delay_s, reason=reason)
         with self._lock:
             outstanding = self._of(record)
             count = outstanding.count(record.offset)
@@ -242,6 +249,9 @@ class Consumer:
 
         InvalidError if it is not outstanding.
         """
+        if self._redriven.holds(record):
+            self._redriven.park(record, reason=reason)
+            return
         with self._lock:
             outstanding = self._of(record)
             count = outstanding.count(record.offset)
@@ -269,7 +279,7 @@ class Consumer:
         self._log.seek(self._topic, self._name, partition, offset, tenant=self._tenant)
         self._counting.restart(partition, offset)
         if partition in self._outstanding:
-            self._leave(partition)
+            self._stop_reading(partition)
             self._enter(partition, offset)
 
     def lag(self) -> Mapping[Partition, int]:
@@ -284,22 +294,49 @@ class Consumer:
     def close(self) -> None:
         """End reading, also for whoever waits. What is outstanding comes again."""
         self._subscription.close()
+        self._redriven.close()
         if not is_on_loop():
             self._counting.try_release()
+        self._membership.close()
 
-    def __enter__(self) -> Self:
-        return self
+    def _ack(self, record: Record) -> Offset:
+        with self._lock:
+            outstanding = self._of(record)
+            was_alone = outstanding.is_alone(record.offset)
+            floor = outstanding.floor_after(record.offset)
+        if floor > outstanding.stored:
+            outstanding.stored = self._log.ack(
+                self._topic, self._name, record.partition, floor, tenant=self._tenant
+            )
+        with self._lock:
+            outstanding.settle(record.offset)
+            floor = outstanding.floor
+        if was_alone and record.offset >= floor:
+            # It comes again after a crash, which must not be taken for its own.
+            self._counting.note(record.partition)
+        return floor
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def _ack_redriven(self, record: Record) -> Offset:
+        with self._lock:
+            outstanding = self._outstanding.get(record.partition)
+            is_twice = outstanding is not None and outstanding.is_outstanding(record.offset)
+        if is_twice:
+            # It was gone back to as well, and need not come a second time.
+            self._ack(record)
+        self._redriven.ack(record)
+        return Offset(record.offset + 1) if outstanding is None else outstanding.floor
 
-    def _enter(self, partition: int, start: Start | datetime | int) -> None:
+    def _enter(self, partition: int, start: int) -> None:
         assignment = self._subscription.assignment
         assignment.add(partition, start)
         floor = assignment.position(partition)
         self._counting.enter(partition, floor)
 
     def _leave(self, partition: int) -> None:
+        self._stop_reading(partition)
+        self._membership.leave(partition)
+
+    def _stop_reading(self, partition: int) -> None:
         with self._preparing:
             self._subscription.assignment.remove(partition)
             with self._lock:
@@ -364,7 +401,7 @@ class Consumer:
                 attempts = outstanding.attempts(record.offset)
             allowed = self._deliveries_max
             if allowed is not None and attempts.is_too_often(allowed):
-                self._park(outstanding, record, attempts.count, _NEVER_DEALT_WITH)
+                self._park(outstanding, record, attempts.count, NEVER_HANDLED)
                 self._on_its_way = None
                 return
             if allowed is not None:
@@ -381,14 +418,59 @@ class Consumer:
             return Delivery(record, outstanding.deliver(record.offset))
 
     def _park(self, outstanding: Outstanding, record: Record, count: int, reason: str) -> None:
-        park(self._log, self._topic, record, self._name, deliveries=count, reason=reason)
+        park(
+            self._log,
+            self._topic,
+            record,
+            self._name,
+            tenant=self._tenant,
+            deliveries=count,
+            reason=reason,
+        )
         with self._lock:
             outstanding.take_on(record.offset)
         self.ack(record)
         # Whoever goes back to it later wants to have it, and not to have it parked again.
         self._counting.note(record.partition)
+        if self._takes_redriven:
+            self._redriven.expect()
+
+    # --- beside the topic itself ---
+
+    def _look_for_redriven(self) -> None:
+        self._redriven.look(self._clock, self._new_redriven_reader)
+
+    def _new_redriven_reader(self, topic: Topic, partitions: Iterable[int]) -> Consumer:
+        # One delivery more than allowed: such a record is parked for its own topic.
+        allowed = None if self._deliveries_max is None else self._deliveries_max + 1
+        return Consumer(
+            self._log,
+            topic,
+            self._name,
+            tenant=self._tenant,
+            partitions=partitions,
+            deliveries_max=allowed,
+            clock=self._clock,
+            redriven=False,
+        )
+
+    def _is_upkeep_due(self) -> bool:
+        now = self._clock.monotonic()
+        return self._membership.is_silent(now) or self._redriven.is_due(now)
+
+    def _keep_up(self) -> None:
+        """Say that the consumer lives, and look for what was redriven. May have to wait."""
+        if self._membership.is_silent(self._clock.monotonic()):
+            self._membership.show_life()
+        self._look_for_redriven()
+
+    def _check_may_count(self) -> None:
+        if is_on_loop() and self._log.durability_max is not Durability.APPLIED:
+            raise InvalidError("storing the delivery count may have to wait, await arrived()")
 
     def _hand_over(self) -> Delivery | None:
+        if (redriven := self._redriven.take()) is not None:
+            return redriven
         made = self._on_its_way
         if not isinstance(made, Delivery):
             return None

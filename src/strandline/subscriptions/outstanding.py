@@ -154,6 +154,21 @@ class Outstanding:
         """Whether the record needs no delivery any more."""
         return offset < self.floor or offset in self._settled
 
+    def is_outstanding(self, offset: int) -> bool:
+        """Whether the record was delivered and is not settled."""
+        return offset in self._delivered and offset not in self._settled
+
+    def floor_after(self, offset: int) -> Offset:
+        """Return the floor as `settle` would leave it; raises as that does."""
+        if offset < self.floor:
+            return self.floor
+        if offset not in self._delivered:
+            raise InvalidError("this record was not delivered here", offset=offset)
+        floor = offset + 1 if offset == self.floor else self.floor
+        while floor in self._settled:
+            floor += 1
+        return Offset(floor)
+
     def settle(self, offset: int) -> None:
         """The record is settled; again is no error, but InvalidError if never delivered."""
         if offset < self.floor:

@@ -23,6 +23,7 @@ def park(
     record: Record,
     consumer: str,
     *,
+    tenant: str | None = None,
     deliveries: int,
     reason: str,
     replay: int | None = None,
@@ -42,6 +43,10 @@ def park(
     identity = f"{topic.id}/{record.partition}/{record.offset}/{consumer}"
     if replay is not None:
         identity = f"{identity}/{replay}"
+    # In a shared topic, consumers of one name may be those of several tenants.
+    whose = None if tenant == topic.tenant else tenant
+    if whose is not None:
+        identity = f"{identity}/{whose}"
     origin = {
         "strandline.topic": topic.name,
         "strandline.partition": str(record.partition),
@@ -50,6 +55,8 @@ def park(
         "strandline.deliveries": str(deliveries),
         "strandline.reason": reason,
     }
+    if whose is not None:
+        origin["strandline.consumer_tenant"] = whose
     receipt = log.append(
         parking,
         _parked(record, origin),

@@ -15,7 +15,7 @@ from strandline.subscriptions.pages import SKIPPED, Pages, Skipped
 from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
 from strandline.values.html import html_table
-from strandline.writes.loops import check_on_asyncio
+from strandline.writes.loops import check_on_asyncio, is_on_loop
 
 ItemT = TypeVar("ItemT", bound=Record | Marker)
 
@@ -71,12 +71,15 @@ class Subscription(Stream[ItemT]):
 
         What was appended before the call is found also with a timeout of 0, however long
         it takes to look through what `where` leaves out. ClosedError once the subscription
-        or its log is closed.
+        or its log is closed, whatever was read ahead. InvalidError where it would have to
+        wait on a thread that runs an event loop: await `arrived` there.
         """
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
         self._begin_step()
         try:
             while (item := self._take()) is None:
+                if is_on_loop():
+                    return self._take_at_once(deadline)
                 is_last = self._is_over(deadline)
                 self._sleep(deadline)
                 if is_last:
@@ -122,6 +125,13 @@ class Subscription(Stream[ItemT]):
         self._assignment.close()
         self._closing()
 
+    def check_open(self) -> None:
+        """Raise ClosedError if the subscription or its log is closed."""
+        if self._is_closed:
+            raise ClosedError("this subscription was closed, subscribe anew")
+        if self._watch.is_closed:
+            raise ClosedError("the log is closed, open it anew")
+
     def _begin_step(self) -> None:
         if not self._attempt:
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
@@ -134,6 +144,17 @@ class Subscription(Stream[ItemT]):
             pass
         return item
 
+    def _take_at_once(self, deadline: float | None) -> ItemT | None:
+        """Return what is there, on an event loop that must not be held up."""
+        self._sleep(self._clock.monotonic())
+        self._pages.look_everywhere()
+        item = self._take()
+        if item is None and not self._is_over(deadline):
+            raise InvalidError(
+                "waiting here would block the event loop: await arrived(), or pass timeout_s=0"
+            )
+        return item
+
     async def _take_on_loop(self) -> ItemT | None:
         while isinstance(item := self._look(), Skipped):
             await _let_others_run()
@@ -141,8 +162,8 @@ class Subscription(Stream[ItemT]):
 
     def _look(self) -> ItemT | Skipped | None:
         while True:
-            if self._is_closed:
-                raise ClosedError("this subscription was closed, subscribe anew")
+            if self._is_closed or self._watch.is_closed:
+                self.check_open()
             item = self._pages.take()
             if item is SKIPPED or self._markers or item is None or isinstance(item, Record):
                 return item  # type: ignore[return-value]

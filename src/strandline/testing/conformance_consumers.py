@@ -1,7 +1,9 @@
 """Rules about trimming and consumers. Every public function is one."""
 
+import os
+
 from strandline.testing.conformance_checks import OpenLog, event, fill, numbers, refused
-from strandline.values import InvalidError, TrimmedError, ValueKind
+from strandline.values import InvalidError, TrimmedError, UnavailableError, ValueKind
 
 
 def trimming_moves_the_low_water_mark_exactly(open_log: OpenLog) -> None:
@@ -164,6 +166,79 @@ def a_cursor_is_none_until_something_is_acked(open_log: OpenLog) -> None:
     assert before is None
     assert acked == log.cursor("orders", "billing", 0) == 0
     assert log.cursor("orders", "billing", 1) is None
+
+
+def a_registered_consumer_holds_what_it_has_not_read(open_log: OpenLog) -> None:
+    """WE11: a consumer counts from its registration, in each of its partitions."""
+    log = open_log()
+    log.create_topic("orders", partitions=3)
+    for partition in range(3):
+        fill(log, "orders", 5, partition=partition)
+    log.trim("orders", 1, 2)
+
+    cursors = log.register("orders", "billing", {0: 0, 1: 1, 2: 5})
+
+    assert dict(cursors) == {0: 0, 1: 2, 2: 5}
+    listed = log.consumers("orders")
+    found = [(each.consumer, each.partition, each.cursor, each.lag) for each in listed]
+    assert found == [("billing", 0, 0, 5), ("billing", 1, 2, 3), ("billing", 2, 5, 0)]
+    assert [log.trim("orders", partition, 5).low for partition in range(3)] == [0, 2, 5]
+
+
+def registering_again_moves_no_cursor(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("orders", partitions=2)
+    fill(log, "orders", 5)
+    log.register("orders", "billing", {0: 1})
+    log.ack("orders", "billing", 0, 3)
+
+    assert dict(log.register("orders", "billing", {0: 5, 1: 0})) == {0: 3, 1: 0}
+    assert log.cursor("orders", "billing", 0) == 3
+
+
+def a_registration_that_is_refused_leaves_nothing(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("orders", partitions=2)
+    fill(log, "orders", 5)
+
+    for starts in ({0: 0, 1: 1}, {0: 0, 2: 0}, {0: 0, 1: -1}, {0: True}):
+        with refused(InvalidError):
+            log.register("orders", "billing", starts)
+    with refused(InvalidError):
+        log.register("orders", "", {0: 0})
+
+    assert not log.consumers("orders")
+    assert log.trim("orders", 0, 5).low == 5
+
+
+def a_claim_excludes_others_until_it_is_released(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("orders", partitions=2)
+    log.create_topic("others")
+    claim = log.claim("orders", "billing", 0)
+
+    with refused(UnavailableError) as caught:
+        log.claim("orders", "billing", 0)
+    elsewhere = [
+        log.claim("orders", "billing", 1),
+        log.claim("orders", "mail", 0),
+        log.claim("orders", "billing", 0, tenant="acme"),
+        log.claim("others", "billing", 0),
+    ]
+    log.ack("orders", "billing", 0, 0)
+    claim.release()
+    claim.release()
+    again = log.claim("orders", "billing", 0)
+    claim.release()
+
+    assert caught.value.fields["pid"] == os.getpid()
+    assert caught.value.fields["host"]
+    assert len(elsewhere) == 4
+    with refused(UnavailableError):
+        log.claim("orders", "billing", 0)
+    again.release()
+    with refused(InvalidError):
+        log.claim("orders", "billing", 2)
 
 
 def an_ack_never_goes_back(open_log: OpenLog) -> None:

@@ -129,6 +129,22 @@ def a_silent_consumer_no_longer_holds_trimming(open_log: OpenTimedLog, clock: Fa
     assert all(each.is_live for each in log.consumers("orders"))
 
 
+def registering_is_a_sign_of_life(open_log: OpenTimedLog, clock: FakeClock) -> None:
+    log = open_log(clock)
+    log.create_topic("orders")
+    fill(log, "orders", 3)
+    log.register("orders", "billing", {0: 0})
+    clock.advance(CONSUMER_SILENCE_S)
+    log.register("orders", "billing", {0: 0})
+    clock.advance(CONSUMER_SILENCE_S)
+
+    held = log.trim("orders", 0, 3)
+    clock.advance(1)
+
+    assert held.low == 0
+    assert log.trim("orders", 0, 3).low == 3
+
+
 def a_consumer_says_when_it_was_last_seen(open_log: OpenTimedLog, clock: FakeClock) -> None:
     log = open_log(clock)
     log.create_topic("orders")

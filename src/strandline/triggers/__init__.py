@@ -6,11 +6,11 @@ one, in order; a key that was handled is not handled again within its window, al
 a restart; what is parked can be replayed, once. See design 0044.
 
 Does not promise exactly once: a process may be killed after a function has returned and
-before the log knows. Does not share a trigger among several runners.
+before the log knows. Does not share a trigger among several runners: the second is refused.
 """
 
+from strandline.subscriptions.replaying import Parked, parked_records, replay_parked
 from strandline.triggers.counters import Counters
-from strandline.triggers.replaying import Parked, parked_records, replay_parked
 from strandline.triggers.schedule import backoff
 from strandline.triggers.trigger import Trigger, on
 from strandline.triggers.triggers import Triggers

@@ -7,7 +7,7 @@ from strandline.clock import Clock
 from strandline.log import Log
 from strandline.subscriptions import Consumer
 from strandline.subscriptions.parking import park
-from strandline.triggers.replaying import consumer_of, original, replay_topic
+from strandline.subscriptions.replaying import is_for, original, replay_topic
 from strandline.triggers.trigger import Trigger
 from strandline.values import EARLIEST, Record, Start, Topic
 
@@ -56,7 +56,6 @@ class ReplaySource:
     def __init__(self, log: Log, topic: Topic, trigger: Trigger, clock: Clock) -> None:
         self._log = log
         self._topic = topic
-        self._kind = log.describe_topic(topic).settings.value_kind
         self._name = trigger.name
         self._replays = replay_topic(log, topic)
         self.consumer = _consumer(log, self._replays, trigger, EARLIEST, clock)
@@ -67,9 +66,9 @@ class ReplaySource:
 
     def subject(self, carrier: Record) -> Record | None:
         """See Source."""
-        if consumer_of(carrier) != self._name:
+        if not is_for(carrier, self._topic, self._name):
             return None
-        return original(self._log, self._topic, self._kind, carrier)
+        return original(self._log, self._topic, carrier)
 
     def park(self, carrier: Record, *, deliveries: int, reason: str) -> None:
         """See Source."""
@@ -92,7 +91,15 @@ def _consumer(
     log: Log, topic: Topic, trigger: Trigger, start: Start | datetime, clock: Clock
 ) -> Consumer:
     # The trigger parks a record itself, and says so.
-    return Consumer(log, topic, trigger.name, start=start, deliveries_max=None, clock=clock)
+    return Consumer(
+        log,
+        topic,
+        trigger.name,
+        start=start,
+        deliveries_max=None,
+        clock=clock,
+        redriven=False,
+    )
 
 
 def _read(log: Log, topic: Topic, partition: int, offset: int) -> Record:

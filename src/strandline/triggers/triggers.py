@@ -46,7 +46,8 @@ class Triggers:
 
     Stopping takes no more records and lets functions end within `stop_timeout_s`. Then
     those that are `async` are cancelled, the others are left alone, and their records
-    come again. One runner at a time runs a trigger of one name.
+    come again. One runner at a time runs a trigger of one name; another, of any process,
+    gets UnavailableError with `pid` and `host` of the first.
     """
 
     def __init__(

@@ -214,8 +214,9 @@ class Scope:
         does; it is parsed for the schema now, and a topic of events offers EVENT_COLUMNS.
         `start` None stands for what comes from now on. With `consumer`, a partition
         starts at the cursor of that consumer of the tenant's, and the subscription can
-        `ack`. Batches come in the newest version of the schema, or in `version`, counted
-        from 1. Everything else as `Log.subscribe`.
+        `ack`: the consumer exists in the log, and holds retention back, from its first ack
+        on, or from `log.register`. Batches come in the newest version of the schema, or in
+        `version`, counted from 1. Everything else as `Log.subscribe`.
         """
         known = self._catalogue.look_up(name)
         sight = Sight(self._catalogue, known, self._tenant, where=where, version=version)

@@ -112,6 +112,7 @@ class ScopedSubscription(Stream[ItemT]):
 
     def _begin_step(self, timeout_s: float | None) -> float | None:
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        self._inner.check_open()
         if not self._attempt:
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
         return deadline

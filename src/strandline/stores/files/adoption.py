@@ -2,7 +2,6 @@
 
 from strandline.log.store import DroppedError
 from strandline.stores.files.manifest import LockIdentity, Manifest
-from strandline.stores.files.open_file import OpenFile
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.state import agrees
 from strandline.stores.files.succession import Tenure
@@ -15,6 +14,7 @@ from strandline.stores.files.tail import (
     is_fenced,
     unpack,
 )
+from strandline.stores.open_file import OpenFile
 
 
 def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> Tenure | None:

@@ -9,7 +9,9 @@ its partitions ends in a segment of a new epoch that is still empty.
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -27,6 +29,7 @@ from strandline.log.store import DroppedError
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.identity_window import IdentityWindow
+from strandline.stores.files.keys import SUFFIX
 from strandline.stores.files.manifest import (
     Manifest,
     StoredEpoch,
@@ -34,7 +37,6 @@ from strandline.stores.files.manifest import (
     manifest_name,
     store_manifest,
 )
-from strandline.stores.files.open_file import OpenFile
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.place import SEGMENTS
 from strandline.stores.files.proving import value_before
@@ -44,6 +46,7 @@ from strandline.stores.files.shortening import shortened
 from strandline.stores.files.state import State
 from strandline.stores.files.succession import make_segment
 from strandline.stores.files.topics import KEYS, FileTopics, TopicEntry
+from strandline.stores.open_file import OpenFile
 from strandline.values import CorruptError, InvalidError, Marks, Mode, Offset, UnavailableError
 from strandline.values.names import RESERVED_PREFIX
 
@@ -103,6 +106,8 @@ class _Copy:
         self._target = target
         self._ends = ends
         self._progress = progress
+        #: Of each topic, by its id, the keys as they were before they were copied.
+        self._keys: dict[UUID, frozenset[str]] = {}
 
     def run(self) -> list[CopiedPartition]:
         entries = self._entries()
@@ -143,12 +148,27 @@ class _Copy:
         source = os.path.join(entry.directory, KEYS)
         # A consumer that was forgotten meanwhile, or a topic that was dropped.
         with contextlib.suppress(FileNotFoundError):
+            found = FileTopics(self._root).fresh(entry)
+            self._keys[entry.topic.id] = frozenset() if found is None else found.keys
             for name in self._io.list(source):
-                if name.endswith(".key"):
+                if name.endswith(SUFFIX):
                     with contextlib.suppress(FileNotFoundError):
                         path = os.path.join(source, name)
                         self._copy_file(path, os.path.join(directory, name))
         self._io.sync_directory(directory)
+
+    def _copy_settings(self, entry: TopicEntry, directory: str) -> None:
+        topics = FileTopics(self._root)
+        found = topics.fresh(entry)
+        if found is None:
+            raise DroppedError("this topic was dropped", topic=entry.topic.name, near=[])
+        path = os.path.join(directory, os.path.basename(entry.path))
+        # Those that were put since are not in the copy.
+        keys = found.keys & self._keys.get(entry.topic.id, frozenset())
+        if keys == found.keys:
+            self._copy_file(entry.path, path)
+        else:
+            topics.store(replace(found, path=path, keys=keys))
 
     def _copy_topic(self, entry: TopicEntry) -> list[CopiedPartition]:
         directory = self._directory(entry)
@@ -157,8 +177,7 @@ class _Copy:
             for files in entry.partitions:
                 copied.append(self._copy_partition(files, directory))
                 files.forget()
-            FileTopics(self._root).fresh(entry)
-            self._copy_file(entry.path, os.path.join(directory, os.path.basename(entry.path)))
+            self._copy_settings(entry, directory)
         except (DroppedError, FileNotFoundError):
             if self._io.exists(entry.path):
                 raise

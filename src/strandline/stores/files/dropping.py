@@ -5,9 +5,9 @@ import os
 
 from strandline.io import Io
 from strandline.stores.files.manifest import TAIL, epochs_in, tail_name
-from strandline.stores.files.open_file import OpenFile
 from strandline.stores.files.place import TOPIC, Place
 from strandline.stores.files.tail import DROPPED, FENCE_AT, Fence, pack_fence
+from strandline.stores.open_file import OpenFile
 
 
 def fence_dropped(place: Place) -> None:

@@ -1,6 +1,9 @@
-"""The keyed area of a topic: a file for each key, replaced whole."""
+"""The keyed area of a topic: a file for each key, replaced whole.
 
-import contextlib
+Which files there have to be is noted in the topic's own file, so that one that is missing
+is damage, and not a key that was never put.
+"""
+
 import os
 from collections.abc import Mapping
 from hashlib import sha256
@@ -10,7 +13,7 @@ import msgspec
 
 from strandline.stores.files import checked
 from strandline.stores.files.root import Root, locked
-from strandline.stores.files.topics import KEYS, TopicEntry
+from strandline.stores.files.topics import KEYS, FileTopics, TopicEntry
 from strandline.values import CorruptError
 
 KIND = "key"
@@ -29,26 +32,31 @@ class StoredKey(msgspec.Struct, frozen=True):
 class FileKeys:
     """Finds and replaces the keys of any topic. Any thread may use it."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, topics: FileTopics) -> None:
         self._root = root
         self._io = root.io
+        self._topics = topics
 
     def all(self, entry: TopicEntry) -> Mapping[str, bytes]:
-        """Return every key with its value."""
-        directory = os.path.join(entry.directory, KEYS)
+        """Return every key with its value; CorruptError if one is damaged or missing."""
         found = {}
-        for name in self._io.list(directory):
-            if name.endswith(SUFFIX):
-                with contextlib.suppress(FileNotFoundError):
-                    stored = self._load(entry, os.path.join(directory, name))
-                    found[stored.key] = stored.value
+        for path in self._paths(entry):
+            try:
+                stored = self._load(entry, path)
+            except FileNotFoundError:
+                # Removed meanwhile, unless the topic still counts on it.
+                self._check_not_listed(entry, path)
+            else:
+                found[stored.key] = stored.value
         return found
 
     def get(self, entry: TopicEntry, key: str) -> bytes | None:
-        """Return the value; None if there is none."""
+        """Return the value; None if there is none, CorruptError if it is damaged or missing."""
+        path = _path(entry, key)
         try:
-            return self._load(entry, _path(entry, key)).value
+            return self._load(entry, path).value
         except FileNotFoundError:
+            self._check_not_listed(entry, path)
             return None
 
     def put(self, entry: TopicEntry, key: str, value: bytes | None, expected: bytes | None) -> bool:
@@ -61,16 +69,54 @@ class FileKeys:
             if value is not None:
                 stored = StoredKey(entry.topic.id, key, value)
                 checked.store(self._io, path, KIND, stored, unique=str(root.clock.new_id()))
+                if expected is None:
+                    self._topics.list_key(entry, _stem(path), is_there=True)
             elif expected is not None:
+                # In this order: what is missing and not listed was removed.
+                self._topics.list_key(entry, _stem(path), is_there=False)
                 self._io.unlink(path)
                 self._io.sync_directory(os.path.dirname(path))
             return True
+
+    def _paths(self, entry: TopicEntry) -> list[str]:
+        """Return the files that there are, and those that there have to be."""
+        directory = os.path.join(entry.directory, KEYS)
+        listed = self._listed(entry)
+        try:
+            names = self._io.list(directory)
+        except FileNotFoundError:
+            if not listed and not self._io.exists(entry.directory):
+                return []
+            raise _missing(directory) from None
+        stems = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
+        return [os.path.join(directory, f"{stem}{SUFFIX}") for stem in sorted(stems | listed)]
+
+    def _listed(self, entry: TopicEntry) -> frozenset[str]:
+        found = self._topics.fresh(entry)
+        return frozenset() if found is None else found.keys
+
+    def _check_not_listed(self, entry: TopicEntry, path: str) -> None:
+        if _stem(path) in self._listed(entry):
+            raise _missing(path)
 
     def _load(self, entry: TopicEntry, path: str) -> StoredKey:
         stored = checked.load(self._io, path, KIND, StoredKey)
         if stored.topic_id != entry.topic.id or path != _path(entry, stored.key):
             raise CorruptError("this key lies in another one's place", file=path, position=0)
         return stored
+
+
+def _missing(path: str) -> CorruptError:
+    return CorruptError(
+        "what a topic keeps by key, as the cursors of its consumers, is missing: restore the file"
+        " from a copy, or forget the consumer",
+        file=path,
+        position=0,
+    )
+
+
+def _stem(path: str) -> str:
+    return os.path.basename(path).removesuffix(SUFFIX)
 
 
 def _path(entry: TopicEntry, key: str) -> str:

@@ -11,7 +11,6 @@ from strandline.log.store import DroppedError
 from strandline.stores.files.entries import page_of
 from strandline.stores.files.frame import Frame
 from strandline.stores.files.manifest import Manifest, StoredSegment
-from strandline.stores.files.open_file import OpenFile
 from strandline.stores.files.place import Place
 from strandline.stores.files.recovery import Found, find_end, is_behind
 from strandline.stores.files.segment import FRAMES_AT, SegmentFile
@@ -30,6 +29,7 @@ from strandline.stores.files.tail import (
     unpack,
     unpack_end,
 )
+from strandline.stores.open_file import OpenFile
 from strandline.values import (
     CorruptError,
     DivergedError,

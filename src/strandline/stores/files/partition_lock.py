@@ -5,8 +5,8 @@ import os
 import threading
 
 from strandline.stores.files.manifest import LockIdentity
-from strandline.stores.files.open_file import OpenFile
 from strandline.stores.files.place import Place
+from strandline.stores.open_file import OpenFile
 from strandline.values import UnavailableError
 
 LOCK = "lock"

@@ -24,7 +24,6 @@ from strandline.stores.files.following import keep
 from strandline.stores.files.frame import LARGE_BYTES
 from strandline.stores.files.identity_window import IdentityWindow
 from strandline.stores.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
-from strandline.stores.files.open_file import OpenFile
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_lock import PartitionLock
 from strandline.stores.files.proving import value_after, value_before
@@ -50,6 +49,7 @@ from strandline.stores.files.tail import (
     unpack_durable,
     unpack_end,
 )
+from strandline.stores.open_file import OpenFile
 from strandline.values import (
     CorruptError,
     DivergedError,

@@ -15,7 +15,7 @@ from strandline.locks import holding
 from strandline.log.numbers import check_lock_timeout
 from strandline.stores.files import checked
 from strandline.stores.files.file_errors import unavailable
-from strandline.stores.files.open_file import OpenFile
+from strandline.stores.open_file import OpenFile
 from strandline.values import ClosedError, InvalidError, Mode, UnavailableError
 
 KIND = "log"

@@ -19,7 +19,7 @@ from strandline.stores.files.frame import (
     decode_frame,
     frame_bytes,
 )
-from strandline.stores.files.open_file import OpenFile
+from strandline.stores.open_file import OpenFile
 from strandline.values import CorruptError, InvalidError
 
 _MAGIC = b"STRANDLN"

@@ -3,13 +3,13 @@
 import contextlib
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo, real_path
+from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
 from strandline.log.local_watch import LocalWatch
@@ -25,6 +25,7 @@ from strandline.log.store import (
     Reach,
     Trimmed,
 )
+from strandline.stores.claim_locks import LockClaim, LockClaims
 from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
 from strandline.stores.files.file_errors import translated
@@ -38,7 +39,7 @@ from strandline.stores.files.reading import Reading, Span
 from strandline.stores.files.root import Root
 from strandline.stores.files.sealing import seal
 from strandline.stores.files.syncing import Syncing
-from strandline.stores.files.topics import FileTopics, TopicEntry
+from strandline.stores.files.topics import KEYS, FileTopics, TopicEntry
 from strandline.stores.files.trimming import evict, trim
 from strandline.stores.files.watching import FileWatches
 from strandline.values import (
@@ -107,10 +108,10 @@ class FileStore:
         )
         self._settings = settings
         self._topics = FileTopics(self._root)
-        self._keys = FileKeys(self._root)
+        self._keys = FileKeys(self._root, self._topics)
         self._watches = FileWatches(self._root)
         self._lanes = Lanes(settings, self._watches)
-        self._lock = threading.Lock()
+        self._claims = LockClaims(self._root.io)
         if self.mode is Mode.WRITE:
             self._remove_remains()
 
@@ -160,7 +161,7 @@ class FileStore:
             if present is None:
                 raise _dropped(topic)
             settings = change(present.settings)
-            self._topics.change_settings(topic, settings)
+            self._topics.change_settings(present, settings)
             return settings
 
     @translated
@@ -328,6 +329,13 @@ class FileStore:
 
     # --- the whole ---
 
+    @translated
+    def claim(self, place: ConsumerPlace) -> LockClaim:
+        topic = self._topics.find_id(place.topic.id)
+        if topic is None:
+            raise DroppedError("this topic was dropped", topic=place.topic.name, near=[])
+        return self._claims.take(os.path.join(topic.directory, KEYS, place.file_name()), place)
+
     def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
 
@@ -351,6 +359,7 @@ class FileStore:
         with contextlib.ExitStack() as closing:
             # Whatever one of them raises, all are closed.
             closing.callback(self._topics.forget)
+            closing.callback(self._claims.close)
             closing.callback(self._watches.close)
             closing.callback(self._lanes.close)
 

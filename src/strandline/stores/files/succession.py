@@ -28,7 +28,6 @@ from strandline.stores.files.manifest import (
     store_manifest,
     tail_name,
 )
-from strandline.stores.files.open_file import OpenFile
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_lock import PartitionLock
 from strandline.stores.files.recovery import Found
@@ -51,6 +50,7 @@ from strandline.stores.files.tail import (
     pack_fence,
     read_tail,
 )
+from strandline.stores.open_file import OpenFile
 from strandline.values import CorruptError, UnavailableError
 
 #: How much space is reserved ahead at least and at most.

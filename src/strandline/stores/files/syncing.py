@@ -4,7 +4,6 @@ from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
 from strandline.stores.files.manifest import Manifest
-from strandline.stores.files.open_file import OpenFile
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.segment import FRAMES_AT, SegmentFile
 from strandline.stores.files.tail import (
@@ -18,6 +17,7 @@ from strandline.stores.files.tail import (
     unpack_durable,
     unpack_end,
 )
+from strandline.stores.open_file import OpenFile
 from strandline.values import ClosedError, UnavailableError
 
 _TRIES = 3

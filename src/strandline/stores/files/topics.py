@@ -53,6 +53,8 @@ class _StoredTopic(msgspec.Struct, frozen=True):
     #: Left out where there is none.
     schema: bytes | msgspec.UnsetType = msgspec.UNSET
     metadata: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    #: The names of files of keys, without their suffix, that have to be there.
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +68,8 @@ class TopicEntry:
     #: The file that says that there is this topic.
     path: str
     partitions: tuple[PartitionFiles, ...]
+    #: The files of keys that have to be there, as `fresh` found them.
+    keys: frozenset[str] = frozenset()
     #: The ways into its partitions that this process has opened.
     lanes: "dict[int, Lane]" = field(default_factory=dict)
 
@@ -104,12 +108,17 @@ class FileTopics:
         return entry
 
     def fresh(self, entry: TopicEntry) -> TopicEntry | None:
-        """Return the topic with its retention as it is now; None if it was dropped."""
+        """Return the topic with its retention and its keys as they are now.
+
+        None if it was dropped.
+        """
         try:
             stored = self._load(entry.directory)
         except FileNotFoundError:
             return None
-        return None if stored.is_dropped else replace(entry, settings=_settings(stored))
+        if stored.is_dropped:
+            return None
+        return replace(entry, settings=_settings(stored), keys=frozenset(stored.keys))
 
     def all(self) -> list[TopicEntry]:
         """Return the topics of everybody."""
@@ -145,7 +154,7 @@ class FileTopics:
     def change_settings(self, entry: TopicEntry, settings: TopicSettings) -> TopicEntry:
         """Replace the settings of a topic."""
         changed = replace(entry, settings=settings)
-        self._store(changed)
+        self.store(changed)
         return changed
 
     @contextlib.contextmanager
@@ -153,10 +162,21 @@ class FileTopics:
         """Mark the topic as dropped, for a block that removes its files."""
         change = sha256(b"strandline drop" + entry.topic.id.bytes).digest()[:16]
         with self._root.changing_topics(change):
-            self._store(entry, is_dropped=True)
+            self.store(entry, is_dropped=True)
             self._forget(entry)
             yield
         self._version = self._root.topics_version()
+
+    def list_key(self, entry: TopicEntry, key: str, *, is_there: bool) -> None:
+        """Note that the file of a key has to be there, or no more. Takes the lock itself."""
+        found = self.fresh(entry)
+        if found is None or (key in found.keys) is is_there:
+            return
+        with self._root.changing():
+            found = self.fresh(entry)
+            if found is not None:
+                changed = found.keys | {key} if is_there else found.keys - {key}
+                self.store(replace(found, keys=changed))
 
     def remains(self) -> Sequence[str]:
         """Return the directories of topics that were dropped, or never quite created."""
@@ -277,10 +297,11 @@ class FileTopics:
             metadata=dict(settings.metadata) or msgspec.UNSET,
         )
         entry = replace(self._entry(stored, directory), settings=settings)
-        self._store(entry)
+        self.store(entry)
         return self._remember(entry)
 
-    def _store(self, entry: TopicEntry, *, is_dropped: bool = False) -> None:
+    def store(self, entry: TopicEntry, *, is_dropped: bool = False) -> None:
+        """Put what the entry says in its file, durably."""
         topic, settings = entry.topic, entry.settings
         stored = _StoredTopic(
             *(topic.id, topic.name, topic.tenant, entry.created_at_us),
@@ -291,6 +312,7 @@ class FileTopics:
             limit_bytes=settings.limit_bytes,
             schema=settings.schema or msgspec.UNSET,
             metadata=dict(settings.metadata) or msgspec.UNSET,
+            keys=tuple(sorted(entry.keys)),
         )
         unique = str(self._root.clock.new_id())
         checked.store(self._io, entry.path, KIND, stored, unique=unique)

@@ -10,6 +10,7 @@ from uuid import UUID
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo, real_parent
 from strandline.log.chain import Chain
+from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
 from strandline.log.local_watch import LocalWatch
@@ -27,6 +28,7 @@ from strandline.log.store import (
     Trimmed,
 )
 from strandline.log.topics import is_internal_name
+from strandline.stores.claim_locks import LockClaim, LockClaims
 from strandline.stores.sqlite.appends import SqliteAppend
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
@@ -89,6 +91,7 @@ class SqliteStore:
         self._marks = DurableMarks(self._database)
         self._trimming = Trimming(self._database)
         self._watches = SqliteWatches(self._database, self._marks)
+        self._claims = LockClaims(self._database.io)
         self._writer = (
             None
             if self.mode is Mode.READ
@@ -291,6 +294,13 @@ class SqliteStore:
 
     # --- the whole ---
 
+    def claim(self, place: ConsumerPlace) -> LockClaim:
+        io, directory = self._database.io, f"{self._database.path}-strandline.claims"
+        with translated(directory):
+            with contextlib.suppress(FileExistsError):
+                io.mkdir(directory)
+            return self._claims.take(os.path.join(directory, place.file_name()), place)
+
     def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
 
@@ -313,6 +323,7 @@ class SqliteStore:
         with contextlib.ExitStack() as closing:
             # Whatever one of them raises, all are closed.
             closing.callback(self._database.close)
+            closing.callback(self._claims.close)
             closing.callback(self._watches.close)
             if self._writer is not None:
                 closing.callback(self._writer.close)

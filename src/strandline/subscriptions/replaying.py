@@ -1,4 +1,4 @@
-"""Parked records, and handing them once more to the triggers that could not deal with them."""
+"""Parked records, and redriving them to the consumers and triggers that parked them."""
 
 import base64
 from collections.abc import Iterable, Iterator
@@ -24,6 +24,7 @@ from strandline.values.internal_topics import REPLAYED_PREFIX
 
 _OURS: Final = "strandline."
 _PARKED: Final = "strandline.parked"
+_TENANT: Final = "strandline.consumer_tenant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,9 @@ class Parked:
     event: Event
     """As it is stored: an event with our headers, or bytes or a batch in base64."""
     is_replayed: bool
-    """Whether it was handed to its trigger once more."""
+    """Whether it was handed to its consumer once more."""
+    consumer_tenant: str | None = None
+    """Whose consumer that is, in a topic that several tenants share."""
 
 
 def parked_records(log: Log, topic: TopicName, *, consumer: str | None = None) -> Iterator[Parked]:
@@ -65,15 +68,16 @@ def replay_parked(
     consumer: str | None = None,
     offsets: Iterable[int] | None = None,
 ) -> list[Parked]:
-    """Hand what is parked of a topic to its triggers once more, and return what that was.
+    """Redrive what is parked of a topic to the consumers that parked it; return what that was.
 
-    Of one consumer, if given; only what has these offsets in the parking topic, if
-    given. Each goes once, however often this is called, also by several at a time or
-    after a crash: what was replayed is left out. One that fails again is parked anew,
-    and can be replayed anew. No other reader of the topic sees anything of it.
+    Of one consumer or trigger, if given; only what has these offsets in the parking
+    topic, if given. Each goes once, however often this is called, also by several at a
+    time or after a crash: what was replayed is left out. One that fails again is parked
+    anew, and can be replayed anew. No other reader of the topic sees anything of it.
 
-    A trigger that does not run gets them when it does. What is returned is durable,
-    where the log reaches that.
+    A consumer or trigger that does not run gets them when it does. InvalidError if one
+    of them no longer exists in the log (it was forgotten); all stays parked then. What
+    is returned is durable, where the log reaches that.
     """
     found = log.topic(topic)
     wanted = None if offsets is None else frozenset(offsets)
@@ -81,15 +85,20 @@ def replay_parked(
     done: list[Parked] = []
     if parking is None:
         return done
+    chosen = [
+        parked
+        for parked in parked_records(log, found, consumer=consumer)
+        if not parked.is_replayed and (wanted is None or parked.offset in wanted)
+    ]
+    _check_takers(log, found, chosen)
     replays = replay_topic(log, found)
-    for parked in parked_records(log, found, consumer=consumer):
-        if parked.is_replayed or not (wanted is None or parked.offset in wanted):
-            continue
+    count = log.describe_topic(replays).settings.partitions
+    for parked in chosen:
         (record,) = log.read(parking, 0, parked.offset, parked.offset + 1)
         receipt = log.append(
             replays,
             _with_header(parked.event, _PARKED, str(parked.offset)),
-            partition=0,
+            partition=_replay_partition(parked.partition, count),
             tenant=record.tenant,
             durability=log.durability_max,
             idempotency_key=f"{parking.id}/{parked.offset}",
@@ -100,14 +109,33 @@ def replay_parked(
 
 
 def replay_topic(log: Log, topic: Topic) -> Topic:
-    """Return the internal topic by which the triggers of a topic get parked records."""
-    return log.create_topic(_replay_name(topic), tenant=topic.tenant, internal=True)
+    """Return the internal topic by which the consumers of a topic get parked records."""
+    found = _find(log, topic, _replay_name(topic))
+    if found is not None:
+        return found
+    return log.create_topic(
+        _replay_name(topic),
+        partitions=log.describe_topic(topic).settings.partitions,
+        tenant=topic.tenant,
+        internal=True,
+    )
 
 
-def original(log: Log, topic: Topic, kind: ValueKind, replay: Record) -> Record:
+def replay_partitions(log: Log, topic: Topic, partitions: Iterable[int]) -> list[int]:
+    """Return the partitions of the replay topic that a reader of these partitions reads."""
+    count = log.describe_topic(replay_topic(log, topic)).settings.partitions
+    return sorted(number for number in partitions if number < count)
+
+
+def may_be_redriven(log: Log, topic: Topic) -> bool:
+    """Whether anything was ever parked of the topic."""
+    return _parking_of(log, topic) is not None
+
+
+def original(log: Log, topic: Topic, replay: Record) -> Record:
     """Return the record that was parked and is replayed by this one."""
     parked = _parked(replay, is_replayed=True)
-    value = _value(parked.event, kind)
+    value = _value(parked.event, log.describe_topic(topic).settings.value_kind)
     try:
         here = list(log.read(topic, parked.partition, parked.record_offset, records_max=1))
     except StrandlineError:
@@ -126,29 +154,58 @@ def original(log: Log, topic: Topic, kind: ValueKind, replay: Record) -> Record:
     )
 
 
-def consumer_of(replay: Record) -> str:
-    """Return who is to have it."""
-    return replay.headers.get("strandline.consumer", "")
+def is_for(replay: Record, topic: Topic, consumer: str, tenant: str | None = None) -> bool:
+    """Whether a consumer of this name, of this tenant in a shared topic, is to have it."""
+    whose = None if tenant == topic.tenant else tenant
+    headers = replay.headers
+    return (headers.get("strandline.consumer"), headers.get(_TENANT)) == (consumer, whose)
 
 
 def _replay_name(topic: Topic) -> str:
     return check_topic_name(f"{REPLAYED_PREFIX}{topic.name}", internal=True)
 
 
-def _parking_of(log: Log, topic: Topic) -> Topic | None:
+def _replay_partition(partition: int, count: int) -> int:
+    # A replay topic of before has one partition, whatever its topic has.
+    return partition if partition < count else 0
+
+
+def _check_takers(log: Log, topic: Topic, chosen: Iterable[Parked]) -> None:
+    places = {(each.consumer, each.consumer_tenant, each.partition) for each in chosen}
+    gone = {
+        consumer
+        for consumer, tenant, partition in places
+        if log.cursor(topic, consumer, partition, tenant=tenant) is None
+    }
+    if gone:
+        raise InvalidError(
+            "no consumer of this name can take what it parked: open it once, or redrive "
+            "those of others with consumer=",
+            topic=topic.name,
+            consumers=sorted(gone),
+        )
+
+
+def _find(log: Log, topic: Topic, name: str) -> Topic | None:
     try:
-        return log.topic(parking_name(topic), tenant=topic.tenant)
+        return log.topic(name, tenant=topic.tenant)
     except InvalidError:
         return None
 
 
+def _parking_of(log: Log, topic: Topic) -> Topic | None:
+    return _find(log, topic, parking_name(topic))
+
+
 def _replayed(log: Log, topic: Topic) -> set[int]:
-    try:
-        replays = log.topic(_replay_name(topic), tenant=topic.tenant)
-    except InvalidError:
+    replays = _find(log, topic, _replay_name(topic))
+    if replays is None:
         return set()
-    low = log.marks(replays, 0).low
-    return {int(record.headers[_PARKED]) for record in log.read(replays, 0, low)}
+    return {
+        int(record.headers[_PARKED])
+        for partition in range(log.describe_topic(replays).settings.partitions)
+        for record in log.read(replays, partition, log.marks(replays, partition).low)
+    }
 
 
 def _parked(record: Record, *, is_replayed: bool) -> Parked:
@@ -162,6 +219,7 @@ def _parked(record: Record, *, is_replayed: bool) -> Parked:
         record_offset=Offset(int(headers["strandline.offset"])),
         event=record.event,
         is_replayed=is_replayed,
+        consumer_tenant=headers.get(_TENANT),
     )
 
 

@@ -1,0 +1,84 @@
+"""Who reads for a consumer: one at a time for each name and partition."""
+
+import os
+import threading
+import weakref
+from hashlib import sha256
+from typing import NamedTuple
+
+from strandline.values import Partition, Tenant, Topic, UnavailableError
+
+
+class ConsumerPlace(NamedTuple):
+    """What is claimed: one partition of a topic, for a consumer of this name."""
+
+    topic: Topic
+    tenant: Tenant | None
+    consumer: str
+    partition: Partition
+
+    def file_name(self) -> str:
+        """Return a file name that no other place in the log has."""
+        whose = f"{self.topic.id}\0{self.tenant or ''}\0{self.consumer}\0{self.partition}"
+        return f"{sha256(whose.encode()).hexdigest()[:40]}.claim"
+
+
+def host_name() -> str:
+    """Return the name of this machine, for the error that others get."""
+    return os.uname().nodename
+
+
+def claimed(place: ConsumerPlace, pid: int | None, host: str | None) -> UnavailableError:
+    """Return the error for a claim that another one holds."""
+    return UnavailableError(
+        "another reader has this name and partition: close it, split the partitions with "
+        "partitions=, or choose another name",
+        consumer=place.consumer,
+        topic=place.topic.name,
+        partition=place.partition,
+        pid=pid,
+        host=host,
+    )
+
+
+class LocalClaim:
+    """Implements Claim for a log that lives in one process."""
+
+    def __init__(self, claims: "LocalClaims", place: ConsumerPlace) -> None:
+        self._claims = claims
+        self._place = place
+
+    def release(self) -> None:
+        """See Claim."""
+        self._claims.give_up(self._place, self)
+
+
+class LocalClaims:
+    """The claims of a log that lives in one process. Thread-safe."""
+
+    def __init__(self) -> None:
+        # Reentrant: a claim that is collected may be removed while the lock is held.
+        self._lock = threading.RLock()
+        self._held: weakref.WeakValueDictionary[ConsumerPlace, LocalClaim] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def take(self, place: ConsumerPlace) -> LocalClaim:
+        """Return a claim, or raise UnavailableError."""
+        with self._lock:
+            if place in self._held:
+                raise claimed(place, os.getpid(), host_name())
+            claim = LocalClaim(self, place)
+            self._held[place] = claim
+            return claim
+
+    def give_up(self, place: ConsumerPlace, claim: LocalClaim) -> None:
+        """Let others have the place, if this claim still has it."""
+        with self._lock:
+            if self._held.get(place) is claim:
+                del self._held[place]
+
+    def close(self) -> None:
+        """Let others have every place."""
+        with self._lock:
+            self._held.clear()

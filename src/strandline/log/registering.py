@@ -1,0 +1,29 @@
+"""Where a consumer stands once it is registered: one rule for every backend."""
+
+from collections.abc import Mapping
+
+from strandline.log.numbers import check_whole
+from strandline.log.terms import check_partition
+from strandline.values import InvalidError, Marks, Offset, Partition, Topic
+
+
+def check_starts(starts: Mapping[int, int], partitions: int) -> Mapping[Partition, int]:
+    """Return the starts if a topic of so many partitions has them, else raise InvalidError."""
+    return {
+        check_partition(partition, partitions): check_whole("start", start)
+        for partition, start in starts.items()
+    }
+
+
+def registered_at(cursor: Offset | None, start: int, marks: Marks, topic: Topic) -> Offset:
+    """Return the cursor if there is one, else where `start` puts it."""
+    if cursor is not None:
+        return cursor
+    if start > marks.high:
+        raise InvalidError(
+            "this start lies beyond the end of the partition",
+            topic=topic.name,
+            start=start,
+            end=marks.high,
+        )
+    return Offset(max(start, marks.low))

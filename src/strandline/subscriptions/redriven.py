@@ -1,0 +1,198 @@
+"""Dead letters that were redriven to a consumer: delivered as the records that they were."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from strandline.clock import Clock
+from strandline.log import Log
+from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
+from strandline.subscriptions.pages import POLL_S
+from strandline.subscriptions.parking import park
+from strandline.subscriptions.replaying import (
+    is_for,
+    may_be_redriven,
+    original,
+    replay_partitions,
+    replay_topic,
+)
+from strandline.values import InvalidError, Record, Topic, UnavailableError
+
+if TYPE_CHECKING:
+    from strandline.subscriptions.consumer import Consumer
+
+NewReader = Callable[[Topic, Iterable[int]], "Consumer"]
+_AT_ONCE: Final = float("-inf")
+
+
+class _Carrier(NamedTuple):
+    """A record of the replay topic, and how often what it carries was delivered."""
+
+    record: Record
+    deliveries: int
+
+
+class Redriven:
+    """What one consumer gets of its topic's replay topic. Thread-safe.
+
+    A reader of the replay topic, under the consumer's own name, keeps the place and the
+    counts; it is opened once there may be anything to read.
+    """
+
+    def __init__(
+        self, log: Log, topic: Topic, consumer: str, tenant: str | None, deliveries_max: int
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._consumer = consumer
+        self._tenant = tenant
+        self._deliveries_max = deliveries_max
+        self._lock = threading.RLock()
+        #: Whether there may be anything to look for.
+        self.is_expected = False
+        self._is_closed = False
+        self._look_at = _AT_ONCE
+        self._partitions: frozenset[int] = frozenset()
+        self._reader: Consumer | None = None
+        self._ready: deque[Delivery] = deque()
+        #: By the place of the record that they carry.
+        self._carriers: dict[tuple[int, int], dict[tuple[int, int], _Carrier]] = {}
+
+    def expect(self) -> None:
+        """Look for records from now on."""
+        self.is_expected = True
+
+    def expect_if_parked(self) -> None:
+        """Look for records from now on, if any was ever parked."""
+        if may_be_redriven(self._log, self._topic):
+            self.expect()
+
+    def assign(self, partitions: Iterable[int]) -> None:
+        """Take what is redriven of exactly these partitions."""
+        with self._lock:
+            wanted = frozenset(partitions)
+            if self._reader is not None:
+                self._reader.assign(self._readable(wanted))
+            self._partitions = wanted
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time for `look`."""
+        return self.is_expected and now >= self._look_at
+
+    def look(self, clock: Clock, new_reader: NewReader) -> None:
+        """Have the next record ready for `take`, if there is one. May have to wait."""
+        with self._lock:
+            if not self.is_expected or self._ready:
+                return
+            self._look_at = clock.monotonic() + POLL_S
+            try:
+                while not self._ready and self._step(new_reader):
+                    pass
+            except UnavailableError:
+                # Tried again at the next look: the topic's own records come meanwhile.
+                return
+            if self._ready:
+                self._look_at = _AT_ONCE
+
+    def take(self) -> Delivery | None:
+        """Return the delivery that is ready."""
+        return self._ready.popleft() if self._ready else None
+
+    def holds(self, record: Record) -> bool:
+        """Whether the record was delivered from here and is outstanding."""
+        return self.is_expected and (record.partition, record.offset) in self._carriers
+
+    def ack(self, record: Record) -> None:
+        """The record is handled. May have to wait."""
+        with self._lock:
+            carriers = self._carriers.get((record.partition, record.offset), {})
+            for place, carrier in tuple(carriers.items()):
+                self._the_reader().ack(carrier.record)
+                self._drop(record, place)
+
+    def nack(self, record: Record, *, delay_s: float, reason: str) -> bool:
+        """Have the record delivered again, or parked anew if that was often enough."""
+        with self._lock:
+            carrier = self._last(record)
+            if carrier.deliveries >= self._deliveries_max:
+                self._park(record, carrier.record, carrier.deliveries, reason)
+                return True
+            self._the_reader().nack(carrier.record, delay_s=delay_s)
+            self._look_at = _AT_ONCE
+            return False
+
+    def park(self, record: Record, *, reason: str) -> None:
+        """Park the record anew. May have to wait."""
+        with self._lock:
+            carrier = self._last(record)
+            self._park(record, carrier.record, carrier.deliveries, reason)
+
+    def close(self) -> None:
+        """Deliver nothing more; what is outstanding comes again."""
+        # Without the lock: whoever closes waits for no look that is under way.
+        self._is_closed = True
+        self._ready.clear()
+        if self._reader is not None:
+            self._reader.close()
+
+    def _step(self, new_reader: NewReader) -> bool:
+        """Take one record of the replay topic; False if there is none."""
+        if self._reader is None:
+            topic = replay_topic(self._log, self._topic)
+            self._reader = new_reader(topic, self._readable(self._partitions))
+            if self._is_closed:
+                # A close in between did not find it.
+                self._reader.close()
+        found = self._reader.next(0.0)
+        if found is None:
+            return False
+        carrier = found.record
+        if not is_for(carrier, self._topic, self._consumer, self._tenant):
+            self._reader.ack(carrier)
+            return True
+        record = original(self._log, self._topic, carrier)
+        if found.count > self._deliveries_max:
+            self._park(record, carrier, found.count - 1, NEVER_HANDLED)
+            return True
+        at = self._carriers.setdefault((record.partition, record.offset), {})
+        at[carrier.partition, carrier.offset] = _Carrier(carrier, found.count)
+        self._ready.append(Delivery(record, found.count))
+        return True
+
+    def _park(self, record: Record, carrier: Record, count: int, reason: str) -> None:
+        park(
+            self._log,
+            self._topic,
+            record,
+            self._consumer,
+            tenant=self._tenant,
+            deliveries=count,
+            reason=reason,
+            replay=carrier.offset,
+        )
+        self._the_reader().ack(carrier)
+        self._drop(record, (carrier.partition, carrier.offset))
+
+    def _drop(self, record: Record, place: tuple[int, int]) -> None:
+        at = self._carriers.get((record.partition, record.offset), {})
+        at.pop(place, None)
+        if not at:
+            self._carriers.pop((record.partition, record.offset), None)
+
+    def _last(self, record: Record) -> _Carrier:
+        found = self._carriers.get((record.partition, record.offset))
+        if not found:
+            raise InvalidError(
+                "this record is not outstanding, nack what was delivered", offset=record.offset
+            )
+        return [*found.values()][-1]
+
+    def _readable(self, partitions: Iterable[int]) -> list[int]:
+        return replay_partitions(self._log, self._topic, partitions)
+
+    def _the_reader(self) -> Consumer:
+        assert self._reader is not None
+        return self._reader

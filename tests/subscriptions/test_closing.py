@@ -1,0 +1,76 @@
+"""Nothing is delivered after a close, whatever was read ahead."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import strandline as sl
+from strandline.log.local_watch import LocalWatch
+from tests.subscriptions.doubles import fill
+
+
+@pytest.fixture(params=["memory", "file", "sqlite"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sl.Log]:
+    url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
+    with sl.open(url) as opened:
+        opened.create_topic("orders")
+        fill(opened, "orders", 0, 10)
+        yield opened
+
+
+def streams(log: sl.Log) -> list[Any]:
+    """Return one of each kind that has a record in hand and more read ahead."""
+    consumer = log.consumer("orders", "worker")
+    subscription = log.subscribe("orders")
+    scoped = log.scope().subscribe("orders", start=sl.EARLIEST)
+    found: list[Any] = [subscription, consumer, scoped]
+    for stream in found:
+        assert stream.next(0.0) is not None
+    return found
+
+
+@pytest.mark.parametrize("closed", ["the stream", "the log"])
+def test_a_closed_stream_delivers_nothing_more(log: sl.Log, closed: str) -> None:
+    for stream in streams(log):
+        stream.close() if closed == "the stream" else log.close()
+
+        with pytest.raises(sl.ClosedError):
+            stream.next(0.0)
+        assert list(stream) == []
+        with pytest.raises(sl.ClosedError):
+            asyncio.run(stream.arrived(0.0))
+        assert asyncio.run(every(stream)) == []
+
+
+def test_a_delivery_on_its_way_does_not_come_after_a_close(log: sl.Log) -> None:
+    worker = log.consumer("orders", "worker")
+
+    async def cancel() -> None:
+        step = asyncio.ensure_future(worker.arrived())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        step.cancel()
+        await asyncio.wait([step])
+
+    asyncio.run(cancel())
+    worker.close()
+
+    with pytest.raises(sl.ClosedError):
+        worker.next(0.0)
+
+
+async def every(stream: Any) -> list[Any]:
+    """Return what an `async for` gives."""
+    return [item async for item in stream]
+
+
+def test_a_watch_that_hides_its_end_is_found_out(log: sl.Log) -> None:
+    with (
+        mock.patch.object(LocalWatch, "is_closed", new=False),
+        pytest.raises(pytest.fail.Exception),
+    ):
+        test_a_closed_stream_delivers_nothing_more(log, "the log")
