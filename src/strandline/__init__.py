@@ -66,7 +66,15 @@ if TYPE_CHECKING:
         UnknownError,
         ValueKind,
     )
-    from strandline.views import LiveView, PendingView, RefusedError, StoppedError, View
+    from strandline.views import (
+        LiveView,
+        PendingView,
+        RefusedError,
+        SavedView,
+        StoppedError,
+        View,
+        load_snapshot,
+    )
 
 __all__ = [
     "EARLIEST",
@@ -103,6 +111,7 @@ __all__ = [
     "Record",
     "RefusedError",
     "RejectedError",
+    "SavedView",
     "SchemaConflictError",
     "SchemaMismatchError",
     "Scope",
@@ -124,6 +133,7 @@ __all__ = [
     "describe",
     "install",
     "installed",
+    "load_snapshot",
     "matches_each",
     "on",
     "open",
@@ -167,6 +177,7 @@ _HOMES = {
     "Record": "strandline.values",
     "RefusedError": "strandline.views",
     "RejectedError": "strandline.values",
+    "SavedView": "strandline.views",
     "SchemaConflictError": "strandline.typed",
     "SchemaMismatchError": "strandline.typed",
     "Scope": "strandline.typed",
@@ -188,6 +199,7 @@ _HOMES = {
     "describe": "strandline.opening",
     "install": "strandline.active_log",
     "installed": "strandline.active_log",
+    "load_snapshot": "strandline.views",
     "matches_each": "strandline.predicates",
     "on": "strandline.triggers",
     "open": "strandline.opening",

@@ -1,15 +1,21 @@
 """What a closed log leaves behind, and how long closing may take."""
 
+import contextlib
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 import strandline as sl
+from strandline.io import SystemIo
+from strandline.locks import Latch
 from strandline.log import Log
 from strandline.writes import coordinator
+from tests.logs import file_log, sqlite_log
+from tests.writes.doubles import Call
 
 PATIENCE_S = 10.0
 
@@ -31,19 +37,42 @@ def test_no_thread_outlives_its_log(scheme: str, tmp_path: Path) -> None:
     assert len(threads()) <= len(before)
 
 
-@pytest.mark.parametrize("kind", [Log, Log])
+class StuckIo(SystemIo):
+    """Writes that never end, once it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_stuck = False
+        self.entered = Latch()
+        self.released = Latch()
+
+    def try_lock(self, fd: int, /) -> bool:
+        if self.is_stuck:
+            self.entered.set()
+            self.released.wait(PATIENCE_S)
+        return super().try_lock(fd)
+
+
+@pytest.mark.parametrize("kind", [file_log, sqlite_log])
 def test_a_close_that_finds_a_thread_at_work_for_ever_raises_in_time(
-    kind: type[Log], tmp_path: Path
+    kind: Callable[..., Log], tmp_path: Path
 ) -> None:
-    log = kind(str(tmp_path / "events"), lock_timeout_s=0.05)  # type: ignore[call-arg]
+    io = StuckIo()
+    log = kind(str(tmp_path / "events"), io=io, lock_timeout_s=0.05)
     log.create_topic("orders")
     log.append("orders", sl.Event("made", {}))
-    drains = [each._drain for each in coordinator._alive if not each._stopping]
-    taken = [drain for drain in drains if drain.lock.acquire(False)]
+    io.is_stuck = True
+    writing = Call(lambda: log.append("orders", sl.Event("made", {})))
+    assert io.entered.wait(PATIENCE_S)
 
-    with mock.patch.object(coordinator, "STOP_TIMEOUT_S", 0.05):
-        with pytest.raises(sl.UnavailableError):
-            log.close()
-        for drain in taken:
-            drain.lock.release()
+    with (
+        mock.patch.object(coordinator, "STOP_TIMEOUT_S", 0.05),
+        pytest.raises(sl.UnavailableError),
+    ):
         log.close()
+
+    io.is_stuck = False
+    io.released.set()
+    with contextlib.suppress(sl.StrandlineError):
+        writing.result()
+    log.close()

@@ -75,6 +75,11 @@ class Store:
         self.log.append_many(TOPIC, [sl.Event("made", {"n": n}) for n in numbers]).wait()
         self.acknowledged.update(numbers)
 
+    def append_first(self) -> None:
+        """Append with a log that has found no topic yet."""
+        self.reopen()
+        self.append()
+
     def in_transaction(self) -> None:
         number = next(self.numbers)
         with self.log.transaction():
@@ -168,6 +173,7 @@ CALLS: dict[str, Callable[[Store], object]] = {
     "append": Store.append,
     "append durable": Store.append_durable,
     "append_many": Store.append_many,
+    "first append": Store.append_first,
     "transaction": Store.in_transaction,
     "read": Store.read,
     "trim": Store.trim,
@@ -184,6 +190,7 @@ CALLS: dict[str, Callable[[Store], object]] = {
 
 #: What a kind of log does not have.
 MISSING = {
+    ("memory", "first append"),
     ("memory", "append durable"),
     ("memory", "transaction"),
     ("file", "transaction"),
@@ -214,21 +221,31 @@ def interrupt_at(store: Store, action: Callable[[Store], object], number: int) -
     """Interrupt one call, and see that all is well while the interrupt is still known."""
     interruption = Interruption(number)
     interruption.run(lambda: action(store))
+    raised = interruption.error
+    assert raised is None or isinstance(raised, _allowed(interruption.place)), (
+        f"{interruption.place}: {raised!r}"
+    )
+    if action is Store.in_transaction:
+        # Where a block of the caller's is left, one bytecode is not covered: the transaction
+        # ends when the interrupt is dropped. See design 0070.
+        interruption.error = raised = None
     try:
         Call(store.check).result()
     except BaseException as error:
         raise AssertionError(
             f"{store.scheme}, {action.__name__}, interrupted at {number}: {interruption.place}"
         ) from error
-    error = interruption.error
-    allowed: tuple[type[BaseException], ...] = (KeyboardInterrupt, *ENDED)
-    if "_authorize" in interruption.place:
+
+
+def _allowed(place: str) -> tuple[type[BaseException], ...]:
+    """Return what may come out of a call that is interrupted at a place."""
+    if "_authorize" in place:
         # SQLite takes what is raised there for a no, which is an error like any other.
-        allowed = (*allowed, sl.StrandlineError)
-    if "/threading.py" in interruption.place:
+        return (KeyboardInterrupt, sl.StrandlineError)
+    if "/threading.py" in place:
         # Python's own conditions raise this when a thread that starts is interrupted.
-        allowed = (*allowed, RuntimeError)
-    assert error is None or isinstance(error, allowed), f"{interruption.place}: {error!r}"
+        return (KeyboardInterrupt, *ENDED, RuntimeError)
+    return (KeyboardInterrupt, *ENDED)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ import functools
 import os
 import random
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -67,14 +66,16 @@ BUGS: dict[str, tuple[str, str, Any]] = {
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_lock_that_is_taken_unsafely_is_found(tmp_path: Path, bug: str) -> None:
     scheme, call, planted = BUGS[bug]
-    bug_is_there: AbstractContextManager[Any] = planted
-    with (
-        bug_is_there,
-        mock.patch.object(doubles, "PATIENCE_S", 2.0),
-        pytest.raises(AssertionError, match="interrupted at"),
-    ):
+    with planted, mock.patch.object(doubles, "PATIENCE_S", 2.0):
         store = Store(scheme, tmp_path)
         store.append()
-        # Backwards, since most of them are found where a block is left.
-        for number in reversed(points_of(lambda: CALLS[call](store))):
-            interrupt_at(store, CALLS[call], number)
+        points = points_of(lambda: CALLS[call](store))
+
+        with pytest.raises(AssertionError, match="interrupted at"):
+            # Backwards, since most of them are found where a block is left.
+            interrupt_each(store, call, points[::-1])
+
+
+def interrupt_each(store: Store, call: str, points: Sequence[int]) -> None:
+    for number in points:
+        interrupt_at(store, CALLS[call], number)

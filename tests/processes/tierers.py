@@ -1,4 +1,4 @@
-"""Processes that append to, tier, sweep, trim and read one log, and try to shorten its catalogue."""
+"""Processes that append to, tier, sweep, trim and read one log, and attack its catalogue."""
 
 import random
 from collections.abc import Callable
@@ -9,8 +9,9 @@ from unittest import mock
 import strandline as sl
 from strandline.opening import OpenedLog
 from strandline.tiering import open_store, removal, sweep, tier
-from strandline.tiering.catalogue import SEGMENTS_TOPIC, SegmentCatalogue
+from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.values import InvalidError, TrimmedError, UnavailableError
+from strandline.values.internal_topics import SEGMENTS_TOPIC
 from tests.processes.report import Report
 
 TOPIC = "t"
@@ -121,17 +122,15 @@ class _Life:
             return
         number = self._rng.randrange(CATALOGUE_PARTITIONS)
         high = self._log.marks(topic, number).high
-        attempt = self._rng.choice(
-            [
-                partial(self._log.trim, topic, number, high),
-                partial(self._log.trim, topic, number, high, force=True),
-                partial(self._log.evict, topic, number, high),
-                partial(self._log.apply_retention, topic),
-                partial(self._log.drop_topic, topic),
-            ]
-        )
+        attempts: list[Callable[[], object]] = [
+            partial(self._log.trim, topic, number, high),
+            partial(self._log.trim, topic, number, high, force=True),
+            partial(self._log.evict, topic, number, high),
+            partial(self._log.apply_retention, topic),
+            partial(self._log.drop_topic, topic),
+        ]
         try:
-            attempt()
+            self._rng.choice(attempts)()
         except InvalidError:
             return
         self._report.say("shortened")

@@ -33,6 +33,17 @@ CAST = """[CAST_INVALID_INPUT] The value 'abc5' cannot be cast to "INT". SQLSTAT
 cast('abc' || id as int) as x
 """
 
+JAVA = """[FAILED_READ_FILE] Error while reading 1.csv. SQLSTATE: KD001 SQLSTATE: XXKST
+=== Streaming Query ===
+org.apache.spark.SparkException: [FAILED_READ_FILE] Error while reading 1.csv. SQLSTATE: KD001
+\tat org.apache.spark.Reader.read(Reader.scala:1)
+Caused by: org.apache.spark.SparkException: Job aborted
+\t... 3 more
+Caused by: java.lang.IllegalArgumentException: Columns differ:
+ 2, not 1
+\tat org.apache.spark.Header.check(Header.scala:1)
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "cause"),
@@ -42,6 +53,7 @@ cast('abc' || id as int) as x
         (CAST, "[CAST_INVALID_INPUT] The value 'abc5' cannot be cast to \"INT\"."),
         ("ZeroDivisionError: division by zero", "ZeroDivisionError: division by zero"),
         ("", "Spark does not say why"),
+        (QUERY + JAVA, "[FAILED_READ_FILE] Error while reading 1.csv. Columns differ: 2, not 1"),
     ],
 )
 def test_the_cause_is_the_error_that_was_raised(text: str, cause: str) -> None:

@@ -171,14 +171,15 @@ def check_names_are_names(spark: SparkSession, log: Any, url: str, folder: Path)
     assert [(each.key, each.payload) for each in log.read("rows", 0, 0)] == wanted
 
     (files / "a1.csv").unlink()
-    (files / "a[1].csv").write_text("name\nfolder\n")
+    (files / "a[1].csv").unlink()
     (files / "zip=7" / "a[1].csv").write_text("name\npartition\n")
     jobs.backfill(spark, files, url, "rows", checkpoint=folder / "two", **options)
-    assert {each.key for each in log.read("rows", 0, 1)} == {"folder", "partition"}
+    found = [each.payload for each in log.read("rows", 0, 1)]
+    assert found == [{"name": "partition", "zip": 7}]
 
     (files / "b[1].csv").write_text("zip,name\n9,by pattern\n")
     jobs.backfill(spark, files / "b[1].*", url, "rows", checkpoint=folder / "three", **options)
-    assert [each.key for each in log.read("rows", 0, 3)] == ["by pattern"]
+    assert [each.key for each in log.read("rows", 0, 2)] == ["by pattern"]
     for missing in (files / "b[12].csv", files / "b{[1],2}.csv", files / "x*"):
         with pytest.raises(sl.InvalidError, match="no such files"):
             jobs.backfill(spark, missing, url, "rows", checkpoint=folder / "four", **options)
@@ -219,7 +220,7 @@ def test_csv_is_text_unless_a_schema_says_otherwise(
     assert (first["zip"], first["amount"]) == (7, 1000.0)
 
     options["schema"] = schema.replace("at STRING", "at BIGINT")
-    with pytest.raises(sl.UnavailableError, match=r"true|MALFORMED"):
+    with pytest.raises(sl.UnavailableError, match="For input string"):
         jobs.backfill(spark, files, url, "rows", checkpoint=tmp_path / "unfit", **options)
     options["schema"] = "name STRING,,"
     with pytest.raises(sl.InvalidError, match="no schema"):

@@ -36,8 +36,8 @@ def log(url: str) -> Iterator[sl.Log]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    pipelines.init(str(tmp_path / "shop [1] {a,b}: #50%"))
-    return str(tmp_path / "shop [1] {a,b}: #50%")
+    pipelines.init(str(tmp_path / "shop [1] {a,b}"))
+    return str(tmp_path / "shop [1] {a,b}")
 
 
 def order(log: sl.Log, amounts: range) -> None:

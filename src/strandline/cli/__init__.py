@@ -9,7 +9,7 @@ Another group of commands is one more typer app, added in `app.py`. See design 0
 
 import sys
 
-from strandline.values.extras import install_command
+from strandline.values.extras import install_command as _install_command
 
 __all__ = ["main"]
 
@@ -27,7 +27,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in _LIBRARIES:
             raise
-        sys.stderr.write(f"strandline: the command line needs: {install_command('cli')}\n")
+        sys.stderr.write(f"strandline: the command line needs: {_install_command('cli')}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         # Of one who is quicker than the commands are put together.

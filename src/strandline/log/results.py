@@ -25,8 +25,9 @@ class Batches(Protocol):
       `occurred_at` timestamp[us, UTC];
     - bytes: `value` binary;
     - batch: its own columns, one row for each of its rows, numbered by `_row`. Where
-      the records read have different schemas, theirs are united by name, and null
-      fills what a record lacks; InvalidError if one name has two types.
+      the records read have different schemas, theirs are united by name: null fills
+      what a record lacks, and of two types of numbers the wider counts, so versions of
+      one schema give the newest of the range. InvalidError if neither holds the other.
 
     `_row` is 0 where a record is one row. A record never spans two record batches.
     """

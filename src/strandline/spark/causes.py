@@ -1,26 +1,50 @@
 """Why Spark failed, out of what it says: pages of stack traces, with the cause among them."""
 
 import re
+from itertools import takewhile
 from typing import Final
 
 from strandline.values import UnavailableError
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _STREAM_FAILED: Final = re.compile(r"\A\[STREAM_FAILED\].*?terminated with exception: ", re.DOTALL)
+_CAUSED_BY: Final = "Caused by: "
+_JAVA_CLASS: Final = re.compile(r"\A[\w.$]+: ")
 _STATE: Final = re.compile(r"( SQLSTATE: \w{5})+\Z")
 
 
+def text_of(error: Exception) -> str:
+    """Return what an error of Spark says, and what its Java says of the causes."""
+    stack = getattr(error, "_stackTrace", None)
+    return f"{error}\n{stack}" if stack else str(error)
+
+
 def root_cause(text: str) -> str:
-    """Return the line that says what happened.
+    """Return what happened, in a line.
 
     It is the error that ended the last Python traceback, or else the first line of what
-    Spark says.
+    Spark says, with the innermost cause if Java names one.
     """
-    raised = _raised(text.splitlines())
+    lines = text.splitlines()
+    raised = _raised(lines)
     if raised is not None:
         return raised
     said = _STREAM_FAILED.sub("", text.strip()).splitlines()
-    return _STATE.sub("", said[0].strip()) if said else "Spark does not say why"
+    first = _STATE.sub("", said[0].strip()) if said else "Spark does not say why"
+    inner = _innermost(lines)
+    return first if inner is None or inner in first else f"{first} {inner}"
+
+
+def _innermost(lines: list[str]) -> str | None:
+    """Return the message of the last cause in a Java stack trace, without its class."""
+    starts = [at for at, line in enumerate(lines) if line.startswith(_CAUSED_BY)]
+    if not starts:
+        return None
+    rest = lines[starts[-1] :]
+    told = [rest[0].removeprefix(_CAUSED_BY)]
+    told += takewhile(lambda line: not line.lstrip().startswith(("at ", "... ")), rest[1:])
+    message = " ".join(line.strip() for line in told)
+    return _STATE.sub("", _JAVA_CLASS.sub("", message).strip())
 
 
 def _raised(lines: list[str]) -> str | None:

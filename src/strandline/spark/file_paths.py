@@ -12,6 +12,14 @@ def literal_path(path: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", path)
 
 
+def one_file_path(path: str) -> str:
+    """Return what a stream takes for this very file; without a pattern it reads folders."""
+    folder, slash, name = path.rpartition("/")
+    literal = literal_path(name)
+    escaped = literal if literal != name else "\\" + name
+    return literal_path(folder) + slash + escaped
+
+
 def wildcard_path(path: str) -> str:
     """Return what Spark takes for a pattern in which `*` and `?` alone are special."""
     return _SPECIAL_BUT_WILDCARDS.sub(r"\\\g<0>", path)

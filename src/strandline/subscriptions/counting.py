@@ -10,6 +10,7 @@ from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.values import Offset, Record, StrandlineError, Topic, UnavailableError
 
+AHEAD_MIN: Final = 8
 AHEAD_MAX: Final = 64
 """How many deliveries are counted ahead at most."""
 
@@ -64,7 +65,8 @@ class Counting:
     def count(self, record: Record) -> None:
         """Count a delivery that is about to be made, which may be the end of this process.
 
-        As many first deliveries as are in flight are counted ahead in the same note.
+        As many first deliveries as are in flight, or AHEAD_MIN, are counted ahead in the
+        same note.
         """
         outstanding = self.outstanding[record.partition]
         with self.lock:
@@ -154,7 +156,7 @@ class Counting:
         )
 
     def _end_ahead(self, record: Record, in_flight: int) -> int:
-        wanted = record.offset + 1 + min(in_flight, AHEAD_MAX)
         if not in_flight:
-            return wanted
+            return record.offset + 1
+        wanted = record.offset + 1 + min(max(in_flight, AHEAD_MIN), AHEAD_MAX)
         return min(wanted, self._log.marks(self._topic, record.partition).high)

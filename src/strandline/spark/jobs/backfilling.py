@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from strandline.io import SystemIo
 from strandline.spark.causes import root_cause
-from strandline.spark.file_paths import has_wildcard, literal_path, wildcard_path
+from strandline.spark.file_paths import (
+    has_wildcard,
+    literal_path,
+    one_file_path,
+    wildcard_path,
+)
 from strandline.spark.jobs.expressions import query
 from strandline.spark.jobs.flowing import FlowReport, flow
 from strandline.spark.jobs.tasks import Progress
@@ -79,15 +84,11 @@ def _chosen(path: str) -> tuple[str, dict[str, Any]]:
     """Return what Spark is to load, and the options that go with it."""
     if not SystemIo().exists(path):
         return (wildcard_path if has_wildcard(path) else literal_path)(path), {}
-    options = {}
     if not SystemIo().stat(path).is_directory:
-        # A stream reads folders.
-        path, name = os.path.split(path)
-        options["pathGlobFilter"] = literal_path(name)
-    if literal_path(path) != path:
-        # Spark takes it for a pattern now, below which it would not look for partitions.
-        options["basePath"] = path
-    return literal_path(path), options
+        return one_file_path(path), {}
+    literal = literal_path(path)
+    # Below what Spark takes for a pattern it would not look for partitions.
+    return literal, {} if literal == path else {"basePath": path}
 
 
 def _schema(

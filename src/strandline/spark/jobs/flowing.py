@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from strandline.spark.causes import job_failed
+from strandline.spark.causes import job_failed, text_of
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress
 
@@ -73,7 +73,7 @@ def _run(
         while not query.awaitTermination(_ASKED_EVERY_S):
             seen.look(query)
     except StreamingQueryException as error:
-        return str(error)
+        return text_of(error)
     finally:
         # Also when whoever waits is interrupted.
         query.stop()

@@ -16,7 +16,7 @@ import msgspec
 
 from strandline.clock import SystemClock
 from strandline.io import Io, SystemIo, real_parent, replace_file
-from strandline.spark.causes import job_failed
+from strandline.spark.causes import job_failed, text_of
 from strandline.spark.jobs.cut import Cut
 from strandline.values import InvalidError, UnavailableError
 
@@ -106,7 +106,7 @@ class PublishedFolder:
             with _plain_times(frame.sparkSession):
                 writer.save(f"file://{self._partial}")
         except (PySparkException, Py4JJavaError) as error:
-            raise job_failed(str(error)) from error
+            raise job_failed(text_of(error)) from error
 
     def publish(self, covered: Covered) -> None:
         """Make all of it durable, and give the folder its name."""

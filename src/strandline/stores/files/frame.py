@@ -1,6 +1,7 @@
 """Frames: the pieces in which records are written, each whole or absent."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
@@ -297,3 +298,12 @@ def frame_bytes(data: bytes, at: int) -> int | None:
         return None
     length: int = HEADER.unpack_from(data, at)[5]
     return HEADER_BYTES + length if length <= FRAME_BYTES_MAX else None
+
+
+def gathered(chunks: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Yield what to write at a time: small chunks together, large ones as they are."""
+    for is_large, run in groupby(chunks, lambda chunk: len(chunk) >= LARGE_BYTES):
+        if is_large:
+            yield from run
+        else:
+            yield b"".join(run)

@@ -4,9 +4,8 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -21,7 +20,7 @@ from strandline.stores.files.columnar import Compression
 from strandline.stores.files.fencing import FencedError
 from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.following import keep
-from strandline.stores.files.frame import LARGE_BYTES
+from strandline.stores.files.frame import gathered
 from strandline.stores.files.identity_window import IdentityWindow
 from strandline.stores.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
 from strandline.stores.files.partition import PartitionFiles
@@ -36,7 +35,7 @@ from strandline.stores.files.succession import (
     begin_epoch,
     make_segment,
 )
-from strandline.stores.files.syncing import Syncing, Telling, UnsettledError
+from strandline.stores.files.syncing import Syncing, Telling, UnsettledError, failing
 from strandline.stores.files.tail import (
     DURABLE_AT,
     END_BYTES,
@@ -53,7 +52,6 @@ from strandline.stores.open_file import OpenFile
 from strandline.values import (
     CorruptError,
     DivergedError,
-    FailedError,
     InvalidError,
     Marks,
     Offset,
@@ -217,16 +215,6 @@ class PartitionWriter:
             except BaseException:
                 self.leave(holder)
                 raise
-
-    @contextlib.contextmanager
-    def failing(self) -> Iterator[None]:
-        """Raise FailedError in place of the OSError of a sync that failed."""
-        try:
-            yield
-        except OSError as error:
-            if self.files.has_failed_sync:
-                raise FailedError(error) from error
-            raise
 
     @property
     def manifest(self) -> Manifest:
@@ -396,7 +384,7 @@ class PartitionWriter:
         tenure = self._tenure
         assert tenure is not None
         io = self._io
-        contents = frozen.chunks if len(frozen.chunks) == 1 else _gathered(frozen.chunks)
+        contents = frozen.chunks if len(frozen.chunks) == 1 else gathered(frozen.chunks)
         start = at = self._end.position
         if frozen.position > self._reserved:
             self._reserve(tenure.segment.fd, frozen.position, frozen.position - start)
@@ -423,7 +411,7 @@ class PartitionWriter:
         try:
             self._syncing.sync()
         except UnsettledError:
-            with self.failing(), self.held():
+            with failing(self.files), self.held():
                 self.make_durable()
 
     def _reserve(self, fd: int, position: int, size: int) -> None:
@@ -518,23 +506,10 @@ class PartitionWriter:
     def close(self) -> None:
         """Let go of the lock and every file. The coordinator has stopped."""
         if not Attempt(self._mutex, self._settings.lock_timeout_s):
-            raise UnavailableError(
-                "a thread still changes the partition, close the log again later",
-                partition=self.place.partition,
-                topic=self.place.topic.name,
-            )
+            raise UnavailableError("a thread still changes the partition, close again later")
         try:
             self._lock.release()
             self._lock.forget()
             self._tenure = None
         finally:
             self._mutex.release()
-
-
-def _gathered(chunks: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """Yield what to write at a time: small chunks together, large ones as they are."""
-    for is_large, run in groupby(chunks, lambda chunk: len(chunk) >= LARGE_BYTES):
-        if is_large:
-            yield from run
-        else:
-            yield b"".join(run)

@@ -26,6 +26,7 @@ from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.proving import value_after
 from strandline.stores.files.segment import FRAMES_AT, SegmentFile
 from strandline.stores.files.succession import make_segment
+from strandline.stores.files.syncing import failing
 from strandline.values import ValueKind
 
 #: How large a frame of columns becomes.
@@ -37,7 +38,7 @@ def seal(store: PartitionWriter, compression: Compression | None) -> int:
     """End the last segment and rewrite what is not columns yet; return how many segments."""
     if store.files.look() is None:
         return 0
-    with store.failing(), store.held():
+    with failing(store.files), store.held():
         store.roll()
     if store.place.kind is ValueKind.BATCH:
         # A batch is columns already.
@@ -58,7 +59,7 @@ def _next(store: PartitionWriter) -> StoredSegment | None:
 def _rewrite(store: PartitionWriter, old: StoredSegment, compression: Compression | None) -> bool:
     """Rewrite one segment, unless it is trimmed or the partition taken over meanwhile."""
     place = store.place
-    with store.failing(), store.held() as manifest:
+    with failing(store.files), store.held() as manifest:
         number = manifest.next_number
         store.keep_identities()
         store.change(next_number=number + 1)
@@ -82,7 +83,7 @@ def _rewrite(store: PartitionWriter, old: StoredSegment, compression: Compressio
         is_columnar=True,
         keeps_terms=True,
     )
-    with store.failing(), store.held() as manifest:
+    with failing(store.files), store.held() as manifest:
         is_wanted = manifest.epoch == epoch and old in manifest.segments
         if is_wanted:
             store.change(segments=_replaced(manifest, old, fresh))

@@ -1,6 +1,7 @@
 """Making a partition durable, from any process, and remembering how far it is."""
 
-from collections.abc import Collection
+import contextlib
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, Protocol
 
 from strandline.stores.files.manifest import Manifest
@@ -18,9 +19,20 @@ from strandline.stores.files.tail import (
     unpack_end,
 )
 from strandline.stores.open_file import OpenFile
-from strandline.values import ClosedError, UnavailableError
+from strandline.values import ClosedError, FailedError, UnavailableError
 
 _TRIES = 3
+
+
+@contextlib.contextmanager
+def failing(files: PartitionFiles) -> Iterator[None]:
+    """Raise FailedError in place of the OSError of a sync that failed."""
+    try:
+        yield
+    except OSError as error:
+        if files.has_failed_sync:
+            raise FailedError(error) from error
+        raise
 
 
 class Telling(Protocol):

@@ -7,6 +7,7 @@ from strandline.log.store import Trimmed
 from strandline.stores.files.manifest import StoredSegment
 from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.proving import value_before
+from strandline.stores.files.syncing import failing
 from strandline.values import CorruptError, Offset
 
 
@@ -15,7 +16,7 @@ def trim(store: PartitionWriter, low: int) -> Trimmed:
     files = store.files
     if files.marks().high == 0:
         return Trimmed(files.marks(), is_released=True)
-    with store.failing(), store.held():
+    with failing(store.files), store.held():
         if low > files.marks().low:
             _move(store, low)
         marks = files.marks()
@@ -29,7 +30,7 @@ def evict(store: PartitionWriter, before: int) -> Offset:
     state = files.look()
     if state is None or before <= state.local:
         return Offset(0 if state is None else state.local)
-    with store.failing(), store.held():
+    with failing(store.files), store.held():
         if before > store.manifest.active.base:
             store.roll()
         manifest = store.manifest

@@ -1,13 +1,11 @@
 """The file: one connection that writes, some that read, and the sync of what was written."""
 
 import contextlib
-import ctypes
 import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 from uuid import UUID
 
 from strandline.clock import Clock
@@ -20,8 +18,11 @@ from strandline.stores.sqlite.schema import (
     FORMAT_VERSION,
     TABLES,
     Made,
+    close_connection,
     connect,
+    end_connection,
     is_busy,
+    leak_connections,
     translated,
 )
 from strandline.stores.sqlite.store_lock import StoreLock
@@ -85,7 +86,7 @@ class Database:
         self._access = access
         _alive.add(self)
         # What nobody has closed is left to the operating system.
-        weakref.finalize(self, _leak, self._all)
+        weakref.finalize(self, leak_connections, self._all)
         try:
             self._open()
             self.log_id = self._read_log_id()
@@ -456,15 +457,14 @@ class Database:
         try:
             with self._closing():
                 for connection in self._all:
-                    _end(connection)
-                    connection.close()
+                    close_connection(connection)
         except (UnavailableError, OSError):
             # Without the lock they stay open until the process ends. The writer may be
             # in the midst of another thread's change, which is whole or not at all.
             for connection in self._all:
                 if connection is not self._writer and connection is not self._lent:
-                    _end(connection)
-            _leak(self._all)
+                    end_connection(connection)
+            leak_connections(self._all)
         self._all.clear()
         if self._wal_fd is not None:
             self._close_file(self._wal_fd)
@@ -486,7 +486,7 @@ class Database:
 
     def disown(self) -> None:
         """Keep a forked child from closing what is its parent's."""
-        _leak(self._all)
+        leak_connections(self._all)
         self.lock.disown()
 
 
@@ -513,20 +513,6 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
         "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'strandline_log'"
     ).fetchone()
     return bool(found[0])
-
-
-def _end(connection: sqlite3.Connection) -> None:
-    # Also where it cannot be closed, it holds nobody up.
-    with contextlib.suppress(sqlite3.Error):
-        connection.rollback()
-
-
-def _leak(connections: list[sqlite3.Connection]) -> None:
-    # A connection that is collected is closed, and a close may checkpoint and remove
-    # the write-ahead log. Only a reference that nobody counts down prevents it.
-    forget: Callable[[Any], None] = ctypes.pythonapi.Py_IncRef
-    for connection in connections:
-        forget(ctypes.py_object(connection))
 
 
 _alive: weakref.WeakSet[Database] = weakref.WeakSet()

@@ -130,6 +130,9 @@ class Outbox:
         if not self._database.has_lent(block.connection):
             if not block.is_outside:
                 self._database.close_writer(block.connection)
+            if self._database.lock.is_mine:
+                # Interrupted while it was left.
+                self._leave(block)
         elif block.over.value:
             self._leave(block)
         elif block.heads is not None and not block.connection.in_transaction:

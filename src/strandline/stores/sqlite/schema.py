@@ -1,8 +1,9 @@
 """The tables, and connections to them."""
 
 import contextlib
+import ctypes
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar, overload
 from urllib.parse import quote
 
@@ -164,3 +165,29 @@ def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
     if isinstance(error, sqlite3.ProgrammingError) and not code:
         raise error
     raise FailedError(error) from error
+
+
+def close_connection(connection: sqlite3.Connection) -> None:
+    """Roll back and close, whatever the connection is in the midst of."""
+    end_connection(connection)
+    try:
+        sqlite3.Connection.close(connection)
+    except sqlite3.ProgrammingError:
+        # That of another thread's block, which was interrupted as it ended.
+        leak_connections([connection])
+
+
+def end_connection(connection: sqlite3.Connection) -> None:
+    """Roll back what it has begun."""
+    # Also where it cannot be closed, it holds nobody up.
+    with contextlib.suppress(sqlite3.Error):
+        sqlite3.Connection.rollback(connection)
+
+
+def leak_connections(connections: list[sqlite3.Connection]) -> None:
+    """Keep these open until the process ends."""
+    # A connection that is collected is closed, and a close may checkpoint and remove
+    # the write-ahead log. Only a reference that nobody counts down prevents it.
+    forget: Callable[[Any], None] = ctypes.pythonapi.Py_IncRef
+    for connection in connections:
+        forget(ctypes.py_object(connection))
