@@ -13,7 +13,7 @@ from strandline.stores.sqlite.writer import Writer
 from tests.log import test_outbox as tests
 from tests.log.shop import make_shop
 from tests.logs import sqlite_log
-from tests.model.planted_bugs import Bug
+from tests.planting import Bug
 
 
 class Planted(NamedTuple):
@@ -24,6 +24,9 @@ class Planted(NamedTuple):
     #: Whether the test wants to know where the database is.
     needs_path: bool = False
 
+    def __str__(self) -> str:
+        return self.bug.title
+
 
 BUGS = [
     Planted(
@@ -31,8 +34,8 @@ BUGS = [
             "readers are woken before the commit",
             Outbox,
             "_commit",
-            'connection.execute("COMMIT")',
-            'self._on_written(heads); connection.execute("COMMIT")',
+            "_.execute('COMMIT')",
+            "self._on_written(heads); _",
         ),
         tests.test_nobody_is_told_before_the_commit,
     ),
@@ -41,8 +44,8 @@ BUGS = [
             "a rollback keeps the head",
             Outbox,
             "join",
-            "AppendDelta(Heads(database))",
-            "AppendDelta(self.__dict__.setdefault('kept', Heads(database)))",
+            "Heads(...)",
+            "self.__dict__.setdefault('kept', _)",
         ),
         tests.test_a_block_that_raises_leaves_nothing_of_either,
         needs_path=True,
@@ -62,7 +65,7 @@ BUGS = [
             "what was taken back to a savepoint counts as stored",
             Outbox,
             "_check_joined",
-            "joined.error = _undone(None, block)",
+            "joined.error = _undone(...)",
             "pass",
         ),
         tests.test_a_savepoint_takes_events_back_with_the_rows,
@@ -77,7 +80,7 @@ BUGS = [
             "a receipt is never told of a rollback",
             Outbox,
             "_roll_back",
-            "joined.error = joined.error or _undone(cause, block)",
+            "joined.error = joined.error or _undone(...)",
             "pass",
         ),
         tests.test_a_block_that_raises_leaves_nothing_of_either,
@@ -88,8 +91,8 @@ BUGS = [
             "a commit of the caller's goes through",
             BlockConnection,
             "_authorize",
-            "action == sqlite3.SQLITE_TRANSACTION or",
-            "",
+            "action == sqlite3.SQLITE_TRANSACTION",
+            "False",
         ),
         tests.test_what_would_end_the_transaction_is_refused_and_it_goes_on,
         needs_path=True,
@@ -99,7 +102,7 @@ BUGS = [
             "rows are seen the caller's way by us",
             Block,
             "plain",
-            "connection.row_factory, connection.text_factory = None, str",
+            "_, _ = None, str",
             "pass",
         ),
         tests.test_how_the_caller_sees_rows_does_not_matter_to_the_log,
@@ -107,7 +110,7 @@ BUGS = [
 ]
 
 
-@pytest.mark.parametrize("planted", BUGS, ids=lambda planted: planted.bug.title)
+@pytest.mark.parametrize("planted", BUGS, ids=str)
 def test_the_tests_catch_a_planted_bug(planted: Planted, tmp_path: Path) -> None:
     assert not _breaks(planted, tmp_path / "healthy")
 

@@ -11,7 +11,7 @@ import pytest
 import strandline as sl
 from strandline.stores.files.partition_writer import PartitionWriter
 from tests.logs import file_log
-from tests.model.planted_bugs import Bug
+from tests.planting import Bug
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,9 @@ import os
 import pytest
 
 from tests.model import coordinator_schedules
-from tests.model.planted_bugs import COORDINATOR_BUGS, Bug
+from tests.model.planted_bugs import COORDINATOR_BUGS
 from tests.model.simulation import DeadlockError
+from tests.planting import Bug
 
 SCHEDULES = 200
 SCHEDULES_MORE = 1_800
@@ -45,7 +46,7 @@ def test_a_schedule_repeats_itself() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", COORDINATOR_BUGS, ids=lambda bug: bug.title)
+@pytest.mark.parametrize("bug", COORDINATOR_BUGS, ids=str)
 def test_the_schedules_catch_a_planted_bug(bug: Bug) -> None:
     with bug.planted():
         for seed in (NOTICED_BY.get(bug.title, 0), *range(SCHEDULES_TO_CATCH)):

@@ -1,16 +1,12 @@
 """Bugs to plant in processes that are killed, and which of the slices has to notice."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
-from unittest import mock
+from collections.abc import Iterator
+from types import ModuleType
+from typing import NamedTuple
 
-from strandline.stores.files.cursors import Cursors
-from strandline.stores.sqlite.consuming import SqliteConsumers
-
-from strandline.log import Log
 from strandline.stores.files.identity_window import IdentityWindow
+from strandline.stores.files.keys import FileKeys
 from strandline.stores.files.partition_lock import PartitionLock
 from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.succession import _Succession
@@ -18,6 +14,7 @@ from strandline.stores.files.syncing import Syncing
 from strandline.stores.sqlite.appends import AppendBracket, AppendFlusher, Changes
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.outbox import Outbox
+from strandline.stores.sqlite.store import SqliteStore
 from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.stores.sqlite.trimming import Trimming
 from strandline.subscriptions.consumer import Consumer
@@ -30,202 +27,201 @@ from strandline.triggers.dispatch import Dispatch
 from strandline.triggers.gate import Gate
 from strandline.triggers.handled_keys import HandledKeys
 from strandline.triggers.settling import Settling
-from strandline.values import Record
-from tests.model.planted_bugs import Bug
+from tests.planting import Bug
 
 
-@dataclass(frozen=True)
-class Planted(Bug):
+class Planted(NamedTuple):
     """A bug, and who catches it on which kind of log."""
 
-    scheme: str = "sqlite"
-    caught_by: str = "kills"
+    bug: Bug
+    scheme: str
+    caught_by: str
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def title(self) -> str:
+        """The name of the bug."""
+        return self.bug.title
 
 
-@dataclass(frozen=True)
-class FilePlanted(Planted):
-    """A bug of the file log."""
-
-    scheme: str = "file"
-
-
-@dataclass(frozen=True)
-class Replaced(Planted):
-    """A bug that takes the place of a whole method."""
-
-    old: str = ""
-    new: str = ""
-    replacement: Callable[..., Any] = lambda *_, **__: None
-
-    @contextlib.contextmanager
-    def planted(self) -> Iterator[None]:
-        """Have the bug in the code for as long as the block runs."""
-        with mock.patch.object(self.owner, self.name, self.replacement):
-            yield
+def _sqlite(
+    title: str, owner: type | ModuleType, name: str, old: str, new: str, *, caught_by: str = "kills"
+) -> Planted:
+    return Planted(Bug(title, owner, name, old, new), "sqlite", caught_by)
 
 
-_store = DeliveryCounts.store
+def _file(
+    title: str, owner: type | ModuleType, name: str, old: str, new: str, *, caught_by: str = "kills"
+) -> Planted:
+    return Planted(Bug(f"file: {title}", owner, name, old, new), "file", caught_by)
 
 
-def _store_first(
-    counts: DeliveryCounts, partition: int, cursor: int, attempts: Mapping[int, Attempts]
-) -> None:
-    """What was delivered behind the first outstanding record is not counted."""
-    _store(counts, partition, cursor, {n: each for n, each in attempts.items() if n == cursor})
-
-
-def _begin_shared(counting: Counting, record: Record) -> None:
-    """A suspect that is alone is counted as one of many."""
-    counting.outstanding[record.partition].begin(record.offset, alone=False)
-    counting.note(record.partition)
-
-
-PROCESS_BUGS: list[Planted] = [
-    Replaced(
+PROCESS_BUGS = [
+    _sqlite(
         "only the first outstanding record is counted",
         DeliveryCounts,
         "store",
-        replacement=_store_first,
+        "kept = self._kept()",
+        "note['counts'] = [each for each in note['counts'] if each[0] == floor]\n"
+        "note['charges'] = [each for each in note['charges'] if each[0] == floor]\n"
+        "_",
         caught_by="poison",
     ),
-    Replaced(
+    _sqlite(
         "a suspect is accused of nothing",
         Counting,
         "begin_alone",
-        replacement=_begin_shared,
+        "_.begin(_, alone=True)",
+        "outstanding.begin(record.offset, alone=False)",
         caught_by="poison",
     ),
-    Replaced(
+    _sqlite(
         "a suspect is handled beside others",
         Gate,
         "may_begin",
-        replacement=lambda gate, *, alone: True,
+        "if alone: ...",
+        "return True",
         caught_by="poison",
     ),
-    Replaced(
+    _sqlite(
         "a consumer parks what was delivered often beside others",
         Attempts,
         "is_too_often",
-        replacement=lambda attempts, deliveries_max: attempts.count >= deliveries_max,
+        "return _",
+        "return self.count >= deliveries_max",
         caught_by="poison in a batch",
     ),
-    Replaced(
+    _sqlite(
         "a consumer delivers a suspect beside others",
         Counting,
         "check_alone",
+        "with self.lock: ...",
+        "pass",
         caught_by="poison in a batch",
     ),
-    Planted(
+    _sqlite(
         "an append is acknowledged though every fourth is not stored",
         AppendFlusher,
         "flush",
-        'connection.execute("COMMIT")',
-        'connection.execute("ROLLBACK" if not epochs.start % 4 else "COMMIT")',
+        "_.execute('COMMIT')",
+        "connection.execute('COMMIT' if epochs.start % 4 else 'ROLLBACK')",
     ),
-    Planted(
+    _sqlite(
         "an append is stored in two transactions",
         Changes,
         "store",
-        "connection.executemany(_INSERT, records)",
-        "connection.executemany(_INSERT, records[:1]); "
-        'connection.execute("COMMIT"); connection.execute("BEGIN IMMEDIATE"); '
-        "__import__('time').sleep(0.001); connection.executemany(_INSERT, records[1:])",
+        "_.executemany(...)",
+        "import time\n"
+        "connection.executemany(_INSERT, records[:1])\n"
+        "connection.execute('COMMIT')\n"
+        "connection.execute('BEGIN IMMEDIATE')\n"
+        "time.sleep(0.001)\n"
+        "connection.executemany(_INSERT, records[1:])",
     ),
-    Planted(
+    _sqlite(
         "identities are not stored",
         Changes,
         "store",
-        "identities.store()",
+        "identities.store(...)",
         "pass",
     ),
-    Planted(
+    _sqlite(
         "a trim takes one more than asked",
         Trimming,
         "trim",
         "row.low = low",
         "row.low = min(row.high, low + 1)",
     ),
-    Planted(
+    _sqlite(
         "a drop is acknowledged and forgotten",
-        Log,
+        SqliteStore,
         "drop_topic",
-        "self._topics.drop(connection, entry)",
-        "entry.slots",
+        "self._topics.drop(...)",
+        "pass",
     ),
-    Planted(
+    _sqlite(
         "a cursor is acknowledged and not stored",
-        SqliteConsumers,
-        "ack",
-        "self._consumers.put(",
-        "(lambda *_: None)(",
+        SqliteStore,
+        "put_key",
+        "put_key(...)",
+        "pass",
     ),
-    Planted(
+    _sqlite(
         "another process's appends go unnoticed",
         AppendBracket,
         "_begin_at_once",
-        "if database.try_begin() and lock.is_unbroken():",
-        "if database.try_begin():",
+        "_.is_unbroken()",
+        "True",
         caught_by="fights",
     ),
-    Planted(
+    _sqlite(
         "nobody says who holds the lock",
         StoreLock,
         "_holder",
-        "text = self._io.pread(fd, _PID_BYTES, 0).strip()",
-        "text = b''",
+        "_.pread(...)",
+        "b''",
         caught_by="holder",
     ),
-    Planted(
+    _sqlite(
         "the lock excludes nobody",
         StoreLock,
         "_lock_file",
-        "if self._io.try_lock(fd):",
-        "if self._io.try_lock(fd) or True:",
+        "_.try_lock(...)",
+        "_ or True",
         caught_by="holder",
     ),
-    Planted(
+    _sqlite(
         "nothing is synced",
         Database,
         "sync",
-        "self.io.sync(fd)",
-        "self.io.stat(fd)",
+        "_.sync(fd)",
+        "pass",
         caught_by="witness",
     ),
-    Planted(
+    _sqlite(
         "a failed sync is taken for a good one",
         Database,
         "sync",
-        "self.lock.suspect()\n        raise",
-        "self.lock.suspect()\n        return",
+        "raise",
+        "return",
         caught_by="faults",
     ),
-    Planted(
+    _sqlite(
         "events are committed before the rows",
         Outbox,
         "join",
-        "changes.store(connection, due)",
-        "changes.store(connection, due); connection.take_back(); connection.execute('COMMIT'); "
-        "connection.execute('BEGIN IMMEDIATE'); connection.lend()",
+        "changes.store(...)",
+        "_; "
+        "connection.take_back(); "
+        "connection.execute('COMMIT'); "
+        "connection.execute('BEGIN IMMEDIATE'); "
+        "connection.lend()",
         caught_by="outboxes",
     ),
-    Planted(
+    _sqlite(
         "rows are committed before the events",
         Outbox,
         "join",
         "block.check()",
-        "block.check(); connection = block.connection; connection.take_back(); "
-        "connection.execute('COMMIT'); connection.execute('BEGIN IMMEDIATE'); connection.lend()",
+        "_; "
+        "connection = block.connection; "
+        "connection.take_back(); "
+        "connection.execute('COMMIT'); "
+        "connection.execute('BEGIN IMMEDIATE'); "
+        "connection.lend()",
         caught_by="outboxes",
     ),
-    Planted(
+    _sqlite(
         "a block goes on from the head of an earlier one",
         Outbox,
         "join",
-        "AppendDelta(Heads(database))",
-        "AppendDelta(self.__dict__.setdefault('kept', Heads(database)))",
+        "Heads(...)",
+        "self.__dict__.setdefault('kept', _)",
         caught_by="outboxes",
     ),
-    Planted(
+    _sqlite(
         "an append goes on from the head before a block",
         AppendBracket,
         "_begin",
@@ -233,7 +229,7 @@ PROCESS_BUGS: list[Planted] = [
         "pass",
         caught_by="outboxes",
     ),
-    Planted(
+    _sqlite(
         "a block is committed when it raises",
         Outbox,
         "_roll_back",
@@ -241,59 +237,60 @@ PROCESS_BUGS: list[Planted] = [
         "block.end(); block.connection.execute('COMMIT')",
         caught_by="outboxes",
     ),
-    Planted(
+    _sqlite(
         "a block lets the lock go before its commit",
         Outbox,
         "_enter",
-        "database.lock.block_thread = block.thread",
-        "database.lock.block_thread = block.thread; block.connection.take_back(); "
-        "block.connection.execute('COMMIT'); block.connection.execute('BEGIN DEFERRED'); "
-        "block.connection.lend(); database.io.unlock(database.lock._fd)",
+        "_.block_thread = block.thread",
+        "_; "
+        "block.connection.take_back(); "
+        "block.connection.execute('COMMIT'); "
+        "block.connection.execute('BEGIN DEFERRED'); "
+        "block.connection.lend(); "
+        "database.io.unlock(database.lock._fd)",
         caught_by="outboxes",
     ),
-    Planted(
+    _sqlite(
         "a consumer acks what it delivers",
         Consumer,
         "_deliver",
-        "with self._lock:",
-        "self._log.ack(self._topic, self._name, record.partition, record.offset + 1)\n"
-        "    with self._lock:",
+        "with self._lock: ...",
+        "self._log.ack(self._topic, self._name, record.partition, record.offset + 1); _",
         caught_by="consumers",
     ),
-    Planted(
+    _sqlite(
         "a trigger acks before its function was called",
         Dispatch,
         "_handle",
-        "await self._call_function(entry)",
-        "await asyncio.to_thread(entry.source.consumer.ack, entry.carrier)\n"
-        "        await self._call_function(entry)",
+        "await self._call_function(...)",
+        "await asyncio.to_thread(entry.source.consumer.ack, entry.carrier); _",
         caught_by="triggers",
     ),
-    Planted(
+    _sqlite(
         "a trigger forgets at each restart what it has handled",
         HandledKeys,
         "_load",
-        "self._log.read(self._notes, 0, low)",
+        "self._log.read(...)",
         "()",
         caught_by="triggers",
     ),
-    Planted(
+    _sqlite(
         "a trigger remembers a key after the ack",
         Settling,
         "settle",
-        "self._store_keys(batch)",
+        "self._store_keys(...)",
         "pass",
         caught_by="triggers",
     ),
-    Planted(
+    _sqlite(
         "a trigger lets the records of a key overtake each other",
         Dispatch,
         "_lanes_of",
-        "record.partition, record.key",
-        "record.offset",
+        "(_, record.partition, record.key)",
+        "('key', record.offset)",
         caught_by="triggers",
     ),
-    Planted(
+    _sqlite(
         "a trigger loses the count of a retry",
         Dispatch,
         "_take",
@@ -301,7 +298,7 @@ PROCESS_BUGS: list[Planted] = [
         "pass",
         caught_by="triggers",
     ),
-    Planted(
+    _sqlite(
         "a trigger acks what failed",
         Dispatch,
         "_fail",
@@ -309,114 +306,114 @@ PROCESS_BUGS: list[Planted] = [
         "Verdict.HANDLED",
         caught_by="triggers",
     ),
-    Planted(
+    _sqlite(
         "a cancelled reader loses its record",
         Subscription,
         "arrived",
         "await _let_others_run()",
-        "self._take(); await _let_others_run()",
+        "self._take(); _",
         caught_by="joins",
     ),
-    Planted(
+    _sqlite(
         "a page is read twice",
         Cursor,
         "deliver",
-        "self.next = Offset(offset + 1)",
-        "self.next = Offset(offset + (offset % 50 != 7))",
+        "offset + 1",
+        "offset + (offset % 50 != 7)",
         caught_by="joins",
     ),
-    FilePlanted(
-        "file: nobody looks at the fence after a write",
+    _file(
+        "nobody looks at the fence after a write",
         PartitionWriter,
         "_write",
-        "FENCE_AT) != NO_FENCE:",
-        "FENCE_AT) != NO_FENCE and False:",
+        "_ != NO_FENCE",
+        "_ and False",
         caught_by="take-overs",
     ),
-    FilePlanted(
-        "file: the old owner is fenced after its end was read",
+    _file(
+        "the old owner is fenced after its end was read",
         _Succession,
         "run",
-        "self._fence(range(old.epoch.number if old is not None else 0, number), number)",
+        "self._fence(...)",
         "pass",
         caught_by="a writer who goes on",
     ),
-    FilePlanted(
-        "file: two may claim one epoch",
+    _file(
+        "two may claim one epoch",
         _Succession,
         "_claim",
-        '"create_new"',
-        '"create"',
+        "'create_new'",
+        "'create'",
         caught_by="two takers",
     ),
-    FilePlanted(
-        "file: who finds another lock file goes on in the same epoch",
+    _file(
+        "who finds another lock file goes on in the same epoch",
         PartitionWriter,
         "_is_current",
-        "if self._lock.identity != tenure.manifest.lock:",
-        "if False:",
+        "self._lock.identity != _",
+        "False",
         caught_by="take-overs",
     ),
-    FilePlanted(
-        "file: the lock excludes nobody",
+    _file(
+        "the lock excludes nobody",
         PartitionLock,
         "_try",
-        "if not self._io.try_lock(self._file.fd):",
-        "if not self._io.try_lock(self._file.fd) and False:",
+        "_.try_lock(...)",
+        "_ or True",
         caught_by="holder",
     ),
-    FilePlanted(
-        "file: nobody says who holds the partition",
+    _file(
+        "nobody says who holds the partition",
         PartitionLock,
         "holder",
-        "text = self._io.pread(holder.fd, 20, 0).strip()",
-        "text = b''",
+        "_.pread(...)",
+        "b''",
         caught_by="holder",
     ),
-    FilePlanted(
-        "file: another process's appends go unnoticed",
+    _file(
+        "another process's appends go unnoticed",
         PartitionWriter,
         "_is_current",
-        "return self._take_over(tenure, raw)",
-        "return True",
+        "self._take_over(...)",
+        "True",
         caught_by="fights",
     ),
-    FilePlanted(
-        "file: an owner who was robbed takes turns with the robber",
+    _file(
+        "an owner who was robbed takes turns with the robber",
         PartitionWriter,
         "_prepare",
-        "if is_owner and self._tenure is not None:",
-        "if False:",
+        "is_owner and self._tenure is not None",
+        "False",
         caught_by="a robbed owner",
     ),
-    FilePlanted(
-        "file: identities are not read back",
+    _file(
+        "identities are not read back",
         IdentityWindow,
         "_read",
-        "_remember(self._identities, terms, frame)",
+        "_remember(...)",
         "pass",
     ),
-    FilePlanted(
-        "file: a cursor is acknowledged and not stored",
-        Cursors,
+    _file(
+        "a cursor is acknowledged and not stored",
+        FileKeys,
         "put",
-        "checked.store(",
-        "(lambda *_, **__: None)(",
+        "checked.store(...)",
+        "pass",
     ),
-    FilePlanted(
-        "file: nothing is synced",
+    _file(
+        "nothing is synced",
         Syncing,
         "_sync",
-        "self._io.sync(segment.fd)",
+        "_.sync(...)",
         "pass",
         caught_by="witness",
     ),
-    FilePlanted(
-        "file: a failed sync is taken for a good one",
+    _file(
+        "a failed sync is taken for a good one",
         Syncing,
         "_sync",
-        "is_failed=True)\n        raise",
-        "is_failed=False)",
+        "self._note(segment, manifest, durable, is_failed=True)",
+        "return self._note(segment, manifest, durable, is_failed=False)",
         caught_by="faults",
     ),
 ]
@@ -428,5 +425,5 @@ def planted(title: str | None) -> Iterator[None]:
     if title is None:
         yield
         return
-    with next(bug for bug in PROCESS_BUGS if bug.title == title).planted():
+    with next(each for each in PROCESS_BUGS if each.title == title).bug.planted():
         yield

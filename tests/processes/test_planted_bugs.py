@@ -124,12 +124,12 @@ SLICES: dict[str, Slice] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", PROCESS_BUGS, ids=lambda bug: bug.title)
+@pytest.mark.parametrize("planted", PROCESS_BUGS, ids=str)
 def test_the_slices_catch_a_planted_bug(
-    server: ForkServer, bug: Planted, seed: int, tmp_path: Path
+    server: ForkServer, planted: Planted, seed: int, tmp_path: Path
 ) -> None:
-    with bug.planted():
+    with planted.bug.planted():
         pass
 
     with pytest.raises(AssertionError):
-        SLICES[bug.caught_by](server, bug, seed, tmp_path)
+        SLICES[planted.caught_by](server, planted, seed, tmp_path)

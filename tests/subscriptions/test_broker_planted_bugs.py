@@ -7,9 +7,10 @@ from typing import NamedTuple
 import pytest
 
 import strandline as sl
-from strandline.subscriptions import BrokeredLog, MachineBroker, Subscription
+from strandline.log.broker import Announcer
+from strandline.subscriptions import MachineBroker, Subscription
 from strandline.testing import FaultyBroker
-from tests.model.planted_bugs import Bug
+from tests.planting import Bug
 from tests.subscriptions import test_brokers as brokers
 from tests.subscriptions import test_machine_broker as machine
 
@@ -19,6 +20,9 @@ class Planted(NamedTuple):
 
     bug: Bug
     caught_by: Callable[[Path], None]
+
+    def __str__(self) -> str:
+        return self.bug.title
 
 
 def transaction(folder: Path) -> None:
@@ -48,9 +52,9 @@ BUGS = [
     Planted(
         Bug(
             "a transaction is announced as it goes",
-            BrokeredLog,
-            "_announce",
-            "inside.add(topic)",
+            Announcer,
+            "announce",
+            "inside.add(...)",
             "self._publish(topic)",
         ),
         transaction,
@@ -64,8 +68,8 @@ BUGS = [
             "the dead are listed",
             MachineBroker,
             "_read",
-            "if self._io.try_lock(fd):",
-            "if False:",
+            "_.try_lock(...)",
+            "False",
         ),
         kills,
     ),
@@ -74,15 +78,15 @@ BUGS = [
             "everybody is woken",
             MachineBroker,
             "_listen",
-            "if _name(key_of(attached.live.topic)) in names:",
-            "if True:",
+            "_ in names",
+            "True",
         ),
         topics,
     ),
 ]
 
 
-@pytest.mark.parametrize("planted", BUGS, ids=lambda planted: planted.bug.title)
+@pytest.mark.parametrize("planted", BUGS, ids=str)
 def test_the_tests_catch_a_planted_bug(planted: Planted, tmp_path: Path) -> None:
     for name in ("healthy", "broken"):
         (tmp_path / name).mkdir()

@@ -2,23 +2,21 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 
-from strandline.tiering import (
-    cold_segments,
-    copying,
-    partition_copies,
-    removal,
-    segment_view,
-    tiered_log,
-    tiering,
-)
+from strandline.log.retention import Retention
+from strandline.tiering import copying, removal, segment_view
 from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading
-from tests.conformance.planted_bugs import Bug
+from strandline.tiering.cold_segments import ColdSegments
+from strandline.tiering.partition_copies import PartitionCopies
+from strandline.tiering.tiered_store import TieredStore
+from strandline.tiering.tiering import TieringRun
 from tests.logs import memory_log
+from tests.planting import Bug
 from tests.tiering import (
     test_catalogue,
     test_copies,
@@ -131,67 +129,78 @@ def a_forged_last_copy(folder: Path) -> None:
         test_proof.test_a_forged_last_copy_is_found_by_what_the_log_itself_keeps(folder, patch)
 
 
-RUN = tiering.TieringRun
-COPIES = partition_copies.PartitionCopies
-COLD = cold_segments.ColdSegments
-LOG = tiered_log.TieredLog
+class Planted(NamedTuple):
+    """A bug, and the scenario that has to notice."""
 
-BUGS: tuple[tuple[Any, str, str, str, Scenario], ...] = (
-    (RUN, "_finish", "if fault is not None:", "if False:", a_torn_upload),
-    (RUN, "_fault", "!= (segment.size_bytes, segment.digest)", "== (0, '')", a_wrong_copy),
-    (RUN, "_is_right", "if self._fault(segment) is None:", "if True:", a_wrong_copy),
-    (RUN, "evict", "kept -= segment.record_bytes", "pass", limits),
-    (COLD, "rows", "if digest_of(content) != segment.digest:", "if False:", flipped_bytes),
-    (COLD, "check_kept", "if offset < low:", "if False:", a_trim_overtakes),
-    (
-        LOG,
+    bug: Bug
+    scenario: Scenario
+
+    def __str__(self) -> str:
+        return f"{self.bug.name}-{self.scenario.__name__}"
+
+
+def _bug(owner: type | ModuleType, name: str, old: str, new: str, scenario: Scenario) -> Planted:
+    return Planted(Bug(scenario.__name__, owner, name, old, new), scenario)
+
+
+BUGS = (
+    _bug(TieringRun, "_finish", "fault is not None", "False", a_torn_upload),
+    _bug(TieringRun, "_fault", "_ != (segment.size_bytes, segment.digest)", "False", a_wrong_copy),
+    _bug(TieringRun, "_is_right", "self._fault(...) is None", "True", a_wrong_copy),
+    _bug(TieringRun, "evict", "kept -= _", "pass", limits),
+    _bug(ColdSegments, "rows", "digest_of(...) != segment.digest", "False", flipped_bytes),
+    _bug(ColdSegments, "check_kept", "offset < low", "False", a_trim_overtakes),
+    _bug(
+        TieredStore,
         "evict",
-        "if before > self._cold().evicted(place):",
-        "if False:",
+        "before > _.evicted(...)",
+        "False",
         evicting_without_a_copy,
     ),
-    (LOG, "_going_on", 'cast("int", error.fields["offset"])', "wanted[0]", a_reader_in_the_middle),
-    (LOG, "_first_within", "over, before = over - run.size_bytes", "before, _ = 0", retention),
-    (RUN, "settle", "self._retire(segment)", "pass", a_deletion_that_fails),
-    (
+    _bug(TieredStore, "_going_on", "cast(...)", "wanted.start", a_reader_in_the_middle),
+    _bug(Retention, "_first_within", "over, before = _, _", "before = 0", retention),
+    _bug(TieringRun, "settle", "self._retire(...)", "pass", a_deletion_that_fails),
+    _bug(
         TieredReading,
         "_all_records",
         "rows.batches(at, upto)",
         "rows.batches(at + 1, upto)",
         a_reader_in_the_middle,
     ),
-    (removal, "sweep", "if name not in known", "if True", a_stale_list),
-    (removal, "sweep", "objects.delete(name)", "pass", orphans),
-    (segment_view, "_check_added", "if other is not None:", "if False:", several_tierers),
-    (segment_view, "_check_not_needed", "start >= end", "True", the_only_copy),
-    (segment_view, "_check_eviction", "reached < step.before", "False", the_only_copy),
-    (copying, "_read_proof", "following.anchor.hex()", "history.anchor.hex()", cold_history),
-    (ColdHistory, "value_before", "[: offset - rows.about.start]", "[:0]", a_trim_in_cold_history),
-    (
+    _bug(removal, "sweep", "name not in known", "True", a_stale_list),
+    _bug(removal, "sweep", "objects.delete(...)", "pass", orphans),
+    _bug(segment_view, "_check_added", "other is not None", "False", several_tierers),
+    _bug(segment_view, "_check_not_needed", "start >= end", "True", the_only_copy),
+    _bug(segment_view, "_check_eviction", "reached < step.before", "False", the_only_copy),
+    _bug(copying, "_read_proof", "following.anchor.hex()", "history.anchor.hex()", cold_history),
+    _bug(
+        ColdHistory, "value_before", "_[: offset - _]", "rows.digests()[:0]", a_trim_in_cold_history
+    ),
+    _bug(
         ColdHistory,
         "_of_copy",
-        "Piece([entry], values[entry.offset - first])",
+        "Piece([entry], values[_])",
         "Piece([entry], self._chain.link_kept((before, *values)[entry.offset - first], entry))",
         forged(test_proof.changed_row, [9]),
     ),
-    (
+    _bug(
         ColdHistory,
         "_wrong_digests",
-        "self._chain.digest_kept(entry) != digest",
+        "_.digest_kept(...) != digest",
         "False",
         forged(test_proof.swapped_digests, [9, 11]),
     ),
-    (
+    _bug(
         ColdHistory,
         "_of_copy",
-        "after if stop == rows.about.end else None",
+        "after if _ else None",
         "values[-1]",
         forged(test_proof.changed_row_and_digest, [7]),
     ),
-    (LOG, "history", "[Piece((), stored.anchor)]", "[]", a_forged_last_copy),
-    (COPIES, "find", "run[0] <= offset < run[1]", "True", epochs),
-    (
-        COPIES,
+    _bug(TieredStore, "history", "[Piece((), stored.anchor)]", "[]", a_forged_last_copy),
+    _bug(PartitionCopies, "find", "run[0] <= offset < run[1]", "True", epochs),
+    _bug(
+        PartitionCopies,
         "_covering",
         "self._reach[index] > offset",
         "self._sorted[index].end > offset",
@@ -200,17 +209,12 @@ BUGS: tuple[tuple[Any, str, str, str, Scenario], ...] = (
 )
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug[1]}-{bug[4].__name__}")
-def test_a_planted_bug_is_found(
-    bug: tuple[Any, str, str, str, Scenario], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home, function, right, wrong, scenario = bug
+@pytest.mark.parametrize("planted", BUGS, ids=str)
+def test_a_planted_bug_is_found(planted: Planted, tmp_path: Path) -> None:
     sound, broken = tmp_path / "sound", tmp_path / "broken"
     sound.mkdir()
     broken.mkdir()
-    scenario(sound)
+    planted.scenario(sound)
 
-    Bug(home, function, right, wrong, scenario.__name__).plant(monkeypatch)
-
-    with pytest.raises((Exception, pytest.fail.Exception)):
-        scenario(broken)
+    with planted.bug.planted(), pytest.raises((Exception, pytest.fail.Exception)):
+        planted.scenario(broken)

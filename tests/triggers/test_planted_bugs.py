@@ -1,7 +1,8 @@
 """The tests of triggers are worth what they find: bugs planted in them are found by one."""
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 
@@ -9,7 +10,7 @@ import strandline as sl
 from strandline.subscriptions import Consumer, parking, replaying
 from strandline.testing import FakeClock
 from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
-from tests.conformance.planted_bugs import Bug
+from tests.planting import Bug
 from tests.triggers import calls, test_handled_keys, test_lanes, test_replaying, test_triggers
 
 pytestmark = pytest.mark.slow
@@ -99,65 +100,94 @@ def replays_of_replays() -> None:
 DISPATCH = dispatch.Dispatch
 KEYS = handled_keys.HandledKeys
 
-BUGS: tuple[tuple[Any, str, str, str, Scenario], ...] = (
-    (DISPATCH, "_take", "entry.count = delivery.count", "pass", retries),
-    (DISPATCH, "_fail", "retry[entry.attempt - 1]", "retry[0]", retries),
-    (DISPATCH, "_settle", "self._alarm.ring_in(finished.delay_s)", "pass", retries),
-    (DISPATCH, "_lanes_of", "record.partition, record.key", "record.offset", concurrency),
-    (
+
+class Planted(NamedTuple):
+    """A bug, and the scenario that has to notice."""
+
+    bug: Bug
+    scenario: Scenario
+
+    def __str__(self) -> str:
+        return f"{self.bug.name}-{self.scenario.__name__}"
+
+
+def _bug(owner: type | ModuleType, name: str, old: str, new: str, scenario: Scenario) -> Planted:
+    return Planted(Bug(scenario.__name__, owner, name, old, new), scenario)
+
+
+BUGS = (
+    _bug(DISPATCH, "_take", "entry.count = delivery.count", "pass", retries),
+    _bug(DISPATCH, "_fail", "_.retry[_]", "self.trigger.retry[0]", retries),
+    _bug(DISPATCH, "_settle", "self._alarm.ring_in(...)", "pass", retries),
+    _bug(
+        DISPATCH,
+        "_lanes_of",
+        "(_, record.partition, record.key)",
+        "('key', record.offset)",
+        concurrency,
+    ),
+    _bug(
         DISPATCH,
         "_fail",
-        "self._finish(entry, Verdict.FAILED, error, delay_s=delay_s)",
+        "self._finish(_, Verdict.FAILED, ...)",
         "self._finish(entry, Verdict.FAILED, error, delay_s=delay_s, holds_lanes=True)",
         a_key_that_waits,
     ),
-    (settling.Settling, "_give_up", "one.source.park(", "(lambda *_, **__: None)(", replays),
-    (Consumer, "_park", "self.ack(record)", "pass", replays),
-    (
+    _bug(settling.Settling, "_give_up", "_.park(...)", "pass", replays),
+    _bug(Consumer, "_park", "self.ack(...)", "pass", replays),
+    _bug(
         DISPATCH,
         "_finish_calls",
-        "await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)",
+        "await asyncio.wait(waits, ...)",
         "pass",
         a_stop,
     ),
-    (DISPATCH, "_handle", "if not self._is_stopping:", "if True:", handing_back),
-    (workers, "_carried", "not isinstance(error, StopIteration)", "True", any_error),
-    (KEYS, "_load", "self._log.read(self._notes, 0, low)", "()", a_window),
-    (KEYS, "is_handled", "< self._window_us", "<= self._window_us", a_window),
-    (settling.Settling, "_store_keys", "self._keys.store(handled)", "pass", a_window),
-    (settling.Settling, "_store_keys", "one.verdict is Verdict.HANDLED", "True", failures_and_keys),
-    (
+    _bug(DISPATCH, "_handle", "not self._is_stopping", "True", handing_back),
+    _bug(workers, "_carried", "not isinstance(error, StopIteration)", "True", any_error),
+    _bug(KEYS, "_load", "self._log.read(...)", "()", a_window),
+    _bug(
+        KEYS,
+        "is_handled",
+        "_ < self._window_us",
+        "abs(timestamp_us - each) <= self._window_us",
+        a_window,
+    ),
+    _bug(settling.Settling, "_store_keys", "self._keys.store(...)", "pass", a_window),
+    _bug(
+        settling.Settling,
+        "_store_keys",
+        "one.verdict is Verdict.HANDLED",
+        "True",
+        failures_and_keys,
+    ),
+    _bug(
         DISPATCH,
         "_handle",
-        "self._finish(entry, Verdict.HANDLED, holds_lanes=True)",
+        "self._finish(_, Verdict.HANDLED, ...)",
         "self._finish(entry, Verdict.HANDLED, holds_lanes=False)",
         concurrency,
     ),
-    (lanes.Lanes, "_is_first", "all(", "any(", two_lanes),
-    (DISPATCH, "_lanes_of", "entry.key is not None", "False", keys_across_partitions),
-    (KEYS, "trim", "self._log.trim(self._notes, 0, before)", "pass", keys_let_go),
-    (
+    _bug(lanes.Lanes, "_is_first", "all", "any", two_lanes),
+    _bug(DISPATCH, "_lanes_of", "entry.key is not None", "False", keys_across_partitions),
+    _bug(KEYS, "trim", "self._log.trim(...)", "pass", keys_let_go),
+    _bug(
         settling.Settling,
         "_look_for_horizon",
-        "if following < marks.high:",
-        "if False:",
+        "following < marks.high",
+        "False",
         a_lagging_partition,
     ),
-    (replaying, "replay_parked", 'f"{parking.id}/{parked.offset}"', "None", two_replayers),
-    (replaying, "_replayed", "int(record.headers[_PARKED])", "-1", replays),
-    (parking, "park", 'f"{identity}/{replay}"', "identity", replays_of_replays),
+    _bug(replaying, "replay_parked", 'f"{parking.id}/{parked.offset}"', "None", two_replayers),
+    _bug(replaying, "_replayed", "int(...)", "-1", replays),
+    _bug(parking, "park", 'f"{identity}/{replay}"', "identity", replays_of_replays),
 )
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug[1]}-{bug[4].__name__}")
-def test_a_planted_bug_is_found(
-    bug: tuple[Any, str, str, str, Scenario], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home, function, right, wrong, scenario = bug
-    scenario()
+@pytest.mark.parametrize("planted", BUGS, ids=str)
+def test_a_planted_bug_is_found(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.scenario()
 
     monkeypatch.setattr(calls, "PATIENCE_S", 1.0)
-    Bug(home, function, right, wrong, scenario.__name__).plant(monkeypatch)
 
-    with pytest.raises((Exception, pytest.fail.Exception)):
-        scenario()
+    with planted.bug.planted(), pytest.raises((Exception, pytest.fail.Exception)):
+        planted.scenario()

@@ -8,8 +8,8 @@ import pytest
 
 import strandline as sl
 from tests.log.files import crashes
-from tests.log.files.planted_bugs import CRASH_BUGS, FunctionBug
-from tests.model.planted_bugs import Bug
+from tests.log.files.planted_bugs import CRASH_BUGS
+from tests.planting import Bug
 
 RANDOM_IMAGES = 20_000
 #: More than any of the planted bugs needs.
@@ -72,8 +72,8 @@ def test_a_seed_repeats_itself() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", CRASH_BUGS, ids=lambda bug: bug.title)
-def test_crashes_show_a_planted_bug(bug: Bug | FunctionBug) -> None:
+@pytest.mark.parametrize("bug", CRASH_BUGS, ids=str)
+def test_crashes_show_a_planted_bug(bug: Bug) -> None:
     # The store to begin with is a healthy one.
     crashes.store_before()
 

@@ -11,7 +11,7 @@ from strandline.stores.files.proving import value_after
 from strandline.values import Event, ProofHead, ProofReport
 from tests.log.files.forging import Forger, changed
 from tests.logs import file_log
-from tests.model.planted_bugs import Bug
+from tests.planting import Bug
 
 EVENTS = 9
 
@@ -138,9 +138,9 @@ def test_a_change_with_a_new_chain_is_found_by_the_head_that_was_kept(
 @pytest.mark.parametrize(
     ("forge", "old", "new"),
     [
-        (change_a_byte, "headers, value))", "headers))"),
-        (change_a_key, "(packed, key_bytes,", "(packed,"),
-        (change_a_timestamp, "    timestamp_us,\n    ", "    0,\n    "),
+        (change_a_byte, "_.join((_, _, _, _, _, value))", "packed + key_bytes + kind + headers"),
+        (change_a_key, "_.join((_, key_bytes, _, _, _, _))", "packed + kind + headers + value"),
+        (change_a_timestamp, "timestamp_us", "0"),
     ],
 )
 def test_a_digest_that_leaves_something_out_would_be_noticed(
