@@ -14,7 +14,7 @@ from benchmarks.events import samples
 from benchmarks.producing import fresh
 from benchmarks.sizes import Sizes
 from benchmarks.stores import ours
-from strandline.typed import ScopedLog
+from strandline.log import Log
 
 PARTITIONS = 16
 STORES = ("memory", "file", "sqlite")
@@ -28,7 +28,7 @@ _PAGE = 100
 _SCHEMA = pa.schema([pa.field("n", pa.int64())])
 
 Call = Callable[[], object]
-Case = Callable[[ScopedLog, str, int], Call]
+Case = Callable[[Log, str, int], Call]
 """Prepares a topic of this name for so many values, and returns the call."""
 
 
@@ -61,47 +61,47 @@ def _events(number: int) -> list[sl.Event]:
     return [ours.event_of(sample) for sample in samples(number)]
 
 
-def _filled(log: ScopedLog, topic: str, number: int, partitions: int = 1) -> None:
+def _filled(log: Log, topic: str, number: int, partitions: int = 1) -> None:
     log.create_topic(topic, partitions=partitions)
     log.append_many(topic, _events(number))
 
 
-def _append_many(partitions: int, log: ScopedLog, topic: str, number: int) -> Call:
+def _append_many(partitions: int, log: Log, topic: str, number: int) -> Call:
     log.create_topic(topic, partitions=partitions)
     return partial(log.append_many, topic, _events(number))
 
 
-def _append_again(log: ScopedLog, topic: str, number: int) -> Call:
+def _append_again(log: Log, topic: str, number: int) -> Call:
     log.create_topic(topic, partitions=PARTITIONS)
     append = partial(log.append_many, topic, _events(number), idempotency_key="once")
     append()
     return append
 
 
-def _receipts(log: ScopedLog, topic: str, number: int) -> Call:
+def _receipts(log: Log, topic: str, number: int) -> Call:
     log.create_topic(topic, partitions=PARTITIONS)
     receipts = log.append_many(topic, _events(number))
     return lambda: [receipt.offset for receipt in receipts]
 
 
-def _read(log: ScopedLog, topic: str, number: int) -> Call:
+def _read(log: Log, topic: str, number: int) -> Call:
     _filled(log, topic, number)
     return lambda: sum(1 for _ in log.read(topic, 0, 0))
 
 
-def _read_pages(log: ScopedLog, topic: str, number: int) -> Call:
+def _read_pages(log: Log, topic: str, number: int) -> Call:
     _filled(log, topic, number)
     return lambda: [
         list(log.read(topic, 0, start, records_max=_PAGE)) for start in range(0, number, _PAGE)
     ]
 
 
-def _read_batches(log: ScopedLog, topic: str, number: int) -> Call:
+def _read_batches(log: Log, topic: str, number: int) -> Call:
     _filled(log, topic, number)
     return lambda: [batch.num_rows for batch in log.read_batches(topic, 0, 0)]
 
 
-def _subscribe(log: ScopedLog, topic: str, number: int) -> Call:
+def _subscribe(log: Log, topic: str, number: int) -> Call:
     _filled(log, topic, number, PARTITIONS)
 
     def follow() -> None:
@@ -112,30 +112,30 @@ def _subscribe(log: ScopedLog, topic: str, number: int) -> Call:
     return follow
 
 
-def _acks(log: ScopedLog, topic: str, number: int) -> Call:
+def _acks(log: Log, topic: str, number: int) -> Call:
     _filled(log, topic, number)
     return lambda: [log.ack(topic, "billing", 0, end) for end in range(1, number + 1)]
 
 
-def _consumers(log: ScopedLog, topic: str, number: int) -> Call:
+def _consumers(log: Log, topic: str, number: int) -> Call:
     _filled(log, topic, 1)
     for each in range(number):
         log.ack(topic, f"consumer-{each}", 0, 1)
     return partial(log.consumers, topic)
 
 
-def _trim(log: ScopedLog, topic: str, number: int) -> Call:
+def _trim(log: Log, topic: str, number: int) -> Call:
     _filled(log, topic, number)
     return partial(log.trim, topic, 0, number)
 
 
-def _publish(log: ScopedLog, topic: str, number: int) -> Call:
+def _publish(log: Log, topic: str, number: int) -> Call:
     log.scope().register(topic, _SCHEMA)
     batch = pa.RecordBatch.from_pylist([{"n": 1}], _SCHEMA)
     return lambda: [log.scope().publish(topic, batch) for _ in range(number)]
 
 
-def _transaction(log: ScopedLog, topic: str, number: int) -> Call:
+def _transaction(log: Log, topic: str, number: int) -> Call:
     log.create_topic(topic, partitions=PARTITIONS)
     events = _events(number)
 
@@ -155,7 +155,7 @@ class _Count(sl.View[list[int]]):
         state[0] += 1
 
 
-def _view(log: ScopedLog, topic: str, number: int) -> Call:
+def _view(log: Log, topic: str, number: int) -> Call:
     _filled(log, topic, number, PARTITIONS)
 
     def fold() -> None:
@@ -215,7 +215,7 @@ def _rate(store: str, case: Case, number: int, scratch: Path) -> float:
     return done / elapsed_s
 
 
-def _opened(store: str, path: Path) -> ScopedLog:
+def _opened(store: str, path: Path) -> Log:
     return sl.open("memory:" if store == "memory" else f"{store}:{path}")
 
 
@@ -229,14 +229,14 @@ def _topic_contenders(
     }
 
 
-def _with_topics(store: str, path: Path, number: int) -> ScopedLog:
+def _with_topics(store: str, path: Path, number: int) -> Log:
     log = _opened(store, path)
     for each in range(number):
         log.create_topic(f"topic-{each}")
     return log
 
 
-def _topic_rate(log: ScopedLog, numbers: "count[int]") -> float:
+def _topic_rate(log: Log, numbers: "count[int]") -> float:
     started = now()
     for _ in range(CREATED):
         log.create_topic(f"later-{next(numbers)}")

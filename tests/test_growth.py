@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
-from strandline.log import EventRows
+from strandline.log import EventRows, Log
 from strandline.log.draft import Draft
 from strandline.log.draft_columns import EventColumns
 from strandline.stores.files import reading
@@ -23,8 +23,7 @@ from strandline.stores.files.entries import page_of
 from strandline.stores.files.frame import Frame
 from strandline.stores.files.page import Page
 from strandline.stores.files.root import Root
-from strandline.stores.sqlite.topics import Topics
-from strandline.typed import ScopedLog
+from strandline.stores.sqlite.topics import SqliteTopics
 from tests.work import Work
 
 FEW, MANY = 300, 1_200
@@ -33,7 +32,7 @@ GROWTH_MAX = 1.3
 PARTITIONS = 4
 
 Call = Callable[[], object]
-Case = Callable[[ScopedLog, int], Call]
+Case = Callable[[Log, int], Call]
 STORES = ("memory", "file", "sqlite")
 
 
@@ -41,46 +40,46 @@ def events(count: int) -> list[sl.Event]:
     return [sl.Event("sale", {"n": n}, key=f"customer-{n}") for n in range(count)]
 
 
-def filled(log: ScopedLog, count: int, **settings: Any) -> None:
+def filled(log: Log, count: int, **settings: Any) -> None:
     log.create_topic("t", **settings)
     log.append_many("t", events(count))
 
 
-def append_keyed(log: ScopedLog, count: int) -> Call:
+def append_keyed(log: Log, count: int) -> Call:
     log.create_topic("t", partitions=PARTITIONS)
     return partial(log.append_many, "t", events(count))
 
 
-def append_to_one_partition(log: ScopedLog, count: int) -> Call:
+def append_to_one_partition(log: Log, count: int) -> Call:
     log.create_topic("t")
     return partial(log.append_many, "t", events(count))
 
 
-def append_columns(log: ScopedLog, count: int) -> Call:
+def append_columns(log: Log, count: int) -> Call:
     log.create_topic("t", partitions=PARTITIONS)
     texts = pa.array([f"customer-{n}" for n in range(count)])
     json, none = pa.array(["{}"] * count), pa.nulls(count, pa.timestamp("us", "UTC"))
     return lambda: log.append_many("t", EventRows([texts, texts, json, json, none]))
 
 
-def append_bytes_with_keys(log: ScopedLog, count: int) -> Call:
+def append_bytes_with_keys(log: Log, count: int) -> Call:
     log.create_topic("t", partitions=PARTITIONS, value_kind=sl.ValueKind.BYTES)
     keys = [f"customer-{n}" for n in range(count)]
     return lambda: log.append_many("t", [b"value"] * count, keys=keys)
 
 
-def append_once(log: ScopedLog, count: int) -> Call:
+def append_once(log: Log, count: int) -> Call:
     log.create_topic("t", partitions=PARTITIONS)
     return lambda: log.append_many("t", events(count), idempotency_key="once")
 
 
-def append_again(log: ScopedLog, count: int) -> Call:
+def append_again(log: Log, count: int) -> Call:
     log.create_topic("t", partitions=PARTITIONS)
     log.append_many("t", events(count), idempotency_key="once")
     return lambda: log.append_many("t", events(count), idempotency_key="once")
 
 
-def append_sequences(log: ScopedLog, count: int) -> Call:
+def append_sequences(log: Log, count: int) -> Call:
     log.create_topic("t", partitions=PARTITIONS)
     values = events(count)
 
@@ -91,40 +90,40 @@ def append_sequences(log: ScopedLog, count: int) -> Call:
     return append
 
 
-def append_with_proof(log: ScopedLog, count: int) -> Call:
+def append_with_proof(log: Log, count: int) -> Call:
     log.create_topic("t", partitions=PARTITIONS, proof=True)
     return partial(log.append_many, "t", events(count))
 
 
-def append_within_retention(log: ScopedLog, count: int) -> Call:
+def append_within_retention(log: Log, count: int) -> Call:
     log.create_topic("t", retention_bytes=1 << 30, retention_age_s=1 << 30)
     return lambda: [log.append("t", each) for each in events(count)]
 
 
-def receipts(log: ScopedLog, count: int) -> Call:
+def receipts(log: Log, count: int) -> Call:
     log.create_topic("t", partitions=PARTITIONS)
     made = log.append_many("t", events(count))
     return lambda: [(each.partition, each.offset, each.timestamp_us) for each in made]
 
 
-def receipts_of_repeats(log: ScopedLog, count: int) -> Call:
+def receipts_of_repeats(log: Log, count: int) -> Call:
     made = append_again(log, count)()
     assert isinstance(made, Sequence)
     return lambda: [(each.partition, each.offset, each.timestamp_us) for each in made]
 
 
-def receipts_of_many_partitions(log: ScopedLog, count: int) -> Call:
+def receipts_of_many_partitions(log: Log, count: int) -> Call:
     log.create_topic("t", partitions=count // 20)
     made = log.append_many("t", events(count))
     return lambda: [each.offset for each in made]
 
 
-def read(log: ScopedLog, count: int) -> Call:
+def read(log: Log, count: int) -> Call:
     filled(log, count)
     return lambda: list(log.read("t", 0, 0))
 
 
-def read_in_pages(log: ScopedLog, count: int) -> Call:
+def read_in_pages(log: Log, count: int) -> Call:
     filled(log, count)
     page = 50
 
@@ -135,17 +134,17 @@ def read_in_pages(log: ScopedLog, count: int) -> Call:
     return pages
 
 
-def read_batches(log: ScopedLog, count: int) -> Call:
+def read_batches(log: Log, count: int) -> Call:
     filled(log, count)
     return lambda: [batch.to_pylist() for batch in log.read_batches("t", 0, 0)]
 
 
-def verify(log: ScopedLog, count: int) -> Call:
+def verify(log: Log, count: int) -> Call:
     filled(log, count, proof=True)
     return lambda: log.verify("t")
 
 
-def subscribe(log: ScopedLog, count: int) -> Call:
+def subscribe(log: Log, count: int) -> Call:
     filled(log, count, partitions=PARTITIONS)
 
     def follow() -> None:
@@ -156,7 +155,7 @@ def subscribe(log: ScopedLog, count: int) -> Call:
     return follow
 
 
-def acknowledge_each(log: ScopedLog, count: int) -> Call:
+def acknowledge_each(log: Log, count: int) -> Call:
     filled(log, count // 10)
 
     def consume() -> None:
@@ -169,23 +168,23 @@ def acknowledge_each(log: ScopedLog, count: int) -> Call:
     return consume
 
 
-def trim(log: ScopedLog, count: int) -> Call:
+def trim(log: Log, count: int) -> Call:
     filled(log, count)
     return lambda: log.trim("t", 0, count - 1)
 
 
-def trim_each(log: ScopedLog, count: int) -> Call:
+def trim_each(log: Log, count: int) -> Call:
     filled(log, count)
     return lambda: [log.trim("t", 0, before) for before in range(0, count, 20)]
 
 
-def topics(log: ScopedLog, count: int) -> Call:
+def topics(log: Log, count: int) -> Call:
     for number in range(count // 20):
         log.create_topic(f"t-{number}")
-    return log.topics
+    return lambda: log.topics()
 
 
-def drop_topics(log: ScopedLog, count: int) -> Call:
+def drop_topics(log: Log, count: int) -> Call:
     for number in range(count // 20):
         log.create_topic(f"t-{number}")
 
@@ -196,14 +195,14 @@ def drop_topics(log: ScopedLog, count: int) -> Call:
     return drop
 
 
-def consumers(log: ScopedLog, count: int) -> Call:
+def consumers(log: Log, count: int) -> Call:
     filled(log, 1)
     for number in range(count // 20):
         log.ack("t", f"consumer-{number}", 0, 1)
     return lambda: log.consumers("t")
 
 
-def publish(log: ScopedLog, count: int) -> Call:
+def publish(log: Log, count: int) -> Call:
     schema = pa.schema([pa.field("n", pa.int64())])
     log.scope().register("t", schema)
     batch = pa.RecordBatch.from_pylist([{"n": 1}], schema)
@@ -211,7 +210,7 @@ def publish(log: ScopedLog, count: int) -> Call:
     return lambda: [log.scope().publish("t", batch) for _ in range(count // 2)]
 
 
-def replay(log: ScopedLog, count: int) -> Call:
+def replay(log: Log, count: int) -> Call:
     publish(log, count)()
     return lambda: list(log.scope().replay("t", sl.EARLIEST))
 
@@ -224,7 +223,7 @@ class Sum(sl.View[dict[str, int]]):
         state["sum"] += record.payload["n"]
 
 
-def fold(log: ScopedLog, count: int) -> Call:
+def fold(log: Log, count: int) -> Call:
     filled(log, count, partitions=PARTITIONS)
 
     def view() -> None:
@@ -236,7 +235,7 @@ def fold(log: ScopedLog, count: int) -> Call:
     return view
 
 
-def transact(log: ScopedLog, count: int) -> Call:
+def transact(log: Log, count: int) -> Call:
     log.create_topic("t", partitions=PARTITIONS)
 
     def append() -> None:
@@ -260,7 +259,7 @@ CASES: dict[str, Case] = {
 
 
 @contextlib.contextmanager
-def opened(store: str, folder: Path) -> Iterator[ScopedLog]:
+def opened(store: str, folder: Path) -> Iterator[Log]:
     urls = {"memory": "memory:", "file": f"file:{folder}/log", "sqlite": f"sqlite:{folder}/log.db"}
     with sl.open(urls[store]) as log:
         yield log
@@ -329,8 +328,8 @@ def test_the_check_sees_a_look_at_every_topic_before_one_is_created(tmp_path: Pa
 
 
 def test_the_check_sees_a_search_for_a_name_without_an_index(tmp_path: Path) -> None:
-    def scanned(_: Topics, connection: sqlite3.Connection, *_names: object) -> list[str]:
+    def scanned(_: SqliteTopics, connection: sqlite3.Connection, *_names: object) -> list[str]:
         return [name for (name,) in connection.execute("SELECT name FROM strandline_topics")]
 
-    with mock.patch.object(Topics, "_twins", scanned):
+    with mock.patch.object(SqliteTopics, "_twins", scanned):
         assert creation_growth("sqlite", tmp_path) > 1.5

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 import strandline as sl
-from strandline.stores.files import log as file_log
+from strandline.stores.files import store as file_store
 from strandline.stores.files.copying import copy_file_log
 from strandline.stores.sqlite.copying import copy_sqlite_log
 from strandline.subscriptions import MachineBroker
@@ -103,7 +103,7 @@ class Count(sl.View[list[int]]):
 
 def test_the_check_sees_a_log_that_refuses_a_linked_parent(linked: Path) -> None:
     with (
-        mock.patch.object(file_log, "real_path", os.path.abspath),
+        mock.patch.object(file_store, "real_path", os.path.abspath),
         pytest.raises(sl.UnavailableError),
     ):
         used(f"file:{linked / 'log'}")

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from strandline.stores.files import cursors, root
+from strandline.stores.files import keys, root
 from strandline.stores.files import store as file_store
 from strandline.stores.sqlite import store_lock
 from strandline.writes import drain
@@ -58,7 +58,7 @@ BUGS: dict[str, tuple[str, str, Any]] = {
     "the drain": ("file", "append", mock.patch.object(drain, "Attempt", UnsafeAttempt)),
     "a partition": ("file", "append", mock.patch.object(file_store, "Attempt", UnsafeAttempt)),
     "a database": ("sqlite", "append", mock.patch.object(store_lock, "Attempt", UnsafeAttempt)),
-    "cursors": ("file", "ack", mock.patch.object(cursors, "locked", unsafely_locked)),
+    "cursors": ("file", "ack", mock.patch.object(keys, "locked", unsafely_locked)),
 }
 
 

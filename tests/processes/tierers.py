@@ -3,11 +3,9 @@
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import cast
 from unittest import mock
 
 import strandline as sl
-from strandline.opening import OpenedLog
 from strandline.tiering import open_store, removal, sweep, tier
 from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.values import InvalidError, TrimmedError, UnavailableError
@@ -16,7 +14,6 @@ from tests.processes.report import Report
 
 TOPIC = "t"
 CATALOGUE_PARTITIONS = 8
-_STORES = ("memory", "sqlite.log", "files.log")
 
 
 def create(report: Report, url: str) -> None:
@@ -59,19 +56,18 @@ def finish(report: Report, url: str, store: str, without: list[str]) -> None:
 def take_out(without: list[str]) -> None:
     """Plant bugs for the rest of this process: leave checks out."""
     if "refusal" in without:
-        for store in _STORES:
-            mock.patch(f"strandline.log.{store}.check_may_shorten", return_value=None).start()
+        mock.patch("strandline.log.log.check_may_shorten", return_value=None).start()
     if "only copy" in without:
         mock.patch.object(removal, "_is_only_copy", return_value=False).start()
     if "beginning" in without:
         mock.patch.object(SegmentCatalogue, "check_whole", return_value=None).start()
 
 
-def _opened(url: str) -> OpenedLog:
-    return cast("OpenedLog", sl.open(url))
+def _opened(url: str) -> sl.Log:
+    return sl.open(url)
 
 
-def _tell(report: Report, log: OpenedLog) -> None:
+def _tell(report: Report, log: sl.Log) -> None:
     low = log.marks(TOPIC, 0).low
     found = [(record.offset, record.payload["n"]) for record in log.read(TOPIC, 0, low)]
     report.say("holds", low, log.marks(TOPIC, 0).high, found)
@@ -80,7 +76,7 @@ def _tell(report: Report, log: OpenedLog) -> None:
 class _Life:
     """What one process may do."""
 
-    def __init__(self, report: Report, log: OpenedLog, store: str, rng: random.Random) -> None:
+    def __init__(self, report: Report, log: sl.Log, store: str, rng: random.Random) -> None:
         self._report = report
         self._log = log
         self._store = store

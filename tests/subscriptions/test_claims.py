@@ -9,10 +9,10 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from strandline.stores.files.claim_locks import LockClaims
 
 import strandline as sl
 from strandline.log.claims import LocalClaims
+from strandline.stores.claim_locks import LockClaims
 from strandline.triggers import Triggers
 from tests.subscriptions.doubles import fill
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.typed import ScopedLog
+from strandline.log import Log
 from strandline.values import InvalidError
 
-Awaiting = Callable[[ScopedLog], Coroutine[Any, Any, object]]
+Awaiting = Callable[[Log], Coroutine[Any, Any, object]]
 
 
 class Count(sl.View[list[int]]):
@@ -24,7 +24,7 @@ class Count(sl.View[list[int]]):
         state[0] += 1
 
 
-def of_view(log: ScopedLog) -> Coroutine[Any, Any, object]:
+def of_view(log: Log) -> Coroutine[Any, Any, object]:
     view = sl.LiveView(log, "t", Count())
     view.reconcile([0])
     return view.reached(0, 10)
@@ -40,7 +40,7 @@ AWAITED: dict[str, Awaiting] = {
 
 
 @pytest.fixture(params=["memory", "file", "sqlite"])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ScopedLog]:
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     scheme: str = request.param
     with sl.open("memory:" if scheme == "memory" else f"{scheme}:{tmp_path / 'log'}") as log:
         log.create_topic("t")
@@ -48,7 +48,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ScopedLog]:
 
 
 @pytest.mark.parametrize("name", AWAITED)
-def test_what_cannot_be_awaited_here_says_that_it_needs_asyncio(name: str, log: ScopedLog) -> None:
+def test_what_cannot_be_awaited_here_says_that_it_needs_asyncio(name: str, log: Log) -> None:
     waiting = AWAITED[name](log)
 
     with pytest.raises(InvalidError, match="asyncio"):

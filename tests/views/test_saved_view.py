@@ -3,15 +3,16 @@
 from pathlib import Path
 
 import pytest
-from strandline.log.memory import MemoryLog
 
 import strandline as sl
+from strandline.log import Log
 from strandline.values import CorruptError, InvalidError, UnavailableError
 from strandline.views import load_snapshot
+from tests.logs import memory_log
 from tests.views.accounts import Accounts
 
 
-def saved(log: MemoryLog, path: Path) -> None:
+def saved(log: Log, path: Path) -> None:
     log.create_topic("accounts", partitions=2)
     for number in (5, 7):
         log.append("accounts", sl.Event("moved", number, key="ann"), partition=1)
@@ -23,7 +24,7 @@ def saved(log: MemoryLog, path: Path) -> None:
 def test_a_snapshot_tells_state_offsets_and_log(tmp_path: Path) -> None:
     """TB6: the file loads, with what was committed and the state."""
     path = tmp_path / "snapshot"
-    with MemoryLog() as log:
+    with memory_log() as log:
         saved(log, path)
 
         found = load_snapshot(path, Accounts())
@@ -45,7 +46,7 @@ def test_a_snapshot_that_cannot_be_looked_at_says_why(tmp_path: Path) -> None:
     path = tmp_path / "snapshot"
     with pytest.raises(InvalidError, match="no snapshot"):
         load_snapshot(path, Accounts())
-    with MemoryLog() as log:
+    with memory_log() as log:
         saved(log, path)
 
     class Other(Accounts):
@@ -64,7 +65,7 @@ def test_a_state_that_cannot_be_decoded_is_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "snapshot"
-    with MemoryLog() as log:
+    with memory_log() as log:
         saved(log, path)
     found = load_snapshot(path, Accounts())
 

@@ -159,11 +159,7 @@ class Cursors:
 
     def forget(self, topic: StoredTopic, tenant: Tenant | None, name: str) -> bool:
         """Remove a consumer; False if there was none."""
-        key = _key(tenant, name)
-        while (raw := self._store.get_key(topic, key)) is not None:
-            if self._store.put_key(topic, key, None, raw):
-                return True
-        return False
+        return self._store.remove_key(topic, _key(tenant, name))
 
     # --- inside ---
 

@@ -248,10 +248,11 @@ class StoreKeys(Protocol[T_contra]):
     def get_key(self, topic: T_contra, key: str) -> bytes | None:
         """Return the value; None if there is none."""
 
-    def put_key(
-        self, topic: T_contra, key: str, value: bytes | None, expected: bytes | None
-    ) -> bool:
+    def put_key(self, topic: T_contra, key: str, value: bytes, expected: bytes | None) -> bool:
         """Replace the value if it is `expected` now, None standing for no value; say whether."""
+
+    def remove_key(self, topic: T_contra, key: str) -> bool:
+        """Remove a key, also one whose value is damaged or missing; False if there was none."""
 
 
 class Store(StoreTopics[T], StoreRecords[T], StoreKeys[T], Protocol[T]):

@@ -364,17 +364,16 @@ class MemoryStore:
     def get_key(self, topic: MemoryTopic, key: str) -> bytes | None:
         return topic.keys.get(key)
 
-    def put_key(
-        self, topic: MemoryTopic, key: str, value: bytes | None, expected: bytes | None
-    ) -> bool:
+    def put_key(self, topic: MemoryTopic, key: str, value: bytes, expected: bytes | None) -> bool:
         with self._lock:
             if topic.keys.get(key) != expected:
                 return False
-            if value is None:
-                topic.keys.pop(key, None)
-            else:
-                topic.keys[key] = value
+            topic.keys[key] = value
             return True
+
+    def remove_key(self, topic: MemoryTopic, key: str) -> bool:
+        with self._lock:
+            return topic.keys.pop(key, None) is not None
 
     # --- the whole ---
 

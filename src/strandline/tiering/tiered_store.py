@@ -97,6 +97,7 @@ class TieredStore:
         self.keys = hot.keys
         self.get_key = hot.get_key
         self.put_key = hot.put_key
+        self.remove_key = hot.remove_key
         self.claim = hot.claim
         self.watch = hot.watch
         self.beside = hot.beside

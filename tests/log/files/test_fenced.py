@@ -10,8 +10,8 @@ import pytest
 import strandline as sl
 from strandline.io import SystemIo
 from strandline.io.files import Buffer
-from strandline.log import Log
-from strandline.stores.files import fencing, receipts, writer
+from strandline.log import Log, receipts
+from strandline.stores.files import fencing, lane
 from tests.logs import file_log
 
 EVENT = sl.Event("sale", {"n": 1})
@@ -121,8 +121,8 @@ def test_a_writer_that_shares_goes_on_after_a_take_over(path: str) -> None:
 
 def test_the_check_sees_a_writer_that_is_told_of_a_failure(fenced: Log) -> None:
     with (
-        mock.patch.object(writer, "fenced", return_value=None),
-        mock.patch.object(receipts, "fenced", return_value=None),
+        mock.patch.object(lane, "fenced", return_value=None),
+        mock.patch.object(receipts, "_fenced", return_value=None),
         pytest.raises(sl.FailedError) as caught,
     ):
         fenced.append("t", EVENT)

@@ -9,7 +9,7 @@ import pytest
 
 import strandline as sl
 from strandline.stores.files.copying import copy_file_log
-from strandline.stores.files.topics import Topics
+from strandline.stores.files.topics import FileTopics
 from strandline.values import Topic
 from tests.subscriptions.doubles import fill
 
@@ -28,7 +28,7 @@ def log(tmp_path: Path) -> sl.Log:
 
 def cursors_of(path: Path, topic: Topic) -> Path:
     """Return the file with the cursors of the one consumer of a topic."""
-    (found,) = (path / "events" / "topics" / str(topic.id) / "cursors").glob("*.cursors")
+    (found,) = (path / "events" / "topics" / str(topic.id) / "keys").glob("*.key")
     return found
 
 
@@ -37,7 +37,7 @@ def swap(file: Path) -> None:
     log = sl.open(f"file:{file.parents[3]}", mode="consume")
     log.ack("orders", "another", 0, 1)
     log.close()
-    (other,) = (each for each in file.parent.glob("*.cursors") if each != file)
+    (other,) = (each for each in file.parent.glob("*.key") if each != file)
     other.replace(file)
 
 
@@ -105,7 +105,7 @@ def test_the_list_outlives_a_change_of_retention_and_a_copy(log: sl.Log, tmp_pat
     topic = log.topic("orders")
     log.close()
 
-    (copied,) = (tmp_path / "copy" / "topics" / str(topic.id) / "cursors").glob("*.cursors")
+    (copied,) = (tmp_path / "copy" / "topics" / str(topic.id) / "keys").glob("*.key")
     copied.unlink()
 
     with sl.open(f"file:{tmp_path / 'copy'}") as copy, pytest.raises(sl.CorruptError):
@@ -115,17 +115,17 @@ def test_the_list_outlives_a_change_of_retention_and_a_copy(log: sl.Log, tmp_pat
 def test_a_consumer_registered_while_the_log_is_copied_is_not_missed_in_the_copy(
     log: sl.Log, tmp_path: Path
 ) -> None:
-    fresh = Topics.fresh
+    fresh = FileTopics.fresh
     looks = []
 
-    def registering(self: Topics, entry: object) -> object:
+    def registering(self: FileTopics, entry: object) -> object:
         looks.append(entry)
         if len(looks) == 2:
-            with mock.patch.object(Topics, "fresh", fresh):
+            with mock.patch.object(FileTopics, "fresh", fresh):
                 log.consumer("orders", "late").close()
-        return fresh(self, entry)  # type: ignore[arg-type]
+        return fresh(self, entry)
 
-    with mock.patch.object(Topics, "fresh", registering):
+    with mock.patch.object(FileTopics, "fresh", registering):
         copy_file_log(str(tmp_path / "events"), str(tmp_path / "copy"))
 
     with sl.open(f"file:{tmp_path / 'copy'}") as copy:
@@ -137,7 +137,7 @@ def test_a_consumer_registered_while_the_log_is_copied_is_not_missed_in_the_copy
 
 def test_a_crash_before_a_consumer_is_listed_is_made_up_for(log: sl.Log, tmp_path: Path) -> None:
     with (
-        mock.patch.object(Topics, "list_consumer", side_effect=OSError("killed")),
+        mock.patch.object(FileTopics, "list_key", side_effect=OSError("killed")),
         contextlib.suppress(sl.UnavailableError),
     ):
         log.register("orders", "unlisted", {0: 1})
@@ -152,7 +152,7 @@ def test_a_crash_before_a_consumer_is_listed_is_made_up_for(log: sl.Log, tmp_pat
 
 
 def test_a_log_that_lists_no_consumers_is_found_out(tmp_path: Path) -> None:
-    with mock.patch.object(Topics, "list_consumer", return_value=False):
+    with mock.patch.object(FileTopics, "list_key", return_value=False):
         log = sl.open(f"file:{tmp_path / 'events'}")
         log.create_topic("orders")
         log.ack("orders", "worker", 0, 0)

@@ -6,6 +6,7 @@ is damage, and not a key that was never put.
 
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from uuid import UUID
 
@@ -59,24 +60,35 @@ class FileKeys:
             self._check_not_listed(entry, path)
             return None
 
-    def put(self, entry: TopicEntry, key: str, value: bytes | None, expected: bytes | None) -> bool:
+    def put(self, entry: TopicEntry, key: str, value: bytes, expected: bytes | None) -> bool:
         """Replace the value if it is the expected one; say whether."""
-        root, path = self._root, _path(entry, key)
-        lock = os.path.join(os.path.dirname(path), _LOCK)
-        with locked(self._io, root.clock, lock, root.lock_timeout_s):
+        path = _path(entry, key)
+        with self._changing(path):
             if self.get(entry, key) != expected:
                 return False
-            if value is not None:
-                stored = StoredKey(entry.topic.id, key, value)
-                checked.store(self._io, path, KIND, stored, unique=str(root.clock.new_id()))
-                if expected is None:
-                    self._topics.list_key(entry, _stem(path), is_there=True)
-            elif expected is not None:
-                # In this order: what is missing and not listed was removed.
-                self._topics.list_key(entry, _stem(path), is_there=False)
-                self._io.unlink(path)
-                self._io.sync_directory(os.path.dirname(path))
+            stored = StoredKey(entry.topic.id, key, value)
+            unique = str(self._root.clock.new_id())
+            checked.store(self._io, path, KIND, stored, unique=unique)
+            if expected is None:
+                self._topics.list_key(entry, _stem(path), is_there=True)
             return True
+
+    def remove(self, entry: TopicEntry, key: str) -> bool:
+        """Remove a key, be it damaged or missing; False if there was none."""
+        path = _path(entry, key)
+        with self._changing(path):
+            is_listed = _stem(path) in self._listed(entry)
+            # In this order: what is missing and not listed was removed.
+            self._topics.list_key(entry, _stem(path), is_there=False)
+            if not self._io.exists(path):
+                return is_listed
+            self._io.unlink(path)
+            self._io.sync_directory(os.path.dirname(path))
+            return True
+
+    def _changing(self, path: str) -> AbstractContextManager[None]:
+        lock = os.path.join(os.path.dirname(path), _LOCK)
+        return locked(self._io, self._root.clock, lock, self._root.lock_timeout_s)
 
     def _paths(self, entry: TopicEntry) -> list[str]:
         """Return the files that there are, and those that there have to be."""

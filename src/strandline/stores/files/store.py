@@ -322,10 +322,12 @@ class FileStore:
         return self._keys.get(topic, key)
 
     @translated
-    def put_key(
-        self, topic: TopicEntry, key: str, value: bytes | None, expected: bytes | None
-    ) -> bool:
+    def put_key(self, topic: TopicEntry, key: str, value: bytes, expected: bytes | None) -> bool:
         return self._keys.put(topic, key, value, expected)
+
+    @translated
+    def remove_key(self, topic: TopicEntry, key: str) -> bool:
+        return self._keys.remove(topic, key)
 
     # --- the whole ---
 

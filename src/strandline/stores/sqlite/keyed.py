@@ -21,19 +21,21 @@ def get_key(connection: sqlite3.Connection, path: str, entry: TopicEntry, key: s
     return None if row is None else _checked(path, entry, *row)
 
 
-def put_key(
-    connection: sqlite3.Connection, entry: TopicEntry, key: str, value: bytes | None
-) -> None:
-    """Replace or remove the value, within the caller's transaction."""
-    where = (entry.first_slot, key)
-    if value is None:
-        connection.execute("DELETE FROM strandline_keyed WHERE first_slot = ? AND key = ?", where)
-        return
-    row = (*where, value)
+def put_key(connection: sqlite3.Connection, entry: TopicEntry, key: str, value: bytes) -> None:
+    """Replace the value, within the caller's transaction."""
+    row = (entry.first_slot, key, value)
     connection.execute(
         "INSERT OR REPLACE INTO strandline_keyed VALUES (?, ?, ?, ?)",
         (*row, row_crc("keyed", *row)),
     )
+
+
+def remove_key(connection: sqlite3.Connection, entry: TopicEntry, key: str) -> bool:
+    """Remove the value, within the caller's transaction; False if there was none."""
+    removed = connection.execute(
+        "DELETE FROM strandline_keyed WHERE first_slot = ? AND key = ?", (entry.first_slot, key)
+    )
+    return removed.rowcount > 0
 
 
 def _checked(path: str, entry: TopicEntry, key: str, value: bytes, crc: int) -> bytes:

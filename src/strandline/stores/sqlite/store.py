@@ -32,7 +32,7 @@ from strandline.stores.claim_locks import LockClaim, LockClaims
 from strandline.stores.sqlite.appends import SqliteAppend
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
-from strandline.stores.sqlite.keyed import all_keys, get_key, put_key
+from strandline.stores.sqlite.keyed import all_keys, get_key, put_key, remove_key
 from strandline.stores.sqlite.partition_row import PartitionRow, load_epochs, load_partition, lost
 from strandline.stores.sqlite.proving import Proving
 from strandline.stores.sqlite.records import Records, Span
@@ -280,9 +280,7 @@ class SqliteStore:
         with self._database.reading() as connection, self._database.translating():
             return get_key(connection, self._database.path, topic, key)
 
-    def put_key(
-        self, topic: TopicEntry, key: str, value: bytes | None, expected: bytes | None
-    ) -> bool:
+    def put_key(self, topic: TopicEntry, key: str, value: bytes, expected: bytes | None) -> bool:
         path = self._database.path
         with self._database.locked(), self._database.changing() as connection:
             self._row(connection, topic, 0)
@@ -291,6 +289,12 @@ class SqliteStore:
             put_key(connection, topic, key, value)
         self._writing.sync()
         return True
+
+    def remove_key(self, topic: TopicEntry, key: str) -> bool:
+        with self._database.locked(), self._database.changing() as connection:
+            is_removed = remove_key(connection, topic, key)
+        self._writing.sync()
+        return is_removed
 
     # --- the whole ---
 
