@@ -4,8 +4,8 @@ import threading
 from dataclasses import dataclass
 
 from strandline.log import Log
-from strandline.opening import default_url, describe, open_log
-from strandline.values import InvalidError, parse_log_url
+from strandline.opening import default_url, describe, is_shared, open_log
+from strandline.values import InvalidError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def active() -> Log:
     if present is not None:
         return present.log
     url = default_url()
-    if parse_log_url(url).scheme != "memory":
+    if is_shared(url):
         try:
             describe(url)
         except InvalidError as error:

@@ -6,10 +6,12 @@ from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from strandline.clock import Clock
+from strandline.io import real_parent, real_path
 from strandline.log import Broker, Log, Store
-from strandline.stores.files import FileStore
+from strandline.log.copies import CopiedPartition, Ends, Progress
+from strandline.stores.files import FileStore, copy_file_log
 from strandline.stores.memory import MemoryStore
-from strandline.stores.sqlite import SqliteStore, describe_sqlite
+from strandline.stores.sqlite import SqliteStore, copy_sqlite_log, describe_sqlite
 from strandline.tiering import Tier
 from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode, parse_log_url
 
@@ -32,6 +34,12 @@ class StoreKind(NamedTuple):
     options: frozenset[str] = frozenset()
     #: Describes a log without opening it, where opening would change a byte.
     describe: Callable[[str], LogDescription] | None = None
+    #: Makes the rest of a URL one that every process understands alike; None if none can.
+    locate: Callable[[str], str] | None = None
+    #: Returns the directory in which Spark's tasks may stage files for a log.
+    staging: Callable[[str], str] | None = None
+    #: Copies a whole log while others write to it.
+    copy: "Callable[..., list[CopiedPartition]] | None" = None
     #: The extra that it needs, if it needs one.
     extra: str | None = None
 
@@ -98,6 +106,54 @@ def describe(url: str | None = None) -> LogDescription:
         return log.describe()
 
 
+def absolute_url(url: str | None = None) -> str:
+    """Return the URL as every process of this machine understands it; None as for `open_log`.
+
+    InvalidError for a log that no other process can reach.
+    """
+    chosen = default_url() if url is None else url
+    kind, location = _parse(chosen)
+    if kind.locate is None:
+        raise InvalidError(
+            "such a log lives in one process and this takes several, use file: or sqlite:",
+            url=chosen,
+        )
+    return f"{chosen.partition(':')[0]}:{kind.locate(location)}"
+
+
+def staging_path(url: str) -> str:
+    """Return the directory for what is staged for a log; its parent exists."""
+    kind, location = _parse(url)
+    if kind.staging is None:
+        raise InvalidError("nothing can be staged for such a log, use file: or sqlite:", url=url)
+    return kind.staging(location)
+
+
+def copy_log(
+    source: str, target: str, *, ends: Ends | None = None, progress: Progress | None = None
+) -> list[CopiedPartition]:
+    """Copy a whole log to a place of the same kind, up to `ends`, while others write to it.
+
+    A copy that fails leaves no target. InvalidError if the two are of different kinds, or
+    of one that cannot be copied.
+    """
+    (kind, path), (target_kind, target_path) = _parse(source), _parse(target)
+    if kind is not target_kind:
+        raise InvalidError(
+            "a copy is of the same kind as its log; use export and import for another",
+            source=source,
+            target=target,
+        )
+    if kind.copy is None:
+        raise InvalidError("such a log cannot be copied, use file: or sqlite:", url=source)
+    return kind.copy(path, target_path, ends=ends, progress=progress)
+
+
+def is_shared(url: str | None = None) -> bool:
+    """Whether other processes than its opener can reach the log that `url` names."""
+    return _parse(url)[0].locate is not None
+
+
 def default_url() -> str:
     """Return the URL that the environment names; InvalidError for an empty variable."""
     url = os.environ.get(URL_VARIABLE)
@@ -134,9 +190,21 @@ def _open_sqlite(location: str, **options: Any) -> SqliteStore:
 _KINDS: Mapping[str, StoreKind] = {
     "memory": StoreKind(_open_memory, "memory:", describe=_describe_memory),
     "file": StoreKind(
-        _open_file, "file:PATH", frozenset({"exclusive", "take_over", "compression"})
+        _open_file,
+        "file:PATH",
+        frozenset({"exclusive", "take_over", "compression"}),
+        locate=real_path,
+        staging=lambda path: os.path.join(path, "staging"),
+        copy=copy_file_log,
     ),
-    "sqlite": StoreKind(_open_sqlite, "sqlite:PATH", describe=describe_sqlite),
+    "sqlite": StoreKind(
+        _open_sqlite,
+        "sqlite:PATH",
+        describe=describe_sqlite,
+        locate=real_parent,
+        staging=lambda path: f"{path}-staging",
+        copy=copy_sqlite_log,
+    ),
 }
 
 

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from strandline.io import Io, SystemIo
 from strandline.log import Log
+from strandline.opening import staging_path
 from strandline.spark.sink import committing, rolling
 from strandline.spark.sink.committing import abort, commit
-from strandline.spark.sink.folder import AppFolder, staging_path
+from strandline.spark.sink.folder import AppFolder
 from strandline.spark.sink.intents import Intent, Intents, Progress, Step
 from strandline.spark.sink.staging import Staged, Stager
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind

@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 import strandline as sl
+from strandline.opening import staging_path
 from strandline.spark.sink.committing import abort, commit
-from strandline.spark.sink.folder import AppFolder, staging_path
+from strandline.spark.sink.folder import AppFolder
 from strandline.spark.sink.staging import Staged, Stager
 from strandline.values import Durability
 

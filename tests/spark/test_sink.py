@@ -13,9 +13,10 @@ import pytest
 
 import strandline as sl
 from strandline.clock import SystemClock
+from strandline.opening import staging_path
 from strandline.spark.sink import intents, rolling
 from strandline.spark.sink.committing import JOB_PREFIX, finish_all, sweep
-from strandline.spark.sink.folder import AppFolder, app_folders, staging_path
+from strandline.spark.sink.folder import AppFolder, app_folders
 from strandline.spark.sink.intents import Intents
 from strandline.values import (
     ConflictError,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark import TaskContext
 
+from strandline.opening import staging_path
 from strandline.spark.sink.batch_identity import BATCH, QUERY, BatchIdentity, streaming_identity
-from strandline.spark.sink.folder import staging_path
 from strandline.spark.sink.settings import batch_settings, check_append, stream_settings
 from strandline.values import Durability, InvalidError
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 import strandline as sl
-from strandline.spark.sink.folder import staging_path
+from strandline.opening import staging_path
 from tests.spark.as_sink import numbers_in
 from tests.spark.as_spark import fill
 

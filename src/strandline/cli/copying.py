@@ -9,7 +9,7 @@ from strandline.cli.exit_codes import ExitCode
 from strandline.cli.options import Json, Url, opened
 from strandline.cli.screen import progress, show, show_json
 from strandline.cli.verifying import check_topics, show_reports
-from strandline.values import InvalidError, Mode, Topic, parse_log_url
+from strandline.values import InvalidError, Mode, Topic
 
 if TYPE_CHECKING:
     from strandline.log.copies import CopiedPartition, PartitionKey
@@ -92,8 +92,10 @@ def _located(url: str | None) -> str:
 
 
 def _target(url: str | None) -> str:
+    from strandline.opening import is_shared  # noqa: PLC0415 See `opened`.
+
     located = _located(url)
-    if parse_log_url(located).scheme == "memory":
+    if not is_shared(located):
         raise InvalidError("a copy is a file: or a sqlite: log", url=located)
     return located
 
@@ -131,21 +133,7 @@ def _copy(source: str, target: str, ends: "dict[PartitionKey, int]", *, json: bo
 
 
 def _copied(source: str, target: str, ends: "dict[PartitionKey, int]") -> "list[CopiedPartition]":
-    scheme, path = parse_log_url(source)
-    target_scheme, target_path = parse_log_url(target)
-    if scheme != target_scheme:
-        raise InvalidError(
-            "a copy is of the same kind as its log; use export and import for another",
-            source=source,
-            target=target,
-        )
+    from strandline.opening import copy_log  # noqa: PLC0415 See `opened`.
+
     with progress("copying") as bar:
-        if scheme == "file":
-            from strandline.stores.files.copying import copy_file_log  # noqa: PLC0415 See `opened`.
-
-            return copy_file_log(path, target_path, ends=ends, progress=lambda _: bar.advance())
-        if scheme == "sqlite":
-            from strandline.stores.sqlite.copying import copy_sqlite_log  # noqa: PLC0415
-
-            return copy_sqlite_log(path, target_path, ends=ends)
-    raise InvalidError("a log that can be copied is file: or sqlite:", url=source)
+        return copy_log(source, target, ends=ends, progress=lambda _: bar.advance())

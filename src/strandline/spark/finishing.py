@@ -1,7 +1,6 @@
 """Completing what writers have decided and could not finish."""
 
-from strandline.opening import open_log
-from strandline.spark.log_url import absolute_url
+from strandline.opening import absolute_url, open_log
 
 
 def finish_writes(url: str | None = None) -> int:
@@ -9,8 +8,8 @@ def finish_writes(url: str | None = None) -> int:
 
     For writes that nobody runs again: a query that is started again does so by itself.
     """
+    from strandline.opening import staging_path  # noqa: PLC0415
     from strandline.spark.sink.committing import finish_all  # noqa: PLC0415 # Needs numpy.
-    from strandline.spark.sink.folder import staging_path  # noqa: PLC0415
 
     found = absolute_url(url)
     with open_log(found) as log:

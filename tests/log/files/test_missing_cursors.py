@@ -123,7 +123,7 @@ def test_a_consumer_registered_while_the_log_is_copied_is_not_missed_in_the_copy
         if len(looks) == 2:
             with mock.patch.object(FileTopics, "fresh", fresh):
                 log.consumer("orders", "late").close()
-        return fresh(self, entry)
+        return fresh(self, entry)  # type: ignore[arg-type]
 
     with mock.patch.object(FileTopics, "fresh", registering):
         copy_file_log(str(tmp_path / "events"), str(tmp_path / "copy"))

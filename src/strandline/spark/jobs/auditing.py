@@ -6,11 +6,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from strandline.log import Log, TopicName
-from strandline.opening import open_log
+from strandline.opening import absolute_url, open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.stretch import Checked, Copy, Stretch
 from strandline.spark.jobs.tasks import Progress, run_each
-from strandline.spark.log_url import absolute_url
 from strandline.spark.source.places import Place
 from strandline.spark.source.splits import SPLIT_BYTES, Extent, plan
 from strandline.tiering import CopiedSegment, SegmentState, open_store

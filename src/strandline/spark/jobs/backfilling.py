@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from strandline.io import SystemIo
+from strandline.opening import absolute_url
 from strandline.spark.causes import root_cause
 from strandline.spark.file_paths import (
     has_wildcard,
@@ -14,7 +15,6 @@ from strandline.spark.file_paths import (
 from strandline.spark.jobs.expressions import query
 from strandline.spark.jobs.flowing import FlowReport, flow
 from strandline.spark.jobs.tasks import Progress
-from strandline.spark.log_url import absolute_url
 from strandline.values import InvalidError
 
 if TYPE_CHECKING:

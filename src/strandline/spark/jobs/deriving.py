@@ -3,11 +3,10 @@
 import os
 from typing import TYPE_CHECKING, Final
 
-from strandline.opening import open_log
+from strandline.opening import absolute_url, open_log
 from strandline.spark.jobs.expressions import query
 from strandline.spark.jobs.flowing import FlowReport, flow
 from strandline.spark.jobs.tasks import Progress
-from strandline.spark.log_url import absolute_url
 from strandline.spark.options import Selection
 from strandline.spark.source.places import chosen_topics
 from strandline.values import InvalidError, Mode, ValueKind

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from strandline.opening import absolute_url
 from strandline.spark.jobs.cut import Cut, cut_of
 from strandline.spark.jobs.expressions import condition
 from strandline.spark.jobs.published_folder import FileFormat, PublishedFolder, covered_by
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.stages import reading
 from strandline.spark.jobs.tasks import Progress, telling
-from strandline.spark.log_url import absolute_url
 from strandline.values import InvalidError, UnavailableError
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from strandline.clock import SystemClock
 from strandline.io import SystemIo
-from strandline.opening import open_log
+from strandline.opening import absolute_url, open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress, run_each
-from strandline.spark.log_url import absolute_url
 from strandline.values import InvalidError, Mode, Topic, UnavailableError
 from strandline.views import View
 from strandline.views.folding import Folded, folded

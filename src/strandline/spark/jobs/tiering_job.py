@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from strandline.clock import SystemClock
 from strandline.log import TopicName
-from strandline.opening import open_log
+from strandline.opening import absolute_url, open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress, run_each
-from strandline.spark.log_url import absolute_url
 from strandline.tiering import SegmentCatalogue, TierReport, open_store
 from strandline.tiering.copying import PIECE_RECORDS
 from strandline.tiering.segment import UserPartition, partition_of

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from strandline.io import SystemIo
+from strandline.opening import absolute_url
 from strandline.spark.causes import root_cause
-from strandline.spark.log_url import absolute_url
 from strandline.spark.pipelines.order import Order, Said
 from strandline.spark.pipelines.specification import load_specification
 from strandline.values import UnavailableError

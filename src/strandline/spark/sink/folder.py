@@ -17,7 +17,7 @@ import msgspec
 from strandline.clock import Clock, SystemClock
 from strandline.io import Buffer, Io, SystemIo, replace_file
 from strandline.locks import holding
-from strandline.values import CorruptError, InvalidError, UnavailableError, parse_log_url
+from strandline.values import CorruptError, InvalidError, UnavailableError
 
 LOCK: Final = "lock"
 NAME: Final = "name"
@@ -28,16 +28,6 @@ _SLEEP_S: Final = 0.005
 _HEAD: Final = b"strandline sink %d "
 _DIGEST_BYTES: Final = 16
 Body = TypeVar("Body", bound=msgspec.Struct)
-
-
-def staging_path(url: str) -> str:
-    """Return the directory for what is staged for a log; its parent exists."""
-    scheme, path = parse_log_url(url)
-    if scheme == "file":
-        return os.path.join(path, "staging")
-    if scheme == "sqlite":
-        return f"{path}-staging"
-    raise InvalidError("Spark writes to file: and sqlite: logs", path=url)
 
 
 class AppFolder:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.spark.log_url import absolute_url
+from strandline.opening import absolute_url
 from strandline.spark.options import Options
 from strandline.values import Durability, InvalidError, parse_tenant
 from strandline.values.names import check_no_control, check_text

@@ -14,10 +14,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from strandline.clock import SystemClock
-from strandline.opening import open_log
+from strandline.opening import open_log, staging_path
 from strandline.spark.sink.batch_identity import BatchIdentity, streaming_identity, task_number
 from strandline.spark.sink.committing import JOB_PREFIX, abort, commit, sweep
-from strandline.spark.sink.folder import AppFolder, app_folders, staging_path
+from strandline.spark.sink.folder import AppFolder, app_folders
 from strandline.spark.sink.rows import TOPIC, topic_rows
 from strandline.spark.sink.settings import SinkSettings
 from strandline.spark.sink.staging import Staged, Stager

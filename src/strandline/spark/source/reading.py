@@ -8,10 +8,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from strandline.log import Log
-from strandline.opening import open_log
+from strandline.opening import absolute_url, open_log
 from strandline.predicates import Predicate
 from strandline.predicates.bounds import Bound
-from strandline.spark.log_url import absolute_url
 from strandline.spark.options import ReadOptions, read_options
 from strandline.spark.source.places import Place, chosen_places, chosen_topics, kept_range
 from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged

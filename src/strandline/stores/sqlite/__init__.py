@@ -6,7 +6,8 @@ of one machine. See design 0020.
 Does not promise anything about what others do to the tables `strandline_*`.
 """
 
+from strandline.stores.sqlite.copying import copy_sqlite_log
 from strandline.stores.sqlite.describing import describe_sqlite
 from strandline.stores.sqlite.store import SqliteStore
 
-__all__ = ["SqliteStore", "describe_sqlite"]
+__all__ = ["SqliteStore", "copy_sqlite_log", "describe_sqlite"]
