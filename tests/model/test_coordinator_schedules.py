@@ -16,7 +16,7 @@ SCHEDULES_TO_CATCH = 2_000
 #: Schedules that noticed some of them, tried before all others.
 NOTICED_BY = {
     "one write overtakes those queued before it": 654,
-    "what arrives during a bracket for one write is forgotten": 2865,
+    "what arrives during a bracket for one write is forgotten": 5030,
     "a bracket is not left after a failure": 2400,
     "who waits to be durable is not called after a bracket": 1144,
     "a bracket for one write is not left after a failure": 1179,

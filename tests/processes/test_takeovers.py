@@ -27,7 +27,7 @@ def test_an_owner_is_named_and_can_be_robbed(server: ForkServer, tmp_path: Path)
     assert (guest[1], guest[4]) == ("guest", "UnavailableError")
     assert held_by == ["held by", owner[1]]
     # It has to open anew: whoever goes on as if nothing had happened takes turns with the other.
-    assert [(each[0], each[4]) for each in owner_heard] == [("refused", "FailedError")] * 4
+    assert [(each[0], each[4]) for each in owner_heard] == [("refused", "ClosedError")] * 4
 
 
 @pytest.mark.parametrize("rival", takeovers.RIVALS)

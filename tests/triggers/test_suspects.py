@@ -9,6 +9,7 @@ import pytest
 
 import strandline as sl
 from strandline.subscriptions import Consumer
+from strandline.subscriptions.outstanding import Attempts
 from strandline.testing import FakeClock
 from strandline.triggers import Counters, Triggers, gate, parked_records
 from strandline.triggers.gate import ALONE_S, Gate
@@ -75,7 +76,7 @@ def test_a_suspect_that_fails_has_its_whole_schedule(log: sl.Log) -> None:
 
 
 def test_a_record_that_ended_its_process_alone_too_often_is_parked_without_a_call(
-    log: sl.Log,
+    log: sl.Log, caplog: pytest.LogCaptureFixture
 ) -> None:
     publish(log, [1, 2])
     crash(log, "billing", 2)
@@ -95,6 +96,26 @@ def test_a_record_that_ended_its_process_alone_too_often_is_parked_without_a_cal
     (parked,) = parked_records(log, "orders")
     assert (parked.record_offset, parked.deliveries) == (0, 3)
     assert "TooOftenError" in parked.reason
+    assert [each.__dict__["deliveries"] for each in caplog.records] == [3]
+
+
+def test_what_is_taken_while_a_suspect_is_alone_takes_nothing_off_it(log: sl.Log) -> None:
+    publish(log, range(2))
+    crash(log, "billing", 2)
+    publish(log, range(2))
+    handling = Consumer(log, "orders", "billing", deliveries_max=None)
+    suspect, *others = (handling.next(1.0) for _ in range(2))
+    assert suspect is not None
+    handling.begin_alone(suspect.record)
+    others += [handling.next(1.0) for _ in range(2)]
+
+    later = Consumer(log, "orders", "billing", deliveries_max=None)
+    found = [later.next(1.0) for _ in range(4)]
+    attempts = [later.attempts(each.record) for each in found if each is not None]
+
+    assert None not in others
+    assert attempts[0] == Attempts(shared=1, alone=1)
+    assert attempts[1:] == [Attempts(shared=1)] * 3
 
 
 def test_after_an_orderly_stop_there_are_no_suspects(log: sl.Log) -> None:

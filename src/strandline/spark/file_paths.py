@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 _SPECIAL: Final = re.compile(r"[\\*?\[\]{}]")
+_LETTER: Final = re.compile(r"[^\W_]")
 _SPECIAL_BUT_WILDCARDS: Final = re.compile(r"[\\\[\]{}]")
 
 
@@ -16,8 +17,10 @@ def one_file_path(path: str) -> str:
     """Return what a stream takes for this very file; without a pattern it reads folders."""
     folder, slash, name = path.rpartition("/")
     literal = literal_path(name)
-    escaped = literal if literal != name else "\\" + name
-    return literal_path(folder) + slash + escaped
+    if literal == name:
+        # No backslash: before a letter it would be taken for a class of characters.
+        literal = _LETTER.sub(r"[\g<0>]", name, count=1)
+    return literal_path(folder) + slash + literal
 
 
 def wildcard_path(path: str) -> str:

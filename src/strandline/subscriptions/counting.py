@@ -72,11 +72,13 @@ class Counting:
         with self.lock:
             in_flight = self._in_flight_besides(record)
             is_reserved = outstanding.is_reserved(record.offset)
-            if in_flight:
-                for each in self.outstanding.values():
-                    each.share()
-            # Only who isolates suspects by itself knows whether others will join.
-            is_alone = self._deliveries_max is not None and not in_flight and not is_reserved
+            # A caller that isolates suspects takes records ahead and says itself who is alone.
+            is_alone = False
+            if self._deliveries_max is not None:
+                is_alone = not in_flight and not is_reserved
+                if in_flight:
+                    for each in self.outstanding.values():
+                        each.share()
             outstanding.begin(record.offset, alone=is_alone)
             if not is_reserved:
                 outstanding.is_noted = False

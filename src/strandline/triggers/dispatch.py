@@ -171,7 +171,8 @@ class Dispatch:
                 "each process that handled this record ended while it did",
                 deliveries=attempts.count,
             )
-            entry.is_suspect = False
+            # It is not delivered once more.
+            entry.count, entry.is_suspect = attempts.count, False
         elif entry.is_suspect:
             # Nothing of the user's is called for it before it is alone.
             entry.record, entry.key, entry.error = None, None, None
