@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -10,6 +11,7 @@ import pytest
 import strandline as sl
 from strandline.log import Log
 from strandline.writes import coordinator
+from tests.logs import file_log, sqlite_log
 
 PATIENCE_S = 10.0
 
@@ -31,14 +33,15 @@ def test_no_thread_outlives_its_log(scheme: str, tmp_path: Path) -> None:
     assert len(threads()) <= len(before)
 
 
-@pytest.mark.parametrize("kind", [Log, Log])
+@pytest.mark.parametrize("opened", [file_log, sqlite_log])
 def test_a_close_that_finds_a_thread_at_work_for_ever_raises_in_time(
-    kind: type[Log], tmp_path: Path
+    opened: Callable[..., Log], tmp_path: Path
 ) -> None:
-    log = kind(str(tmp_path / "events"), lock_timeout_s=0.05)  # type: ignore[call-arg]
+    log = opened(str(tmp_path / "events"), lock_timeout_s=0.05)
     log.create_topic("orders")
     log.append("orders", sl.Event("made", {}))
-    drains = [each._drain for each in coordinator._alive if not each._stopping]
+    alive = [each for each in coordinator._alive if not each._stopping]  # noqa: SLF001 - Held open.
+    drains = [each._drain for each in alive]  # noqa: SLF001 - Held open.
     taken = [drain for drain in drains if drain.lock.acquire(False)]
 
     with mock.patch.object(coordinator, "STOP_TIMEOUT_S", 0.05):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from strandline.log import Log
+from strandline.log import Log, Watch
 from strandline.log.local_watch import LocalWatch
 from strandline.testing import FakeClock
 from strandline.testing.conformance_checks import started
@@ -80,7 +80,7 @@ def test_its_time_wakes_it(watch: LocalWatch, clock: FakeClock) -> None:
 
 
 def test_closing_wakes_it(log: Log, watch: LocalWatch, clock: FakeClock) -> None:
-    actions: list[tuple[LocalWatch, Callable[[], None]]] = [
+    actions: list[tuple[Watch, Callable[[], None]]] = [
         (watch, watch.close),
         (log.watch(), log.close),
     ]

@@ -12,7 +12,7 @@ import pytest
 
 from strandline.stores.sqlite import identities
 from strandline.stores.sqlite import proving as verifying
-from strandline.stores.sqlite.topics import Topics
+from strandline.stores.sqlite.topics import SqliteTopics
 from strandline.values import CorruptError, Event
 from tests.log import sqlite_rows
 from tests.log.sqlite_rows import Written, check
@@ -182,7 +182,7 @@ BUGS: dict[str, tuple[str, Callable[[], list[AbstractContextManager[Any]]]]] = {
     ),
     "a topic is forgotten with its row": (
         "strandline_topics",
-        lambda: [mock.patch.object(Topics, "_check_count", nothing)],
+        lambda: [mock.patch.object(SqliteTopics, "_check_count", nothing)],
     ),
 }
 

@@ -216,10 +216,10 @@ def interrupt_at(store: Store, action: Callable[[Store], object], number: int) -
     interruption.run(lambda: action(store))
     try:
         Call(store.check).result()
-    except BaseException as error:
+    except BaseException as fault:
         raise AssertionError(
             f"{store.scheme}, {action.__name__}, interrupted at {number}: {interruption.place}"
-        ) from error
+        ) from fault
     error = interruption.error
     allowed: tuple[type[BaseException], ...] = (KeyboardInterrupt, *ENDED)
     if "_authorize" in interruption.place:

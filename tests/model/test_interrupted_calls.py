@@ -12,8 +12,7 @@ from unittest import mock
 
 import pytest
 
-from strandline.stores.files import cursors, root
-from strandline.stores.files import store as file_store
+from strandline.stores.files import keys, partition_writer, root
 from strandline.stores.sqlite import store_lock
 from strandline.writes import drain
 from tests.model.interrupted_calls import CALLS, PAIRS, Store, interrupt, interrupt_at
@@ -57,9 +56,13 @@ unsafely_locked = contextlib.contextmanager(root.locked.__wrapped__)  # type: ig
 
 BUGS: dict[str, tuple[str, str, Any]] = {
     "the drain": ("file", "append", mock.patch.object(drain, "Attempt", UnsafeAttempt)),
-    "a partition": ("file", "append", mock.patch.object(file_store, "Attempt", UnsafeAttempt)),
+    "a partition": (
+        "file",
+        "append",
+        mock.patch.object(partition_writer, "Attempt", UnsafeAttempt),
+    ),
     "a database": ("sqlite", "append", mock.patch.object(store_lock, "Attempt", UnsafeAttempt)),
-    "cursors": ("file", "ack", mock.patch.object(cursors, "locked", unsafely_locked)),
+    "keys": ("file", "ack", mock.patch.object(keys, "locked", unsafely_locked)),
 }
 
 
@@ -73,8 +76,11 @@ def test_a_lock_that_is_taken_unsafely_is_found(tmp_path: Path, bug: str) -> Non
         mock.patch.object(doubles, "PATIENCE_S", 2.0),
         pytest.raises(AssertionError, match="interrupted at"),
     ):
-        store = Store(scheme, tmp_path)
-        store.append()
-        # Backwards, since most of them are found where a block is left.
-        for number in reversed(points_of(lambda: CALLS[call](store))):
-            interrupt_at(store, CALLS[call], number)
+        interrupt_everywhere(Store(scheme, tmp_path), call)
+
+
+def interrupt_everywhere(store: Store, call: str) -> None:
+    store.append()
+    # Backwards, since most of them are found where a block is left.
+    for number in reversed(points_of(lambda: CALLS[call](store))):
+        interrupt_at(store, CALLS[call], number)

@@ -5,6 +5,7 @@ import select
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.processes.fork_server import PATIENCE_S, Child, ForkServer, HangError
 from tests.processes.report import Message
@@ -52,7 +53,7 @@ def run(server: ForkServer, scheme: str, seed: int, *, without: Sequence[str] = 
     with tempfile.TemporaryDirectory() as folder:
         url = url_in(scheme, Path(folder, "log"))
         store = f"file://{folder}/cold"
-        given = {"url": url, "store": store, "without": list(without)}
+        given: dict[str, Any] = {"url": url, "store": store, "without": list(without)}
         server.run("tierers:create", url=url)
         running = [_started(server, rng, given) for _ in range(TOGETHER)]
         try:
@@ -68,7 +69,7 @@ def run(server: ForkServer, scheme: str, seed: int, *, without: Sequence[str] = 
     return KILLS_PER_LOG
 
 
-def _started(server: ForkServer, rng: random.Random, given: dict[str, object]) -> Child:
+def _started(server: ForkServer, rng: random.Random, given: dict[str, Any]) -> Child:
     return server.start("tierers:live", seed=rng.getrandbits(32), **given)
 
 

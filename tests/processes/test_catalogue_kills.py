@@ -32,5 +32,9 @@ def test_without_a_check_the_loss_is_found(
     server: ForkServer, scheme: str, without: list[str]
 ) -> None:
     with pytest.raises(AssertionError):
-        for seed in range(10):
-            catalogue_kills.run(server, scheme, seed, without=without)
+        run_seeds(server, scheme, without)
+
+
+def run_seeds(server: ForkServer, scheme: str, without: list[str]) -> None:
+    for seed in range(10):
+        catalogue_kills.run(server, scheme, seed, without=without)

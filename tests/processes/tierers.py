@@ -1,21 +1,21 @@
-"""Processes that append to, tier, sweep, trim and read one log, and try to shorten its catalogue."""
+"""Processes that append to, tier, sweep, trim and read a log, and shorten its catalogue."""
 
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import cast
 from unittest import mock
 
 import strandline as sl
-from strandline.opening import OpenedLog
+from strandline.log import Log
+from strandline.log import log as logs
 from strandline.tiering import open_store, removal, sweep, tier
-from strandline.tiering.catalogue import SEGMENTS_TOPIC, SegmentCatalogue
+from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.values import InvalidError, TrimmedError, UnavailableError
+from strandline.values.internal_topics import SEGMENTS_TOPIC
 from tests.processes.report import Report
 
 TOPIC = "t"
 CATALOGUE_PARTITIONS = 8
-_STORES = ("memory", "sqlite.log", "files.log")
 
 
 def create(report: Report, url: str) -> None:
@@ -29,7 +29,7 @@ def live(report: Report, url: str, store: str, seed: int, without: list[str]) ->
     """Do one thing after the other until killed."""
     take_out(without)
     rng = random.Random(seed)
-    with _opened(url) as log:
+    with sl.open(url) as log:
         life = _Life(report, log, store, rng)
         number = 0
         while True:
@@ -46,11 +46,11 @@ def finish(report: Report, url: str, store: str, without: list[str]) -> None:
     """Move everything, sweep, and say what the log holds, before and after."""
     take_out(without)
     for _ in range(2):
-        with _opened(url) as log:
+        with sl.open(url) as log:
             _tell(report, log)
             tier(log, TOPIC, store, piece_records=5, include_open=True, local_bytes=0)
             sweep(log, store)
-    with _opened(url) as log:
+    with sl.open(url) as log:
         _tell(report, log)
         report.say("sound", log.verify(TOPIC)[0].is_sound)
 
@@ -58,19 +58,14 @@ def finish(report: Report, url: str, store: str, without: list[str]) -> None:
 def take_out(without: list[str]) -> None:
     """Plant bugs for the rest of this process: leave checks out."""
     if "refusal" in without:
-        for store in _STORES:
-            mock.patch(f"strandline.log.{store}.check_may_shorten", return_value=None).start()
+        mock.patch.object(logs, "check_may_shorten", return_value=None).start()
     if "only copy" in without:
         mock.patch.object(removal, "_is_only_copy", return_value=False).start()
     if "beginning" in without:
         mock.patch.object(SegmentCatalogue, "check_whole", return_value=None).start()
 
 
-def _opened(url: str) -> OpenedLog:
-    return cast("OpenedLog", sl.open(url))
-
-
-def _tell(report: Report, log: OpenedLog) -> None:
+def _tell(report: Report, log: Log) -> None:
     low = log.marks(TOPIC, 0).low
     found = [(record.offset, record.payload["n"]) for record in log.read(TOPIC, 0, low)]
     report.say("holds", low, log.marks(TOPIC, 0).high, found)
@@ -79,7 +74,7 @@ def _tell(report: Report, log: OpenedLog) -> None:
 class _Life:
     """What one process may do."""
 
-    def __init__(self, report: Report, log: OpenedLog, store: str, rng: random.Random) -> None:
+    def __init__(self, report: Report, log: Log, store: str, rng: random.Random) -> None:
         self._report = report
         self._log = log
         self._store = store

@@ -12,7 +12,7 @@ import pytest
 import strandline as sl
 from strandline.log import Log
 from strandline.stores.memory import MemoryStore
-from strandline.tiering.catalogue import SEGMENTS_TOPIC, SegmentCatalogue
+from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.routing import catalogue_partition, catalogue_partitions
 from strandline.tiering.segment import (
     CopiedSegment,
@@ -24,6 +24,7 @@ from strandline.tiering.segment import (
 )
 from strandline.tiering.segment_view import CatalogueState, SegmentView, take
 from strandline.values import InvalidError, Marks, NotReadyError, UnavailableError
+from strandline.values.internal_topics import SEGMENTS_TOPIC
 from strandline.views import RefusedError
 from tests.logs import memory_log
 

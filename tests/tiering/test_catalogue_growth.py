@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.tiering import segment_view, sweep
-from strandline.tiering.catalogue import SEGMENTS_TOPIC, SNAPSHOT_NAME
+from strandline.tiering import sweep
+from strandline.tiering.catalogue import SNAPSHOT_NAME
+from strandline.tiering.partition_copies import PartitionCopies
 from strandline.tiering.segment import (
     CopiedSegment,
     PartitionEviction,
     SegmentChange,
     SegmentState,
     Step,
+    step_of,
 )
 from strandline.tiering.segment_view import CatalogueState, SegmentView, take
+from strandline.values.internal_topics import SEGMENTS_TOPIC
 from strandline.views import load_snapshot
 from tests.tiering.faulty_store import MemoryObjects
 from tests.tiering.test_catalogue import PLACE, segment
@@ -86,14 +89,14 @@ def test_folding_four_times_the_copies_takes_about_four_times_the_work() -> None
 
 
 def test_a_search_through_all_copies_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = segment_view.PartitionCopies.live
+    sound = PartitionCopies.live
 
     def live(copies: Any, start: int, end: int) -> Any:
         for each in copies.segments.values():
             assert each.end
         return sound(copies, start, end)
 
-    monkeypatch.setattr(segment_view.PartitionCopies, "live", live)
+    monkeypatch.setattr(PartitionCopies, "live", live)
 
     with pytest.raises(AssertionError):
         test_folding_four_times_the_copies_takes_about_four_times_the_work()
@@ -104,7 +107,7 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        sound = segment_view.step_of
+        sound = step_of
 
         def counted(*given: Any) -> Step:
             self.count += 1

@@ -8,10 +8,10 @@ import pytest
 import strandline as sl
 from strandline.log import Log
 from strandline.tiering import DeletionState, PendingCatalogue, SegmentCatalogue, SegmentState
-from strandline.tiering.catalogue import SEGMENTS_TOPIC
 from strandline.tiering.segment import SegmentChange
 from strandline.tiering.segment_view import CatalogueState, SegmentView, take
 from strandline.values import CorruptError, NotReadyError
+from strandline.values.internal_topics import SEGMENTS_TOPIC
 from tests.logs import memory_log
 from tests.tiering.test_catalogue import PATIENCE_S, PLACE, finished, full_state, ready, segment
 
@@ -72,7 +72,8 @@ def test_a_rebuild_starts_a_stopped_partition_again_and_leaves_no_snapshot_behin
 
 def test_a_note_comes_back_as_it_went_in(log: Log) -> None:
     """TB1"""
-    for number, note in enumerate((b"\x07", b"", "seven", "Bw==", "")):
+    notes: tuple[str | bytes, ...] = (b"\x07", b"", "seven", "Bw==", "")
+    for number, note in enumerate(notes):
         with ready(log) as catalogue:
             finished(catalogue, segment(number * 100, number * 100 + 100), note=note)
         with ready(log) as again:

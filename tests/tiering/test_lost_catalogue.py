@@ -11,8 +11,9 @@ import pytest
 
 import strandline as sl
 from strandline.tiering import removal, sweep, tier
-from strandline.tiering.catalogue import SEGMENTS_TOPIC, SNAPSHOT_NAME, saved_catalogue
+from strandline.tiering.catalogue import SNAPSHOT_NAME, saved_catalogue
 from strandline.values import CorruptError, InvalidError
+from strandline.values.internal_topics import SEGMENTS_TOPIC
 from tests.tiering.faulty_store import MemoryObjects
 from tests.tiering.test_catalogue import shortened
 from tests.tiering.tiered import BACKENDS, filled, move, opened

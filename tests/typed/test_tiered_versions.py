@@ -13,7 +13,6 @@ import pytest
 import strandline as sl
 from strandline.tiering import copying, parquet, tier
 from strandline.tiering.parquet import CopiedRows
-from strandline.typed import ScopedLog
 from strandline.values import InvalidError, ValueKind
 from strandline.values.widening import fitted, relaxed, united
 from tests.tiering.faulty_store import MemoryObjects
@@ -122,7 +121,7 @@ def test_versions_in_turns_are_one_object_and_come_back_as_they_were(
         assert [each.offset for each in log.scope().replay("t", 0, where="a < 7")] == [0, 3, 6]
 
 
-def delivered(log: ScopedLog) -> Iterator[sl.DeliveredBatch]:
+def delivered(log: sl.Log) -> Iterator[sl.DeliveredBatch]:
     for each in log.scope().replay("t", 0):
         assert isinstance(each, sl.DeliveredBatch)
         yield each

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 import strandline as sl
-from strandline.log import Log, local_watch, memory_partition, memory_topics
+from strandline.log import Log, local_watch
+from strandline.stores import memory
 from strandline.views import fold, live_view, outcomes, pump, shared_pages
 from strandline.writes import waiter
 from tests.logs import memory_log
@@ -30,7 +31,7 @@ from tests.model.simulation import (
 
 MODULES = (
     *(fold, live_view, outcomes, pump, shared_pages, waiter),
-    *(local_watch, memory_partition, memory_topics),
+    *(local_watch, memory),
 )
 PARTITIONS = 2
 Offsets = list[int]
