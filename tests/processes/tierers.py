@@ -116,17 +116,15 @@ class _Life:
             return
         number = self._rng.randrange(CATALOGUE_PARTITIONS)
         high = self._log.marks(topic, number).high
-        attempt = self._rng.choice(
-            [
-                partial(self._log.trim, topic, number, high),
-                partial(self._log.trim, topic, number, high, force=True),
-                partial(self._log.evict, topic, number, high),
-                partial(self._log.apply_retention, topic),
-                partial(self._log.drop_topic, topic),
-            ]
-        )
+        attempts: list[Callable[[], object]] = [
+            partial(self._log.trim, topic, number, high),
+            partial(self._log.trim, topic, number, high, force=True),
+            partial(self._log.evict, topic, number, high),
+            partial(self._log.apply_retention, topic),
+            partial(self._log.drop_topic, topic),
+        ]
         try:
-            attempt()
+            self._rng.choice(attempts)()
         except InvalidError:
             return
         self._report.say("shortened")
