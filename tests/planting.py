@@ -67,11 +67,8 @@ class Bug:
         """Return everything that knows the function by its name."""
         if isinstance(self.owner, type):
             return [self.owner]
-        modules = [
-            each for name, each in tuple(sys.modules.items()) if name.startswith("strandline")
-        ]
-        known = [each for each in modules if vars(each).get(self.name) is healthy]
-        return known if self.owner in known else [self.owner, *known]
+        modules = tuple(sys.modules.values())
+        return [each for each in modules if getattr(each, "__dict__", {}).get(self.name) is healthy]
 
     def _ill(self, healthy: Any) -> Any:
         function = inspect.unwrap(_function(healthy))

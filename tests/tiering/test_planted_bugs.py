@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from strandline.log.retention import Retention
-from strandline.tiering import copying, removal, segment_view
+from strandline.tiering import copying, removal, segment_view, tiered_store
 from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading
 from strandline.tiering.cold_segments import ColdSegments
@@ -108,6 +108,10 @@ def retention(folder: Path) -> None:
     test_reads.test_retention_counts_both_halves(folder)
 
 
+def a_dropped_topic(folder: Path) -> None:
+    test_reads.test_a_dropped_topic_takes_its_copies_with_it(folder)
+
+
 def cold_history(folder: Path) -> None:
     test_proof.test_history_is_verified_across_hot_and_cold("sqlite", folder)
 
@@ -156,6 +160,16 @@ BUGS = (
         "before > _.evicted(...)",
         "False",
         evicting_without_a_copy,
+    ),
+    _bug(TieredStore, "read", "type(found) is _READ_AT_ONCE", "True", a_reader_in_the_middle),
+    _bug(TieredStore, "drop_topic", "remove_dropped(...)", "pass", a_dropped_topic),
+    _bug(TieredStore, "segments", "[*cold, *runs]", "runs", retention),
+    _bug(
+        tiered_store.Tier,
+        "over",
+        "TieredStore(...)",
+        "TieredStore(store, clock)",
+        a_reader_in_the_middle,
     ),
     _bug(TieredStore, "_going_on", "cast(...)", "wanted.start", a_reader_in_the_middle),
     _bug(Retention, "_first_within", "over, before = _, _", "before = 0", retention),

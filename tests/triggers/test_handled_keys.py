@@ -123,10 +123,14 @@ def test_what_failed_is_not_remembered(reopen: Reopen, clock: FakeClock) -> None
 def test_two_of_one_key_wait_for_each_other_also_across_partitions(clock: FakeClock) -> None:
     log = sl.open("memory:", clock=clock)
     log.create_topic("orders", partitions=2)
-    calls, gate = Calls(), threading.Event()
+    calls, keys, gate = Calls(), Calls(), threading.Event()
     triggers = Triggers(log, clock=clock)
 
-    @triggers.on("orders", name="billing", dedupe_key=lambda record: "same", concurrency=4)
+    def key_of(record: sl.Record) -> str:
+        keys.note((record.partition, record.offset))
+        return "same"
+
+    @triggers.on("orders", name="billing", dedupe_key=key_of, concurrency=4)
     def bill(record: sl.Record) -> None:
         calls.note((record.partition, record.offset))
         assert gate.wait(20)
@@ -135,6 +139,7 @@ def test_two_of_one_key_wait_for_each_other_also_across_partitions(clock: FakeCl
         order(log, "a", partition)
     with triggers:
         calls.wait_for(1)
+        keys.wait_for(4)
         gate.set()
         wait_until(lambda: cursors(log, "billing") == [2, 2])
 
