@@ -173,8 +173,16 @@ def _records(log: "Log", topic: Topic, advance: Advance) -> Iterator[Record]:
 
 def _create(log: "ScopedLog", header: "Header", name: str | None) -> Topic:
     from strandline.cli.transfer_file import unpacked_schema  # noqa: PLC0415 Takes long to import.
+    from strandline.typed.schemas import (  # noqa: PLC0415 The same.
+        checked_schema,
+        unlike_evolution,
+    )
 
-    versions = [unpacked_schema(each) for each in header.schemas]
+    # All of them before the topic is made: a refused import leaves none behind.
+    versions = [checked_schema(unpacked_schema(each)) for each in header.schemas]
+    for old, new in itertools.pairwise(versions):
+        if wrong := unlike_evolution(new, old):
+            raise InvalidError("a stored schema does not follow from the one before", found=wrong)
     made = log.create_topic(
         name or header.topic,
         partitions=header.partitions,

@@ -18,6 +18,7 @@ from strandline.values import (
     parse_tenant,
     sorted_metadata,
 )
+from strandline.values.batches import check_schema, decode_schema
 
 OneT = TypeVar("OneT")
 ManyT = TypeVar("ManyT")
@@ -52,6 +53,8 @@ class Calls(ABC, Generic[OneT, ManyT]):
             metadata=sorted_metadata(metadata),
         )
         check_new_name(name, internal=internal)
+        if schema is not None:
+            check_schema(decode_schema(schema))
         return self._create_topic(name, parse_tenant(tenant), settings, internal=internal)
 
     @abstractmethod

@@ -12,7 +12,8 @@ import msgspec
 import pyarrow as pa
 
 from strandline.tiering.arrow_parts import compute, parquet
-from strandline.values import CorruptError, ValueKind
+from strandline.values import CorruptError, InvalidError, ValueKind
+from strandline.values.batches import decode_batch
 
 FORMAT: Final = 1
 METADATA_KEY: Final = b"strandline"
@@ -196,7 +197,10 @@ class CopiedRows:
         if self.is_packed:
             for at in begins:
                 stored = batch.column(PACKED)[at].as_buffer()
-                yield at, pa.ipc.open_stream(stored).read_next_batch()
+                try:
+                    yield at, decode_batch(stored)
+                except InvalidError as error:
+                    raise self._corrupt("a record of this copy is invalid", str(error)) from error
             return
         schema = self.value_schema
         columns = [batch.column(name) for name in schema.names]

@@ -20,6 +20,7 @@ from strandline.values import (
     ValueKind,
     check_topic_name,
 )
+from strandline.values.batches import decode_batch
 
 _OURS: Final = "strandline."
 _PARKED: Final = "strandline.parked"
@@ -183,8 +184,7 @@ def _value(event: Event, kind: ValueKind) -> "Event | bytes | pa.RecordBatch":
     encoded = base64.b64decode(event.payload)
     if kind is ValueKind.BYTES:
         return encoded
-    with pa.ipc.open_stream(encoded) as stream:
-        return stream.read_next_batch()
+    return decode_batch(encoded)
 
 
 def _is_equal(left: object, right: object) -> bool:

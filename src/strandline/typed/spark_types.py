@@ -98,6 +98,8 @@ def spark_type(arrow: pa.DataType, column: str = "") -> SparkType:
     def refusal(reason: str) -> UnsupportedTypeError:
         return UnsupportedTypeError(column, reason, type=str(arrow))
 
+    if isinstance(arrow, pa.BaseExtensionType):
+        raise refusal(_reason(arrow))
     if plain := _PLAIN.get(arrow):
         return plain
     if pa.types.is_fixed_size_binary(arrow):
@@ -197,6 +199,10 @@ def _timestamp(arrow: pa.DataType, refusal: Refusal) -> SparkType:
         raise refusal(_NANOSECONDS)
     if arrow.tz is None:
         return SparkType(pa.timestamp("us"), "timestamp_ntz")
+    try:
+        pa.lib.string_to_tzinfo(arrow.tz)
+    except (KeyError, ValueError, OSError) as error:
+        raise refusal("there is no such time zone, use UTC or a name of the tz database") from error
     return SparkType(_TIMESTAMP, "timestamp")
 
 

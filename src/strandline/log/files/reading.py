@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 import pyarrow as pa
 
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
-from strandline.log.draft import load_batch
+from strandline.log.draft import load_batch, stored_schema
 from strandline.log.files.entries import Entry, columns_of, entries_in, page_of
 from strandline.log.files.file_errors import unavailable
 from strandline.log.files.frame import COLUMNS, IS_MIXED, Frame
@@ -178,7 +178,7 @@ class Reading:
         schemas: list[pa.Schema] = []
         for page in self._pages():
             for entry in entries_in(page):
-                schema = load_batch(cast("bytes", entry.body)).schema
+                schema = stored_schema(cast("bytes", entry.body))
                 if not schemas or not schema.equals(schemas[-1], check_metadata=True):
                     schemas.append(schema)
         try:

@@ -6,7 +6,7 @@ from typing import cast
 import pyarrow as pa
 
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
-from strandline.log.draft import load_batch
+from strandline.log.draft import load_batch, stored_schema
 from strandline.log.page_columns import bytes_columns, event_columns, own_columns
 from strandline.log.sqlite.records import Records, Span
 from strandline.values import InvalidError, ValueKind
@@ -31,7 +31,7 @@ def _of_batches(records: Records, span: Span) -> RecordBatches:
     # Read twice rather than kept: the schema has to be known before the first batch.
     schemas: list[pa.Schema] = []
     for entry in records.entries(span):
-        schema = load_batch(cast("bytes", entry.body)).schema
+        schema = stored_schema(cast("bytes", entry.body))
         if not schemas or not schema.equals(schemas[-1], check_metadata=True):
             schemas.append(schema)
     try:
