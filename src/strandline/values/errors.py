@@ -23,8 +23,11 @@ _SHOWN_CHARS_MAX = 120
 
 
 def _shown(value: object) -> str:
-    # ascii() makes control characters, look-alikes and lone surrogates visible.
-    text = ascii(value)
+    try:
+        # ascii() makes control characters, look-alikes and lone surrogates visible.
+        text = ascii(value)
+    except Exception:  # noqa: BLE001 A value that cannot be shown hides no error.
+        text = f"<{type(value).__qualname__}>"
     return text if len(text) <= _SHOWN_CHARS_MAX else text[:_SHOWN_CHARS_MAX] + "..."
 
 
@@ -68,7 +71,11 @@ class StrandlineError(Exception):
     def __init__(self, message: str, **fields: object) -> None:
         self.fields = fields
         # An empty list is for programs, and tells a person nothing.
-        shown = ((name, value) for name, value in fields.items() if value != [])
+        shown = (
+            (name, value)
+            for name, value in fields.items()
+            if not (isinstance(value, list) and not value)
+        )
         pairs = " ".join(f"{name}={_shown(value)}" for name, value in shown)
         super().__init__(f"{message}: {pairs}" if pairs else message)
 
