@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from strandline.opening import open_log
 from strandline.subscriptions import SubscribableLog
+from strandline.values import InvalidError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,14 @@ def install(log_or_url: SubscribableLog | str | None = None) -> SubscribableLog:
     """
     if log_or_url is None or isinstance(log_or_url, str):
         installed = _Active(open_log(log_or_url), is_ours=True)
-    else:
+    elif callable(getattr(log_or_url, "append", None)) and callable(
+        getattr(log_or_url, "subscribe", None)
+    ):
         installed = _Active(log_or_url, is_ours=False)
+    else:
+        raise InvalidError(
+            "log_or_url is a log that is open, or the URL of one", type=type(log_or_url).__name__
+        )
     previous, _thread.active = _thread.active, installed
     if previous is not None and previous.log is not installed.log:
         previous.leave()

@@ -11,6 +11,8 @@ from strandline.subscriptions import Broker, BrokeredLog
 from strandline.tiering import TieredLog
 from strandline.typed import ScopedLog
 from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode
+from strandline.values.arguments import check_flag, check_path
+from strandline.values.names import check_text
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
@@ -70,15 +72,19 @@ def open_log(
     InvalidError for whatever is none of these; no bad value is replaced by a default.
     """
     scheme, location = _parse(url)
+    for name, flag in (("exclusive", exclusive), ("take_over", take_over)):
+        check_flag(name, flag)
     wanted = {"exclusive": exclusive, "take_over": take_over, "compression": compression}
-    special = {name: value for name, value in wanted.items() if value}
+    special = {
+        name: value for name, value in wanted.items() if value is not None and value is not False
+    }
     if special and scheme is not _SCHEMES["file"]:
         raise InvalidError("these are options of file: logs alone", options=sorted(special))
     log = scheme.opened(
         location,
         mode=Mode.parse(mode),
         clock=clock,
-        auto_create=auto_create,
+        auto_create=check_flag("auto_create", auto_create),
         record_bytes_max=record_bytes_max,
         is_brokered=broker is not None,
         **special,
@@ -218,14 +224,14 @@ _SCHEMES = {
 
 def _parse(url: object) -> tuple[_Scheme, str]:
     chosen = default_url() if url is None else url
-    if not isinstance(chosen, str) or ":" not in chosen:
+    name, colon, location = check_text(chosen, "url").partition(":")
+    if not colon:
         raise InvalidError("a log is named memory:, file:PATH or sqlite:PATH", url=chosen)
-    name, _, location = chosen.partition(":")
     if name not in _SCHEMES:
         raise InvalidError(
             "there is no such kind of log, use memory:, file:PATH or sqlite:PATH", url=chosen
         )
-    return _SCHEMES[name], location
+    return _SCHEMES[name], check_path("url", location) if location else location
 
 
 def _not_blank(variable: str, value: str) -> str:

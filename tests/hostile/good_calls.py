@@ -1,6 +1,7 @@
 """A good call of every public callable, from which each hostile one is made."""
 
 import contextlib
+import functools
 import tempfile
 from collections.abc import Callable
 from functools import cached_property
@@ -79,6 +80,12 @@ class World:
         return self._resources.enter_context(self.log.subscribe("events"))
 
     @cached_property
+    def unassigned(self) -> subscriptions.Assignment:
+        """The assignment of a subscription that reads nothing yet."""
+        opened = self.log.subscribe("events", partitions=())
+        return self._resources.enter_context(opened).assignment
+
+    @cached_property
     def scoped(self) -> sl.ScopedSubscription[Any]:
         """A subscription of a scope, from the beginning."""
         opened = self.scope.subscribe("typed", start=0, consumer="c")
@@ -88,6 +95,7 @@ class World:
     def live(self) -> sl.LiveView[list[int]]:
         """A view that is ready."""
         made = self._resources.enter_context(sl.LiveView(self.log, "events", Counting()))
+        made.reconcile([0, 1])
         made.wait_ready(timeout_s=60)
         return made
 
@@ -211,7 +219,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "open": _open,
     "describe": lambda w: _call(sl.describe, url=f"file:{w.folder}/none"),
     "install": lambda w: _call(sl.install, log_or_url="memory:"),
-    "subscribe": lambda w: _call(sl.subscribe, topic="events"),
+    "subscribe": lambda w: _call(functools.partial(sl.subscribe, w.log), topic="events"),
     # Scopes.
     "Scope.consumers": lambda w: _call(w.scope.consumers, name="typed"),
     "Scope.drop": lambda w: _call(w.scope.drop, topic_id=UUID(int=1)),
@@ -242,7 +250,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "ScopedSubscription.ack": lambda w: _call(w.scoped.ack, delivered=w.scoped.next(timeout_s=0)),
     "ScopedSubscription.arrived": lambda w: _call(w.scoped.arrived, timeout_s=0),
     "ScopedSubscription.next": lambda w: _call(w.scoped.next, timeout_s=0),
-    "Assignment.add": lambda w: _call(w.subscription.assignment.add, partition=0),
+    "Assignment.add": lambda w: _call(w.unassigned.add, partition=0),
     "Assignment.assigned": lambda w: _call(w.subscription.assignment.assigned),
     "Assignment.fault": lambda w: _call(w.subscription.assignment.fault, partition=0),
     "Assignment.position": lambda w: _call(w.subscription.assignment.position, partition=0),
@@ -297,7 +305,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     ),
     # Triggers.
     "Triggers": lambda w: _call(sl.Triggers, log=w.log),
-    "Triggers.on": lambda w: _call(w.runner.on, topic="events"),
+    "Triggers.on": lambda w: _call(lambda **each: w.runner.on(**each)(_handler), topic="events"),
     "Triggers.request_stop": lambda w: _call(w.runner.request_stop, timeout_s=0),
     "Triggers.stop": lambda w: _call(w.runner.stop, timeout_s=0),
     "on": lambda w: _call(_mark, topic="events", name="n"),
@@ -385,5 +393,3 @@ COMPONENTS = frozenset(
 """Parameters that take a working part, or the caller's own function: not a value to check."""
 
 COMPONENTS_OF = {"LiveView": frozenset(("snapshot",)), "SegmentCatalogue": frozenset(("snapshot",))}
-
-

@@ -18,6 +18,7 @@ from strandline.values import (
     parse_tenant,
     sorted_metadata,
 )
+from strandline.values.arguments import check_flag, check_items
 from strandline.values.batches import check_schema, decode_schema
 
 OneT = TypeVar("OneT")
@@ -52,7 +53,7 @@ class Calls(ABC, Generic[OneT, ManyT]):
             schema=schema,
             metadata=sorted_metadata(metadata),
         )
-        check_new_name(name, internal=internal)
+        name = check_new_name(name, internal=check_flag("internal", internal))
         if schema is not None:
             check_schema(decode_schema(schema))
         return self._create_topic(name, parse_tenant(tenant), settings, internal=internal)
@@ -140,10 +141,13 @@ class Calls(ABC, Generic[OneT, ManyT]):
             expected_offset=expected_offset,
             timeout_s=timeout_s,
         )
-        each: Sequence[Value] = values if isinstance(values, EventRows) else list(values)
-        if keys is not None and len(keys) != len(each):
-            raise InvalidError("there is one key for each value", keys=len(keys), values=len(each))
-        return self._append_many(topic, each, keys, terms)
+        each: Sequence[Value] = (
+            values if isinstance(values, EventRows) else check_items("values", values)
+        )
+        own = None if keys is None else check_items("keys", keys)
+        if own is not None and len(own) != len(each):
+            raise InvalidError("there is one key for each value", keys=len(own), values=len(each))
+        return self._append_many(topic, each, own, terms)
 
     @abstractmethod
     def _append_many(

@@ -16,7 +16,7 @@ from strandline.log.memory_columns import record_batches
 from strandline.log.memory_partition import Entry, MemoryPartition
 from strandline.log.memory_receipt import MemoryReceipt, MemoryReceipts
 from strandline.log.memory_topics import MemoryTopic, MemoryTopics
-from strandline.log.numbers import check_limit, check_timestamp, check_whole
+from strandline.log.numbers import check_flag, check_span, check_timestamp, check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, owner
 from strandline.log.transactions import NoTransactions
@@ -44,6 +44,7 @@ from strandline.values import (
     TrimReport,
     check_consumer_name,
     check_position,
+    checked_position,
     parse_tenant,
 )
 
@@ -98,7 +99,7 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
 
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
         self._check_open()
-        return self._topics.list(parse_tenant(tenant), internal=internal)
+        return self._topics.list(parse_tenant(tenant), internal=check_flag("internal", internal))
 
     def tenants(self) -> Sequence[Tenant]:
         self._check_open()
@@ -175,7 +176,7 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
         found = self._partition(topic, partition)
-        return found.trim(check_whole("before", before), force=force)
+        return found.trim(check_whole("before", before), force=check_flag("force", force))
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
         found = self._partition(topic, partition)
@@ -240,6 +241,7 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
 
     def resolve(self, position: Position) -> Offset:
         self._check_open()
+        position = checked_position(position)
         if position.log_id != self._id:
             raise InvalidError("this is a position in another log", log_id=position.log_id)
         for known in self._topics.all():
@@ -265,11 +267,12 @@ class MemoryLog(NoTransactions, Calls[MemoryReceipt, MemoryReceipts]):
     def history(
         self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
     ) -> History:
-        return self._partition(topic, partition).history(start, end)
+        begin, stop, *_ = check_span(start, end)
+        return self._partition(topic, partition).history(begin, stop)
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._check_open()
-        if durable_only:
+        if check_flag("durable_only", durable_only):
             raise _never_durable()
         watch = LocalWatch(self._clock, self._partition, self._watches.discard)
         self._watches.add(watch)
@@ -394,14 +397,10 @@ def _read(
     *,
     durable_only: bool,
 ) -> list[Entry]:
+    wanted = check_span(start, end, records_max, bytes_max, durable_only=durable_only)
     if durable_only:
         raise _never_durable()
-    return partition.read(
-        check_whole("start", start),
-        check_limit("end", end),
-        check_limit("records_max", records_max),
-        check_limit("bytes_max", bytes_max),
-    )
+    return partition.read(*wanted)
 
 
 def _records(

@@ -28,7 +28,10 @@ from strandline.values import (
     Start,
     UnavailableError,
     check_consumer_name,
+    parse_tenant,
 )
+from strandline.values.arguments import check_items, check_seconds, check_timeout, check_whole
+from strandline.values.names import check_text
 
 DELIVERIES_MAX: Final = 5
 """After how many deliveries a record that is nacked again is parked."""
@@ -84,7 +87,7 @@ class Consumer:
         self._log = log
         self._topic = log.topic(topic)
         self._name = check_consumer_name(name)
-        self._tenant = tenant
+        self._tenant = tenant = parse_tenant(tenant)
         self._start = start
         self._deliveries_max = deliveries_max
         self._clock = clock or SystemClock()
@@ -121,7 +124,7 @@ class Consumer:
 
         What was outstanding in one that is given up goes to whoever reads it next.
         """
-        wanted = set(partitions)
+        wanted = {check_whole("partition", each) for each in check_items("partitions", partitions)}
         for given_up in set(self._outstanding) - wanted:
             self._leave(given_up)
         for partition in sorted(wanted):
@@ -212,6 +215,8 @@ class Consumer:
         Returns whether it was parked; it is dealt with then. InvalidError if it is not
         outstanding.
         """
+        delay_s = check_seconds("delay_s", delay_s)
+        reason = check_text(reason, "reason")
         with self._lock:
             outstanding = self._of(record)
             count = outstanding.count(record.offset)
@@ -228,6 +233,7 @@ class Consumer:
 
         InvalidError if it is not outstanding.
         """
+        reason = check_text(reason, "reason")
         with self._lock:
             outstanding = self._of(record)
             count = outstanding.count(record.offset)
@@ -238,6 +244,7 @@ class Consumer:
 
         Deliveries are counted anew.
         """
+        partition, offset = check_whole("partition", partition), check_whole("offset", offset)
         self._log.seek(self._topic, self._name, partition, offset, tenant=self._tenant)
         self._counts.store(partition, offset, {})
         if partition in self._outstanding:
@@ -284,6 +291,8 @@ class Consumer:
                 self._on_its_way = None
 
     def _of(self, record: Record) -> Outstanding:
+        if not isinstance(record, Record):
+            raise InvalidError("record is one that was delivered", type=type(record).__name__)
         if record.topic == self._topic.name and record.partition in self._outstanding:
             return self._outstanding[record.partition]
         raise InvalidError(
@@ -375,7 +384,8 @@ class Consumer:
         return made
 
     def _deadline(self, timeout_s: float | None) -> float | None:
-        return None if timeout_s is None else self._clock.monotonic() + timeout_s
+        checked_s = check_timeout(timeout_s)
+        return None if checked_s is None else self._clock.monotonic() + checked_s
 
     def _is_over(self, deadline: float | None) -> bool:
         return deadline is not None and self._clock.monotonic() >= deadline

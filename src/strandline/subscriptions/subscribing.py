@@ -16,7 +16,9 @@ from strandline.subscriptions.pages import Pages
 from strandline.subscriptions.screening import Screen, screen_for
 from strandline.subscriptions.start import StartPoint
 from strandline.subscriptions.subscription import Subscription
-from strandline.values import EARLIEST, InvalidError, Topic
+from strandline.values import EARLIEST, InvalidError, Topic, parse_tenant
+from strandline.values.arguments import check_flag, check_items, check_whole, whole
+from strandline.values.names import check_text
 
 READ_AHEAD: Final = 128
 """How many records a subscription holds in memory, unless told otherwise."""
@@ -49,6 +51,9 @@ def open_subscription(
 ) -> Subscription[Any]:
     """Do what `SubscribableLog.subscribe` says."""
     depth = _queue_depth() if read_ahead is None else check_count("read_ahead", read_ahead)
+    check_flag("markers", markers)
+    check_flag("durable_only", durable_only)
+    tenant = parse_tenant(tenant)
     topics = _topics(log, topic)
     screens = _screens(log, topics, where)
     starts = collapse(_asked(topics, start, partitions))
@@ -86,9 +91,7 @@ def open_subscription(
 
 def check_count(name: str, value: object) -> int:
     """Return `value` if it is a whole number from 1, else raise InvalidError."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    raise InvalidError(f"{name} is a whole number from 1", **{name: value})
+    return check_whole(name, value, 1)
 
 
 def _queue_depth() -> int:
@@ -104,17 +107,15 @@ def _queue_depth() -> int:
 
 
 def _topics(log: Log, names: TopicName | Sequence[TopicName]) -> Mapping[Topic, int]:
-    if isinstance(names, str | Topic):
-        names = (names,)
-    topics = [log.topic(name) for name in names]
+    each = [names] if isinstance(names, str | Topic) else check_items("topic", names)
+    topics = [log.topic(name) for name in each]
     if not topics:
         raise InvalidError("subscribe to at least one topic")
     return {topic: log.describe_topic(topic).settings.partitions for topic in topics}
 
 
 def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Screen] | None:
-    if not isinstance(where, str):
-        raise InvalidError("where is the text of a predicate", type=type(where).__name__)
+    where = check_text(where, "predicate")
     if not where.strip():
         return None
     kinds = {topic: log.describe_topic(topic).settings.value_kind for topic in topics}
@@ -124,19 +125,27 @@ def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Sc
 def _asked(
     topics: Mapping[Topic, int], start: Starts, partitions: Partitions | None
 ) -> Iterator[tuple[Place, StartPoint]]:
-    chosen = None if partitions is None else list(partitions)
+    chosen = None if partitions is None else check_items("partitions", partitions)
     if len(topics) > 1 and (chosen or isinstance(start, Mapping)):
         raise InvalidError("with several topics, choose partitions through the assignment")
     for topic, count in topics.items():
         every: Iterable[int] = start if isinstance(start, Mapping) else range(count)
         for entry in every if chosen is None else chosen:
-            partition, own = entry if isinstance(entry, tuple) else (entry, _of(start, entry))
+            partition, own = _pair(entry, start)
             yield checked_place(topics, topic, partition), own
+
+
+def _pair(entry: int | tuple[int, StartPoint], start: Starts) -> tuple[int, StartPoint]:
+    if not isinstance(entry, tuple):
+        return entry, _of(start, entry)
+    if len(entry) == len(("partition", "start")):
+        return entry
+    raise InvalidError("partitions are numbers, or pairs of a number and a start", entry=entry)
 
 
 def _of(start: Starts, partition: int) -> StartPoint:
     if not isinstance(start, Mapping):
         return start
-    if partition in start:
+    if whole(partition) is not None and partition in start:
         return start[partition]
     raise InvalidError("this partition is given no start", partition=partition)

@@ -13,6 +13,7 @@ from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.pages import SKIPPED, Pages, Skipped
 from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
+from strandline.values.arguments import check_timeout
 from strandline.values.html import html_table
 
 ItemT = TypeVar("ItemT", bound=Record | Marker)
@@ -70,7 +71,7 @@ class Subscription(Stream[ItemT]):
         it takes to look through what `where` leaves out. ClosedError once the subscription
         or its log is closed.
         """
-        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        deadline = self._deadline(timeout_s)
         self._begin_step()
         try:
             while (item := self._take()) is None:
@@ -85,7 +86,7 @@ class Subscription(Stream[ItemT]):
 
     async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
         """Do what `next` does, asleep on the running event loop."""
-        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        deadline = self._deadline(timeout_s)
         self._begin_step()
         try:
             if self._pages.is_empty:
@@ -117,6 +118,10 @@ class Subscription(Stream[ItemT]):
         self._finalizer.detach()
         self._assignment.close()
         self._closing()
+
+    def _deadline(self, timeout_s: float | None) -> float | None:
+        checked_s = check_timeout(timeout_s)
+        return None if checked_s is None else self._clock.monotonic() + checked_s
 
     def _begin_step(self) -> None:
         if not self._reading.acquire(blocking=False):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from strandline.clock import Clock, SystemClock
 from strandline.log.protocol import Log
 from strandline.tiering.catalogue import SegmentCatalogue
-from strandline.tiering.object_store import ObjectStore, open_store
+from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.segment import (
     CopiedSegment,
     DeletionState,
@@ -68,7 +68,7 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
     Those of topics that were dropped, and those that no step of the catalogue tells of:
     what is left when somebody died in the middle. May run beside anything else.
     """
-    objects = open_store(store) if isinstance(store, str) else store
+    objects = store_of(store)
 
     def opened(url: str) -> ObjectStore:
         return objects if url == objects.url else open_store(url)

@@ -34,6 +34,7 @@ from strandline.values import (
     TrimmedError,
     TrimReport,
 )
+from strandline.values.arguments import check_limit, check_whole
 
 _logger = logging.getLogger("strandline")
 #: What is in memory no trim can overtake.
@@ -268,6 +269,7 @@ class TieredLog(Log, Protocol):
         self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
     ) -> History:
         hot = _hot(self)
+        start, end = check_whole("start", start), check_limit("end", end)
         stored = hot.history(topic, partition, start, end)
         low = max(start, hot.marks(topic, partition).low)
         if stored.low <= low:
@@ -288,6 +290,7 @@ class TieredLog(Log, Protocol):
     ) -> Iterator[tuple[int, int, Footer | None]]:
         """Yield what of [start, end) the cold half alone has, with each object's footer."""
         hot, cold = _hot(self), self._cold()
+        start, end = check_whole("start", start), check_whole("end", end)
         low, local = self._cold_run(topic, partition)
         place = partition_of(hot.topic(topic), partition)
         at, stop = max(start, low), min(end, local)
@@ -300,6 +303,7 @@ class TieredLog(Log, Protocol):
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
         hot = _hot(self)
+        before = check_whole("before", before)
         local = self._cold_run(topic, partition)[1]
         if before > local and hot.mode is Mode.WRITE:
             place = partition_of(hot.topic(topic), partition)

@@ -18,8 +18,10 @@ from strandline.values import (
     StrandlineError,
     Topic,
     ValueKind,
+    check_consumer_name,
     check_topic_name,
 )
+from strandline.values.arguments import check_items, check_whole
 from strandline.values.batches import decode_batch
 
 _OURS: Final = "strandline."
@@ -47,6 +49,7 @@ class Parked:
 
 def parked_records(log: Log, topic: TopicName, *, consumer: str | None = None) -> Iterator[Parked]:
     """Yield what is parked of a topic, oldest first; of one consumer, if given."""
+    consumer = None if consumer is None else check_consumer_name(consumer)
     found = log.topic(topic)
     parking = _parking_of(log, found)
     if parking is None:
@@ -75,8 +78,11 @@ def replay_parked(
     A trigger that does not run gets them when it does. What is returned is durable,
     where the log reaches that.
     """
+    consumer = None if consumer is None else check_consumer_name(consumer)
     found = log.topic(topic)
-    wanted = None if offsets is None else frozenset(offsets)
+    wanted = None
+    if offsets is not None:
+        wanted = frozenset(check_whole("offset", each) for each in check_items("offsets", offsets))
     parking = _parking_of(log, found)
     done: list[Parked] = []
     if parking is None:

@@ -14,6 +14,7 @@ from strandline.triggers.counters import Counters
 from strandline.triggers.dispatch import Dispatch, Stop
 from strandline.triggers.trigger import Function, Terms, Trigger, trigger, triggers_of
 from strandline.values import InvalidError, Topic
+from strandline.values.arguments import check_items, check_seconds, check_timeout
 
 STOP_TIMEOUT_S: Final = 30.0
 """How long functions may go on after a stop, unless told otherwise."""
@@ -50,8 +51,7 @@ class Triggers:
         stop_timeout_s: float = STOP_TIMEOUT_S,
         clock: Clock | None = None,
     ) -> None:
-        if not 0 <= stop_timeout_s < float("inf"):
-            raise InvalidError("a timeout is seconds from 0", stop_timeout_s=stop_timeout_s)
+        stop_timeout_s = check_seconds("stop_timeout_s", stop_timeout_s)
         self._log = log
         self._clock = clock or SystemClock()
         self._stop_timeout_s = stop_timeout_s
@@ -60,7 +60,7 @@ class Triggers:
         self._lock = threading.Lock()
         self._run: _Run | None = None
         self._thread: threading.Thread | None = None
-        for function in functions:
+        for function in check_items("functions", functions):
             for each in triggers_of(function):
                 self._add(each)
 
@@ -114,6 +114,7 @@ class Triggers:
         From any thread but the event loop's. May be repeated. Raises what ended the
         runner, if that was the log.
         """
+        timeout_s = check_timeout(timeout_s)
         run = self._run
         if run is None:
             return
@@ -127,6 +128,7 @@ class Triggers:
 
     def request_stop(self, timeout_s: float | None = None) -> None:
         """Have it stop, and do not wait for that. From anywhere, also from a function."""
+        timeout_s = check_timeout(timeout_s)
         if self._run is not None:
             self._run.ask_to_stop(timeout_s)
 

@@ -112,6 +112,10 @@ class Catalogue:
 
     def drop(self, topic_id: UUID) -> None:
         """See Scope.drop."""
+        if not isinstance(topic_id, UUID):
+            raise InvalidError(
+                "topic_id is a UUID, take it from a definition", type=type(topic_id).__name__
+            )
         for topic in self._log.topics(tenant=self._tenant):
             if topic.id == topic_id:
                 self._log.drop_topic(topic)
@@ -164,7 +168,7 @@ class Catalogue:
         return replace(first, versions=(*first.versions, *added)) if added else first
 
     def _unknown(self, wanted: AnyTopic) -> InvalidError:
-        name = wanted if isinstance(wanted, str) else wanted.name
+        name = str.__str__(wanted) if isinstance(wanted, str) else wanted.name
         names = {topic.name for topic in self._log.topics()}
         if self._tenant is not None:
             names |= {topic.name for topic in self._log.topics(tenant=self._tenant)}

@@ -44,8 +44,8 @@ _CODECS: dict[Compression, tuple[int, str]] = {
 
 def check_compression(name: object) -> Compression | None:
     """Return the name of a compression, or None for none; InvalidError for anything else."""
-    if name is None or name in _CODECS:
-        return name
+    if name is None or (type(name) is str and name in _CODECS):
+        return cast("Compression | None", name)
     raise InvalidError("a compression is 'zstd', 'lz4' or None", compression=name)
 
 

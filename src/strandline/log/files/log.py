@@ -28,7 +28,7 @@ from strandline.log.files.watching import FileWatches
 from strandline.log.files.writer import Lane, TopicWriter
 from strandline.log.local_watch import LocalWatch
 from strandline.log.loops import check_may_wait, is_on_loop
-from strandline.log.numbers import check_whole
+from strandline.log.numbers import check_flag, check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.terms import Terms, is_internal
 from strandline.log.transactions import NoTransactions
@@ -230,6 +230,7 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
     ) -> TrimReport:
         entry = self._entry(topic)
         self._check_mode(Mode.CONSUME if is_internal(entry.topic) else Mode.WRITE)
+        before, force = check_whole("before", before), check_flag("force", force)
         return trim(self._lane(entry, partition).store, self._cursors, entry, before, force=force)
 
     @translated
@@ -287,7 +288,7 @@ class FileLog(FileConsumers, NoTransactions, Calls[FileReceipt, FileReceipts]):
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._root.check_open()
-        return self._watches.open(durable_only=durable_only)
+        return self._watches.open(durable_only=check_flag("durable_only", durable_only))
 
     # --- the whole log ---
 

@@ -15,7 +15,7 @@ from strandline.log.files.root import Root
 from strandline.log.files.spans import marks_of, offset_at, span
 from strandline.log.files.topics import TopicEntry, Topics
 from strandline.log.history import History
-from strandline.log.numbers import check_limit, check_timestamp, check_whole
+from strandline.log.numbers import check_flag, check_span, check_timestamp
 from strandline.log.protocol import TopicName
 from strandline.log.verifying import verify_each
 from strandline.values import (
@@ -35,6 +35,7 @@ from strandline.values import (
     Topic,
     TopicDescription,
     check_position,
+    checked_position,
     parse_tenant,
 )
 
@@ -72,7 +73,7 @@ class FileReader:
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
         whose = parse_tenant(tenant)
         self._root.check_open()
-        return self._topics.list(whose, internal=internal)
+        return self._topics.list(whose, internal=check_flag("internal", internal))
 
     @translated
     def tenants(self) -> Sequence[Tenant]:
@@ -184,11 +185,7 @@ class FileReader:
         *,
         durable_only: bool,
     ) -> Reading:
-        start, end, records_max, bytes_max = wanted
-        check_whole("start", start)
-        check_limit("end", end)
-        check_limit("records_max", records_max)
-        check_limit("bytes_max", bytes_max)
+        wanted = check_span(*wanted, durable_only=durable_only)
         files = self._files(topic, partition)
         found = span(files, wanted, durable_only=durable_only)
         return Reading(files, found, self._root.check_open)
@@ -205,7 +202,7 @@ class FileReader:
 
     @translated
     def offset_at(self, topic: TopicName, partition: int, timestamp_us: int) -> Offset:
-        check_timestamp(timestamp_us)
+        timestamp_us = check_timestamp(timestamp_us)
         return offset_at(self._files(topic, partition), timestamp_us)
 
     @translated
@@ -250,6 +247,7 @@ class FileReader:
     @translated
     def resolve(self, position: Position) -> Offset:
         self._root.check_open()
+        position = checked_position(position)
         if position.log_id != self.id:
             raise InvalidError("this is a position in another log", log_id=position.log_id)
         entry = self._topics.find_id(position.topic_id)
@@ -272,7 +270,8 @@ class FileReader:
     def history(
         self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
     ) -> History:
-        return history_of(self._files(topic, partition), start, end, self._root.check_open)
+        begin, stop, *_ = check_span(start, end)
+        return history_of(self._files(topic, partition), begin, stop, self._root.check_open)
 
     # --- inside ---
 

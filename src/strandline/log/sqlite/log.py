@@ -12,7 +12,7 @@ from strandline.log.calls import Calls
 from strandline.log.draft import kind_of
 from strandline.log.local_watch import LocalWatch
 from strandline.log.loops import check_may_wait, is_on_loop
-from strandline.log.numbers import check_lock_timeout, check_whole
+from strandline.log.numbers import check_flag, check_lock_timeout, check_whole
 from strandline.log.protocol import TopicName, Value
 from strandline.log.sqlite.appends import DroppedError
 from strandline.log.sqlite.chain_values import load_value
@@ -192,7 +192,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
-        check_whole("before", before)
+        before, force = check_whole("before", before), check_flag("force", force)
         self._check_mode(Mode.CONSUME if is_internal(topic) else Mode.WRITE)
         with self._database.changing() as connection:
             records, row = self._records(connection, topic, partition)
@@ -268,7 +268,7 @@ class SqliteLog(SqliteConsumers, Calls[SqliteReceipt, SqliteReceipts]):
 
     def watch(self, *, durable_only: bool = False) -> LocalWatch:
         self._database.check_open()
-        return self._watches.open(durable_only=durable_only)
+        return self._watches.open(durable_only=check_flag("durable_only", durable_only))
 
     # --- the whole log ---
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from strandline.log.chain import Chain
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
-from strandline.log.numbers import check_limit, check_timestamp, check_whole
+from strandline.log.numbers import check_flag, check_span, check_timestamp
 from strandline.log.protocol import TopicName
 from strandline.log.sqlite.database import Database
 from strandline.log.sqlite.durable_marks import DurableMarks
@@ -43,6 +43,7 @@ from strandline.values import (
     Topic,
     TopicDescription,
     check_position,
+    checked_position,
     parse_tenant,
 )
 
@@ -78,6 +79,7 @@ class SqliteReader:
 
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
         whose = parse_tenant(tenant)
+        check_flag("internal", internal)
         with self._database.reading() as connection:
             return self._topics.list(connection, whose, internal=internal)
 
@@ -163,11 +165,7 @@ class SqliteReader:
         *,
         durable_only: bool,
     ) -> tuple[TopicEntry, Records, Span]:
-        start, end, records_max, bytes_max = wanted
-        check_whole("start", start)
-        check_limit("end", end)
-        check_limit("records_max", records_max)
-        check_limit("bytes_max", bytes_max)
+        wanted = check_span(*wanted, durable_only=durable_only)
         with self._database.reading() as connection:
             connection.execute("BEGIN")
             entry, number, row = self._row(connection, topic, partition)
@@ -182,7 +180,7 @@ class SqliteReader:
             return self._marks_of(self._row(connection, topic, partition)[2])
 
     def offset_at(self, topic: TopicName, partition: int, timestamp_us: int) -> Offset:
-        check_timestamp(timestamp_us)
+        timestamp_us = check_timestamp(timestamp_us)
         with self._database.reading() as connection:
             connection.execute("BEGIN")
             entry, number, row = self._row(connection, topic, partition)
@@ -215,6 +213,7 @@ class SqliteReader:
 
     def resolve(self, position: Position) -> Offset:
         self._database.check_open()
+        position = checked_position(position)
         if position.log_id != self.id:
             raise InvalidError("this is a position in another log", log_id=position.log_id)
         with self._database.reading() as connection:
@@ -243,12 +242,13 @@ class SqliteReader:
     def history(
         self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
     ) -> History:
+        begin, stop, *_ = check_span(start, end)
         with self._database.reading() as connection:
             connection.execute("BEGIN")
             entry, number, row = self._row(connection, topic, partition)
             records = Records(self._database, entry, number)
             proving = Proving(self._database, records, self._chain(entry, number))
-            return proving.history(connection, row, start, end)
+            return proving.history(connection, row, begin, stop)
 
     # --- inside ---
 
