@@ -17,10 +17,10 @@ import strandline as sl
 from benchmarks.entry import Contender, Entry, now
 from benchmarks.sizes import Sizes
 from benchmarks.view import filled
-from strandline.log.files import FileLog
 from strandline.spark import local_session, table
 from strandline.spark.source import StrandlineSource
 from strandline.tiering import tier
+from tests.logs import file_log
 
 #: A small micro-batch.
 BATCH_ROWS = 100
@@ -101,7 +101,7 @@ def streaming(scratch: Path, *, events: int) -> Mapping[str, Contender]:
     spark = session(scratch.parent)
     url = f"file:{scratch / 'log'}"
     filled(url, events).close()
-    with FileLog(str(scratch / "log")) as log:
+    with file_log(str(scratch / "log")) as log:
         log.seal("events")
     stored = str(scratch / "rows.arrow")
     _store_rows(url, stored)

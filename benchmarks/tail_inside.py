@@ -16,7 +16,7 @@ from benchmarks.latency import latencies_us, publish
 from benchmarks.producing import fresh
 from benchmarks.sizes import Sizes
 from benchmarks.stores import ours
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import Durability
 
 Ready = Callable[[], object]

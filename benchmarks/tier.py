@@ -12,8 +12,8 @@ import strandline as sl
 from benchmarks.entry import Contender, Entry, now
 from benchmarks.sizes import Sizes
 from benchmarks.view import BATCH, filled
-from strandline.log.files import FileLog
 from strandline.tiering import tier
+from tests.logs import file_log
 
 _numbers = itertools.count()
 
@@ -35,7 +35,7 @@ def writing(scratch: Path, *, events: int) -> Mapping[str, Contender]:
 def _tier(scratch: Path, values: list[sl.Event], events: int) -> float:
     """Copy, sync and read back. Each run has a log of its own, that was sealed."""
     target = f"file://{scratch / f'cold-{next(_numbers)}'}"
-    with FileLog(str(scratch / f"{next(_numbers)}")) as log:
+    with file_log(str(scratch / f"{next(_numbers)}")) as log:
         log.create_topic("events")
         for at in range(0, events, BATCH):
             log.append_many("events", values[at : at + BATCH])

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import strandline
-from strandline.log.protocol import Log
+from strandline.log import Log
 
 
 def test_threads_do_not_share_the_active_log() -> None:

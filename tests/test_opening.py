@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 import strandline
-from strandline.log.files import FileLog
-from strandline.log.memory import MemoryLog
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.testing import FakeClock
 from strandline.values import ClosedError, Durability, Event, InvalidError
+from tests.logs import memory_log
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +27,7 @@ def test_memory_is_a_new_log_each_time() -> None:
     with strandline.open("memory:") as log, strandline.open("memory:") as other:
         log.create_topic("orders")
 
-        assert isinstance(log, MemoryLog)
+        assert isinstance(log, Log)
         assert log.id != other.id
         assert not other.topics()
 
@@ -210,7 +209,7 @@ def test_an_opened_log_subscribes_and_consumes(url: str) -> None:
 
 
 def test_a_backend_by_itself_is_subscribed_to_by_the_function() -> None:
-    with MemoryLog(auto_create=True) as log:
+    with memory_log(auto_create=True) as log:
         log.append("orders", Event("a", 1))
 
         assert next(strandline.subscribe(log, "orders")).payload == 1
@@ -284,7 +283,7 @@ def test_only_a_log_that_is_stored_is_described(
 def test_a_time_to_wait_for_locks_that_is_none_is_refused_before_anything_is_made(
     tmp_path: Path, lock_timeout_s: float
 ) -> None:
-    for opened in (SqliteLog, FileLog):
+    for opened in (Log, Log):
         path = tmp_path / opened.__name__
 
         with pytest.raises(InvalidError, match="lock_timeout_s"):

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import strandline as sl
 from benchmarks.events import Payload, Sample
+from strandline.log import Log
 from strandline.log.draft import Draft
-from strandline.log.files import FileLog
-from strandline.log.files.frame import ROWS, encode_frame, encode_rows
 from strandline.log.history import EventBody
-from strandline.log.protocol import Log
+from strandline.stores.files.frame import ROWS, encode_frame, encode_rows
 from strandline.values import Durability
+from tests.logs import file_log
 
 TOPIC = "events"
 
@@ -58,7 +58,7 @@ class OurLog:
 
     def seal(self) -> None:
         """Bring what was written into the form in which it stays."""
-        assert isinstance(self.log, FileLog)
+        assert isinstance(self.log, Log)
         self.log.seal(TOPIC)
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ def exclusive(path: Path, durability: Durability) -> OurLog:
 def with_segments(path: Path, segment_bytes: int, *, is_cold: bool) -> OurLog:
     """Open with segments of a size, of which those that are sealed are compressed if cold."""
     compression = "zstd" if is_cold else None
-    log = FileLog(str(path), segment_bytes=segment_bytes, compression=compression)
+    log = file_log(str(path), segment_bytes=segment_bytes, compression=compression)
     return OurLog(log, Durability.WRITTEN)
 
 

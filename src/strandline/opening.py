@@ -4,9 +4,9 @@ import os
 from typing import Any, NamedTuple, Protocol
 
 from strandline.clock import Clock
-from strandline.log.files import FileLog
 from strandline.log.memory import MemoryLog
-from strandline.log.sqlite import SqliteLog, describe_sqlite
+from strandline.stores.files import FileLog
+from strandline.stores.sqlite import SqliteLog, describe_sqlite
 from strandline.subscriptions import Broker, BrokeredLog
 from strandline.tiering import TieredLog
 from strandline.typed import ScopedLog

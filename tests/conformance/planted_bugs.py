@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from strandline.log import draft, terms
+from strandline.log import Log, draft, terms
 from strandline.log.identities import Identities
 from strandline.log.local_watch import LocalWatch
-from strandline.log.memory import MemoryLog
 from strandline.log.memory_partition import MemoryPartition
 from strandline.log.memory_topics import MemoryTopics
 from strandline.log.terms import Terms
@@ -47,7 +46,7 @@ class Bug:
 
 BUGS = (
     Bug(
-        MemoryLog,
+        Log,
         "create_topic",
         "metadata=sorted_metadata(metadata),",
         "metadata=(),",
@@ -251,9 +250,9 @@ BUGS = (
         "None, body.headers_json",
         "values_come_back_as_they_were",
     ),
-    Bug(MemoryLog, "close", "watch.close()", "pass", "closing_the_log_ends_every_wait"),
+    Bug(Log, "close", "watch.close()", "pass", "closing_the_log_ends_every_wait"),
     Bug(
-        MemoryLog,
+        Log,
         "watch",
         "if durable_only:",
         "if False:",
@@ -281,7 +280,7 @@ BUGS = (
         "a_closed_watch_takes_no_partition",
     ),
     Bug(
-        MemoryLog,
+        Log,
         "_check_open",
         "raise _closed()",
         "return",

@@ -1,13 +1,14 @@
-"""MemoryLog keeps every rule of the suite, on a clock of either kind."""
+"""Log keeps every rule of the suite, on a clock of either kind."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.memory import MemoryLog
+from strandline.log import Log
 from strandline.testing import FakeClock, conformance
 from strandline.values import RECORD_BYTES_MAX
+from tests.logs import memory_log
 
 
 class Opened:
@@ -15,12 +16,12 @@ class Opened:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._logs: list[MemoryLog] = []
+        self._logs: list[Log] = []
 
     def __call__(
         self, *, auto_create: bool = False, record_bytes_max: int = RECORD_BYTES_MAX
-    ) -> MemoryLog:
-        log = MemoryLog(
+    ) -> Log:
+        log = memory_log(
             clock=self._clock, auto_create=auto_create, record_bytes_max=record_bytes_max
         )
         self._logs.append(log)
@@ -48,4 +49,4 @@ def test_memory_keeps(rule: conformance.Rule, opened: Opened) -> None:
 @pytest.mark.parametrize("rule", conformance.TIMED_RULES, ids=conformance.name_of)
 def test_memory_keeps_in_time(rule: conformance.TimedRule) -> None:
     """Rules with WE11, WE16."""
-    rule(lambda clock: MemoryLog(clock=clock), FakeClock())
+    rule(lambda clock: memory_log(clock=clock), FakeClock())

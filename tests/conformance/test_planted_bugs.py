@@ -5,9 +5,10 @@ from functools import partial
 
 import pytest
 
-from strandline.log.memory import MemoryLog
+from strandline.log import Log
 from strandline.testing import FakeClock, conformance
 from tests.conformance.planted_bugs import BUGS, Bug
+from tests.logs import memory_log
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=str)
@@ -25,12 +26,12 @@ def test_the_suite_finds(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
 def rule_named(name: str) -> Callable[[], None]:
     for rule in conformance.RULES:
         if conformance.name_of(rule) == name:
-            return partial(rule, MemoryLog)
+            return partial(rule, Log)
     for timed in conformance.TIMED_RULES:
         if conformance.name_of(timed) == name:
             return partial(timed, on_clock, FakeClock())
     raise LookupError(name)
 
 
-def on_clock(clock: FakeClock) -> MemoryLog:
-    return MemoryLog(clock=clock)
+def on_clock(clock: FakeClock) -> Log:
+    return memory_log(clock=clock)

@@ -1,4 +1,4 @@
-"""SqliteLog keeps every rule of the suite, on a clock of either kind."""
+"""Log keeps every rule of the suite, on a clock of either kind."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.testing import FakeClock, conformance
 from strandline.values import RECORD_BYTES_MAX
+from tests.logs import sqlite_log
 
 
 class Opened:
@@ -19,12 +20,12 @@ class Opened:
         self._folder = folder
         self._clock = clock
         self._numbers = itertools.count()
-        self._logs: list[SqliteLog] = []
+        self._logs: list[Log] = []
 
     def __call__(
         self, *, auto_create: bool = False, record_bytes_max: int = RECORD_BYTES_MAX
-    ) -> SqliteLog:
-        log = SqliteLog(
+    ) -> Log:
+        log = sqlite_log(
             str(self._folder / f"log-{next(self._numbers)}.sqlite"),
             clock=self._clock,
             auto_create=auto_create,
@@ -55,10 +56,10 @@ def test_sqlite_keeps(rule: conformance.Rule, opened: Opened) -> None:
 @pytest.mark.parametrize("rule", conformance.TIMED_RULES, ids=conformance.name_of)
 def test_sqlite_keeps_in_time(rule: conformance.TimedRule, tmp_path: Path) -> None:
     """Rules with WE11, WE16."""
-    opened: list[SqliteLog] = []
+    opened: list[Log] = []
 
-    def open_timed(clock: Clock) -> SqliteLog:
-        opened.append(SqliteLog(str(tmp_path / f"{len(opened)}.sqlite"), clock=clock))
+    def open_timed(clock: Clock) -> Log:
+        opened.append(sqlite_log(str(tmp_path / f"{len(opened)}.sqlite"), clock=clock))
         return opened[-1]
 
     rule(open_timed, FakeClock())

@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 
 from strandline.clock import Clock, SystemClock
-from strandline.opening import (
-    SubscribableFileLog,
-    SubscribableMemoryLog,
-    SubscribableSqliteLog,
-)
+from strandline.log import Log
 from strandline.testing import FakeClock, conformance, conformance_evictions
 from strandline.tiering import tier
 from strandline.values import (
@@ -82,15 +78,15 @@ def _main() -> threading.Thread:
     return threading.main_thread()
 
 
-class TieredMemoryLog(EagerlyTiered, SubscribableMemoryLog):  # type: ignore[misc] # See opening.
+class TieredMemoryLog(EagerlyTiered, Log):  # type: ignore[misc] # See opening.
     """In memory."""
 
 
-class TieredSqliteLog(EagerlyTiered, SubscribableSqliteLog):  # type: ignore[misc] # See opening.
+class TieredSqliteLog(EagerlyTiered, Log):  # type: ignore[misc] # See opening.
     """In SQLite."""
 
 
-class TieredFileLog(EagerlyTiered, SubscribableFileLog):  # type: ignore[misc] # See opening.
+class TieredFileLog(EagerlyTiered, Log):  # type: ignore[misc] # See opening.
     """In files."""
 
 

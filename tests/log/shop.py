@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.values import Event, InvalidError
 
 CREATED = Event("order.created", {"id": 1})
@@ -42,14 +42,14 @@ def rows(path: str) -> list[str]:
         connection.close()
 
 
-def kinds(log: SqliteLog) -> list[str]:
+def kinds(log: Log) -> list[str]:
     """Return what is in the topic."""
     return [record.kind for record in log.read("orders", 0, 0)]
 
 
 @contextlib.contextmanager
 def rolled_back(
-    log: SqliteLog, outside: sqlite3.Connection | None = None
+    log: Log, outside: sqlite3.Connection | None = None
 ) -> Iterator[sqlite3.Connection]:
     """Begin a transaction that raises at the end of the block."""
     with contextlib.suppress(ChangedMindError), log.transaction(outside) as connection:

@@ -5,13 +5,13 @@ Prints each offset once it is acknowledged, with the number that it holds.
 
 import sys
 
-from strandline.log.sqlite import SqliteLog
 from strandline.values import Durability, Event
+from tests.logs import sqlite_log
 
 
 def main(path: str, name: str, count: int, level: str) -> None:
     durability = Durability.parse(level)
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         print("open", flush=True)  # noqa: T201 - Its output is its report.
         for number in range(count):
             event = Event(name, {"n": number})

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from strandline.io import SystemIo
-from strandline.log.sqlite import SqliteLog
 from strandline.testing.faulty_io import FaultyIo
 from strandline.values import Durability, Event, StrandlineError
+from tests.logs import sqlite_log
 
 
 def sweep(folder: Path, code: int, *, forever: bool) -> None:
@@ -25,7 +25,7 @@ def sweep(folder: Path, code: int, *, forever: bool) -> None:
         with contextlib.suppress(StrandlineError):
             work(path, io, acknowledged)
 
-        with SqliteLog(path, auto_create=True) as again:
+        with sqlite_log(path, auto_create=True) as again:
             again.append("orders", Event("order", {"n": -1}), durability=Durability.DURABLE)
             low = again.marks("orders", 0).low
             stored: dict[int, int] = {
@@ -40,7 +40,7 @@ def sweep(folder: Path, code: int, *, forever: bool) -> None:
 
 def work(path: str, io: FaultyIo, acknowledged: dict[int, int]) -> None:
     """Append, sync, trim and flush; note what was acknowledged, until something fails."""
-    with SqliteLog(path, io=io) as log:
+    with sqlite_log(path, io=io) as log:
         log.create_topic("orders")
         for number in range(6):
             level = Durability.DURABLE if number % 2 else Durability.WRITTEN

@@ -13,8 +13,8 @@ import pytest
 import strandline as sl
 from strandline.io import SystemIo
 from strandline.log.copies import CopiedPartition
-from strandline.log.files.copying import copy_file_log
-from strandline.log.sqlite.copying import copy_sqlite_log
+from strandline.stores.files.copying import copy_file_log
+from strandline.stores.sqlite.copying import copy_sqlite_log
 from strandline.testing import FaultyIo, Operation, OperationKind
 from strandline.tiering import tier
 from strandline.values import Record, ValueKind

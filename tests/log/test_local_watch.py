@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from strandline.log import Log
 from strandline.log.local_watch import LocalWatch
-from strandline.log.memory import MemoryLog
 from strandline.testing import FakeClock
 from strandline.testing.conformance_checks import started
 from strandline.values import ClosedError, Event, InvalidError
+from tests.logs import memory_log
 
 PATIENCE_S = 10.0
 
@@ -20,20 +21,20 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def log(clock: FakeClock) -> Iterator[MemoryLog]:
-    with MemoryLog(clock=clock) as log:
+def log(clock: FakeClock) -> Iterator[Log]:
+    with memory_log(clock=clock) as log:
         log.create_topic("orders", partitions=2)
         yield log
 
 
 @pytest.fixture
-def watch(log: MemoryLog) -> LocalWatch:
+def watch(log: Log) -> LocalWatch:
     watch = log.watch()
     watch.add("orders", 0, 0)
     return watch
 
 
-def test_an_append_wakes_it(log: MemoryLog, watch: LocalWatch, clock: FakeClock) -> None:
+def test_an_append_wakes_it(log: Log, watch: LocalWatch, clock: FakeClock) -> None:
     sleeping = started(watch.wait)
     clock.wait_for_waiters(1)
 
@@ -57,7 +58,7 @@ def test_wake_wakes_it(watch: LocalWatch, clock: FakeClock) -> None:
     assert not again.result(PATIENCE_S)
 
 
-def test_a_hint_is_given_once_and_not_for_what_was_seen(log: MemoryLog, watch: LocalWatch) -> None:
+def test_a_hint_is_given_once_and_not_for_what_was_seen(log: Log, watch: LocalWatch) -> None:
     log.append_many("orders", [Event("a")] * 5, partition=0)
 
     given = [len(watch.wait(0)) for _ in range(2)]
@@ -77,7 +78,7 @@ def test_its_time_wakes_it(watch: LocalWatch, clock: FakeClock) -> None:
     assert not sleeping.result(PATIENCE_S)
 
 
-def test_closing_wakes_it(log: MemoryLog, watch: LocalWatch, clock: FakeClock) -> None:
+def test_closing_wakes_it(log: Log, watch: LocalWatch, clock: FakeClock) -> None:
     actions: list[tuple[LocalWatch, Callable[[], None]]] = [
         (watch, watch.close),
         (log.watch(), log.close),
@@ -92,7 +93,7 @@ def test_closing_wakes_it(log: MemoryLog, watch: LocalWatch, clock: FakeClock) -
             sleeping.result(PATIENCE_S)
 
 
-def test_a_dropped_topic_wakes_it(log: MemoryLog, watch: LocalWatch, clock: FakeClock) -> None:
+def test_a_dropped_topic_wakes_it(log: Log, watch: LocalWatch, clock: FakeClock) -> None:
     sleeping = started(watch.wait)
     clock.wait_for_waiters(1)
 
@@ -102,9 +103,7 @@ def test_a_dropped_topic_wakes_it(log: MemoryLog, watch: LocalWatch, clock: Fake
     assert hint.end == 0
 
 
-def test_a_task_that_is_cancelled_leaves_the_hint_for_the_next(
-    log: MemoryLog, watch: LocalWatch
-) -> None:
+def test_a_task_that_is_cancelled_leaves_the_hint_for_the_next(log: Log, watch: LocalWatch) -> None:
     async def cancel_then_wait() -> int:
         task = asyncio.ensure_future(watch.moved())
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What is MemoryLog's own, beside the conformance suite."""
+"""What is Log's own, beside the conformance suite."""
 
 import asyncio
 import os
@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.testing import FakeClock
 from strandline.values import (
     ClosedError,
@@ -16,15 +15,16 @@ from strandline.values import (
     InvalidError,
     ValueKind,
 )
+from tests.logs import memory_log
 
 
 def takes_a_log(log: Log) -> Log:
-    """Hold, for the type checker, that a MemoryLog is a Log."""
+    """Hold, for the type checker, that a Log is a Log."""
     return log
 
 
 def test_it_reaches_applied_and_says_so() -> None:
-    log = takes_a_log(MemoryLog())
+    log = takes_a_log(memory_log())
     log.create_topic("orders")
 
     receipt = log.append("orders", Event("a"))
@@ -40,7 +40,7 @@ def test_it_reaches_applied_and_says_so() -> None:
 
 
 def test_a_whole_call_can_be_waited_on_and_awaited() -> None:
-    log = MemoryLog()
+    log = memory_log()
     log.create_topic("orders")
     receipts = log.append_many("orders", [Event("a"), Event("b")])
 
@@ -55,7 +55,7 @@ def test_a_whole_call_can_be_waited_on_and_awaited() -> None:
 
 def test_the_same_calls_on_the_same_clock_give_the_same_log() -> None:
     def story() -> list[object]:
-        log = MemoryLog(clock=FakeClock(seed=7))
+        log = memory_log(clock=FakeClock(seed=7))
         topic = log.create_topic("orders", partitions=3)
         receipts = [log.append("orders", Event("a", n)) for n in range(5)]
         return [log.id, topic, receipts, log.epochs("orders", 0), log.describe()]
@@ -64,7 +64,7 @@ def test_the_same_calls_on_the_same_clock_give_the_same_log() -> None:
 
 
 def test_retention_is_applied_after_each_append() -> None:
-    log = MemoryLog()
+    log = memory_log()
     log.create_topic("raw", value_kind=ValueKind.BYTES, retention_bytes=250)
 
     for _ in range(10):
@@ -75,7 +75,7 @@ def test_retention_is_applied_after_each_append() -> None:
 
 
 def test_a_child_of_a_fork_is_told_to_open_its_own() -> None:
-    log = MemoryLog()
+    log = memory_log()
     log.create_topic("orders")
 
     assert in_child(lambda: log.append("orders", Event("a"))) == "ClosedError"
@@ -83,7 +83,7 @@ def test_a_child_of_a_fork_is_told_to_open_its_own() -> None:
 
 
 def test_a_read_that_has_begun_is_not_disturbed_by_a_trim() -> None:
-    log = MemoryLog()
+    log = memory_log()
     log.create_topic("orders")
     log.append_many("orders", [Event("a", n) for n in range(5)])
 
@@ -94,7 +94,7 @@ def test_a_read_that_has_begun_is_not_disturbed_by_a_trim() -> None:
 
 
 def test_many_records_come_as_several_record_batches() -> None:
-    log = MemoryLog()
+    log = memory_log()
     log.create_topic("raw", value_kind=ValueKind.BYTES)
     log.append_many("raw", [b"x"] * 10_000)
     log.append_many("raw", [b"x" * 16_000_000] * 5)
@@ -106,7 +106,7 @@ def test_many_records_come_as_several_record_batches() -> None:
 
 
 def test_a_closed_watch_is_forgotten_by_its_log_and_partitions() -> None:
-    log = MemoryLog()
+    log = memory_log()
     log.create_topic("orders")
     watch = log.watch()
     watch.add("orders", 0, 0)

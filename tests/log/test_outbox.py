@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.values import (
     ConflictError,
     Durability,
@@ -27,6 +27,7 @@ from tests.log.shop import (
     rolled_back,
     rows,
 )
+from tests.logs import sqlite_log
 
 PATIENCE_S = 30.0
 
@@ -37,8 +38,8 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def log(path: str) -> Iterator[SqliteLog]:
-    with SqliteLog(path, lock_timeout_s=0.2) as log:
+def log(path: str) -> Iterator[Log]:
+    with sqlite_log(path, lock_timeout_s=0.2) as log:
         log.create_topic("orders")
         yield log
 
@@ -56,7 +57,7 @@ def test_a_log_moves_into_a_database_that_is_there_and_leaves_the_rest_alone(pat
 
     before = schema()
 
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         log.append("orders", CREATED)
 
@@ -68,9 +69,7 @@ def test_a_log_moves_into_a_database_that_is_there_and_leaves_the_rest_alone(pat
 # --- together ---
 
 
-def test_rows_and_events_are_there_together_when_the_block_is_left(
-    path: str, log: SqliteLog
-) -> None:
+def test_rows_and_events_are_there_together_when_the_block_is_left(path: str, log: Log) -> None:
     with log.transaction() as connection:
         add(connection, "new")
         receipt = log.append("orders", CREATED)
@@ -84,7 +83,7 @@ def test_rows_and_events_are_there_together_when_the_block_is_left(
     assert kinds(log) == ["order.created", "a", "b"]
 
 
-def test_a_block_that_raises_leaves_nothing_of_either(path: str, log: SqliteLog) -> None:
+def test_a_block_that_raises_leaves_nothing_of_either(path: str, log: Log) -> None:
     log.append("orders", Event("before", {}))
 
     with rolled_back(log) as connection:
@@ -104,14 +103,14 @@ def test_a_block_that_raises_leaves_nothing_of_either(path: str, log: SqliteLog)
     assert log.append("orders", Event("after", {})).offset == 1
 
 
-def test_foreign_keys_hold_inside_a_block(path: str, log: SqliteLog) -> None:
+def test_foreign_keys_hold_inside_a_block(path: str, log: Log) -> None:
     with log.transaction() as connection:
         connection.execute("CREATE TABLE lines (order_id INTEGER REFERENCES orders (id))")
         with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
             connection.execute("INSERT INTO lines VALUES (4711)")
 
 
-def test_appends_go_on_densely_around_blocks(log: SqliteLog) -> None:
+def test_appends_go_on_densely_around_blocks(log: Log) -> None:
     offsets = []
     for _ in range(3):
         offsets.append(log.append("orders", CREATED).offset)
@@ -122,8 +121,8 @@ def test_appends_go_on_densely_around_blocks(log: SqliteLog) -> None:
     assert offsets == list(range(9))
 
 
-def test_appends_go_on_densely_around_blocks_of_two_logs(path: str, log: SqliteLog) -> None:
-    with SqliteLog(path) as other:
+def test_appends_go_on_densely_around_blocks_of_two_logs(path: str, log: Log) -> None:
+    with sqlite_log(path) as other:
         offsets = []
         for _ in range(80):
             offsets.append(log.append("orders", CREATED).offset)
@@ -137,7 +136,7 @@ def test_appends_go_on_densely_around_blocks_of_two_logs(path: str, log: SqliteL
         assert other.marks("orders", 0).high == log.marks("orders", 0).high == 320
 
 
-def test_a_receipt_is_settled_by_the_commit_and_becomes_durable_when_asked(log: SqliteLog) -> None:
+def test_a_receipt_is_settled_by_the_commit_and_becomes_durable_when_asked(log: Log) -> None:
     with log.transaction():
         receipt = log.append("orders", CREATED)
         inside = receipt.is_settled, receipt.level
@@ -150,7 +149,7 @@ def test_a_receipt_is_settled_by_the_commit_and_becomes_durable_when_asked(log: 
     assert log.marks("orders", 0).durable == 1
 
 
-def test_a_durable_append_makes_its_whole_block_durable(log: SqliteLog) -> None:
+def test_a_durable_append_makes_its_whole_block_durable(log: Log) -> None:
     with log.transaction():
         log.append("orders", CREATED)
         receipt = log.append("orders", CREATED, durability=Durability.DURABLE)
@@ -159,7 +158,7 @@ def test_a_durable_append_makes_its_whole_block_durable(log: SqliteLog) -> None:
     assert log.marks("orders", 0).durable == 2
 
 
-def test_another_thread_and_an_event_loop_wait_for_the_end_of_the_block(log: SqliteLog) -> None:
+def test_another_thread_and_an_event_loop_wait_for_the_end_of_the_block(log: Log) -> None:
     receipts = []
     has_appended, may_end = threading.Event(), threading.Event()
 
@@ -188,7 +187,7 @@ def test_another_thread_and_an_event_loop_wait_for_the_end_of_the_block(log: Sql
     assert receipts[0].wait().offset == 0
 
 
-def test_identities_and_expected_offsets_hold_inside_a_block(log: SqliteLog) -> None:
+def test_identities_and_expected_offsets_hold_inside_a_block(log: Log) -> None:
     log.append("orders", CREATED, idempotency_key="first")
 
     with log.transaction():
@@ -209,14 +208,14 @@ def test_identities_and_expected_offsets_hold_inside_a_block(log: SqliteLog) -> 
     assert log.append("orders", CREATED, producer="p", sequence=1).is_repeat
 
 
-def test_an_identity_that_was_rolled_back_is_free_again(log: SqliteLog) -> None:
+def test_an_identity_that_was_rolled_back_is_free_again(log: Log) -> None:
     with rolled_back(log):
         log.append("orders", CREATED, idempotency_key="key")
 
     assert not log.append("orders", CREATED, idempotency_key="key").is_repeat
 
 
-def test_a_proof_goes_on_through_blocks(log: SqliteLog) -> None:
+def test_a_proof_goes_on_through_blocks(log: Log) -> None:
     log.create_topic("proved", proof=True)
     for _ in range(2):
         with log.transaction():
@@ -230,7 +229,7 @@ def test_a_proof_goes_on_through_blocks(log: SqliteLog) -> None:
     assert not report.findings
 
 
-def test_a_tail_is_told_after_the_commit_and_not_of_what_was_rolled_back(log: SqliteLog) -> None:
+def test_a_tail_is_told_after_the_commit_and_not_of_what_was_rolled_back(log: Log) -> None:
     watch = log.watch()
     watch.add("orders", 0, 0)
     watch.wait(0)
@@ -247,7 +246,7 @@ def test_a_tail_is_told_after_the_commit_and_not_of_what_was_rolled_back(log: Sq
     assert not watch.wait(0)
 
 
-def test_nobody_is_told_before_the_commit(log: SqliteLog) -> None:
+def test_nobody_is_told_before_the_commit(log: Log) -> None:
     watch = log.watch()
     watch.add("orders", 0, 0)
     watch.wait(0)
@@ -268,7 +267,7 @@ def test_nobody_is_told_before_the_commit(log: SqliteLog) -> None:
 # --- savepoints are the caller's ---
 
 
-def test_a_savepoint_takes_events_back_with_the_rows(path: str, log: SqliteLog) -> None:
+def test_a_savepoint_takes_events_back_with_the_rows(path: str, log: Log) -> None:
     with log.transaction() as connection:
         add(connection, "kept")
         kept = log.append("orders", Event("kept", {}))
@@ -291,9 +290,7 @@ def test_a_savepoint_takes_events_back_with_the_rows(path: str, log: SqliteLog) 
 # --- whose transaction it is ---
 
 
-def test_what_would_end_the_transaction_is_refused_and_it_goes_on(
-    path: str, log: SqliteLog
-) -> None:
+def test_what_would_end_the_transaction_is_refused_and_it_goes_on(path: str, log: Log) -> None:
     with log.transaction() as connection:
         add(connection, "new")
         for call in (connection.commit, connection.rollback, connection.close):
@@ -314,7 +311,7 @@ def test_what_would_end_the_transaction_is_refused_and_it_goes_on(
     assert kinds(log) == ["order.created"]
 
 
-def test_a_connection_is_of_no_use_after_its_block(log: SqliteLog) -> None:
+def test_a_connection_is_of_no_use_after_its_block(log: Log) -> None:
     with log.transaction() as connection:
         assert isinstance(connection, sqlite3.Connection)
 
@@ -322,9 +319,7 @@ def test_a_connection_is_of_no_use_after_its_block(log: SqliteLog) -> None:
         connection.execute("SELECT 1")
 
 
-def test_a_statement_that_still_writes_is_told_and_all_is_rolled_back(
-    path: str, log: SqliteLog
-) -> None:
+def test_a_statement_that_still_writes_is_told_and_all_is_rolled_back(path: str, log: Log) -> None:
     with refused("still open"), log.transaction() as connection:
         receipt = log.append("orders", CREATED)
         left = connection.execute("INSERT INTO orders (name) VALUES ('a'), ('b') RETURNING id")
@@ -337,7 +332,7 @@ def test_a_statement_that_still_writes_is_told_and_all_is_rolled_back(
 
 
 @pytest.mark.slow
-def test_a_query_that_was_not_read_to_its_end_holds_nobody_up(path: str, log: SqliteLog) -> None:
+def test_a_query_that_was_not_read_to_its_end_holds_nobody_up(path: str, log: Log) -> None:
     with log.transaction() as connection:
         add(connection, "new")
         left = connection.execute("SELECT * FROM orders")
@@ -348,7 +343,7 @@ def test_a_query_that_was_not_read_to_its_end_holds_nobody_up(path: str, log: Sq
     assert rows(path) == ["old", "new"]
 
 
-def test_a_transaction_that_sqlite_rolled_back_is_told(path: str, log: SqliteLog) -> None:
+def test_a_transaction_that_sqlite_rolled_back_is_told(path: str, log: Log) -> None:
     with refused("do all of it again"), log.transaction() as connection:
         receipt = log.append("orders", CREATED)
         with pytest.raises(sqlite3.IntegrityError):
@@ -362,7 +357,7 @@ def test_a_transaction_that_sqlite_rolled_back_is_told(path: str, log: SqliteLog
         _ = receipt.offset
 
 
-def test_how_the_caller_sees_rows_does_not_matter_to_the_log(log: SqliteLog) -> None:
+def test_how_the_caller_sees_rows_does_not_matter_to_the_log(log: Log) -> None:
     log.append("orders", CREATED, idempotency_key="key")
     with log.transaction() as connection:
         connection.row_factory = lambda _, row: {"row": row}
@@ -375,7 +370,7 @@ def test_how_the_caller_sees_rows_does_not_matter_to_the_log(log: SqliteLog) -> 
 
 
 def test_an_append_that_fails_half_way_lets_nothing_of_its_block_be_committed(
-    path: str, log: SqliteLog
+    path: str, log: Log
 ) -> None:
     large = Event("large", {"text": "x" * 500_000})
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog, block, outbox
-from strandline.log.sqlite.receipts import SqliteReceipt
+from strandline.log import Log
+from strandline.stores.sqlite import block, outbox
+from strandline.stores.sqlite.receipts import SqliteReceipt
 from strandline.values import InvalidError
 from tests.log.shop import CREATED, add, kinds, make_shop, rows
+from tests.logs import sqlite_log
 
 FILES = {outbox.__file__, block.__file__}
 #: More than there are.
@@ -19,7 +21,7 @@ LINES_MAX = 2000
 STRIDE = 3
 
 
-def interrupted(log: SqliteLog, nth: int, receipts: list[SqliteReceipt]) -> bool:
+def interrupted(log: Log, nth: int, receipts: list[SqliteReceipt]) -> bool:
     """Commit a row and an event with an interrupt at the `nth` line; False if there is none."""
     lines = itertools.count(1)
 
@@ -59,7 +61,7 @@ def test_an_interrupt_at_any_line_leaves_the_log_as_it_was_or_whole(
     tmp_path: Path, first: int
 ) -> None:
     path = make_shop(tmp_path)
-    with SqliteLog(path, lock_timeout_s=0.5) as log:
+    with sqlite_log(path, lock_timeout_s=0.5) as log:
         log.create_topic("orders")
         for nth in range(first, LINES_MAX, STRIDE):
             receipts: list[SqliteReceipt] = []

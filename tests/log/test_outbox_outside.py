@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog, outbox
+from strandline.log import Log
+from strandline.stores.sqlite import outbox
 from strandline.values import Event, InvalidError, UnknownError
 from tests.log.shop import CREATED, add, kinds, make_shop, refused, rolled_back, rows
+from tests.logs import sqlite_log
 
 
 @pytest.fixture
@@ -17,8 +19,8 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def log(path: str) -> Iterator[SqliteLog]:
-    with SqliteLog(path) as log:
+def log(path: str) -> Iterator[Log]:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         yield log
 
@@ -37,7 +39,7 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_connection_from_elsewhere_is_refused_where_sqlite_may_damage_its_log(
-    log: SqliteLog, outside: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    log: Log, outside: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "SQLITE_VERSION", (3, 51, 2))
 
@@ -50,7 +52,7 @@ def test_a_connection_from_elsewhere_is_refused_where_sqlite_may_damage_its_log(
 
 @pytest.mark.usefixtures("newer")
 def test_a_connection_from_elsewhere_takes_part_and_stays_open(
-    path: str, log: SqliteLog, outside: sqlite3.Connection
+    path: str, log: Log, outside: sqlite3.Connection
 ) -> None:
     outside.row_factory = sqlite3.Row
     with log.transaction(outside) as connection:
@@ -69,7 +71,7 @@ def test_a_connection_from_elsewhere_takes_part_and_stays_open(
 
 @pytest.mark.usefixtures("newer")
 def test_a_connection_to_another_file_or_in_a_transaction_or_unsynced_is_refused(
-    tmp_path: Path, log: SqliteLog, outside: sqlite3.Connection
+    tmp_path: Path, log: Log, outside: sqlite3.Connection
 ) -> None:
     def refused(connection: object, match: str) -> None:
         with pytest.raises(InvalidError, match=match), log.transaction(connection):  # type: ignore[arg-type]
@@ -92,7 +94,7 @@ def test_a_connection_to_another_file_or_in_a_transaction_or_unsynced_is_refused
 @pytest.mark.usefixtures("newer")
 @pytest.mark.parametrize("begins_anew", [False, True])
 def test_who_commits_a_connection_of_its_own_is_told_and_nothing_is_torn(
-    path: str, log: SqliteLog, outside: sqlite3.Connection, begins_anew: bool
+    path: str, log: Log, outside: sqlite3.Connection, begins_anew: bool
 ) -> None:
     with refused("inside its block"), log.transaction(outside):
         add(outside, "early")
@@ -111,7 +113,7 @@ def test_who_commits_a_connection_of_its_own_is_told_and_nothing_is_torn(
 
 @pytest.mark.usefixtures("newer")
 def test_who_closes_a_connection_of_its_own_is_told_and_nothing_is_stored(
-    path: str, log: SqliteLog, outside: sqlite3.Connection
+    path: str, log: Log, outside: sqlite3.Connection
 ) -> None:
     with refused("was closed"), log.transaction(outside):
         add(outside, "new")

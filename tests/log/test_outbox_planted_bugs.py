@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog
-from strandline.log.sqlite.appends import AppendBracket
-from strandline.log.sqlite.block import Block, BlockConnection
-from strandline.log.sqlite.outbox import Outbox
-from strandline.log.sqlite.writer import Writer
+from strandline.stores.sqlite.appends import AppendBracket
+from strandline.stores.sqlite.block import Block, BlockConnection
+from strandline.stores.sqlite.outbox import Outbox
+from strandline.stores.sqlite.writer import Writer
 from tests.log import test_outbox as tests
 from tests.log.shop import make_shop
+from tests.logs import sqlite_log
 from tests.model.planted_bugs import Bug
 
 
@@ -118,7 +118,7 @@ def test_the_tests_catch_a_planted_bug(planted: Planted, tmp_path: Path) -> None
 def _breaks(planted: Planted, folder: Path) -> BaseException | None:
     folder.mkdir()
     path = make_shop(folder)
-    with SqliteLog(path, lock_timeout_s=0.2) as log:
+    with sqlite_log(path, lock_timeout_s=0.2) as log:
         log.create_topic("orders")
         given: list[Any] = [path, log] if planted.needs_path else [log]
         try:

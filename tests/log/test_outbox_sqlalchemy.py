@@ -9,9 +9,10 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import StaticPool
 
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.values import Event
 from tests.log.shop import refused, rolled_back
+from tests.logs import sqlite_log
 
 
 class Tables(DeclarativeBase):
@@ -26,12 +27,12 @@ class Order(Tables):
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[SqliteLog]:
+def log(tmp_path: Path) -> Iterator[Log]:
     path = str(tmp_path / "shop.sqlite")
     engine = create_engine(f"sqlite:///{path}")
     Tables.metadata.create_all(engine)
     engine.dispose()
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         yield log
 
@@ -51,12 +52,12 @@ def session_on(connection: sqlite3.Connection) -> Session:
     return Session(joined, join_transaction_mode="create_savepoint")
 
 
-def names(log: SqliteLog) -> list[str]:
+def names(log: Log) -> list[str]:
     with log.transaction() as connection, session_on(connection) as session:
         return list(session.scalars(select(Order.name).order_by(Order.id)))
 
 
-def test_a_session_and_the_log_are_committed_together(log: SqliteLog) -> None:
+def test_a_session_and_the_log_are_committed_together(log: Log) -> None:
     with log.transaction() as connection, session_on(connection) as session:
         order = Order(name="tea")
         session.add(order)
@@ -69,7 +70,7 @@ def test_a_session_and_the_log_are_committed_together(log: SqliteLog) -> None:
     assert [record.payload for record in log.read("orders", 0, 0)] == [{"id": 1}]
 
 
-def test_a_commit_of_the_session_is_not_one_of_the_block(log: SqliteLog) -> None:
+def test_a_commit_of_the_session_is_not_one_of_the_block(log: Log) -> None:
     with rolled_back(log) as connection, session_on(connection) as session:
         session.add(Order(name="tea"))
         log.append("orders", Event("order.created", {}))
@@ -79,7 +80,7 @@ def test_a_commit_of_the_session_is_not_one_of_the_block(log: SqliteLog) -> None
     assert log.marks("orders", 0).high == 0
 
 
-def test_a_rollback_of_the_session_takes_its_events_along(log: SqliteLog) -> None:
+def test_a_rollback_of_the_session_takes_its_events_along(log: Log) -> None:
     with log.transaction() as connection, session_on(connection) as session:
         session.add(Order(name="kept"))
         log.append("orders", Event("kept", {}))
@@ -93,7 +94,7 @@ def test_a_rollback_of_the_session_takes_its_events_along(log: SqliteLog) -> Non
     assert [record.kind for record in log.read("orders", 0, 0)] == ["kept"]
 
 
-def test_an_engine_that_ends_transactions_by_itself_is_told_so(log: SqliteLog) -> None:
+def test_an_engine_that_ends_transactions_by_itself_is_told_so(log: Log) -> None:
     with log.transaction() as connection:
         engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
         with refused("leave it to commit"), Session(engine) as session:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.values import ClosedError, Event, InvalidError, UnavailableError
 from tests.log.shop import CREATED, add, kinds, make_shop, refused, rolled_back, rows
+from tests.logs import sqlite_log
 
 PATIENCE_S = 30.0
 
@@ -23,13 +24,13 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def log(path: str) -> Iterator[SqliteLog]:
-    with SqliteLog(path, lock_timeout_s=0.2) as log:
+def log(path: str) -> Iterator[Log]:
+    with sqlite_log(path, lock_timeout_s=0.2) as log:
         log.create_topic("orders")
         yield log
 
 
-def is_closed(log: SqliteLog) -> bool:
+def is_closed(log: Log) -> bool:
     try:
         log.marks("orders", 0)
     except ClosedError:
@@ -37,7 +38,7 @@ def is_closed(log: SqliteLog) -> bool:
     return False
 
 
-def test_one_inside_another_and_calls_that_change_more_are_refused(log: SqliteLog) -> None:
+def test_one_inside_another_and_calls_that_change_more_are_refused(log: Log) -> None:
     log.append("orders", CREATED)
     with log.transaction():
         for call in (
@@ -57,7 +58,7 @@ def test_one_inside_another_and_calls_that_change_more_are_refused(log: SqliteLo
     log.create_topic("others")
 
 
-def test_other_threads_wait_and_are_told_when_it_takes_too_long(log: SqliteLog) -> None:
+def test_other_threads_wait_and_are_told_when_it_takes_too_long(log: Log) -> None:
     told: list[BaseException | int] = []
 
     def append(timeout_s: float) -> None:
@@ -80,7 +81,7 @@ def test_other_threads_wait_and_are_told_when_it_takes_too_long(log: SqliteLog) 
     assert told[1:] == [1]
 
 
-def test_the_connection_is_for_the_blocks_own_thread(log: SqliteLog) -> None:
+def test_the_connection_is_for_the_blocks_own_thread(log: Log) -> None:
     told: list[BaseException] = []
 
     def use(connection: sqlite3.Connection) -> None:
@@ -98,7 +99,7 @@ def test_the_connection_is_for_the_blocks_own_thread(log: SqliteLog) -> None:
 
 
 def test_a_log_that_another_thread_closes_lets_the_block_come_to_its_end(
-    path: str, log: SqliteLog
+    path: str, log: Log
 ) -> None:
     with log.transaction() as connection:
         add(connection, "new")
@@ -111,12 +112,12 @@ def test_a_log_that_another_thread_closes_lets_the_block_come_to_its_end(
             log.append("orders", CREATED)
     thread.join()
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         assert rows(path) == ["old", "new"]
         assert kinds(again) == ["order.created"]
 
 
-def test_an_event_loop_is_told_to_use_a_thread(log: SqliteLog) -> None:
+def test_an_event_loop_is_told_to_use_a_thread(log: Log) -> None:
     async def begin() -> None:
         with refused("to_thread"), log.transaction():
             pass
@@ -134,7 +135,7 @@ def test_an_event_loop_is_told_to_use_a_thread(log: SqliteLog) -> None:
     assert kinds(log) == ["order.created"]
 
 
-def test_a_loop_that_runs_inside_a_block_appends_into_it(log: SqliteLog) -> None:
+def test_a_loop_that_runs_inside_a_block_appends_into_it(log: Log) -> None:
     async def append() -> int:
         return log.append("orders", CREATED).offset
 
@@ -144,7 +145,7 @@ def test_a_loop_that_runs_inside_a_block_appends_into_it(log: SqliteLog) -> None
     assert kinds(log) == []
 
 
-def test_a_child_of_a_fork_can_neither_append_nor_end_the_block(path: str, log: SqliteLog) -> None:
+def test_a_child_of_a_fork_can_neither_append_nor_end_the_block(path: str, log: Log) -> None:
     def be_the_child(connection: sqlite3.Connection) -> int:
         try:
             log.append("orders", CREATED)
@@ -187,8 +188,8 @@ def test_logs_that_are_not_in_sqlite_say_where_to_go(tmp_path: Path) -> None:
             log.transaction()
 
 
-def test_a_log_that_may_not_write_refuses(path: str, log: SqliteLog) -> None:
+def test_a_log_that_may_not_write_refuses(path: str, log: Log) -> None:
     log.append("orders", CREATED)
     for mode in ("read", "consume"):
-        with SqliteLog(path, mode=mode) as other, pytest.raises(InvalidError, match="mode"):
+        with sqlite_log(path, mode=mode) as other, pytest.raises(InvalidError, match="mode"):
             other.transaction()

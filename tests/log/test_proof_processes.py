@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
-from strandline.log.files import FileLog
-from strandline.log.files.store import PartitionStore
+from strandline.stores.files.partition_writer import PartitionWriter
+from tests.logs import file_log
 from tests.model.planted_bugs import Bug
 
 pytestmark = pytest.mark.slow
@@ -82,7 +82,7 @@ def test_a_process_that_misses_the_others_is_noticed(tmp_path: Path) -> None:
     with sl.open(url) as log:
         log.create_topic("orders", proof=True)
     right = "end.next == old.next == self._head.next"
-    bug = Bug("the chain is ours alone", PartitionStore, "_value_at", right, "True")
+    bug = Bug("the chain is ours alone", PartitionWriter, "_value_at", right, "True")
 
     with bug.planted(), pytest.raises(AssertionError, match="are not what was written"):
         take_turns(url)
@@ -105,7 +105,7 @@ def take_turns(url: str) -> None:
 
 def test_a_chain_goes_on_in_the_next_segment_and_across_trims(tmp_path: Path) -> None:
     url, end = f"file:{tmp_path / 'log'}", 0
-    with FileLog(str(tmp_path / "log"), segment_bytes=4096) as log:
+    with file_log(str(tmp_path / "log"), segment_bytes=4096) as log:
         log.create_topic("orders", proof=True)
         with appender(url) as other:
             for turn in range(1, 9):

@@ -6,23 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.files import FileLog
-from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Log
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.testing.conformance_checks import event
 from strandline.values import ProofReport
+from tests.logs import file_log, memory_log
 
 ROUNDS = 40
 ADDED = 50
 DEADLINE_S = 60.0
 
 
-def small_segments(path: str) -> FileLog:
-    return FileLog(path, segment_bytes=4096)
+def small_segments(path: str) -> Log:
+    return file_log(path, segment_bytes=4096)
 
 
-@pytest.fixture(params=[lambda _: MemoryLog(), small_segments, SqliteLog])
+@pytest.fixture(params=[lambda _: memory_log(), small_segments, Log])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     opening: Callable[[str], Log] = request.param
     with opening(str(tmp_path / "log")) as log:
@@ -38,7 +36,7 @@ def test_nothing_is_found_while_others_change_the_partition(log: Log) -> None:
             for number in range(ROUNDS):
                 log.append_many("orders", [event(each) for each in range(ADDED)])
                 log.append("orders", event(number))
-                if isinstance(log, FileLog) and number % 3 == 0:
+                if isinstance(log, Log) and number % 3 == 0:
                     log.seal("orders")
                 log.trim("orders", 0, max(0, log.marks("orders", 0).high - 2 * ADDED - 7))
         finally:

@@ -1,4 +1,4 @@
-"""What is SqliteLog's own: files, reopening, damage, syncs, modes."""
+"""What is Log's own: files, reopening, damage, syncs, modes."""
 
 import asyncio
 import errno
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from strandline.io import SystemIo
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.testing import FakeClock
 from strandline.testing.faulty_io import FaultyIo
 from strandline.values import (
@@ -27,6 +27,7 @@ from strandline.values import (
     TrimmedError,
     UnavailableError,
 )
+from tests.logs import sqlite_log
 
 DURABLE = Durability.DURABLE
 
@@ -37,8 +38,8 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def log(path: str) -> Iterator[SqliteLog]:
-    with SqliteLog(path) as log:
+def log(path: str) -> Iterator[Log]:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         yield log
 
@@ -47,20 +48,20 @@ def events(count: int, start: int = 0) -> list[Event]:
     return [Event("order", {"n": number}) for number in range(start, start + count)]
 
 
-def numbers(log: SqliteLog, start: int = 0) -> list[int]:
+def numbers(log: Log, start: int = 0) -> list[int]:
     return [record.payload["n"] for record in log.read("orders", 0, start)]
 
 
 # --- reopening ---
 
 
-def test_records_survive_reopening_and_offsets_go_on(path: str, log: SqliteLog) -> None:
+def test_records_survive_reopening_and_offsets_go_on(path: str, log: Log) -> None:
     """TE3."""
     log.append_many("orders", events(2))
     log_id = log.id
     log.close()
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         receipt = again.append("orders", Event("order", {"n": 2}))
 
         assert again.id == log_id
@@ -68,7 +69,7 @@ def test_records_survive_reopening_and_offsets_go_on(path: str, log: SqliteLog) 
         assert numbers(again) == [0, 1, 2]
 
 
-def test_flush_leaves_no_write_ahead_log_te3(path: str, log: SqliteLog) -> None:
+def test_flush_leaves_no_write_ahead_log_te3(path: str, log: Log) -> None:
     """TE3."""
     log.append_many("orders", events(2))
     log.trim("orders", 0, 1)
@@ -81,27 +82,27 @@ def test_flush_leaves_no_write_ahead_log_te3(path: str, log: SqliteLog) -> None:
     assert numbers(log, 1) == [1]
 
 
-def test_an_emptied_partition_keeps_its_head_after_reopening(path: str, log: SqliteLog) -> None:
+def test_an_emptied_partition_keeps_its_head_after_reopening(path: str, log: Log) -> None:
     """WE1."""
     log.append_many("orders", events(3))
     log.trim("orders", 0, 3)
     log.close()
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         assert again.append("orders", Event("order", {"n": 3})).offset == 3
         assert [topic.name for topic in again.topics()] == ["orders"]
         with pytest.raises(TrimmedError):
             again.read("orders", 0, 0)
 
 
-def test_identities_survive_reopening_and_trimming(path: str, log: SqliteLog) -> None:
+def test_identities_survive_reopening_and_trimming(path: str, log: Log) -> None:
     """WE16."""
     first = log.append("orders", Event("order"), idempotency_key="k")
     second = log.append("orders", Event("order"), producer="p", sequence=7)
     log.trim("orders", 0, 2)
     log.close()
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         key = again.append("orders", Event("order"), idempotency_key="k")
         sequence = again.append("orders", Event("order"), producer="p", sequence=7)
 
@@ -112,18 +113,18 @@ def test_identities_survive_reopening_and_trimming(path: str, log: SqliteLog) ->
             again.append("orders", Event("order"), producer="p", sequence=6)
 
 
-def test_cursors_survive_reopening(path: str, log: SqliteLog) -> None:
+def test_cursors_survive_reopening(path: str, log: Log) -> None:
     """WE2."""
     log.append_many("orders", events(3))
     log.ack("orders", "billing", 0, 2)
     log.close()
 
-    with SqliteLog(path, mode="consume") as again:
+    with sqlite_log(path, mode="consume") as again:
         assert again.cursor("orders", "billing", 0) == 2
         assert again.ack("orders", "billing", 0, 1) == 2
 
 
-def test_describe_counts_every_file(path: str, log: SqliteLog) -> None:
+def test_describe_counts_every_file(path: str, log: Log) -> None:
     log.append_many("orders", events(100))
 
     described = log.describe()
@@ -139,7 +140,7 @@ def test_describe_counts_every_file(path: str, log: SqliteLog) -> None:
 def test_durable_is_acknowledged_after_a_sync_only(path: str) -> None:
     """WE10."""
     io = FaultyIo(SystemIo())
-    with SqliteLog(path, io=io) as log:
+    with sqlite_log(path, io=io) as log:
         log.create_topic("orders")
         before = io.count("sync")
         log.append("orders", Event("order"))
@@ -154,7 +155,7 @@ def test_durable_is_acknowledged_after_a_sync_only(path: str) -> None:
 
 def test_a_failed_sync_ends_the_writer_and_the_next_opener_moves_the_log(path: str) -> None:
     io = FaultyIo(SystemIo())
-    log = SqliteLog(path, io=io)
+    log = sqlite_log(path, io=io)
     log.create_topic("orders")
     io.fail(nth=1, kinds={"sync"}, error=errno.EIO)
 
@@ -164,7 +165,7 @@ def test_a_failed_sync_ends_the_writer_and_the_next_opener_moves_the_log(path: s
         log.append("orders", Event("order", {"n": 1}))
     assert log.marks("orders", 0).durable == 0
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         again.append("orders", Event("order", {"n": 1}), durability=DURABLE)
         assert numbers(again) == [0, 1]
         assert again.marks("orders", 0).durable == 2
@@ -172,11 +173,11 @@ def test_a_failed_sync_ends_the_writer_and_the_next_opener_moves_the_log(path: s
     log.close()
 
 
-def test_another_process_sees_the_durable_mark(path: str, log: SqliteLog) -> None:
+def test_another_process_sees_the_durable_mark(path: str, log: Log) -> None:
     log.append_many("orders", events(5), durability=DURABLE)
     log.append("orders", Event("order", {"n": 5}))
 
-    with SqliteLog(path, mode="read") as reader:
+    with sqlite_log(path, mode="read") as reader:
         assert reader.marks("orders", 0).durable == 5
         assert len(list(reader.read("orders", 0, 0, durable_only=True))) == 5
         assert len(list(reader.read("orders", 0, 0))) == 6
@@ -188,7 +189,7 @@ def test_another_process_sees_the_durable_mark(path: str, log: SqliteLog) -> Non
 @pytest.mark.parametrize(
     "column", ["timestamp_us", "key", "kind", "value", "headers", "size_bytes", "crc"]
 )
-def test_one_changed_column_is_detected(path: str, log: SqliteLog, column: str) -> None:
+def test_one_changed_column_is_detected(path: str, log: Log, column: str) -> None:
     log.append_many(
         "orders", [Event("order", {"n": n}, key="a", headers={"h": "x"}) for n in (0, 1)]
     )
@@ -204,7 +205,7 @@ def test_one_changed_column_is_detected(path: str, log: SqliteLog, column: str) 
         )
     connection.close()
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         records = again.read("orders", 0, 0)
         assert next(records).offset == 0
         with pytest.raises(CorruptError) as caught:
@@ -213,7 +214,7 @@ def test_one_changed_column_is_detected(path: str, log: SqliteLog, column: str) 
         assert (caught.value.file, caught.value.position) == (path, place)
 
 
-def test_a_flipped_bit_in_a_stored_value_is_detected(path: str, log: SqliteLog) -> None:
+def test_a_flipped_bit_in_a_stored_value_is_detected(path: str, log: Log) -> None:
     log.append_many("orders", [Event("order", {"text": "strand" * 20}) for _ in range(3)])
     log.close()
     content = bytearray(Path(path).read_bytes())
@@ -221,31 +222,31 @@ def test_a_flipped_bit_in_a_stored_value_is_detected(path: str, log: SqliteLog) 
     content[at] ^= 0x20
     Path(path).write_bytes(content)
 
-    with SqliteLog(path) as again, pytest.raises(CorruptError):
+    with sqlite_log(path) as again, pytest.raises(CorruptError):
         list(again.read("orders", 0, 0))
 
 
-def test_a_row_that_went_missing_is_detected(path: str, log: SqliteLog) -> None:
+def test_a_row_that_went_missing_is_detected(path: str, log: Log) -> None:
     log.append_many("orders", events(3))
     log.close()
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM strandline_records WHERE place & 1")
     connection.close()
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         assert next(again.read("orders", 0, 2)).offset == 2
         with pytest.raises(CorruptError):
             list(again.read("orders", 0, 0))
 
 
-def test_a_changed_head_is_detected(path: str, log: SqliteLog) -> None:
+def test_a_changed_head_is_detected(path: str, log: Log) -> None:
     log.append_many("orders", events(3))
     log.close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE strandline_partitions SET high = 2")
     connection.close()
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         with pytest.raises(CorruptError):
             again.append("orders", Event("order"))
         with pytest.raises(CorruptError):
@@ -256,7 +257,7 @@ def test_a_changed_head_is_detected(path: str, log: SqliteLog) -> None:
 
 
 def test_a_restored_copy_begins_an_epoch_and_later_positions_diverge(
-    path: str, log: SqliteLog, tmp_path: Path
+    path: str, log: Log, tmp_path: Path
 ) -> None:
     log.append_many("orders", events(2))
     log.flush()
@@ -268,7 +269,7 @@ def test_a_restored_copy_begins_an_epoch_and_later_positions_diverge(
     (tmp_path / "copy").write_bytes(copy)
     os.replace(tmp_path / "copy", path)
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         again.append_many("orders", events(5))
 
         assert [epoch.start for epoch in again.epochs("orders", 0)] == [0, 2]
@@ -280,12 +281,12 @@ def test_a_restored_copy_begins_an_epoch_and_later_positions_diverge(
 # --- modes ---
 
 
-def test_read_mode_changes_no_byte_of_the_database(path: str, log: SqliteLog) -> None:
+def test_read_mode_changes_no_byte_of_the_database(path: str, log: Log) -> None:
     log.append_many("orders", events(3))
     log.close()
     before = Path(path).read_bytes()
 
-    with SqliteLog(path, mode="read") as reader:
+    with sqlite_log(path, mode="read") as reader:
         assert numbers(reader) == [0, 1, 2]
         assert reader.position("orders", 0, 3).offset == 3
         for call in (
@@ -304,7 +305,7 @@ def test_read_mode_changes_no_byte_of_the_database(path: str, log: SqliteLog) ->
 @pytest.mark.parametrize("mode", ["read", "consume"])
 def test_other_modes_need_a_log(path: str, mode: str) -> None:
     with pytest.raises(InvalidError):
-        SqliteLog(path, mode=mode)
+        sqlite_log(path, mode=mode)
 
     assert not Path(path).exists()
 
@@ -316,8 +317,8 @@ def test_a_log_lives_in_an_applications_own_database(path: str) -> None:
     connection.close()
 
     with pytest.raises(InvalidError):
-        SqliteLog(path, mode="read")
-    with SqliteLog(path) as log:
+        sqlite_log(path, mode="read")
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         log.append_many("orders", events(2))
         assert numbers(log) == [0, 1]
@@ -348,13 +349,13 @@ def hold_lock(path: str) -> "subprocess.Popen[str]":
     return holder
 
 
-def test_a_held_lock_hands_the_write_back_and_names_its_holder(path: str, log: SqliteLog) -> None:
+def test_a_held_lock_hands_the_write_back_and_names_its_holder(path: str, log: Log) -> None:
     log.append("orders", Event("order", {"n": 0}))
     event = Event("order", {"n": 1})
     with hold_lock(path) as holder:
         with pytest.raises(UnavailableError) as caught:
             log.append("orders", event, timeout_s=0.05)
-        with SqliteLog(path, lock_timeout_s=0.05) as other:
+        with sqlite_log(path, lock_timeout_s=0.05) as other:
             assert numbers(other) == [0]
         holder.communicate()
 
@@ -363,7 +364,7 @@ def test_a_held_lock_hands_the_write_back_and_names_its_holder(path: str, log: S
     assert log.append("orders", event).offset == 1
 
 
-def test_a_deleted_lock_file_is_replaced(path: str, log: SqliteLog) -> None:
+def test_a_deleted_lock_file_is_replaced(path: str, log: Log) -> None:
     log.append("orders", Event("order", {"n": 0}))
     os.unlink(f"{path}-strandline.lock")
 
@@ -371,7 +372,7 @@ def test_a_deleted_lock_file_is_replaced(path: str, log: SqliteLog) -> None:
         with pytest.raises(UnavailableError):
             log.append("orders", Event("order"), timeout_s=0.05)
         holder.communicate()
-    with SqliteLog(path) as other:
+    with sqlite_log(path) as other:
         other.append("orders", Event("order", {"n": 1}))
         log.append("orders", Event("order", {"n": 2}))
 
@@ -381,13 +382,12 @@ def test_a_deleted_lock_file_is_replaced(path: str, log: SqliteLog) -> None:
 # --- the rest ---
 
 
-def test_a_forked_child_is_told_to_open_anew(path: str, log: SqliteLog) -> None:
+def test_a_forked_child_is_told_to_open_anew(path: str, log: Log) -> None:
     log.append("orders", Event("order", {"n": 0}))
     script = f"""
 import os
-from strandline.log.sqlite import SqliteLog
 from strandline.values import ClosedError, Event
-log = SqliteLog({path!r})
+log = sqlite_log({path!r})
 child = os.fork()
 calls = (log.topics, lambda: log.append("orders", Event("order")), log.flush, log.describe)
 if child == 0:
@@ -398,7 +398,7 @@ if child == 0:
         except ClosedError:
             told += 1
     log.close()
-    with SqliteLog({path!r}) as own:
+    with sqlite_log({path!r}) as own:
         own.append("orders", Event("order", {{"n": 1}}))
     raise SystemExit(told)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(calls)
@@ -411,7 +411,7 @@ log.close()
     assert numbers(log) == [0, 1, 2]
 
 
-def test_appends_on_a_loop_are_awaited_and_other_calls_refused(log: SqliteLog) -> None:
+def test_appends_on_a_loop_are_awaited_and_other_calls_refused(log: Log) -> None:
     async def main() -> None:
         receipt = log.append("orders", Event("order", {"n": 0}))
         assert (await receipt).offset == 0
@@ -423,7 +423,7 @@ def test_appends_on_a_loop_are_awaited_and_other_calls_refused(log: SqliteLog) -
     asyncio.run(main())
 
 
-def test_a_failed_append_on_a_loop_is_told_when_awaited(log: SqliteLog) -> None:
+def test_a_failed_append_on_a_loop_is_told_when_awaited(log: Log) -> None:
     async def main() -> None:
         receipt = log.append("orders", Event("order"), expected_offset=3)
         with pytest.raises(ConflictError):
@@ -432,9 +432,9 @@ def test_a_failed_append_on_a_loop_is_told_when_awaited(log: SqliteLog) -> None:
     asyncio.run(main())
 
 
-def test_a_topic_recreated_elsewhere_is_found_by_its_name(path: str, log: SqliteLog) -> None:
+def test_a_topic_recreated_elsewhere_is_found_by_its_name(path: str, log: Log) -> None:
     log.append("orders", Event("order", {"n": 0}))
-    with SqliteLog(path) as other:
+    with sqlite_log(path) as other:
         other.drop_topic("orders")
         with pytest.raises(InvalidError):
             log.append("orders", Event("order"))
@@ -447,7 +447,7 @@ def test_a_topic_recreated_elsewhere_is_found_by_its_name(path: str, log: Sqlite
 
 
 def test_a_long_history_is_checkpointed_and_marked_durable(path: str) -> None:
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         for _ in range(12):
             log.append_many("orders", [Event("order", "x" * 10_000)] * 300)
@@ -458,7 +458,7 @@ def test_a_long_history_is_checkpointed_and_marked_durable(path: str) -> None:
 
 def test_old_producers_and_keys_are_forgotten_in_storage(path: str) -> None:
     clock = FakeClock()
-    with SqliteLog(path, clock=clock) as log:
+    with sqlite_log(path, clock=clock) as log:
         log.create_topic("orders")
         for start in range(0, 4096, 512):
             log.append_many("orders", events(512), producer="p", sequence=start)
@@ -472,7 +472,7 @@ def test_old_producers_and_keys_are_forgotten_in_storage(path: str) -> None:
             log.append("orders", Event("order"), producer="p", sequence=3071)
 
 
-def test_closed_is_closed(log: SqliteLog) -> None:
+def test_closed_is_closed(log: Log) -> None:
     log.close()
     log.close()
 
@@ -484,10 +484,10 @@ def test_closed_is_closed(log: SqliteLog) -> None:
 def test_a_database_behind_a_symbolic_link_is_refused(tmp_path: Path) -> None:
     """SQLite would name its write-ahead log after the file, and we after the link."""
     real, link = tmp_path / "real.db", tmp_path / "link.db"
-    SqliteLog(str(real)).close()
+    sqlite_log(str(real)).close()
     link.symlink_to(real)
 
     with pytest.raises(InvalidError, match="symbolic link"):
-        SqliteLog(str(link))
+        sqlite_log(str(link))
 
     assert not list(tmp_path.glob("link.db-*"))

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from strandline.clock import SystemClock
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.values import CorruptError, Event, InvalidError
+from tests.logs import sqlite_log
 
 RECORDS = 200
 #: Every so many are also read alone.
@@ -20,7 +21,7 @@ TYPED = (CorruptError, InvalidError)
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("original") / "events.sqlite"
-    with SqliteLog(str(path)) as log:
+    with sqlite_log(str(path)) as log:
         log.create_topic("orders")
         for number in range(RECORDS):
             log.append("orders", event(number), idempotency_key=f"k{number}")
@@ -39,7 +40,7 @@ def check_reads(path: Path) -> bool:
     """Read everything; False if damage was reported, AssertionError if it was not."""
     is_whole = True
     try:
-        with SqliteLog(str(path), mode="read") as log:
+        with sqlite_log(str(path), mode="read") as log:
             marks = log.marks("orders", 0)
             assert (marks.low, marks.high) == (0, RECORDS)
             start = 0
@@ -61,7 +62,7 @@ def check_reads(path: Path) -> bool:
     return is_whole
 
 
-def check_alone(log: SqliteLog, number: int) -> int:
+def check_alone(log: Log, number: int) -> int:
     """Read one record, which may be reported as damaged; return how many that were."""
     with contextlib.suppress(*TYPED):
         [record] = log.read("orders", 0, number, number + 1)
@@ -126,7 +127,7 @@ def test_a_torn_write_costs_its_own_record_and_no_other_we3(tmp_path: Path) -> N
     """WE3: what is cut off in the middle is not there; what follows is not glued to it."""
     written = tmp_path / "written.sqlite"
     sizes = []
-    with SqliteLog(str(written)) as log:
+    with sqlite_log(str(written)) as log:
         log.create_topic("orders")
         log.flush()
         for number in range(6):
@@ -140,10 +141,10 @@ def test_a_torn_write_costs_its_own_record_and_no_other_we3(tmp_path: Path) -> N
         wal(torn).write_bytes(logged[:size])
         whole = sum(end <= size for end in sizes)
 
-        with SqliteLog(str(torn)) as log:
+        with sqlite_log(str(torn)) as log:
             found = [record.value for record in log.read("orders", 0, 0)]
             receipt = log.append("orders", event(100))
-        with SqliteLog(str(torn)) as log:
+        with sqlite_log(str(torn)) as log:
             later = [record.value for record in log.read("orders", 0, 0)]
 
         assert found == [event(number) for number in range(whole)], size

@@ -13,7 +13,7 @@ import pytest
 
 import strandline as sl
 from strandline.io import SystemIo
-from strandline.log.sqlite import describe_sqlite
+from strandline.stores.sqlite import describe_sqlite
 from strandline.testing import FaultyIo
 
 RECORDS = 7

@@ -9,13 +9,13 @@ import pytest
 
 from strandline.log.chain import Chain, link
 from strandline.log.history import EventBody
-from strandline.log.sqlite import SqliteLog
-from strandline.log.sqlite.appends import AppendDelta
-from strandline.log.sqlite.chain_values import ValueRow, store_values, value_row
-from strandline.log.sqlite.checksum import record_crc
-from strandline.log.sqlite.partition_row import PartitionRow, store_partitions
-from strandline.log.sqlite.trimming import Trimming
+from strandline.stores.sqlite.appends import AppendDelta
+from strandline.stores.sqlite.chain_values import ValueRow, store_values, value_row
+from strandline.stores.sqlite.checksum import record_crc
+from strandline.stores.sqlite.partition_row import PartitionRow, store_partitions
+from strandline.stores.sqlite.trimming import Trimming
 from strandline.values import Event, ProofHead, ProofReport, ValueKind
+from tests.logs import sqlite_log
 from tests.model.planted_bugs import Bug
 
 EVENTS = 9
@@ -78,7 +78,7 @@ def head(path: str) -> ProofHead:
 
 
 def make(path: str) -> ProofHead:
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         log.create_topic("orders", proof=True)
         for number in range(EVENTS):
             log.append("orders", Event("order.created", {"n": number}, key=f"key-{number}"))
@@ -87,7 +87,7 @@ def make(path: str) -> ProofHead:
 
 def rewrite(path: str, forge: Forgery, *, with_chain: bool) -> None:
     """Put what `forge` makes of the records in their place, and the new end with them."""
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         topic = log.topic("orders")
         chain = Chain(log.id, topic.id, 0, ValueKind.EVENT)
     with sqlite3.connect(path) as database:
@@ -115,7 +115,7 @@ def values_of(chain: Chain, rows: list[Content]) -> Iterator[ValueRow]:
 
 
 def verified(path: str, *expected: ProofHead) -> ProofReport:
-    with SqliteLog(path, mode="read") as log:
+    with sqlite_log(path, mode="read") as log:
         (report,) = log.verify("orders", expected=expected)
     return report
 
@@ -135,7 +135,7 @@ def test_a_change_with_right_checksums_is_found_in_its_place(
 
     report = verified(path)
 
-    with SqliteLog(path, mode="read") as log:
+    with sqlite_log(path, mode="read") as log:
         assert sum(1 for _ in log.read("orders", 0, 0)) == report.records, "no checksum says it"
     assert report.findings[0].offset == 4
     assert report.head is None
@@ -173,7 +173,7 @@ def test_appends_go_on_after_damage_at_the_end(path: str, head: ProofHead) -> No
         database.execute("DELETE FROM strandline_proofs WHERE place = ?", (EVENTS - 1,))
     database.close()
 
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         log.append("orders", Event("order.created", {"n": EVENTS}))
         log.append("orders", Event("order.created", {"n": EVENTS}))
         (report,) = log.verify("orders")
@@ -185,12 +185,12 @@ def test_appends_go_on_after_damage_at_the_end(path: str, head: ProofHead) -> No
 
 def test_only_topics_with_a_proof_have_a_table_for_it(tmp_path: Path) -> None:
     path = str(tmp_path / "plain.sqlite")
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         log.append("orders", Event("order.created", {"n": 0}))
     assert "strandline_proofs" not in tables(path)
 
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         proved = log.create_topic("proved", proof=True)
         log.append_many("proved", [Event("order.created", {"n": 0})] * 3)
         log.trim("proved", 0, 2)
@@ -236,7 +236,7 @@ def rows_of(path: str) -> int:
 def test_a_planted_bug_is_found(path: str, bug: Bug) -> None:
     with bug.planted():
         make(path)
-        with SqliteLog(path) as log:
+        with sqlite_log(path) as log:
             log.trim("orders", 0, 3)
 
     assert not verified(path).is_sound

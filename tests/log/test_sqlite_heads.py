@@ -10,8 +10,9 @@ import pytest
 
 from strandline.clock import Signal, SystemClock
 from strandline.io import SystemIo
-from strandline.log.sqlite import SqliteLog, appends, describe_sqlite
-from strandline.log.sqlite.store_lock import StoreLock
+from strandline.log import Log
+from strandline.stores.sqlite import appends, describe_sqlite
+from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.testing import FaultyIo
 from strandline.values import (
     CorruptError,
@@ -22,6 +23,7 @@ from strandline.values import (
     Marks,
     Offset,
 )
+from tests.logs import sqlite_log
 
 DURABLE = Durability.DURABLE
 
@@ -32,13 +34,13 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def log(path: str) -> Iterator[SqliteLog]:
-    with SqliteLog(path) as log:
+def log(path: str) -> Iterator[Log]:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         yield log
 
 
-def numbers(log: SqliteLog) -> list[int]:
+def numbers(log: Log) -> list[int]:
     return [record.payload["n"] for record in log.read("orders", 0, 0)]
 
 
@@ -49,14 +51,14 @@ def remove_the_third(path: str) -> None:
     connection.close()
 
 
-def test_the_newest_of_single_appends_is_missed_when_it_is_gone(path: str, log: SqliteLog) -> None:
+def test_the_newest_of_single_appends_is_missed_when_it_is_gone(path: str, log: Log) -> None:
     """A head may lag behind its records while the log is open, and not in a closed one."""
     for n in range(3):
         log.append("orders", Event("order", {"n": n}))
     log.close()
     remove_the_third(path)
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         assert again.marks("orders", 0).high == 3
         with pytest.raises(CorruptError):
             list(again.read("orders", 0, 0))
@@ -66,7 +68,7 @@ def test_the_newest_is_missed_also_when_the_log_had_failed_before_it_was_closed(
     path: str,
 ) -> None:
     io = FaultyIo(SystemIo())
-    with SqliteLog(path, io=io) as log:
+    with sqlite_log(path, io=io) as log:
         log.create_topic("orders")
         log.append("orders", Event("order", {"n": 0}))
         log.append("orders", Event("order", {"n": 1}))
@@ -75,19 +77,17 @@ def test_the_newest_is_missed_also_when_the_log_had_failed_before_it_was_closed(
             log.append("orders", Event("order", {"n": 2}), durability=DURABLE)
     remove_the_third(path)
 
-    with SqliteLog(path) as again:
+    with sqlite_log(path) as again:
         assert again.marks("orders", 0).high == 3
         with pytest.raises(CorruptError):
             list(again.read("orders", 0, 0))
 
 
-def test_the_newest_is_missed_also_after_the_repair_of_a_failed_sync(
-    path: str, log: SqliteLog
-) -> None:
+def test_the_newest_is_missed_also_after_the_repair_of_a_failed_sync(path: str, log: Log) -> None:
     """The repair moves the records of all who have the log open, or have died with it open."""
     io = FaultyIo(SystemIo())
     log.create_topic("others")
-    with SqliteLog(path, io=io) as failed, SqliteLog(path) as mending:
+    with sqlite_log(path, io=io) as failed, sqlite_log(path) as mending:
         for n in range(3):
             log.append("orders", Event("order", {"n": n}))
         io.fail(1, errno.EIO, kinds=["sync"])
@@ -103,19 +103,19 @@ def test_the_newest_is_missed_also_after_the_repair_of_a_failed_sync(
             list(mending.read("orders", 0, 0))
 
 
-def test_a_gap_in_what_a_head_does_not_tell_of_yet_is_detected(path: str, log: SqliteLog) -> None:
+def test_a_gap_in_what_a_head_does_not_tell_of_yet_is_detected(path: str, log: Log) -> None:
     for n in range(3):
         log.append("orders", Event("order", {"n": n}))
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM strandline_records WHERE place & 1")
     connection.close()
 
-    with SqliteLog(path, mode="read") as reader, pytest.raises(CorruptError):
+    with sqlite_log(path, mode="read") as reader, pytest.raises(CorruptError):
         reader.marks("orders", 0)
 
 
-def test_single_appends_are_seen_by_others_at_once(path: str, log: SqliteLog) -> None:
-    with SqliteLog(path, mode="read") as reader:
+def test_single_appends_are_seen_by_others_at_once(path: str, log: Log) -> None:
+    with sqlite_log(path, mode="read") as reader:
         for n in range(150):
             log.append("orders", Event("order", {"n": n}))
 
@@ -127,18 +127,18 @@ def test_single_appends_are_seen_by_others_at_once(path: str, log: SqliteLog) ->
         assert numbers(reader) == list(range(150))
 
 
-def test_logs_that_take_turns_find_each_others_single_appends(path: str, log: SqliteLog) -> None:
+def test_logs_that_take_turns_find_each_others_single_appends(path: str, log: Log) -> None:
     """Also within one process, where the holders of the lock have one number."""
-    with SqliteLog(path) as other:
+    with sqlite_log(path) as other:
         offsets = [each.append("orders", Event("order")).offset for each in (log, other) * 70]
 
     assert offsets == list(range(140))
 
 
 def test_what_others_append_is_found_also_where_the_lock_was_ours_since(
-    path: str, log: SqliteLog
+    path: str, log: Log
 ) -> None:
-    with SqliteLog(path) as other:
+    with sqlite_log(path) as other:
         for _ in range(3):
             log.append("orders", Event("order"))
             other.append("orders", Event("order"))
@@ -147,7 +147,7 @@ def test_what_others_append_is_found_also_where_the_lock_was_ours_since(
     assert log.append("orders", Event("order")).offset == 6
 
 
-def test_a_trim_of_all_single_appends_leaves_their_end(path: str, log: SqliteLog) -> None:
+def test_a_trim_of_all_single_appends_leaves_their_end(path: str, log: Log) -> None:
     for n in range(5):
         log.append("orders", Event("order", {"n": n}))
 
@@ -158,8 +158,8 @@ def test_a_trim_of_all_single_appends_leaves_their_end(path: str, log: SqliteLog
     assert log.describe_topic("orders").size_bytes > 0
 
 
-def test_a_sync_and_a_close_leave_the_durable_mark_to_others(path: str, log: SqliteLog) -> None:
-    with SqliteLog(path, mode="read") as reader:
+def test_a_sync_and_a_close_leave_the_durable_mark_to_others(path: str, log: Log) -> None:
+    with sqlite_log(path, mode="read") as reader:
         log.append("orders", Event("order"))
         log.sync("orders", 0)
         assert reader.marks("orders", 0).durable == 1
@@ -169,12 +169,10 @@ def test_a_sync_and_a_close_leave_the_durable_mark_to_others(path: str, log: Sql
         assert reader.marks("orders", 0).durable == 2
 
 
-def test_a_topic_dropped_elsewhere_is_missed_by_the_next_single_append(
-    path: str, log: SqliteLog
-) -> None:
+def test_a_topic_dropped_elsewhere_is_missed_by_the_next_single_append(path: str, log: Log) -> None:
     topic = log.topic("orders")
     log.append(topic, Event("order"))
-    with SqliteLog(path) as other:
+    with sqlite_log(path) as other:
         other.drop_topic("orders")
 
     with pytest.raises(InvalidError):
@@ -183,10 +181,8 @@ def test_a_topic_dropped_elsewhere_is_missed_by_the_next_single_append(
         log.append("orders", Event("order"))
 
 
-def test_an_append_that_meets_a_new_lock_file_goes_on_after_the_others(
-    path: str, log: SqliteLog
-) -> None:
-    with SqliteLog(path) as other:
+def test_an_append_that_meets_a_new_lock_file_goes_on_after_the_others(path: str, log: Log) -> None:
+    with sqlite_log(path) as other:
         for n in range(0, 20, 2):
             log.append("orders", Event("order", {"n": n}))
             Path(f"{path}-strandline.lock").unlink()
@@ -210,19 +206,19 @@ class WaitingClock(SystemClock):
 
 
 def test_a_writer_that_waits_with_a_removed_lock_file_is_seen_by_the_next(
-    path: str, log: SqliteLog
+    path: str, log: Log
 ) -> None:
     """It holds a lock that excludes nobody, and begins after somebody who holds the new one."""
     stranger = sqlite3.connect(path, isolation_level=None)
-    newcomers: list[SqliteLog] = []
+    newcomers: list[Log] = []
 
     def meanwhile() -> None:
         Path(f"{path}-strandline.lock").unlink()
         stranger.execute("ROLLBACK")
-        newcomers.append(SqliteLog(path))
+        newcomers.append(sqlite_log(path))
         newcomers[0].append("orders", Event("order", {"n": 0}))
 
-    with SqliteLog(path, clock=WaitingClock(meanwhile)) as waiting:
+    with sqlite_log(path, clock=WaitingClock(meanwhile)) as waiting:
         stranger.execute("BEGIN IMMEDIATE")
         waiting.append("orders", Event("order", {"n": 1}))
         newcomers[0].append("orders", Event("order", {"n": 2}))
@@ -234,7 +230,7 @@ def test_a_writer_that_waits_with_a_removed_lock_file_is_seen_by_the_next(
 
 
 def test_an_append_is_stored_though_its_log_cannot_be_tidied(
-    path: str, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+    path: str, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process comes by the lock, whose file was removed, between the two."""
     other = StoreLock(SystemIo(), SystemClock(), f"{path}-strandline.lock")
@@ -244,7 +240,7 @@ def test_an_append_is_stored_though_its_log_cannot_be_tidied(
         other.acquire(1.0)
 
     io = FaultyIo(SystemIo())
-    with SqliteLog(path, io=io, lock_timeout_s=0.05) as robbed:
+    with sqlite_log(path, io=io, lock_timeout_s=0.05) as robbed:
         robbed.append("orders", Event("order", {"n": 0}))
         monkeypatch.setattr(appends, "CHECKPOINT_BYTES", 1)
         # The first look at the lock's file is the append's own.

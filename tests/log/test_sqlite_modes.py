@@ -5,23 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log
 from strandline.values import Event, InvalidError
+from tests.logs import sqlite_log
 
 NOTES = "__strandline.notes"
 
 
 @pytest.fixture
-def consuming(tmp_path: Path) -> Iterator[SqliteLog]:
+def consuming(tmp_path: Path) -> Iterator[Log]:
     path = str(tmp_path / "events.db")
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         log.append("orders", Event("a", 1))
-    with SqliteLog(path, mode="consume") as log:
+    with sqlite_log(path, mode="consume") as log:
         yield log
 
 
-def test_consuming_moves_cursors_and_keeps_internal_topics(consuming: SqliteLog) -> None:
+def test_consuming_moves_cursors_and_keeps_internal_topics(consuming: Log) -> None:
     consuming.create_topic(NOTES, internal=True, partitions=2)
     for number in range(3):
         consuming.append(NOTES, Event("note", number), partition=1)
@@ -31,7 +32,7 @@ def test_consuming_moves_cursors_and_keeps_internal_topics(consuming: SqliteLog)
     assert [record.payload for record in consuming.read(NOTES, 1, 2)] == [2]
 
 
-def test_consuming_changes_no_other_topic(consuming: SqliteLog) -> None:
+def test_consuming_changes_no_other_topic(consuming: Log) -> None:
     calls: tuple[Callable[[], object], ...] = (
         lambda: consuming.create_topic("more"),
         lambda: consuming.append("orders", Event("a", 2)),
@@ -51,22 +52,22 @@ def test_consuming_changes_no_other_topic(consuming: SqliteLog) -> None:
 
 def test_reading_counts_no_delivery_and_says_so(tmp_path: Path) -> None:
     path = str(tmp_path / "events.db")
-    SqliteLog(path).close()
+    sqlite_log(path).close()
 
-    with SqliteLog(path, mode="read") as log, pytest.raises(InvalidError, match="mode"):
+    with sqlite_log(path, mode="read") as log, pytest.raises(InvalidError, match="mode"):
         log.create_topic(NOTES, internal=True)
 
 
 def test_reading_makes_no_file_of_its_own(tmp_path: Path) -> None:
     """A position is durable, so that even a reader syncs."""
     path = str(tmp_path / "events.db")
-    with SqliteLog(path) as writer:
+    with sqlite_log(path) as writer:
         writer.create_topic("orders")
         writer.append("orders", Event("a", 1))
         Path(f"{path}-strandline.lock").unlink()
         before = sorted(tmp_path.iterdir())
 
-        with SqliteLog(path, mode="read") as reader:
+        with sqlite_log(path, mode="read") as reader:
             position = reader.position("orders", 0, 1)
             assert reader.resolve(position) == 1
 

@@ -7,15 +7,17 @@ from typing import NamedTuple
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog, partition_row
-from strandline.log.sqlite.appends import AppendBracket
-from strandline.log.sqlite.database import Database
-from strandline.log.sqlite.durable_marks import DurableMarks
-from strandline.log.sqlite.reader import SqliteReader
-from strandline.log.sqlite.store_lock import StoreLock
+from strandline.log import Log
+from strandline.stores.sqlite import partition_row
+from strandline.stores.sqlite.appends import AppendBracket
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.reader import SqliteReader
+from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.values import StrandlineError
 from tests.log import test_sqlite_heads as heads
 from tests.log.files.planted_bugs import FunctionBug
+from tests.logs import sqlite_log
 from tests.model.planted_bugs import Bug
 
 
@@ -23,7 +25,7 @@ class Planted(NamedTuple):
     """A bug, and the test that has to notice."""
 
     bug: Bug | FunctionBug
-    caught_by: Callable[[str, SqliteLog], None]
+    caught_by: Callable[[str, Log], None]
 
 
 BUGS = [
@@ -124,7 +126,7 @@ BUGS = [
     Planted(
         Bug(
             "a sync leaves its mark to others for later",
-            SqliteLog,
+            Log,
             "sync",
             "self._marks.note(self._database.lock_timeout_s)",
             "self._marks._ended.set()",
@@ -148,6 +150,6 @@ TROUBLES = StrandlineError, sqlite3.Error
 
 
 def _check(planted: Planted, path: Path) -> None:
-    with SqliteLog(str(path)) as log:
+    with sqlite_log(str(path)) as log:
         log.create_topic("orders")
         planted.caught_by(str(path), log)

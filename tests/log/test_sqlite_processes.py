@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from strandline.clock import SystemClock
-from strandline.log.sqlite import SqliteLog
 from strandline.values import Durability, Event
+from tests.logs import sqlite_log
 
 APPENDER = str(Path(__file__).with_name("sqlite_appender.py"))
 DEADLINE_S = 60.0
@@ -33,13 +33,13 @@ def acknowledged(lines: list[str]) -> list[tuple[int, int]]:
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     path = str(tmp_path / "events.sqlite")
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
     return path
 
 
 def contents(path: str) -> list[tuple[str, int]]:
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         return [(record.kind, record.payload["n"]) for record in log.read("orders", 0, 0)]
 
 
@@ -111,7 +111,7 @@ def test_a_killed_writer_leaves_a_crowd_of_others_undisturbed(path: str) -> None
 
 def test_a_watch_is_told_of_another_processs_appends_we7(path: str) -> None:
     """WE7."""
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
         watch = log.watch()
         watch.add("orders", 0, 0)
         with start(path, "other", 30) as process:
@@ -130,7 +130,7 @@ def test_a_watch_is_told_of_another_processs_appends_we7(path: str) -> None:
 
 def test_threads_share_commits_and_every_offset_is_theirs_alone(path: str) -> None:
     offsets: list[int] = []
-    with SqliteLog(path) as log:
+    with sqlite_log(path) as log:
 
         def append() -> None:
             for number in range(50):

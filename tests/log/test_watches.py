@@ -14,9 +14,9 @@ import pytest
 
 from strandline.clock import Clock, Signal, SystemClock
 from strandline.io import SystemIo
+from strandline.log import TopicName
 from strandline.log.file_news import FileNews
 from strandline.log.local_watch import LocalWatch
-from strandline.log.protocol import TopicName
 from strandline.log.watches import Spot, Watches
 from strandline.testing import FakeClock, FaultyIo
 from strandline.testing.conformance_checks import started

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import Durability, StrandlineError, TrimmedError
 from tests.model.crash_images import CrashPoint, Image, crash_points
 from tests.model.disk import Disk

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 from uuid import UUID
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import DivergedError, Durability, Event, Position
 from tests.model.history import History
 

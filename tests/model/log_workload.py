@@ -6,7 +6,7 @@ that moment; one that is not (a trim of nothing, say) does nothing.
 
 from collections.abc import Callable, Sequence
 
-from strandline.log.protocol import Log, Receipts
+from strandline.log import Log, Receipts
 from strandline.values import Durability, Offset
 from tests.model.disk import Disk
 from tests.model.log_history import Identity, LogHistory, SeenRecord, event_of

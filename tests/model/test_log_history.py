@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.sqlite import SqliteLog
 from strandline.testing import FakeClock
 from strandline.values import Durability
+from tests.logs import sqlite_log
 from tests.model.disk import Disk
 from tests.model.log_history import (
     LogHistory,
@@ -30,7 +30,7 @@ def test_the_history_of_any_work_agrees_with_the_log(tmp_path: Path) -> None:
     clock = FakeClock()
 
     work = LogWorkload(
-        Disk(), lambda _: SqliteLog(str(tmp_path / "log"), clock=clock), LogHistory()
+        Disk(), lambda _: sqlite_log(str(tmp_path / "log"), clock=clock), LogHistory()
     )
     work.run(names)
 

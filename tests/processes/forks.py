@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from strandline.io import SystemIo
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.testing.faulty_io import FaultyIo, Operation
 from strandline.values import ClosedError, Event
 from tests.processes.fighters import UNLOCKS

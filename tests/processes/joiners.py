@@ -6,7 +6,7 @@ import threading
 import time
 
 import strandline as sl
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import Durability
 from tests.processes.lives import CONSUMER, PARTITIONS, TOPIC, Writer
 from tests.processes.report import Report

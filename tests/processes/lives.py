@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from strandline.io import SystemIo
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import (
     Durability,

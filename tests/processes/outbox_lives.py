@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import strandline.log.sqlite
-from strandline.log.protocol import Log
+import strandline.stores.sqlite
+from strandline.log import Log
 from strandline.subscriptions import subscribe
 from strandline.values import Event
 from tests.processes.report import Report
@@ -21,7 +21,7 @@ from tests.processes.stores import open_store
 
 TOPIC = "orders"
 #: Where each line may be the last.
-FOLDER = str(Path(strandline.log.sqlite.__file__).parent)
+FOLDER = str(Path(strandline.stores.sqlite.__file__).parent)
 
 
 class ChangedItsMindError(Exception):

@@ -4,19 +4,19 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strandline.log.files.cursors import Cursors
-from strandline.log.files.identity_window import IdentityWindow
-from strandline.log.files.partition_lock import PartitionLock
-from strandline.log.files.store import PartitionStore
-from strandline.log.files.succession import _Succession
-from strandline.log.files.syncing import Syncing
-from strandline.log.sqlite.appends import AppendBracket, AppendFlusher, Changes
-from strandline.log.sqlite.consuming import SqliteConsumers
-from strandline.log.sqlite.database import Database
-from strandline.log.sqlite.log import SqliteLog
-from strandline.log.sqlite.outbox import Outbox
-from strandline.log.sqlite.store_lock import StoreLock
-from strandline.log.sqlite.trimming import Trimming
+from strandline.log import Log
+from strandline.stores.files.cursors import Cursors
+from strandline.stores.files.identity_window import IdentityWindow
+from strandline.stores.files.partition_lock import PartitionLock
+from strandline.stores.files.partition_writer import PartitionWriter
+from strandline.stores.files.succession import _Succession
+from strandline.stores.files.syncing import Syncing
+from strandline.stores.sqlite.appends import AppendBracket, AppendFlusher, Changes
+from strandline.stores.sqlite.consuming import SqliteConsumers
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.outbox import Outbox
+from strandline.stores.sqlite.store_lock import StoreLock
+from strandline.stores.sqlite.trimming import Trimming
 from strandline.subscriptions.consumer import Consumer
 from strandline.subscriptions.cursor import Cursor
 from strandline.subscriptions.subscription import Subscription
@@ -74,7 +74,7 @@ PROCESS_BUGS: list[Planted] = [
     ),
     Planted(
         "a drop is acknowledged and forgotten",
-        SqliteLog,
+        Log,
         "drop_topic",
         "self._topics.drop(connection, entry)",
         "entry.slots",
@@ -254,7 +254,7 @@ PROCESS_BUGS: list[Planted] = [
     ),
     FilePlanted(
         "file: nobody looks at the fence after a write",
-        PartitionStore,
+        PartitionWriter,
         "_write",
         "FENCE_AT) != NO_FENCE:",
         "FENCE_AT) != NO_FENCE and False:",
@@ -278,7 +278,7 @@ PROCESS_BUGS: list[Planted] = [
     ),
     FilePlanted(
         "file: who finds another lock file goes on in the same epoch",
-        PartitionStore,
+        PartitionWriter,
         "_is_current",
         "if self._lock.identity != tenure.manifest.lock:",
         "if False:",
@@ -302,7 +302,7 @@ PROCESS_BUGS: list[Planted] = [
     ),
     FilePlanted(
         "file: another process's appends go unnoticed",
-        PartitionStore,
+        PartitionWriter,
         "_is_current",
         "return self._take_over(tenure, raw)",
         "return True",
@@ -310,7 +310,7 @@ PROCESS_BUGS: list[Planted] = [
     ),
     FilePlanted(
         "file: an owner who was robbed takes turns with the robber",
-        PartitionStore,
+        PartitionWriter,
         "_prepare",
         "if is_owner and self._tenure is not None:",
         "if False:",

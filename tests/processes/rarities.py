@@ -5,11 +5,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
-from strandline.log.files.frame import HEADER_BYTES
-from strandline.log.files.segment import FRAMES_AT
+from strandline.log import Log
+from strandline.stores.files.frame import HEADER_BYTES
+from strandline.stores.files.segment import FRAMES_AT
 from strandline.testing.faulty_io import FaultyIo
 from strandline.values import Durability, Event
+from tests.logs import file_log
 from tests.processes.lives import CONSUMER, PARTITIONS, TOPIC, Writer, must
 from tests.processes.report import Report
 from tests.processes.stores import SMALL_BYTES, lock_files
@@ -38,8 +39,8 @@ def rarities(report: Report, url: str, io: FaultyIo) -> None:
     _from_an_owner(report, path, io)
 
 
-def _opened(path: str, io: FaultyIo | SystemIo, **options: object) -> FileLog:
-    return FileLog(path, io=io, segment_bytes=SMALL_BYTES, **options)  # type: ignore[arg-type]
+def _opened(path: str, io: FaultyIo | SystemIo, **options: object) -> Log:
+    return file_log(path, io=io, segment_bytes=SMALL_BYTES, **options)  # type: ignore[arg-type]
 
 
 def _prepare(report: Report, path: str) -> None:
@@ -63,7 +64,7 @@ def _prepare(report: Report, path: str) -> None:
     segments.joinpath(written.name).write_bytes(written.read_bytes()[:TORN_BYTES])
 
 
-def _look_around(log: FileLog) -> None:
+def _look_around(log: Log) -> None:
     assert [each.consumer for each in log.consumers(TOPIC)] == [CONSUMER, OTHER]
     position = log.position(TOPIC, 0, 3)
     log.create_topic("another")

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from tests.processes.ledger import Ledger, Stored, Value
 
 Message = list[Any]

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from strandline.io import Io, SystemIo
-from strandline.log.protocol import Log
-from strandline.opening import OpenedLog, SubscribableFileLog, SubscribableSqliteLog
+from strandline.log import Log
+from strandline.opening import OpenedLog
 from strandline.spark.sink import committing, rolling
 from strandline.spark.sink.committing import abort, commit
 from strandline.spark.sink.folder import AppFolder, staging_path
@@ -45,7 +45,7 @@ def numbers_of(version: int) -> list[int]:
 def open_sink_log(url: str, io: Io | None = None) -> OpenedLog:
     """Open the log over any io, with everything that the sink asks of one."""
     scheme, _, path = url.partition(":")
-    kind: Any = SubscribableFileLog if scheme == "file" else SubscribableSqliteLog
+    kind: Any = Log if scheme == "file" else Log
     opened: OpenedLog = kind(path, io=io, lock_timeout_s=20.0)
     return opened
 

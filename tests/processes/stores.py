@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from strandline.io import Io
-from strandline.log.files import FileLog
-from strandline.log.protocol import Log
-from strandline.log.sqlite import SqliteLog, appends
+from strandline.log import Log
+from strandline.stores.sqlite import appends
+from tests.logs import file_log, sqlite_log
 
 #: As many bytes as make a checkpoint due, or a segment full, every few appends.
 SMALL_BYTES = 16 * 1024
@@ -25,9 +25,9 @@ def open_store(
     scheme, _, path = url.partition(":")
     if scheme == "sqlite":
         setattr(appends, "CHECKPOINT_BYTES", SMALL_BYTES)  # noqa: B010 - It is a constant elsewhere.
-        return SqliteLog(path, io=io, lock_timeout_s=lock_timeout_s, **options)
+        return sqlite_log(path, io=io, lock_timeout_s=lock_timeout_s, **options)
     if scheme == "file":
-        return FileLog(
+        return file_log(
             path, io=io, lock_timeout_s=lock_timeout_s, segment_bytes=SMALL_BYTES, **options
         )
     raise ValueError(f"no store for {url}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import ClosedError, Event
 from tests.processes.stores import SCHEMES, open_store, url_in
 

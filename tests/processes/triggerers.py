@@ -8,7 +8,7 @@ import time
 
 import strandline as sl
 from strandline.io import SystemIo
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.testing.faulty_io import FaultyIo
 from strandline.triggers import Triggers, parked_records, replay_parked
 from tests.processes.lives import PARTITIONS, TOPIC

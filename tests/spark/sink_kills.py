@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from strandline.io import SystemIo
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.testing.faulty_io import FaultyIo
 from strandline.values import ConflictError, StrandlineError
 from tests.processes.fork_server import ForkServer

@@ -12,12 +12,12 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 import strandline as sl
-from strandline.log.sqlite.checksum import record_crc
-from strandline.log.sqlite.schema import OFFSET_BITS
 from strandline.spark import jobs
 from strandline.spark.jobs import auditing
 from strandline.spark.jobs.auditing import AuditReport
 from strandline.spark.source import splits
+from strandline.stores.sqlite.checksum import record_crc
+from strandline.stores.sqlite.schema import OFFSET_BITS
 from strandline.tiering import copying, open_store, tier, tiering
 from strandline.tiering.copying import CopyDraft
 from strandline.tiering.parquet import CopiedRows, digest_of, encode

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.log.files import FileLog
 from strandline.spark.options import BATCH_ONLY, READ_OPTIONS
 from strandline.spark.source.places import Place
 from strandline.spark.source.splits import Extent, plan
 from strandline.spark.source.stream import StreamReader
 from strandline.testing import FakeClock
+from tests.logs import file_log
 from tests.spark.as_spark import Query, fill, numbers, source
 
 
@@ -414,8 +414,8 @@ def test_the_source_is_the_same_in_any_process(log: sl.Log, url: str) -> None:
 def test_an_offset_is_of_the_epoch_of_the_record_before_it(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
     with (
-        FileLog(path, exclusive=True) as holder,
-        FileLog(path, lock_timeout_s=0.001, take_over=True) as log,
+        file_log(path, exclusive=True) as holder,
+        file_log(path, lock_timeout_s=0.001, take_over=True) as log,
     ):
         holder.create_topic("t")
         holder.append_many("t", [sl.Event("k", {"n": n}) for n in range(10)])

@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from typing import Any, cast
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Hint, Log, TopicName, Watch
+from strandline.log import Hint, Log, TopicName, Watch
 from strandline.subscriptions import Marker, Subscription
 from strandline.values import Event, Marks, Record, UnavailableError
+from tests.logs import memory_log
 
 PATIENCE_S = 20.0
 """How long a test waits for what must happen; only a failure takes as long."""
@@ -73,7 +73,7 @@ class SteeredLog:
 
     def __init__(self, *, clock: Clock | None = None, steer: Steer = lambda hints: hints) -> None:
         self.clock = clock or SystemClock()
-        self.inner = MemoryLog(clock=self.clock)
+        self.inner = memory_log(clock=self.clock)
         self.steer = steer
         self.watches: list[SteeredWatch] = []
         self.closed = threading.Event()

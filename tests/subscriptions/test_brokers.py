@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 import strandline as sl
-from strandline.log.protocol import TopicName
+from strandline.log import TopicName
 from strandline.testing import FaultyBroker
 from strandline.values import InvalidError
 

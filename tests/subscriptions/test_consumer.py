@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.subscriptions import (
     DELIVERIES_MAX,
     OUTSTANDING_MAX,
@@ -28,10 +27,11 @@ from strandline.values import (
     UnavailableError,
     ValueKind,
 )
+from tests.logs import memory_log
 from tests.subscriptions.doubles import PATIENCE_S, fill, on_thread
 
 
-class ForgetfulLog(MemoryLog):
+class ForgetfulLog(Log):
     """Stores no ack the first time it is asked to."""
 
     forgets = True
@@ -58,7 +58,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def log(clock: FakeClock) -> Iterator[Log]:
-    with MemoryLog(clock=clock) as opened:
+    with memory_log(clock=clock) as opened:
         opened.create_topic("orders", partitions=2)
         yield opened
 
@@ -393,7 +393,7 @@ def offsets(found: list[Delivery]) -> list[int]:
     return [int(delivery.record.offset) for delivery in found]
 
 
-class InterruptedLog(MemoryLog):
+class InterruptedLog(Log):
     """Lets a test act in the middle of a read, and refuses appends on request."""
 
     def __init__(self, clock: FakeClock) -> None:

@@ -9,16 +9,15 @@ from typing import Any, cast
 import pytest
 
 import strandline as sl
-from strandline.log.memory import MemoryLog
+from strandline.log import Log, TopicName, Value
 from strandline.log.memory_receipt import MemoryReceipt
-from strandline.log.protocol import Log, TopicName, Value
 from strandline.subscriptions import Consumer
 from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, fill
 
 EVENTS = 6
 
 
-class GatedLog(MemoryLog):
+class GatedLog(Log):
     """Holds up each count that a consumer stores, until it is let through."""
 
     def __init__(self) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from strandline.log.memory import MemoryLog
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions import OUTSTANDING_MAX, Consumer, Delivery
 from strandline.subscriptions.delivery_counts import NOTES_KEPT
 from strandline.testing import FakeClock
 from strandline.values import Event
+from tests.logs import memory_log
 from tests.subscriptions.doubles import fill
 
 
@@ -20,7 +20,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def log(clock: FakeClock) -> Iterator[Log]:
-    with MemoryLog(clock=clock) as opened:
+    with memory_log(clock=clock) as opened:
         opened.create_topic("orders", partitions=2)
         yield opened
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
-from strandline.log.protocol import TopicName
-from strandline.log.sqlite import SqliteLog
+from strandline.log import Log, TopicName
 from strandline.subscriptions import subscribe
 from strandline.testing import FakeClock
 from strandline.values import Marks
@@ -19,7 +18,7 @@ from tests.subscriptions.doubles import PATIENCE_S, drain, fill, on_thread, plac
 DURABLE = sl.Durability.DURABLE
 
 
-class CountingLog(SqliteLog):
+class CountingLog(Log):
     """Counts how often its marks are asked for."""
 
     looks = 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions import Subscription, pages, subscribe
 from strandline.values import EARLIEST, LATEST, Event, Record
 from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, fill, on_thread, unreliable

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from strandline.log.protocol import Hint
+from strandline.log import Hint
 from strandline.subscriptions import Subscription, subscribe
 from strandline.subscriptions.pages import POLL_S
 from strandline.testing import FakeClock

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.log.memory import MemoryLog
+from strandline.log import Log
 from strandline.tiering.catalogue import SEGMENTS_TOPIC, SegmentCatalogue
 from strandline.tiering.routing import catalogue_partition, catalogue_partitions
 from strandline.tiering.segment import (
@@ -24,6 +24,7 @@ from strandline.tiering.segment import (
 from strandline.tiering.segment_view import CatalogueState, SegmentView, take
 from strandline.values import InvalidError, Marks, NotReadyError, UnavailableError
 from strandline.views import RefusedError
+from tests.logs import memory_log
 
 PATIENCE_S = 20.0
 _ids = itertools.count(1)
@@ -53,8 +54,8 @@ def segment(start: int, end: int, place: UserPartition = PLACE, **fields: Any) -
 
 
 @pytest.fixture
-def log() -> Iterator[MemoryLog]:
-    with MemoryLog() as log:
+def log() -> Iterator[Log]:
+    with memory_log() as log:
         yield log
 
 
@@ -76,7 +77,7 @@ def finished(catalogue: SegmentCatalogue, made: CopiedSegment, note: str | None 
 # --- the reference tests ---
 
 
-def test_a_segment_that_was_added_and_finished_is_found(log: MemoryLog) -> None:
+def test_a_segment_that_was_added_and_finished_is_found(log: Log) -> None:
     """TB1"""
     with ready(log) as catalogue:
         made = segment(0, 100)
@@ -89,7 +90,7 @@ def test_a_segment_that_was_added_and_finished_is_found(log: MemoryLog) -> None:
         assert catalogue.highest_readable_offset(PLACE, 0) == 99
 
 
-def test_adding_in_a_wrong_state_is_refused_before_anything_is_stored(log: MemoryLog) -> None:
+def test_adding_in_a_wrong_state_is_refused_before_anything_is_stored(log: Log) -> None:
     """TB2"""
     with ready(log) as catalogue:
         with pytest.raises(RefusedError):
@@ -98,7 +99,7 @@ def test_adding_in_a_wrong_state_is_refused_before_anything_is_stored(log: Memor
         assert [log.marks(SEGMENTS_TOPIC, p).high for p in (0, 1)] == [0, 0]
 
 
-def test_two_catalogues_over_one_log_converge(log: MemoryLog) -> None:
+def test_two_catalogues_over_one_log_converge(log: Log) -> None:
     """TB3"""
     with ready(log) as one, ready(log) as other:
         made = segment(0, 100)
@@ -112,7 +113,7 @@ def test_two_catalogues_over_one_log_converge(log: MemoryLog) -> None:
         assert found.id == made.id
 
 
-def test_a_restart_knows_what_the_log_holds(log: MemoryLog) -> None:
+def test_a_restart_knows_what_the_log_holds(log: Log) -> None:
     """TB4"""
     with ready(log) as catalogue:
         for start in (0, 100, 200):
@@ -126,7 +127,7 @@ def test_a_restart_knows_what_the_log_holds(log: MemoryLog) -> None:
         assert again.highest_readable_offset(PLACE, 0) == 299
 
 
-def test_a_partition_is_deleted_in_three_steps(log: MemoryLog) -> None:
+def test_a_partition_is_deleted_in_three_steps(log: Log) -> None:
     """TB5"""
     with ready(log) as catalogue:
         finished(catalogue, segment(0, 100))
@@ -140,7 +141,7 @@ def test_a_partition_is_deleted_in_three_steps(log: MemoryLog) -> None:
             catalogue.add(segment(0, 100))
 
 
-def test_closing_writes_a_snapshot_of_what_was_applied(log: MemoryLog, tmp_path: Path) -> None:
+def test_closing_writes_a_snapshot_of_what_was_applied(log: Log, tmp_path: Path) -> None:
     """TB6"""
     path = tmp_path / "snapshot"
     with ready(log, snapshot=path, snapshot_interval_s=3600) as catalogue:
@@ -151,7 +152,7 @@ def test_closing_writes_a_snapshot_of_what_was_applied(log: MemoryLog, tmp_path:
     assert path.exists()
 
 
-def test_a_restart_goes_on_after_the_snapshot(log: MemoryLog, tmp_path: Path) -> None:
+def test_a_restart_goes_on_after_the_snapshot(log: Log, tmp_path: Path) -> None:
     """TB7"""
     path = tmp_path / "snapshot"
     with ready(log, snapshot=path) as catalogue:
@@ -170,7 +171,7 @@ def test_a_restart_goes_on_after_the_snapshot(log: MemoryLog, tmp_path: Path) ->
         assert again.highest_copied_offset(PLACE, 0) == 299
 
 
-def test_assignment_decides_between_nothing_and_an_answer(log: MemoryLog) -> None:
+def test_assignment_decides_between_nothing_and_an_answer(log: Log) -> None:
     """TB8"""
     with ready(log) as writer:
         finished(writer, segment(0, 100))
@@ -188,7 +189,7 @@ def test_assignment_decides_between_nothing_and_an_answer(log: MemoryLog) -> Non
         assert catalogue.find(PLACE, 0, 5) is None
 
 
-def test_an_unknown_partition_is_a_definite_nothing(log: MemoryLog) -> None:
+def test_an_unknown_partition_is_a_definite_nothing(log: Log) -> None:
     """TB9"""
     with opened(log) as catalogue:
         assert catalogue.find(PLACE, 0, 0) is None
@@ -196,7 +197,7 @@ def test_an_unknown_partition_is_a_definite_nothing(log: MemoryLog) -> None:
         assert list(catalogue.segments(PLACE)) == []
 
 
-def test_two_processes_share_the_catalogue_between_them(log: MemoryLog) -> None:
+def test_two_processes_share_the_catalogue_between_them(log: Log) -> None:
     """TB10"""
     with ready(log, partitions=16) as writer:
         finished(writer, segment(0, 100))
@@ -213,7 +214,7 @@ def test_two_processes_share_the_catalogue_between_them(log: MemoryLog) -> None:
         assert other.find(PLACE, 0, 5) is None
 
 
-def test_assigning_again_applies_nothing_twice(log: MemoryLog) -> None:
+def test_assigning_again_applies_nothing_twice(log: Log) -> None:
     """TB11"""
     with ready(log) as catalogue:
         made = segment(0, 100)
@@ -226,7 +227,7 @@ def test_assigning_again_applies_nothing_twice(log: MemoryLog) -> None:
         assert catalogue.highest_readable_offset(PLACE, 0) == 99
 
 
-class WithoutMarks(MemoryLog):
+class WithoutMarks(Log):
     """Cannot tell where partitions end while `is_broken`."""
 
     is_broken = False
@@ -320,7 +321,7 @@ def test_a_segment_that_cannot_be_is_refused(fields: dict[str, Any]) -> None:
         segment(0, **{"end": 100, **fields})
 
 
-def test_a_refused_step_is_told_to_whoever_takes_it(log: MemoryLog) -> None:
+def test_a_refused_step_is_told_to_whoever_takes_it(log: Log) -> None:
     """WB4"""
     with ready(log) as catalogue:
         made = segment(0, 100)
@@ -339,7 +340,7 @@ def test_a_refused_step_is_told_to_whoever_takes_it(log: MemoryLog) -> None:
         assert len(catalogue.segments(PLACE)) == 1
 
 
-def test_the_same_run_is_copied_by_one_copy_at_a_time(log: MemoryLog) -> None:
+def test_the_same_run_is_copied_by_one_copy_at_a_time(log: Log) -> None:
     with ready(log) as catalogue:
         first = segment(0, 100)
         catalogue.add(first)
@@ -350,7 +351,7 @@ def test_the_same_run_is_copied_by_one_copy_at_a_time(log: MemoryLog) -> None:
         catalogue.add(segment(0, 100))
 
 
-def test_what_is_being_deleted_is_listed_and_answers_no_more(log: MemoryLog) -> None:
+def test_what_is_being_deleted_is_listed_and_answers_no_more(log: Log) -> None:
     with ready(log) as catalogue:
         made = segment(0, 100)
         catalogue.add(made)
@@ -368,7 +369,7 @@ def test_what_is_being_deleted_is_listed_and_answers_no_more(log: MemoryLog) -> 
 
 
 def test_the_only_copy_of_what_was_evicted_is_not_deleted_before_it_is_trimmed(
-    log: MemoryLog,
+    log: Log,
 ) -> None:
     with ready(log) as catalogue:
         made, other = segment(0, 100), segment(0, 60)
@@ -395,7 +396,7 @@ def test_the_only_copy_of_what_was_evicted_is_not_deleted_before_it_is_trimmed(
 def full_state() -> CatalogueState:
     state = CatalogueState()
     made, gone = segment(0, 100), segment(100, 200)
-    log = MemoryLog()
+    log = memory_log()
     with ready(log) as catalogue:
         finished(catalogue, made)
         finished(catalogue, gone)
@@ -423,7 +424,7 @@ def test_a_snapshot_keeps_what_was_copied_deleted_and_evicted() -> None:
 
 
 def test_catalogues_that_share_a_snapshot_and_are_reconciled_at_once_do_no_harm(
-    log: MemoryLog, tmp_path: Path
+    log: Log, tmp_path: Path
 ) -> None:
     """WB12"""
     path = tmp_path / "snapshot"
@@ -443,7 +444,7 @@ def test_catalogues_that_share_a_snapshot_and_are_reconciled_at_once_do_no_harm(
         assert len(again.segments(PLACE)) == 20
 
 
-def test_a_step_of_a_later_version_stops_the_partition(log: MemoryLog) -> None:
+def test_a_step_of_a_later_version_stops_the_partition(log: Log) -> None:
     """WB7"""
     with ready(log) as catalogue:
         number = catalogue.partition_of(PLACE)

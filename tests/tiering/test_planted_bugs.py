@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from strandline.log.memory import MemoryLog
 from strandline.tiering import (
     cold_segments,
     copying,
@@ -19,6 +18,7 @@ from strandline.tiering import (
 from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading
 from tests.conformance.planted_bugs import Bug
+from tests.logs import memory_log
 from tests.tiering import (
     test_catalogue,
     test_copies,
@@ -96,7 +96,7 @@ def epochs(_: Path) -> None:
 
 
 def the_only_copy(_: Path) -> None:
-    with MemoryLog() as log:
+    with memory_log() as log:
         test_catalogue.test_the_only_copy_of_what_was_evicted_is_not_deleted_before_it_is_trimmed(
             log
         )

@@ -15,7 +15,7 @@ import pytest
 import strandline as sl
 from strandline.log.chain import Chain
 from strandline.log.history import EventBody
-from strandline.log.sqlite.proving import Proving
+from strandline.stores.sqlite.proving import Proving
 from strandline.tiering import copying, parquet, tier
 from strandline.values import Durability, ValueKind
 from tests.tiering.faulty_store import MemoryObjects

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
-from strandline.log.memory import MemoryLog
 from strandline.testing import FakeClock
 from strandline.tiering import tier
 from strandline.values import InvalidError, TrimmedError, ValueKind
+from tests.logs import memory_log
 from tests.tiering.faulty_store import MemoryObjects
 from tests.tiering.tiered import BACKENDS, filled, move, opened, rows
 
@@ -92,7 +92,7 @@ def twins(backend: str, folder: Path) -> Iterator[tuple[Any, Any]]:
     clock = FakeClock()
     place = folder / str(next(_folders))
     place.mkdir()
-    with opened(backend, place) as log, MemoryLog(clock=clock) as model:
+    with opened(backend, place) as log, memory_log(clock=clock) as model:
         yield log, model
 
 
@@ -239,7 +239,7 @@ def test_a_reader_that_a_trim_overtakes_in_the_cold_half_is_told(tmp_path: Path)
 
 
 def test_retention_counts_both_halves(tmp_path: Path) -> None:
-    with opened("file", tmp_path) as log, MemoryLog() as model:
+    with opened("file", tmp_path) as log, memory_log() as model:
         for each in (log, model):
             each.create_topic("t", retention_bytes=400)
         values = [sl.Event("k", {"n": n}, key="x") for n in range(60)]

@@ -6,12 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 import strandline as sl
-from strandline.opening import (
-    OpenedLog,
-    SubscribableFileLog,
-    SubscribableMemoryLog,
-    SubscribableSqliteLog,
-)
+from strandline.log import Log
+from strandline.opening import OpenedLog
 from strandline.tiering import ObjectStore, tier
 from tests.tiering.faulty_store import MemoryObjects
 
@@ -26,15 +22,15 @@ class _OverStore:
         return self.objects
 
 
-class MemoryOver(_OverStore, SubscribableMemoryLog):  # type: ignore[misc] # Overrides a hook.
+class MemoryOver(_OverStore, Log):  # type: ignore[misc] # Overrides a hook.
     """In memory."""
 
 
-class SqliteOver(_OverStore, SubscribableSqliteLog):  # type: ignore[misc] # As above.
+class SqliteOver(_OverStore, Log):  # type: ignore[misc] # As above.
     """In SQLite."""
 
 
-class FileOver(_OverStore, SubscribableFileLog):  # type: ignore[misc] # As above.
+class FileOver(_OverStore, Log):  # type: ignore[misc] # As above.
     """In files, with small segments."""
 
 

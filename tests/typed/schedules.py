@@ -12,7 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 import strandline as sl
-from strandline.log.protocol import Hint, Log
+from strandline.log import Hint, Log
 from strandline.testing import FakeClock
 from strandline.typed import Scope, ScopedSubscription
 from strandline.typed.readers import Readers

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 import strandline as sl
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.typed.catalogue import Catalogue
 from strandline.typed.delivered import DeliveredBatch, Sight
 from strandline.typed.readers import ConsumerProgress, Readers

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
-from strandline.log.protocol import Hint
+from strandline.log import Hint
 from tests.typed.rows import PATIENCE_S, SCHEMA, drain, ids, offsets, rows, take
 
 OpenAgain = Callable[[], sl.Log]

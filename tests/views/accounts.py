@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import strandline as sl
-from strandline.log import Log
-from strandline.log.protocol import TopicName, Value
+from strandline.log import Log, TopicName, Value
 from strandline.values import Marks, Position
 
 PATIENCE_S = 20.0

@@ -17,9 +17,9 @@ import msgspec
 
 import strandline as sl
 from strandline.log import Log, local_watch, memory_partition, memory_topics
-from strandline.log.memory import MemoryLog
 from strandline.views import fold, live_view, outcomes, pump, shared_pages
 from strandline.writes import waiter
+from tests.logs import memory_log
 from tests.model.simulation import (
     AbortedError,
     SimulatedClock,
@@ -137,7 +137,7 @@ class Schedule:
         simulated = Threading(self.simulation)
         with self.simulation.replacing_threading_in(*MODULES, by=simulated):
             clock = SimulatedClock(self.simulation)
-            self._log = MemoryLog(clock=clock)
+            self._log = memory_log(clock=clock)
             self._log.create_topic("numbers", partitions=PARTITIONS)
             self.simulation.spawn("main", lambda: self._main(clock))
             self.simulation.run()

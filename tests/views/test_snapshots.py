@@ -10,9 +10,9 @@ import pytest
 import strandline as sl
 from strandline.io import SystemIo
 from strandline.log import Log
-from strandline.log.memory import MemoryLog
 from strandline.testing import FakeClock, FaultyIo
 from strandline.testing.faulty_io import Fault
+from tests.logs import memory_log
 from tests.views.accounts import (
     PATIENCE_S,
     Accounts,
@@ -113,7 +113,7 @@ def let_pass(clock: FakeClock, seconds: int) -> None:
 
 
 def timed_log(clock: FakeClock) -> Log:
-    log = MemoryLog(clock=clock)
+    log = memory_log(clock=clock)
     log.create_topic("accounts", partitions=2)
     return log
 

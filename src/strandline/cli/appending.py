@@ -15,7 +15,7 @@ from strandline.cli.user_files import STANDARD, reading
 from strandline.values import Durability, Event, InvalidError, Mode, Topic, ValueKind
 
 if TYPE_CHECKING:
-    from strandline.log.protocol import Log
+    from strandline.log import Log
     from strandline.typed import ScopedLog
 
 _BATCH = 1000

@@ -141,11 +141,11 @@ def _copied(source: str, target: str, ends: "dict[PartitionKey, int]") -> "list[
         )
     with progress("copying") as bar:
         if scheme == "file":
-            from strandline.log.files.copying import copy_file_log  # noqa: PLC0415 See `opened`.
+            from strandline.stores.files.copying import copy_file_log  # noqa: PLC0415 See `opened`.
 
             return copy_file_log(path, target_path, ends=ends, progress=lambda _: bar.advance())
         if scheme == "sqlite":
-            from strandline.log.sqlite.copying import copy_sqlite_log  # noqa: PLC0415
+            from strandline.stores.sqlite.copying import copy_sqlite_log  # noqa: PLC0415
 
             return copy_sqlite_log(path, target_path, ends=ends)
     raise InvalidError("a log that can be copied is file: or sqlite:", url=source)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from strandline.clock import Clock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import Durability, Event
 
 _PAYLOAD = {"id": 17, "customer": "c-9", "lines": [{"sku": "a-1", "count": 2, "cents": 1990}] * 3}

@@ -20,7 +20,7 @@ from strandline.values import (
 
 # What takes long to import comes with what needs it: `strandline --help` needs none of it.
 if TYPE_CHECKING:
-    from strandline.log.protocol import Log
+    from strandline.log import Log
     from strandline.typed import ScopedLog
 
 

@@ -11,7 +11,7 @@ from strandline.cli.user_files import reading
 from strandline.values import InvalidError, Mode, Position, StrandlineError
 
 if TYPE_CHECKING:
-    from strandline.log.protocol import Log
+    from strandline.log import Log
 
 
 @command(

@@ -16,7 +16,7 @@ from strandline.values import ConflictError, InvalidError, Mode, Record, Topic
 
 if TYPE_CHECKING:
     from strandline.cli.transfer_file import Header, Row
-    from strandline.log.protocol import Log
+    from strandline.log import Log
     from strandline.typed import ScopedLog
 
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}

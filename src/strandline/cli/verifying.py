@@ -13,7 +13,7 @@ from strandline.cli.user_files import reading, writing
 from strandline.values import Mode, ProofHead, Topic
 
 if TYPE_CHECKING:
-    from strandline.log.protocol import Log
+    from strandline.log import Log
 
 
 @command(

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from strandline.log.columns import OWN_COLUMNS
 from strandline.log.history import Body, EventBody
-from strandline.log.protocol import Value
+from strandline.log.results import Value
 from strandline.values import CorruptError, Event, InvalidError, ValueKind
 from strandline.values.batches import (
     check_structure,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from strandline.clock import Clock
 from strandline.log.numbers import check_timeout, check_whole
-from strandline.log.protocol import Hint, TopicName
+from strandline.log.results import Hint, TopicName
 from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 

@@ -17,7 +17,7 @@ from strandline.log.memory_partition import Entry, MemoryPartition
 from strandline.log.memory_receipt import MemoryReceipt, MemoryReceipts
 from strandline.log.memory_topics import MemoryTopic, MemoryTopics
 from strandline.log.numbers import check_flag, check_span, check_timestamp, check_whole
-from strandline.log.protocol import TopicName, Value
+from strandline.log.results import TopicName, Value
 from strandline.log.terms import Terms, owner
 from strandline.log.transactions import NoTransactions
 from strandline.log.verifying import verify_each

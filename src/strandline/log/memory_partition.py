@@ -13,7 +13,7 @@ from strandline.log.draft import Draft
 from strandline.log.history import Body, History, Piece
 from strandline.log.identities import Identities, Original
 from strandline.log.local_watch import LocalWatch
-from strandline.log.protocol import Hint
+from strandline.log.results import Hint
 from strandline.log.terms import Terms
 from strandline.log.verifying import unproved
 from strandline.values import (

@@ -10,7 +10,7 @@ from uuid import UUID
 from strandline.clock import Clock
 from strandline.log.chain import Chain
 from strandline.log.memory_partition import MemoryPartition
-from strandline.log.protocol import TopicName
+from strandline.log.results import TopicName
 from strandline.log.terms import check_new_name, check_partition
 from strandline.values import (
     ConflictError,

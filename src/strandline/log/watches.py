@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from strandline.clock import Clock
 from strandline.log.listening import ListeningEvent, ListeningWaiter
 from strandline.log.local_watch import LocalWatch
-from strandline.log.protocol import Hint, TopicName
+from strandline.log.results import Hint, TopicName
 from strandline.values import Offset, Partition, StrandlineError, Topic
 from strandline.writes.waiter import LoopWaiter
 

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.opening import open_log
 from strandline.spark.file_systems import has_file_system
 from strandline.spark.source.places import Place

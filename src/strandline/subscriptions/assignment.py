@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from strandline.log.protocol import Log, TopicName, Watch
+from strandline.log import Log, TopicName, Watch
 from strandline.subscriptions.cursor import Cursors, Place
 from strandline.subscriptions.start import StartPoint, end_of, resolve
 from strandline.values import (

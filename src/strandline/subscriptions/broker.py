@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from strandline.log.protocol import TopicName
+from strandline.log import TopicName
 from strandline.values import Tenant, Topic, check_topic_name
 from strandline.values.arguments import check_instance
 

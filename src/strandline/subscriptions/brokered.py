@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from strandline.log.protocol import Log, Receipt, Receipts, TopicName, Value, Watch
+from strandline.log import Log, Receipt, Receipts, TopicName, Value, Watch
 from strandline.subscriptions.broker import Broker, LiveSubscription, failures
 from strandline.values import StrandlineError, Tenant, Topic
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final, Self
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.subscriptions.pages import POLL_S

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import Event, InvalidError, Topic
 
 NOTES_KEPT: Final = 128

@@ -14,7 +14,7 @@ import msgspec
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
 from strandline.io.lookout import Lookout
-from strandline.log.protocol import TopicName
+from strandline.log import TopicName
 from strandline.subscriptions.broker import LiveSubscription, LocalBroker, key_of, wanted_topic
 from strandline.values import InvalidError, Tenant, Topic, parse_tenant
 from strandline.values.arguments import check_path

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from strandline.clock import Clock
-from strandline.log.protocol import Hint, Log, Watch
+from strandline.log import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.screening import Outcome, Screen

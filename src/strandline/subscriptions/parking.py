@@ -4,7 +4,7 @@ import base64
 
 import pyarrow as pa
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import Event, Offset, Record, Topic, check_topic_name
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions.cursor import Place
 from strandline.values import (
     InvalidError,

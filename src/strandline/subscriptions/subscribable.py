@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, overload
 
 from strandline.clock import Clock
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.subscriptions.consumer import DELIVERIES_MAX, Consumer
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.subscribing import Partitions, Starts, open_subscription

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
 from strandline.subscriptions.brokered import attached
 from strandline.subscriptions.cursor import Cursors, Place

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from strandline.clock import Clock
-from strandline.log.protocol import Hint, Watch
+from strandline.log import Hint, Watch
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.pages import SKIPPED, Pages, Skipped

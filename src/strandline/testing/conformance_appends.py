@@ -7,7 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from strandline.log.protocol import Log, Receipt, Value
+from strandline.log import Log, Receipt, Value
 from strandline.testing.conformance_checks import (
     OpenLog,
     event,

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.testing.fake_clock import FakeClock
 from strandline.values import RECORD_BYTES_MAX, Event, Offset, StrandlineError
 

@@ -1,6 +1,6 @@
 """Rules about letting go of storage, for what is kept elsewhere."""
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.testing.conformance_checks import OpenLog, refused
 from strandline.values import Event, InvalidError, TrimmedError
 

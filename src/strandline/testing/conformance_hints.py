@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from functools import partial
 
-from strandline.log.protocol import Hint, Log, Watch
+from strandline.log import Hint, Log, Watch
 from strandline.testing.conformance_checks import (
     PATIENCE_S,
     OpenLog,

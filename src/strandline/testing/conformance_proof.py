@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from strandline.log.protocol import Kept, Log, Piece
+from strandline.log import Kept, Log, Piece
 from strandline.testing.conformance_checks import OpenLog, event, fill, refused
 from strandline.values import (
     ConflictError,

@@ -1,6 +1,6 @@
 """A broker that fails when it is told to."""
 
-from strandline.log.protocol import TopicName
+from strandline.log import TopicName
 from strandline.subscriptions import LocalBroker
 from strandline.values import UnavailableError
 

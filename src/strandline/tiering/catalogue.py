@@ -6,7 +6,7 @@ from typing import Final, Self, TypeVar
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io
-from strandline.log.protocol import Log, LogTopics
+from strandline.log import Log, LogTopics
 from strandline.tiering.partition_copies import PartitionCopies
 from strandline.tiering.routing import catalogue_partition, catalogue_partitions
 from strandline.tiering.segment import (

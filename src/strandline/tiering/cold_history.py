@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from strandline.log.protocol import Damage, History, Piece
+from strandline.log import Damage, History, Piece
 from strandline.tiering.cold_rows import ColdEntry, entries_of
 from strandline.tiering.cold_segments import ColdSegments
 from strandline.tiering.parquet import CopiedRows

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from strandline.log.protocol import LogReader
+from strandline.log import LogReader
 from strandline.tiering.cold_rows import batches_of, records_of
 from strandline.tiering.cold_segments import ColdSegments
 from strandline.tiering.segment import UserPartition

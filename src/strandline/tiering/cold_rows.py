@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from strandline.log.protocol import Body, EventBody
+from strandline.log import Body, EventBody
 from strandline.tiering.arrow_parts import compute
 from strandline.tiering.parquet import OWN_COLUMNS, PACKED, CopiedRows
 from strandline.tiering.segment import UserPartition

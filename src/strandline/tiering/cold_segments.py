@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 import pyarrow as pa
 
-from strandline.log.protocol import LogReader, LogTopics
+from strandline.log import LogReader, LogTopics
 from strandline.tiering.catalogue import segments_topic
 from strandline.tiering.footer import FOOTER_BYTES, Footer, footer_bytes
 from strandline.tiering.object_store import ObjectStore

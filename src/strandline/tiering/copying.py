@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from strandline.log.protocol import Damage, EventBody, History, Kept, Log, Piece
+from strandline.log import Damage, EventBody, History, Kept, Log, Piece
 from strandline.tiering.arrow_parts import compute
 from strandline.tiering.cold_rows import entries_of, stream_of
 from strandline.tiering.parquet import (

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.segment import (

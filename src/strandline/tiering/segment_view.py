@@ -4,7 +4,7 @@ from uuid import UUID
 
 import msgspec
 
-from strandline.log.protocol import Value
+from strandline.log import Value
 from strandline.tiering.partition_copies import PartitionCopies
 from strandline.tiering.segment import (
     CopiedSegment,

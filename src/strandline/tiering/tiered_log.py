@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, cast
 import pyarrow as pa
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Batches, Damage, History, Log, Piece, TopicName
+from strandline.log import Batches, Damage, History, Log, Piece, TopicName
 from strandline.tiering.arrow_parts import compute
 from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading, Wanted

@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, CopyDraft, read_piece
 from strandline.tiering.object_store import ObjectStore, open_store, store_of

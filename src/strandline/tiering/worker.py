@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.tiering.object_store import ObjectStore, store_of
 from strandline.tiering.segment import SegmentState
 from strandline.tiering.tiering import TierReport, TierStep, tier

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from strandline.clock import Clock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions import Delivery
 from strandline.subscriptions.pages import POLL_S
 from strandline.triggers.alarm import Alarm, wait_until

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.predicates import parse_predicate
 from strandline.subscriptions.screening import Screen, screen_for
 from strandline.typed.catalogue import Catalogue

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import Event, InvalidError, Topic
 
 KEYS_MAX: Final = 1_000_000

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.subscriptions.parking import parking_name
 from strandline.values import (
     Event,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from strandline.clock import Clock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.triggers.handled_keys import HandledKey, HandledKeys
 from strandline.triggers.source import Source
 from strandline.triggers.trigger import Trigger

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Protocol
 
 from strandline.clock import Clock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions import Consumer
 from strandline.subscriptions.parking import park
 from strandline.triggers.replaying import consumer_of, original, replay_topic

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
-from strandline.log.protocol import TopicName
+from strandline.log import TopicName
 from strandline.triggers.schedule import RETRY, checked_schedule
 from strandline.values import (
     EARLIEST,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Self, Unpack
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.triggers.counters import Counters
 from strandline.triggers.dispatch import Dispatch, Stop
 from strandline.triggers.trigger import Function, Terms, Trigger, trigger, triggers_of

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.typed.definition import TopicDefinition, defined
 from strandline.typed.errors import SchemaConflictError
 from strandline.typed.schemas import checked_schema, differences, packed, unlike_evolution

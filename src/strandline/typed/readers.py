@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import Offset, Partition, Tenant, Topic
 
 

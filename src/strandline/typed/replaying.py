@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions.cursor import Place
 from strandline.subscriptions.start import resolve
 from strandline.subscriptions.subscribing import Starts

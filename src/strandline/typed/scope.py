@@ -9,7 +9,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log, Receipt, Value
+from strandline.log import Log, Receipt, Value
 from strandline.subscriptions import Marker
 from strandline.subscriptions.subscribing import Starts, open_subscription
 from strandline.typed.catalogue import AnyTopic, Catalogue

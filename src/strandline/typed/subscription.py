@@ -4,7 +4,7 @@ import threading
 from typing import TypeVar
 
 from strandline.clock import Clock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions import Assignment, CaughtUp, FellBehind, Marker, Stream, Subscription
 from strandline.typed.delivered import Delivered, DeliveredBatch, Sight
 from strandline.typed.readers import Reader, Readers

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.typed.definition import TopicDefinition, defined
 from strandline.typed.schemas import packed, unpacked
 from strandline.values import ConflictError, CorruptError, Event, InvalidError, Offset, Topic

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Final
 
 from strandline.clock import SystemClock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import Topic, TrimmedError
 from strandline.views.errors import StoppedError
 from strandline.views.fold import Fold, PoisonError

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
-from strandline.log.protocol import Log, TopicName, Value
+from strandline.log import Log, TopicName, Value
 from strandline.subscriptions.assignment import checked_place
 from strandline.values import (
     ClosedError,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Unpack
 
-from strandline.log.protocol import Value
+from strandline.log import Value
 from strandline.values import NotReadyError, Partition
 from strandline.views.health import ViewHealth
 from strandline.views.live_view import LiveView

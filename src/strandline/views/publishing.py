@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
-from strandline.log.protocol import Receipt, Value
+from strandline.log import Receipt, Value
 from strandline.values import Durability, Event, UnavailableError, partition_for_key
 from strandline.views.fold import Fold
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Generic
 
 from strandline.clock import Clock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
 from strandline.subscriptions.pages import POLL_S
 from strandline.values import (

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final, Generic
 
 from strandline.clock import Clock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import (
     ClosedError,
     DivergedError,

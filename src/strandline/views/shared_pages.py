@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Final
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.subscriptions.cursor import Place
 from strandline.subscriptions.pages import PAGE_BYTES_MAX
 from strandline.values import Event, Record

@@ -16,7 +16,7 @@ import msgspec
 
 from strandline.clock import Clock
 from strandline.io import Io, replace_file
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.values import CorruptError, InvalidError, Position, Topic
 from strandline.views.view import View
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, TypeVar
 
-from strandline.log.protocol import Value
+from strandline.log import Value
 from strandline.values import InvalidError, Record
 
 StateT = TypeVar("StateT")

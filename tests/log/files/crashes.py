@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 
-from strandline.log.files import FileLog
+from strandline.log import Log
 from strandline.testing import FakeClock
+from tests.logs import file_log
 from tests.model.crash_check import CrashCheck, Violation
 from tests.model.crash_images import crash_points
 from tests.model.disk import Disk
@@ -65,7 +66,7 @@ class TickingClock(FakeClock):
 class FileWorkload(LogWorkload):
     """A user of a file log."""
 
-    log: FileLog
+    log: Log
 
     def seal(self) -> None:
         """End the segments, and rewrite them as columns."""
@@ -80,11 +81,11 @@ class FileWorkload(LogWorkload):
                 self.disk.unlink(path)
 
 
-def open_log(disk: Disk) -> FileLog:
+def open_log(disk: Disk) -> Log:
     """Open the log on a disk; each opening has ids of its own, each boot an earlier clock."""
     opening = disk.boot * 1_000_003 + disk.age
     clock = TickingClock(now_us=START_US - disk.boot * 10_000_000, seed=opening)
-    return FileLog(PATH, io=disk, clock=clock, segment_bytes=SEGMENT_BYTES)
+    return file_log(PATH, io=disk, clock=clock, segment_bytes=SEGMENT_BYTES)
 
 
 @cache

@@ -12,11 +12,12 @@ from functools import cache
 
 import pyarrow as pa
 
-from strandline.log.files import FileLog
-from strandline.log.files.frame import HEADER, frame_bytes
-from strandline.log.files.segment import FRAMES_AT
+from strandline.log import Log
+from strandline.stores.files.frame import HEADER, frame_bytes
+from strandline.stores.files.segment import FRAMES_AT
 from strandline.values import CorruptError, Event, InvalidError, Record, ValueKind
 from tests.log.files.crashes import PATH, TickingClock
+from tests.logs import file_log
 from tests.model.damage import Damage, contents_of, flip
 from tests.model.disk import Disk, Tree
 
@@ -96,8 +97,8 @@ def reference(seed: int = 0) -> Reference:
 
 def opened(
     disk: Disk, *, seed: int = 99, mode: str = "write", compression: str | None = None
-) -> FileLog:
-    return FileLog(
+) -> Log:
+    return file_log(
         PATH,
         io=disk,
         clock=TickingClock(seed=seed),
@@ -107,7 +108,7 @@ def opened(
     )
 
 
-def make_topics(log: FileLog) -> None:
+def make_topics(log: Log) -> None:
     # One partition for records alone, one for many at once: damage reaches one of them.
     log.create_topic("orders", partitions=2)
     log.create_topic("raw", value_kind=ValueKind.BYTES)
@@ -120,7 +121,7 @@ def make_topics(log: FileLog) -> None:
     log.create_topic("dropped")
 
 
-def fill(log: FileLog, opening: int) -> None:
+def fill(log: Log, opening: int) -> None:
     for number in range(20):
         log.append("orders", event(number), partition=0)
     for _ in range(2):
@@ -204,9 +205,7 @@ def topic_of(whole: Reference, path: str) -> str | None:
     return next((name for part, name in whole.directories.items() if part in path), None)
 
 
-def check_place(
-    log: FileLog, whole: Reference, damage: Damage, place: Place, *, spares: bool
-) -> bool:
+def check_place(log: Log, whole: Reference, damage: Damage, place: Place, *, spares: bool) -> bool:
     expected = whole.records[place]
     unreadable, low, high = read_around(log, whole, place, damage.title)
     if high is not None and expected:
@@ -220,7 +219,7 @@ def check_place(
 
 
 def read_around(
-    log: FileLog, whole: Reference, place: Place, title: str
+    log: Log, whole: Reference, place: Place, title: str
 ) -> tuple[set[int], int | None, int | None]:
     """Read everything that can be; return the offsets that cannot, and the marks."""
     expected = {record.offset: record for record in whole.records[place]}
@@ -261,7 +260,7 @@ def may_be_missing(whole: Reference, damage: Damage, place: Place) -> set[int] |
     return None if topic_of(whole, damage.path) is None else everything
 
 
-def check_cursor(log: FileLog, whole: Reference, damage: Damage, place: Place) -> bool:
+def check_cursor(log: Log, whole: Reference, damage: Damage, place: Place) -> bool:
     expected = whole.cursors.get(place)
     try:
         cursor = log.cursor(place[0], "billing", place[1])

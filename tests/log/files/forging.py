@@ -9,9 +9,8 @@ from pathlib import Path
 import msgspec
 
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
-from strandline.log.files.entries import entries_of
-from strandline.log.files.frame import (
+from strandline.stores.files.entries import entries_of
+from strandline.stores.files.frame import (
     HAS_TERMS,
     LAG_UNKNOWN,
     Frame,
@@ -19,14 +18,15 @@ from strandline.log.files.frame import (
     encode_terms,
     split_terms,
 )
-from strandline.log.files.manifest import Manifest, manifest_name, store_manifest
-from strandline.log.files.tail import (
+from strandline.stores.files.manifest import Manifest, manifest_name, store_manifest
+from strandline.stores.files.tail import (
     DURABLE_AT,
     TAIL_BYTES,
     pack_durable,
     pack_end,
     unpack,
 )
+from tests.logs import file_log
 
 
 class Forger:
@@ -34,7 +34,7 @@ class Forger:
 
     def __init__(self, path: Path) -> None:
         self._io = SystemIo()
-        with FileLog(str(path), mode="read") as log:
+        with file_log(str(path), mode="read") as log:
             topic = log.topic("orders")
             files = log._topics.find(topic).files(0)  # noqa: SLF001 - A forger asks nobody.
             self.place = files.place

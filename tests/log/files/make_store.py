@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from strandline.log.files import FileLog
-from strandline.log.files.checked import FORMAT
-from strandline.log.protocol import Value
+from strandline.log import Log, Value
+from strandline.stores.files.checked import FORMAT
 from strandline.values import Durability, Event, ValueKind
 from tests.log.files.crashes import PATH, TickingClock
 from tests.log.files.stored_content import content_of
+from tests.logs import file_log
 from tests.model.disk import Disk, Tree
 
 STORES = Path(__file__).parent / "stores"
@@ -104,9 +104,9 @@ def entries_of(tree: Tree) -> Iterator[tuple[str, bytes | None]]:
 
 def _opened(
     disk: Disk, *, opening: int, compression: str | None = None, mode: str = "write"
-) -> FileLog:
+) -> Log:
     clock = TickingClock(now_us=_now_us(opening), seed=opening)
-    return FileLog(
+    return file_log(
         PATH, io=disk, clock=clock, mode=mode, compression=compression, segment_bytes=24 * 1024
     )
 
@@ -115,7 +115,7 @@ def _now_us(opening: int) -> int:
     return 1_700_000_000_000_000 + opening * 3_600_000_000
 
 
-def _create(log: FileLog) -> None:
+def _create(log: Log) -> None:
     log.create_topic("orders", partitions=2, retention_age_s=86_400, retention_bytes=1 << 30)
     log.create_topic("raw", value_kind=ValueKind.BYTES)
     log.create_topic("batches", value_kind=ValueKind.BATCH)
@@ -126,7 +126,7 @@ def _create(log: FileLog) -> None:
     log.create_topic("__strandline.kept", internal=True)
 
 
-def _fill(log: FileLog, opening: int) -> None:
+def _fill(log: Log, opening: int) -> None:
     many = [_event(number) for number in range(64)]
     for partition in range(2):
         for number in range(4):
@@ -145,7 +145,7 @@ def _fill(log: FileLog, opening: int) -> None:
     log.append(log.topic("orders", tenant="shop"), _event(opening), durability=Durability.DURABLE)
 
 
-def _fill_on_terms(log: FileLog, opening: int, made: MadeStore) -> None:
+def _fill_on_terms(log: Log, opening: int, made: MadeStore) -> None:
     def appended(topic: str, partition: int, value: Value, **terms: Any) -> None:
         receipt = log.append(topic, value, partition=partition, **terms)
         made.repeats.append((topic, partition, terms, receipt.offset))
@@ -160,7 +160,7 @@ def _fill_on_terms(log: FileLog, opening: int, made: MadeStore) -> None:
     log.append_many("orders", values, producer="gaps", sequence=50 * opening)
 
 
-def _tidy(log: FileLog, opening: int) -> None:
+def _tidy(log: Log, opening: int) -> None:
     for partition in range(2):
         log.ack("orders", "billing", partition, 10 + opening)
         log.seek("orders", "shipping", partition, 5, tenant="shop")

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
-from strandline.log.files import adoption, checked, frame, recovery, succession, trimming
-from strandline.log.files.consuming import FileConsumers
-from strandline.log.files.cursors import Cursors
-from strandline.log.files.identity_window import IdentityWindow
-from strandline.log.files.log import FileLog
-from strandline.log.files.partition import PartitionFiles
-from strandline.log.files.root import Root
-from strandline.log.files.store import PartitionStore
-from strandline.log.files.succession import _Succession
-from strandline.log.files.syncing import Syncing
-from strandline.log.files.topics import Topics
+from strandline.log import Log
+from strandline.stores.files import adoption, checked, frame, recovery, succession, trimming
+from strandline.stores.files.consuming import FileConsumers
+from strandline.stores.files.cursors import Cursors
+from strandline.stores.files.identity_window import IdentityWindow
+from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.partition_writer import PartitionWriter
+from strandline.stores.files.root import Root
+from strandline.stores.files.succession import _Succession
+from strandline.stores.files.syncing import Syncing
+from strandline.stores.files.topics import Topics
 from tests.model.planted_bugs import Bug
 
 
@@ -58,7 +58,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
     Bug("durable without a sync", Syncing, "_sync", "self._io.sync(segment.fd)", "pass"),
     Bug(
         "a full segment is not synced before the next one begins",
-        PartitionStore,
+        PartitionWriter,
         "roll",
         "self.make_durable()",
         "pass",
@@ -163,7 +163,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
     ),
     Bug(
         "a position is handed out before its records are durable",
-        FileLog,
+        Log,
         "position",
         "self._make_durable(entry, files)",
         "pass",
@@ -192,7 +192,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
     ),
     Bug(
         "identities are forgotten when their frames go",
-        PartitionStore,
+        PartitionWriter,
         "keep_identities",
         "self._window.store(self.manifest)",
         "pass",
@@ -206,7 +206,7 @@ CRASH_BUGS: list[Bug | FunctionBug] = [
     ),
     Bug(
         "a write is told before it is in the file",
-        PartitionStore,
+        PartitionWriter,
         "_write",
         "io.pwrite(tenure.segment.fd, content, at)",
         "pass",

@@ -5,13 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from strandline.log.files import FileLog
+from strandline.log import Log
 from strandline.values import Event, Record, Topic
 
 Content = dict[str, Any]
 
 
-def content_of(log: FileLog, tenants: tuple[str | None, ...]) -> Content:
+def content_of(log: Log, tenants: tuple[str | None, ...]) -> Content:
     """Return the topics of these tenants with all that can be read of them."""
     return {
         "id": str(log.id),
@@ -24,7 +24,7 @@ def content_of(log: FileLog, tenants: tuple[str | None, ...]) -> Content:
     }
 
 
-def _topic(log: FileLog, topic: Topic, tenants: tuple[str | None, ...]) -> Content:
+def _topic(log: Log, topic: Topic, tenants: tuple[str | None, ...]) -> Content:
     described = log.describe_topic(topic)
     settings = described.settings
     return {
@@ -44,7 +44,7 @@ def _topic(log: FileLog, topic: Topic, tenants: tuple[str | None, ...]) -> Conte
     }
 
 
-def _partition(log: FileLog, topic: Topic, number: int) -> Content:
+def _partition(log: Log, topic: Topic, number: int) -> Content:
     marks = log.marks(topic, number)
     return {
         "low": marks.low,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from strandline.log.files.frame import HEADER_BYTES, MAGIC, MAGIC_AT
-from strandline.log.files.segment import FRAMES_AT
+from strandline.stores.files.frame import HEADER_BYTES, MAGIC, MAGIC_AT
+from strandline.stores.files.segment import FRAMES_AT
 from tests.log.files import damaged
 from tests.log.files.damaged import WAYS, Reference, check, reference
 from tests.model import damage

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
+from strandline.log import Log
 from strandline.testing.faulty_io import FaultyIo, OperationKind
 from strandline.values import (
     ClosedError,
@@ -17,6 +17,7 @@ from strandline.values import (
     UnavailableError,
     UnknownError,
 )
+from tests.logs import file_log
 
 TOPIC = "orders"
 SYNCS: tuple[OperationKind] = ("sync",)
@@ -36,8 +37,8 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def log(path: str, io: FaultyIo) -> Iterator[FileLog]:
-    with FileLog(path, io=io) as log:
+def log(path: str, io: FaultyIo) -> Iterator[Log]:
+    with file_log(path, io=io) as log:
         log.create_topic(TOPIC)
         log.append(TOPIC, Event("order", {"n": 0}))
         log.ack(TOPIC, "billing", 0, 1)
@@ -46,11 +47,11 @@ def log(path: str, io: FaultyIo) -> Iterator[FileLog]:
         yield log
 
 
-def numbers(log: FileLog) -> list[int]:
+def numbers(log: Log) -> list[int]:
     return [record.payload["n"] for record in log.read(TOPIC, 0, log.marks(TOPIC, 0).low)]
 
 
-CALLS: dict[str, Callable[[FileLog], object]] = {
+CALLS: dict[str, Callable[[Log], object]] = {
     "topics": lambda log: log.topics(),
     "describe": lambda log: log.describe(),
     "create_topic": lambda log: log.create_topic("another"),
@@ -73,7 +74,7 @@ CALLS: dict[str, Callable[[FileLog], object]] = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_failing_disk_is_unavailable_and_the_error_says_where_and_why(
-    log: FileLog, path: str, io: FaultyIo, call: Callable[[FileLog], object]
+    log: Log, path: str, io: FaultyIo, call: Callable[[Log], object]
 ) -> None:
     io.fail(1, errno.EIO, forever=True)
 
@@ -89,7 +90,7 @@ def test_a_failing_disk_is_unavailable_and_the_error_says_where_and_why(
 def test_a_reader_that_looks_while_the_first_record_is_written_finds_no_damage(
     path: str, io: FaultyIo
 ) -> None:
-    with FileLog(path) as log, FileLog(path, mode="read", io=io) as reader:
+    with file_log(path) as log, file_log(path, mode="read", io=io) as reader:
         log.create_topic(TOPIC)
         reader.topics()
         # Between its two looks: for a manifest, and for frames without one.
@@ -98,22 +99,22 @@ def test_a_reader_that_looks_while_the_first_record_is_written_finds_no_damage(
         assert reader.marks(TOPIC, 0).high == 1
 
 
-def _append(log: FileLog) -> None:
+def _append(log: Log) -> None:
     log.append(TOPIC, Event("order"))
 
 
 def test_opening_on_a_failing_disk_is_unavailable(path: str, io: FaultyIo) -> None:
-    FileLog(path).close()
+    file_log(path).close()
     io.fail(3, errno.EACCES, forever=True)
 
     with pytest.raises(UnavailableError) as told:
-        FileLog(path, io=io)
+        file_log(path, io=io)
 
     assert isinstance(told.value.__cause__, PermissionError)
     assert str(told.value.fields["path"]).startswith(path)
 
 
-def test_a_read_that_has_begun_is_told_and_can_begin_again(log: FileLog, io: FaultyIo) -> None:
+def test_a_read_that_has_begun_is_told_and_can_begin_again(log: Log, io: FaultyIo) -> None:
     records = log.read(TOPIC, 0, 0)
     assert next(records).offset == 0
     io.fail(1, errno.EIO, forever=True)
@@ -125,9 +126,7 @@ def test_a_read_that_has_begun_is_told_and_can_begin_again(log: FileLog, io: Fau
     assert numbers(log) == [0, 1, 2]
 
 
-def test_a_write_that_failed_is_no_repeat_after_a_seal(
-    log: FileLog, path: str, io: FaultyIo
-) -> None:
+def test_a_write_that_failed_is_no_repeat_after_a_seal(log: Log, path: str, io: FaultyIo) -> None:
     log.append(TOPIC, Event("order", {"n": 3}), idempotency_key="first")
     io.fail(1, errno.EIO, kinds=PWRITES)
     with pytest.raises(UnknownError):
@@ -135,14 +134,14 @@ def test_a_write_that_failed_is_no_repeat_after_a_seal(
 
     log.seal(TOPIC)
 
-    with FileLog(path) as again:
+    with file_log(path) as again:
         receipt = again.append(TOPIC, Event("order", {"n": 4}), idempotency_key="lost")
         assert not receipt.is_repeat
         assert numbers(again) == [0, 1, 2, 3, 4]
 
 
 def test_what_did_not_sync_when_the_log_changed_hands_is_copied(
-    log: FileLog, path: str, io: FaultyIo
+    log: Log, path: str, io: FaultyIo
 ) -> None:
     lost = log.segments(TOPIC, 0)[-1].location
     for lock in Path(path).rglob("0/lock"):
@@ -160,9 +159,9 @@ def test_what_did_not_sync_when_the_log_changed_hands_is_copied(
 
 
 def test_a_reader_whose_sync_failed_gets_no_position_from_a_second_one(
-    log: FileLog, path: str, io: FaultyIo
+    log: Log, path: str, io: FaultyIo
 ) -> None:
-    with FileLog(path, mode="read", io=io) as reader:
+    with file_log(path, mode="read", io=io) as reader:
         io.fail(1, errno.EIO, kinds=SYNCS)
         with pytest.raises(FailedError):
             reader.position(TOPIC, 0, 3)
@@ -171,7 +170,7 @@ def test_a_reader_whose_sync_failed_gets_no_position_from_a_second_one(
             reader.position(TOPIC, 0, 3)
 
 
-def test_a_trim_whose_sync_failed_ends_the_writing(log: FileLog, io: FaultyIo) -> None:
+def test_a_trim_whose_sync_failed_ends_the_writing(log: Log, io: FaultyIo) -> None:
     io.fail(1, errno.EIO, kinds=SYNCS)
     with pytest.raises(FailedError):
         log.trim(TOPIC, 0, 3, force=True)
@@ -180,12 +179,12 @@ def test_a_trim_whose_sync_failed_ends_the_writing(log: FileLog, io: FaultyIo) -
         log.append(TOPIC, Event("order"), durability=Durability.DURABLE)
 
 
-def test_a_trim_that_failed_after_it_was_stored_is_not_undone(log: FileLog, io: FaultyIo) -> None:
+def test_a_trim_that_failed_after_it_was_stored_is_not_undone(log: Log, io: FaultyIo) -> None:
     log.sync(TOPIC, 0)
     io.fail(1, errno.EIO, kinds=DIRECTORY_SYNCS)
     with pytest.raises(UnavailableError):
         log.trim(TOPIC, 0, 2, force=True)
-    with FileLog(log.describe().location.removeprefix("file:"), mode="read") as reader:
+    with file_log(log.describe().location.removeprefix("file:"), mode="read") as reader:
         low = reader.marks(TOPIC, 0).low
 
     log.append(TOPIC, Event("order", {"n": 3}))

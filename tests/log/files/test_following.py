@@ -9,7 +9,7 @@ import pytest
 
 import strandline as sl
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
+from strandline.log import Log
 from strandline.testing import FaultyIo
 from strandline.values import (
     CorruptError,
@@ -20,6 +20,7 @@ from strandline.values import (
     Topic,
     TrimmedError,
 )
+from tests.logs import file_log
 
 PATIENCE_S = 20.0
 
@@ -35,18 +36,18 @@ LIMITS: Limits = {"records_max": 100, "bytes_max": 1 << 20}
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[FileLog]:
-    with FileLog(str(tmp_path / "log")) as opened:
+def log(tmp_path: Path) -> Iterator[Log]:
+    with file_log(str(tmp_path / "log")) as opened:
         yield opened
 
 
 @pytest.fixture
-def reader(log: FileLog, tmp_path: Path) -> Iterator[FileLog]:
-    with FileLog(str(tmp_path / "log"), mode="read") as opened:
+def reader(log: Log, tmp_path: Path) -> Iterator[Log]:
+    with file_log(str(tmp_path / "log"), mode="read") as opened:
         yield opened
 
 
-def follow(reader: FileLog, topic: Topic) -> int:
+def follow(reader: Log, topic: Topic) -> int:
     """Come to the end in the way of a subscription, and return it."""
     at = 0
     while page := list(reader.read(topic, 0, at, **LIMITS)):
@@ -54,11 +55,11 @@ def follow(reader: FileLog, topic: Topic) -> int:
     return at
 
 
-def plainly(reader: FileLog, topic: Topic, start: int) -> list[Record]:
+def plainly(reader: Log, topic: Topic, start: int) -> list[Record]:
     return list(reader.read(topic, 0, start))
 
 
-APPENDS: dict[str, Callable[[FileLog], object]] = {
+APPENDS: dict[str, Callable[[Log], object]] = {
     "one": lambda log: log.append("orders", Event("made", {"n": 1}, key="k")),
     "without key or headers": lambda log: log.append("orders", Event("made")),
     "with headers": lambda log: log.append("orders", Event("made", 1, headers={"a": "å"})),
@@ -77,10 +78,10 @@ APPENDS: dict[str, Callable[[FileLog], object]] = {
 @pytest.mark.parametrize("before", APPENDS.values(), ids=APPENDS)
 @pytest.mark.parametrize("then", APPENDS.values(), ids=APPENDS)
 def test_who_follows_reads_what_others_read(
-    log: FileLog,
-    reader: FileLog,
-    before: Callable[[FileLog], object],
-    then: Callable[[FileLog], object],
+    log: Log,
+    reader: Log,
+    before: Callable[[Log], object],
+    then: Callable[[Log], object],
 ) -> None:
     log.create_topic("orders")
     before(log)
@@ -94,7 +95,7 @@ def test_who_follows_reads_what_others_read(
     assert found
 
 
-def test_limits_hold_for_who_follows(log: FileLog, reader: FileLog) -> None:
+def test_limits_hold_for_who_follows(log: Log, reader: Log) -> None:
     log.create_topic("orders")
     log.append("orders", Event("made"))
     topic = reader.topic("orders")
@@ -113,7 +114,7 @@ def test_limits_hold_for_who_follows(log: FileLog, reader: FileLog) -> None:
 
 
 def test_a_flipped_bit_in_the_last_frame_is_told_who_follows(
-    log: FileLog, reader: FileLog, tmp_path: Path
+    log: Log, reader: Log, tmp_path: Path
 ) -> None:
     log.create_topic("orders")
     log.append("orders", Event("made", "before"))
@@ -130,7 +131,7 @@ def test_a_flipped_bit_in_the_last_frame_is_told_who_follows(
 
 
 def test_what_was_trimmed_dropped_or_is_not_there_is_told_who_follows(
-    log: FileLog, reader: FileLog
+    log: Log, reader: Log
 ) -> None:
     log.create_topic("orders")
     log.append("orders", Event("made"))
@@ -165,7 +166,7 @@ def test_who_follows_meets_a_new_epoch_and_a_new_segment(tmp_path: Path) -> None
                 for number in range(2, 6):
                     second.append("orders", Event("made", number))
                     assert next(subscription).payload == number
-                assert isinstance(second, FileLog)
+                assert isinstance(second, Log)
                 second.seal("orders")
                 second.append("orders", Event("made", 6))
                 assert next(subscription).payload == 6
@@ -174,7 +175,7 @@ def test_who_follows_meets_a_new_epoch_and_a_new_segment(tmp_path: Path) -> None
 @pytest.mark.parametrize("before", APPENDS.values(), ids=APPENDS)
 @pytest.mark.parametrize("then", APPENDS.values(), ids=APPENDS)
 def test_subscribers_in_the_writers_process_are_given_what_others_read(
-    log: FileLog, before: Callable[[FileLog], object], then: Callable[[FileLog], object]
+    log: Log, before: Callable[[Log], object], then: Callable[[Log], object]
 ) -> None:
     topic = log.create_topic("orders")
     before(log)
@@ -191,7 +192,7 @@ def test_subscribers_in_the_writers_process_are_given_what_others_read(
     assert found == [plainly(log, topic, at)] * 2
 
 
-def test_subscribers_in_the_writers_process_meet_trims_and_new_segments(log: FileLog) -> None:
+def test_subscribers_in_the_writers_process_meet_trims_and_new_segments(log: Log) -> None:
     log.create_topic("orders")
     with sl.subscribe(log, "orders") as one, sl.subscribe(log, "orders") as other:
         for number in range(20):
@@ -208,7 +209,7 @@ def test_subscribers_in_the_writers_process_meet_trims_and_new_segments(log: Fil
 
 def test_what_this_process_has_written_is_not_read_from_the_file(tmp_path: Path) -> None:
     io = FaultyIo(SystemIo())
-    with FileLog(str(tmp_path / "log"), io=io) as log:
+    with file_log(str(tmp_path / "log"), io=io) as log:
         topic = log.create_topic("orders")
         log.append("orders", Event("made"))
         at = follow(log, topic)
@@ -226,10 +227,10 @@ def test_what_this_process_has_written_is_not_read_from_the_file(tmp_path: Path)
         assert reads == [1, 1, 1]
 
 
-def test_what_others_wrote_is_read_once_for_all_who_follow(tmp_path: Path, log: FileLog) -> None:
+def test_what_others_wrote_is_read_once_for_all_who_follow(tmp_path: Path, log: Log) -> None:
     log.create_topic("orders")
     io = FaultyIo(SystemIo())
-    with FileLog(str(tmp_path / "log"), mode="read", io=io) as reader:
+    with file_log(str(tmp_path / "log"), mode="read", io=io) as reader:
         log.append("orders", Event("made"))
         topic = reader.topic("orders")
         at = follow(reader, topic)
@@ -243,13 +244,13 @@ def test_what_others_wrote_is_read_once_for_all_who_follow(tmp_path: Path, log: 
         assert reads == 4
 
 
-def test_what_is_kept_gives_way_to_what_others_write(tmp_path: Path, log: FileLog) -> None:
+def test_what_is_kept_gives_way_to_what_others_write(tmp_path: Path, log: Log) -> None:
     topic = log.create_topic("orders")
     log.append("orders", Event("made"))
     at = follow(log, topic)
     log.watch().add(topic, 0, at)
     log.append("orders", Event("made", "here"))
-    with FileLog(str(tmp_path / "log")) as other:
+    with file_log(str(tmp_path / "log")) as other:
         other.append("orders", Event("made", "elsewhere"))
         found = list(log.read(topic, 0, at, **LIMITS))
         alone = list(log.read(topic, 0, at + 1, **LIMITS))
@@ -261,7 +262,7 @@ def test_what_is_kept_gives_way_to_what_others_write(tmp_path: Path, log: FileLo
 
 def test_what_is_kept_is_not_what_a_restored_log_holds(tmp_path: Path) -> None:
     path, saved = tmp_path / "log", tmp_path / "saved"
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         topic = log.create_topic("orders")
         log.append("orders", Event("made"))
         at = follow(log, topic)
@@ -270,7 +271,7 @@ def test_what_is_kept_is_not_what_a_restored_log_holds(tmp_path: Path) -> None:
         log.append("orders", Event("made", "lost"))
         path.rename(tmp_path / "away")
         saved.rename(path)
-        with FileLog(str(path)) as other:
+        with file_log(str(path)) as other:
             other.append("orders", Event("made", "kept"))
 
         assert [each.payload for each in log.read(topic, 0, at, **LIMITS)] == ["kept"]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from strandline.log.chain import Chain
-from strandline.log.files import FileLog
-from strandline.log.files.frame import Frame
-from strandline.log.files.proving import value_after
+from strandline.stores.files.frame import Frame
+from strandline.stores.files.proving import value_after
 from strandline.values import Event, ProofHead, ProofReport
 from tests.log.files.forging import Forger, changed
+from tests.logs import file_log
 from tests.model.planted_bugs import Bug
 
 EVENTS = 9
@@ -80,7 +80,7 @@ def head(path: Path) -> ProofHead:
 
 def make(path: Path) -> ProofHead:
     """Return the head of a log with a few events, each in a frame of its own."""
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         log.create_topic("orders", proof=True)
         for number in range(EVENTS):
             log.append("orders", Event("order.created", {"n": number}, key=f"key-{number}"))
@@ -88,13 +88,13 @@ def make(path: Path) -> ProofHead:
 
 
 def verified(path: Path, *expected: ProofHead) -> ProofReport:
-    with FileLog(str(path), mode="read") as log:
+    with file_log(str(path), mode="read") as log:
         (report,) = log.verify("orders", expected=expected)
     return report
 
 
 def readable(path: Path) -> int:
-    with FileLog(str(path), mode="read") as log:
+    with file_log(str(path), mode="read") as log:
         return sum(1 for _ in log.read("orders", 0, log.marks("orders", 0).low))
 
 
@@ -159,7 +159,7 @@ def test_what_was_changed_stays_visible_after_sealing(path: Path, head: ProofHea
     forger = Forger(path)
     forger.write(change_a_byte(forger.frames))
 
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         log.seal("orders")
 
     assert head.offset == EVENTS
@@ -169,7 +169,7 @@ def test_what_was_changed_stays_visible_after_sealing(path: Path, head: ProofHea
 def test_a_trim_behind_the_back_is_found_by_the_head_that_was_kept(
     path: Path, head: ProofHead
 ) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         log.append("orders", Event("order.created", {"n": EVENTS}))
     forger = Forger(path)
     anchor = value_after(forger.frames[-1], "")
@@ -181,7 +181,7 @@ def test_a_trim_behind_the_back_is_found_by_the_head_that_was_kept(
 
 
 def test_another_anchor_is_found(path: Path, head: ProofHead) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         log.trim("orders", 0, 4)
     assert verified(path, head).is_sound
     forger = Forger(path)
@@ -202,7 +202,7 @@ def test_damage_is_a_finding_and_the_rest_is_checked(path: Path, head: ProofHead
 
 
 def test_damage_is_a_finding_without_a_proof_too(path: Path) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         log.create_topic("orders")
         for number in range(EVENTS):
             log.append("orders", Event("order.created", {"n": number}))
@@ -215,7 +215,7 @@ def test_damage_is_a_finding_without_a_proof_too(path: Path) -> None:
 
 
 def test_a_timestamp_that_falls_is_found_without_a_proof(path: Path) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         log.create_topic("orders")
         for number in range(EVENTS):
             log.append("orders", Event("order.created", {"n": number}))
@@ -229,7 +229,7 @@ def test_a_timestamp_that_falls_is_found_without_a_proof(path: Path) -> None:
 def test_appends_and_trims_go_on_after_damage_at_the_end(path: Path, head: ProofHead) -> None:
     flip(Forger(path), EVENTS - 1)
 
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         for number in range(3):
             log.append("orders", Event("order.created", {"n": number}))
         (report,) = log.verify("orders")
@@ -243,7 +243,7 @@ def test_appends_and_trims_go_on_after_damage_at_the_end(path: Path, head: Proof
 
 
 def test_a_segment_that_is_missing_is_a_finding(path: Path, head: ProofHead) -> None:
-    with FileLog(str(path)) as log:
+    with file_log(str(path)) as log:
         log.seal("orders")
         log.append("orders", Event("order.created", {"n": EVENTS}))
         location = log.segments("orders", 0)[0].location

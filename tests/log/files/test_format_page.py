@@ -13,10 +13,9 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from strandline.log.files import FileLog
-from strandline.log.files.checked import FORMAT
-from strandline.log.files.columnar import frame_schema
-from strandline.log.files.frame import (
+from strandline.stores.files.checked import FORMAT
+from strandline.stores.files.columnar import frame_schema
+from strandline.stores.files.frame import (
     COLUMNS,
     FRAME_BYTES_MAX,
     HAS_TERMS,
@@ -29,8 +28,8 @@ from strandline.log.files.frame import (
     MAGIC,
     ROWS,
 )
-from strandline.log.files.segment import FRAMES_AT
-from strandline.log.files.tail import (
+from strandline.stores.files.segment import FRAMES_AT
+from strandline.stores.files.tail import (
     DROPPED,
     DURABLE_AT,
     FENCE_AT,
@@ -50,6 +49,7 @@ from tests.log.files.damaged import frames_in
 from tests.log.files.format_page import layout, magic, numbers, table, tables
 from tests.log.files.make_store import TENANTS, entries_of, made_store
 from tests.log.files.stored_content import content_of
+from tests.logs import file_log
 
 Files = dict[str, bytes]
 
@@ -156,9 +156,9 @@ def test_defaults_of_the_page_may_be_left_out(files: Files, tmp_path: Path) -> N
         put(bare / path, content if kind is None else without_defaults(kind, content))
     left_out = sum(len(files[path]) - len((bare / path).read_bytes()) for path in files)
 
-    with FileLog(str(whole), mode="read") as log:
+    with file_log(str(whole), mode="read") as log:
         expected = content_of(log, TENANTS)
-    with FileLog(str(bare), mode="read") as log:
+    with file_log(str(bare), mode="read") as log:
         found = content_of(log, TENANTS)
 
     assert found == expected
@@ -276,7 +276,7 @@ def test_kinds_and_flags_are_those_of_the_page() -> None:
 
 
 def test_few_values_are_rows_and_more_are_columns(tmp_path: Path) -> None:
-    with FileLog(str(tmp_path / "log")) as log:
+    with file_log(str(tmp_path / "log")) as log:
         log.create_topic("orders")
         for count in (63, 64):
             log.append_many("orders", [Event("x")] * count)

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
+from strandline.log import Log
 from strandline.testing import FaultyIo
 from strandline.values import Durability, Event, StrandlineError
 from tests.log.files.crashes import open_log
+from tests.logs import file_log
 from tests.model.crash_images import crash_points
 from tests.model.disk import Disk
 
@@ -41,7 +42,10 @@ def test_a_writer_that_was_robbed_takes_no_identity_with_it(tmp_path: Path) -> N
     for nth in range(1, 500):
         path = str(tmp_path / str(nth))
         io = FaultyIo(SystemIo())
-        with FileLog(path, io=io) as log, FileLog(path, lock_timeout_s=0.001, take_over=True) as by:
+        with (
+            file_log(path, io=io) as log,
+            file_log(path, lock_timeout_s=0.001, take_over=True) as by,
+        ):
             log.create_topic("orders")
             log.append("orders", FIRST, idempotency_key="first")
             log.seal("orders")
@@ -52,14 +56,14 @@ def test_a_writer_that_was_robbed_takes_no_identity_with_it(tmp_path: Path) -> N
             except StrandlineError:
                 assert planned.fired
             io.heal()
-        with FileLog(path) as again:
+        with file_log(path) as again:
             assert again.append("orders", FIRST, idempotency_key="first").offset == 0, nth
         if not planned.fired:
             return
     pytest.fail("sealing never came to its end")
 
 
-def _robbing(log: FileLog) -> Callable[[object], None]:
+def _robbing(log: Log) -> Callable[[object], None]:
     def rob(_: object) -> None:
         for number in range(3):
             log.append("orders", Event("order", {"n": 2 + number}), idempotency_key=f"{number}")

@@ -8,10 +8,10 @@ import pytest
 
 from strandline.io import SystemIo
 from strandline.log.draft import draft
-from strandline.log.files import FileLog
-from strandline.log.files.frame import LARGE_BYTES, encode_large_row, encode_row
+from strandline.stores.files.frame import LARGE_BYTES, encode_large_row, encode_row
 from strandline.testing import FaultyIo
 from strandline.values import Event, FailedError, ValueKind
+from tests.logs import file_log
 
 ROWS = LARGE_BYTES // 4
 
@@ -29,7 +29,7 @@ def test_pieces_are_what_one_row_is(key: str | None) -> None:
 
 
 def test_large_values_come_back_with_key_tenant_and_producer(tmp_path: Path) -> None:
-    with FileLog(str(tmp_path / "log"), segment_bytes=1 << 20) as log:
+    with file_log(str(tmp_path / "log"), segment_bytes=1 << 20) as log:
         log.create_topic("rows", value_kind=ValueKind.BATCH, proof=True)
         for number in range(8):
             key = f"k-{number}"
@@ -38,7 +38,7 @@ def test_large_values_come_back_with_key_tenant_and_producer(tmp_path: Path) -> 
 
         repeat = log.append("rows", batch(3), tenant="acme", producer="p", sequence=3)
 
-    with FileLog(str(tmp_path / "log"), mode="read") as log:
+    with file_log(str(tmp_path / "log"), mode="read") as log:
         found = list(log.read("rows", 0, 0))
         assert [record.value for record in found] == [batch(number) for number in range(10)]
         assert [record.key for record in found[:8]] == [f"k-{number}" for number in range(8)]
@@ -51,7 +51,7 @@ def test_a_value_of_which_only_some_pieces_were_written_is_none(tmp_path: Path) 
     for piece in (1, 2, 3):
         io = FaultyIo(SystemIo())
         path = str(tmp_path / str(piece))
-        log = FileLog(path, io=io)
+        log = file_log(path, io=io)
         log.create_topic("rows", value_kind=ValueKind.BATCH)
         log.append("rows", batch(0))
         io.fail(piece, errno.EIO, kinds={"pwrite"}, forever=True)
@@ -59,14 +59,14 @@ def test_a_value_of_which_only_some_pieces_were_written_is_none(tmp_path: Path) 
             log.append("rows", batch(1), key="lost")
         log.close()
 
-        with FileLog(path) as again:
+        with file_log(path) as again:
             again.append("rows", batch(2))
             assert [record.value for record in again.read("rows", 0, 0)] == [batch(0), batch(2)]
 
 
 def test_many_events_at_once_count_as_large_as_one_by_one(tmp_path: Path) -> None:
     events = [Event("order.created", {"note": "smörgås" * n}, key=f"ö-{n}") for n in range(200)]
-    with FileLog(str(tmp_path / "log")) as log:
+    with file_log(str(tmp_path / "log")) as log:
         for name in ("one", "many"):
             log.create_topic(name, retention_bytes=10_000)
         for event in events:

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from strandline.log.files import FileLog
 from strandline.values import Event, UnavailableError, partition_for_key
+from tests.logs import file_log
 
 
 def test_what_was_not_taken_comes_back_and_the_rest_is_stored(tmp_path: Path) -> None:
     keys = [next(k for k in map(str, range(99)) if partition_for_key(k, 2) == p) for p in (0, 1)]
     events = [Event("order.created", number, key=keys[number % 2]) for number in range(6)]
-    with FileLog(str(tmp_path / "log"), lock_timeout_s=0.05) as log:
+    with file_log(str(tmp_path / "log"), lock_timeout_s=0.05) as log:
         log.create_topic("orders", partitions=2)
-        with FileLog(str(tmp_path / "log"), exclusive=True) as owner:
+        with file_log(str(tmp_path / "log"), exclusive=True) as owner:
             owner.append("orders", Event("mine"), partition=1)
 
             with pytest.raises(UnavailableError) as caught:

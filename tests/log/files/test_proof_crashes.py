@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from strandline.log.files import FileLog, proving, sealing
-from strandline.log.files.store import PartitionStore
+from strandline.stores.files import proving, sealing
+from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.testing import FakeClock
 from strandline.values import Durability, Event
 from tests.log.files.crashes import PATH, SEGMENT_BYTES, START_US, TickingClock, open_log
 from tests.log.files.planted_bugs import FunctionBug
+from tests.logs import file_log
 from tests.model.crash_images import Image, crash_points
 from tests.model.disk import Disk
 from tests.model.planted_bugs import Bug
@@ -22,7 +23,7 @@ IMAGES_PER_POINT = 3
 BUGS: list[Bug | FunctionBug] = [
     Bug(
         "an end that was found has the chain of the beginning",
-        PartitionStore,
+        PartitionWriter,
         "_value_found",
         "return value_before(self.files, state, end.next)",
         "return self.place.chain.origin",
@@ -74,10 +75,10 @@ def findings(image: Image) -> list[object]:
     """Return what is wrong after a crash: before the next append, and after it."""
     found: list[object] = []
     disk = image.disk()
-    with FileLog(PATH, io=disk, clock=FakeClock(now_us=START_US), mode="read") as log:
+    with file_log(PATH, io=disk, clock=FakeClock(now_us=START_US), mode="read") as log:
         (report,) = log.verify("orders")
         found += report.findings
-    with FileLog(
+    with file_log(
         PATH,
         io=disk,
         clock=TickingClock(now_us=START_US, seed=image.age),

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
+from strandline.log import Log
 from strandline.testing import FaultyIo
 from strandline.testing.conformance_checks import event, fill
 from strandline.testing.faulty_io import OperationKind
 from strandline.values import Durability, FailedError, ProofReport
+from tests.logs import file_log
 
 SYNC: tuple[OperationKind] = ("sync",)
 
@@ -27,9 +28,9 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def log(path: str, io: FaultyIo) -> Iterator[FileLog]:
+def log(path: str, io: FaultyIo) -> Iterator[Log]:
     """Return a log with some durable records, and some that are written."""
-    with FileLog(path, io=io) as log:
+    with file_log(path, io=io) as log:
         log.create_topic("orders", proof=True)
         fill(log, "orders", 3)
         log.append("orders", event(0), durability=Durability.DURABLE)
@@ -40,7 +41,7 @@ def log(path: str, io: FaultyIo) -> Iterator[FileLog]:
 
 def gone_on(path: str, io: FaultyIo) -> ProofReport:
     """Append to the log anew, and verify it against the head that there was before."""
-    with FileLog(path, io=io) as log:
+    with file_log(path, io=io) as log:
         log.append("orders", event(2))
         head = log.proof_head("orders", 0)
         log.append_many("orders", [event(number) for number in range(5)])
@@ -50,7 +51,7 @@ def gone_on(path: str, io: FaultyIo) -> ProofReport:
 
 
 def test_records_copied_after_a_failed_sync_keep_their_place(
-    path: str, io: FaultyIo, log: FileLog
+    path: str, io: FaultyIo, log: Log
 ) -> None:
     io.fail(1, errno.EIO, kinds=SYNC)
     with pytest.raises(FailedError):
@@ -60,16 +61,14 @@ def test_records_copied_after_a_failed_sync_keep_their_place(
     assert gone_on(path, io).records == 75 + 6
 
 
-def test_after_another_boot_the_last_frame_tells(path: str, io: FaultyIo, log: FileLog) -> None:
+def test_after_another_boot_the_last_frame_tells(path: str, io: FaultyIo, log: Log) -> None:
     log.close()
     io.reboot()
 
     assert gone_on(path, io).records == 75 + 6
 
 
-def test_after_a_torn_write_the_last_whole_frame_tells(
-    path: str, io: FaultyIo, log: FileLog
-) -> None:
+def test_after_a_torn_write_the_last_whole_frame_tells(path: str, io: FaultyIo, log: Log) -> None:
     io.write_short(1, errno.ENOSPC, keep_bytes=40)
     with pytest.raises(FailedError):
         log.append("orders", event(9))
@@ -80,7 +79,7 @@ def test_after_a_torn_write_the_last_whole_frame_tells(
 
 
 def test_a_lock_that_was_replaced_begins_an_epoch_and_not_a_chain(
-    path: str, io: FaultyIo, log: FileLog
+    path: str, io: FaultyIo, log: Log
 ) -> None:
     topic = log.topic("orders")
     log.close()
@@ -90,19 +89,17 @@ def test_a_lock_that_was_replaced_begins_an_epoch_and_not_a_chain(
     lock.with_name("new").replace(lock)
 
     assert gone_on(path, io).records == 75 + 6
-    with FileLog(path, io=io, mode="read") as again:
+    with file_log(path, io=io, mode="read") as again:
         assert len(again.epochs("orders", 0)) == 2
 
 
-def test_everything_trimmed_and_sealed_leaves_the_anchor(
-    path: str, io: FaultyIo, log: FileLog
-) -> None:
+def test_everything_trimmed_and_sealed_leaves_the_anchor(path: str, io: FaultyIo, log: Log) -> None:
     head = log.proof_head("orders", 0)
     log.seal("orders")
     log.trim("orders", 0, head.offset)
     log.close()
 
-    with FileLog(path, io=io, mode="read") as read:
+    with file_log(path, io=io, mode="read") as read:
         assert read.proof_head("orders", 0) == head
         assert read.verify("orders", expected=[head])[0].head == head
     assert gone_on(path, io).records == 6

@@ -9,9 +9,17 @@ import google_crc32c
 import pyarrow as pa
 import pytest
 
-from strandline.log.files import FileLog
-from strandline.log.files.checked import FORMAT
-from strandline.log.files.frame import COLUMNS, HAS_TERMS, HEADER, IS_LZ4, IS_MIXED, IS_ZSTD, ROWS
+from strandline.log import Log
+from strandline.stores.files.checked import FORMAT
+from strandline.stores.files.frame import (
+    COLUMNS,
+    HAS_TERMS,
+    HEADER,
+    IS_LZ4,
+    IS_MIXED,
+    IS_ZSTD,
+    ROWS,
+)
 from strandline.testing import FakeClock
 from strandline.values import CorruptError, Event, InvalidError, ProofHead, ValueKind
 from tests.log.files.damaged import frames_in
@@ -25,6 +33,7 @@ from tests.log.files.make_store import (
     packed,
 )
 from tests.log.files.stored_content import content_of
+from tests.logs import file_log
 
 VERSIONS = range(1, FORMAT + 1)
 AGAIN = "run python -m tests.log.files.make_store, or raise FORMAT if this one is released"
@@ -46,8 +55,8 @@ def expected(version: int) -> dict[str, Any]:
     return found
 
 
-def opened(store: Path, about: dict[str, Any], mode: str) -> FileLog:
-    return FileLog(str(store), mode=mode, clock=FakeClock(now_us=about["now_us"]))
+def opened(store: Path, about: dict[str, Any], mode: str) -> Log:
+    return file_log(str(store), mode=mode, clock=FakeClock(now_us=about["now_us"]))
 
 
 def plain(content: object) -> Any:

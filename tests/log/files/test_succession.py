@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from strandline.io import SystemIo
-from strandline.log.files import FileLog
+from strandline.log import Log
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import Durability, Event, FailedError, StrandlineError
+from tests.logs import file_log
 
 NUMBERS = range(3)
 SYNCS: tuple[OperationKind] = ("sync",)
@@ -22,9 +23,9 @@ PATIENCE_S = 20.0
 def after_a_failed_sync(path: str) -> None:
     """Leave a log whose last record was written to a file that did not sync."""
     io = FaultyIo(SystemIo())
-    with FileLog(path) as log:
+    with file_log(path) as log:
         log.create_topic("orders")
-    with contextlib.suppress(FailedError), FileLog(path, io=io) as log:
+    with contextlib.suppress(FailedError), file_log(path, io=io) as log:
         for number in NUMBERS[:-1]:
             log.append("orders", Event("made", number), durability=Durability.DURABLE)
         io.fail(1, errno.EIO, kinds=SYNCS)
@@ -33,7 +34,7 @@ def after_a_failed_sync(path: str) -> None:
 
 
 def numbers_in(path: str) -> list[object]:
-    with FileLog(path, mode="read") as log:
+    with file_log(path, mode="read") as log:
         return [record.payload for record in log.read("orders", 0, 0)]
 
 
@@ -43,14 +44,14 @@ def test_what_is_copied_into_a_new_epoch_stays_readable_until_it_is_there(tmp_pa
     assert numbers_in(path) == [*NUMBERS]
 
     io = FaultyIo(SystemIo())
-    with FileLog(path, io=io) as log:
+    with file_log(path, io=io) as log:
         # The manifest of the new epoch.
         io.fail(1, errno.EIO, kinds=REPLACES)
         with pytest.raises(StrandlineError):
             log.append("orders", Event("made", 3))
 
     assert numbers_in(path) == [*NUMBERS]
-    with FileLog(path) as log:
+    with file_log(path) as log:
         log.append("orders", Event("made", 3))
     assert numbers_in(path) == [*NUMBERS, 3]
 
@@ -74,7 +75,7 @@ def test_a_segment_that_a_fenced_writer_begins_meanwhile_costs_nothing(tmp_path:
             may_publish.set()
             rolling.join(PATIENCE_S)
 
-    with FileLog(path, io=late, segment_bytes=1) as robbed:
+    with file_log(path, io=late, segment_bytes=1) as robbed:
         robbed.create_topic("orders")
         robbed.append("orders", Event("made", 0), durability=Durability.DURABLE)
         late.before(1, stop, kinds=REPLACES)
@@ -82,13 +83,13 @@ def test_a_segment_that_a_fenced_writer_begins_meanwhile_costs_nothing(tmp_path:
         rolling.start()
         assert is_at_the_manifest.wait(PATIENCE_S)
         early.before(1, let_it_publish, kinds=OPENS, forever=True)
-        with FileLog(path, io=early, take_over=True, lock_timeout_s=0.01) as robber:
+        with file_log(path, io=early, take_over=True, lock_timeout_s=0.01) as robber:
             robber.append("orders", Event("made", 1))
 
     assert tails >= 2
     assert numbers_in(path) == [0, 1]
 
 
-def _append_in_vain(log: FileLog) -> None:
+def _append_in_vain(log: Log) -> None:
     with contextlib.suppress(StrandlineError):
         log.append("orders", Event("made in vain"))

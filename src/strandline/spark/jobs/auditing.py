@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from strandline.log.protocol import Log, TopicName
+from strandline.log import Log, TopicName
 from strandline.opening import open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.stretch import Checked, Copy, Stretch

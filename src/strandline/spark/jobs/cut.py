@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.opening import open_log
 from strandline.spark.options import Selection
 from strandline.spark.source.places import chosen_topics

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strandline.log.protocol import Damage, Log, Piece
+from strandline.log import Damage, Log, Piece
 from strandline.log.verifying import ANCHOR_MISSING, check_history
 from strandline.opening import open_log
 from strandline.tiering import CopiedSegment, open_store

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from strandline.clock import SystemClock
-from strandline.log.protocol import TopicName
+from strandline.log import TopicName
 from strandline.opening import open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress, run_each

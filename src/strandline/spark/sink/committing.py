@@ -10,7 +10,7 @@ from typing import Final
 
 import google_crc32c
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.spark.sink.fingerprint import Fingerprint
 from strandline.spark.sink.folder import NAME, AppFolder, app_folders
 from strandline.spark.sink.intents import STAGED_AGE_S, Chunk, Intent, Intents, Piece

@@ -8,7 +8,7 @@ from typing import Final
 import google_crc32c
 import pyarrow as pa
 
-from strandline.log.protocol import EventRows, Log, Value
+from strandline.log import EventRows, Log, Value
 from strandline.spark.sink.folder import AppFolder
 from strandline.spark.sink.intents import Chunk, Intent, Intents, Progress, intent_name
 from strandline.spark.sink.rows import KEY

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.spark.source.places import Bounds, Place, kept_range
 from strandline.spark.source.reading import Reading, places_of
 from strandline.spark.source.skipping import filter_bound

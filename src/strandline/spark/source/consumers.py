@@ -2,7 +2,7 @@
 
 import logging
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.spark.source.positions import StreamPlace
 from strandline.values import StrandlineError, Topic
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from strandline.log.protocol import LogReader, LogTopics
+from strandline.log import LogReader, LogTopics
 from strandline.spark.options import Bound, Selection
 from strandline.values import InvalidError, Marks, Topic, TrimmedError
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from strandline.log.protocol import LogReader
+from strandline.log import LogReader
 from strandline.spark.source.places import Place
 from strandline.values import Epoch, InvalidError, Offset, Partition, Position
 

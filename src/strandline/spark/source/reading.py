@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.opening import open_log
 from strandline.predicates import Predicate
 from strandline.predicates.bounds import Bound

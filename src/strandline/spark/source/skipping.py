@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.predicates.bounds import Bound, Comparison
 from strandline.spark.source.places import Place
 from strandline.tiering import TieredLog

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from strandline.log.protocol import LogReader
+from strandline.log import LogReader
 from strandline.spark.source.places import Place
 from strandline.values import Segment
 

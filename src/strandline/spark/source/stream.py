@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from strandline.clock import Clock, SystemClock
-from strandline.log.protocol import Log
+from strandline.log import Log
 from strandline.spark.source.admission import within_bytes, within_rows
 from strandline.spark.source.consumers import consumer_tenant, keep_up
 from strandline.spark.source.places import Bounds, Place, chosen_topics, kept_range

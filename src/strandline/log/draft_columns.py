@@ -1,0 +1,111 @@
+"""Many drafts at once, as the columns that their frame will hold."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from operator import sub
+from typing import Any, overload
+
+import pyarrow as pa
+
+from strandline.log.draft import Draft
+from strandline.log.event_rows import EventRows
+from strandline.log.history import EventBody
+from strandline.log.results import Value
+from strandline.values import Event
+
+_US = pa.timestamp("us", "UTC")
+_EVENTS = {Event}
+# What makes a named tuple by name is slow.
+_new_draft: Any = partial(tuple.__new__, Draft)
+_new_body: Any = partial(tuple.__new__, EventBody)
+
+#: From so many records on, a frame holds columns.
+COLUMNS_MIN = 64
+
+
+class EventColumns(Sequence[Draft]):
+    """The drafts of events with keys of their own, made without a look at each."""
+
+    def __init__(
+        self,
+        columns: "Sequence[Sequence[Any]] | EventRows",
+        count: int,
+        arrays: "list[pa.Array]",
+    ) -> None:
+        self._columns = columns
+        self._count = count
+        #: Key, kind, payload, headers and time.
+        self.arrays = arrays
+
+    @classmethod
+    def of(cls, values: Sequence[Value], bytes_max: int) -> "EventColumns | None":
+        """Return the drafts of `values`; None if each has to be looked at.
+
+        That is where some may be no events, or larger than `bytes_max`.
+        """
+        if isinstance(values, EventRows):
+            made = cls(values, len(values), values.arrays)
+            return made if made.size_bytes <= bytes_max else None
+        if set(map(type, values)) != _EVENTS:
+            return None
+        kinds, payloads, keys, headers, times = Event.columns(values)  # type: ignore[arg-type]
+        columns = keys, kinds, payloads, headers, times
+        made = cls(columns, len(values), event_arrays(columns))
+        return made if made.size_bytes <= bytes_max else None
+
+    @property
+    def size_bytes(self) -> int:
+        """How large the records count together."""
+        return sum(_ends(each)[-1] for each in self.arrays[:-1])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Draft]:
+        columns = self._columns.columns if isinstance(self._columns, EventRows) else self._columns
+        keys, kinds, payloads, headers, times = columns
+        bodies = map(_new_body, zip(kinds, payloads, headers, times, strict=True))
+        return map(_new_draft, zip(keys, bodies, self._sizes(), strict=True))
+
+    def _sizes(self) -> list[int]:
+        columns = [_ends(each).tolist() for each in self.arrays[:-1]]
+        ends = list(map(sum, zip(*columns, strict=True)))
+        return list(map(sub, ends[1:], ends))
+
+    @overload
+    def __getitem__(self, index: int) -> Draft: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Draft]: ...
+    def __getitem__(self, index: int | slice) -> Draft | Sequence[Draft]:
+        if isinstance(index, slice) and len(range(self._count)[index]) == self._count:
+            return self
+        return list(self)[index]
+
+
+def size_of(drafts: Sequence[Draft]) -> int:
+    """Return how large the records count together."""
+    if isinstance(drafts, EventColumns):
+        return drafts.size_bytes
+    return sum(draft[2] for draft in drafts)
+
+
+def event_arrays(columns: Sequence[Sequence[Any]]) -> "list[pa.Array]":
+    """Return keys, kinds, payloads, headers and times as the columns of a frame."""
+    keys, kinds, payloads, headers, times = columns
+    return [
+        pa.array(keys, pa.string()),
+        pa.array(kinds, pa.string()),
+        _json_array(payloads),
+        _json_array(headers),
+        pa.array(times, _US),
+    ]
+
+
+def _json_array(values: Sequence[bytes]) -> pa.Array:
+    # As strings, Arrow would check each anew whether it is UTF-8.
+    made = pa.array(values, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(made), made.buffers(), made.null_count)
+
+
+def _ends(column: pa.Array) -> memoryview:
+    return memoryview(column.buffers()[1]).cast("i")[: len(column) + 1]

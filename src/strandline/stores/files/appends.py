@@ -1,0 +1,281 @@
+"""Appends on their way into frames: offsets, timestamps, conflicts and repeats."""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, NamedTuple
+
+from strandline.clock import Clock
+from strandline.log.chain import Chain, link
+from strandline.log.draft import Draft
+from strandline.log.draft_columns import COLUMNS_MIN, size_of
+from strandline.log.history import EventBody
+from strandline.log.identities import Identities, Original
+from strandline.log.terms import Terms
+from strandline.stores.files.columnar import Compression, encode_drafts
+from strandline.stores.files.frame import (
+    COLUMNS,
+    FRAME_BYTES_MAX,
+    HAS_TERMS,
+    HEADER_BYTES,
+    LAG_UNKNOWN,
+    LARGE_BYTES,
+    ROWS,
+    FrameTerms,
+    Piece,
+    encode_frame,
+    encode_large_row,
+    encode_pieces,
+    encode_row,
+    encode_rows,
+    encode_terms,
+)
+from strandline.values import (
+    ConflictError,
+    InvalidError,
+    Offset,
+    StrandlineError,
+    Tenant,
+    ValueKind,
+)
+
+# What makes a named tuple by name is slow, and some are made for each append.
+_new: Any = tuple.__new__
+_COLUMNS_MIN = COLUMNS_MIN
+
+
+class Append(NamedTuple):
+    """What one call of `append` or `append_many` brings to one partition."""
+
+    drafts: Sequence[Draft]
+    tenant: Tenant | None
+    terms: Terms
+    #: The producer's, one for each draft.
+    sequences: Sequence[int] = ()
+
+
+class Placed(NamedTuple):
+    """Where the values of an append went: first those that were there, then the others."""
+
+    offset: int
+    timestamp_us: int
+    originals: Sequence[Original] = ()
+
+
+class Head:
+    """Where the next frame of a partition goes. Whoever holds the partition's lock owns it."""
+
+    __slots__ = (
+        "chain",
+        "clock",
+        "compression",
+        "crc",
+        "durable",
+        "identities",
+        "kind",
+        "last_us",
+        "next",
+        "position",
+        "refusal",
+        "seed",
+        "size_bytes",
+        "value",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        kind: ValueKind,
+        compression: Compression | None,
+        identities: Callable[[], Identities],
+    ) -> None:
+        self.clock = clock
+        self.kind = kind
+        self.compression = compression
+        #: Returns the writes that the partition can recognise, up to `next`.
+        self.identities = identities
+        #: Why nothing can be written now, if so.
+        self.refusal: StrandlineError | None = None
+        #: In a topic with a proof: its chain, and the value before `next`.
+        self.chain: Chain | None = None
+        self.value = b""
+        self.seed = self.crc = self.durable = 0
+        self.next = self.position = self.last_us = self.size_bytes = 0
+
+
+class RefusingDelta:
+    """Implements Delta for a partition that cannot be written: each write learns why."""
+
+    def __init__(self, head: Head, refusal: StrandlineError) -> None:
+        self._head = head
+        self._refusal = refusal
+
+    def apply(self, write: Append) -> Placed:  # noqa: ARG002 - Whatever it is.
+        raise copy(self._refusal)
+
+    def size(self) -> int:
+        return 0
+
+    def freeze(self) -> "tuple[Frozen, Head]":
+        raise AssertionError("nothing was applied")
+
+    def reader(self) -> None:
+        return None
+
+
+class Frozen(NamedTuple):
+    """The frames of one drain, large ones in pieces, and where they end."""
+
+    chunks: list[bytes | memoryview]
+    next: int
+    position: int
+    last_us: int
+    crc: int
+    size_bytes: int
+
+
+class AppendDelta:
+    """Implements Delta. One serves all drains: to freeze it leaves it empty."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._chunks: list[bytes | memoryview] = []
+        self._size_bytes = 0
+
+    def apply(self, write: Append) -> Placed:
+        head = self._head
+        drafts, tenant, terms, _ = write
+        now_us = head.clock.now_us()
+        now_us = max(now_us, head.last_us)
+        if not terms.is_plain and (terms.has_identity or terms.expected_offset is not None):
+            return self._apply_on_terms(write, now_us)
+        offset = head.next
+        self._add(drafts, now_us, None if tenant is None else FrameTerms(tenant))
+        placed: Placed = _new(Placed, (offset, now_us, ()))
+        return placed
+
+    def size(self) -> int:
+        return self._size_bytes
+
+    def freeze(self) -> tuple[Frozen, Head]:
+        head, chunks = self._head, self._chunks
+        self._chunks = []
+        self._size_bytes = 0
+        about = (head.next, head.position, head.last_us, head.crc, head.size_bytes)
+        return _new(Frozen, (chunks, *about)), head
+
+    def reader(self) -> None:
+        return None
+
+    # --- inside ---
+
+    def _apply_on_terms(self, write: Append, now_us: int) -> Placed:
+        drafts, tenant, terms, sequences = write
+        originals = self._find_repeats(write, now_us)
+        offset = self._head.next
+        if not originals and terms.expected_offset not in (None, offset):
+            raise ConflictError(
+                "the partition does not end at the expected offset, read on and try again",
+                expected_offset=terms.expected_offset,
+                end=offset,
+            )
+        fresh = drafts[len(originals) :]
+        if fresh:
+            numbers = sequences[len(originals) :]
+            self._add(fresh, now_us, _frame_terms(tenant, terms, numbers))
+            self._remember(write, numbers, offset, now_us)
+        return Placed(offset, now_us, originals)
+
+    def _find_repeats(self, write: Append, now_us: int) -> Sequence[Original]:
+        terms, tenant = write.terms, write.tenant
+        if terms.idempotency_key is None and terms.producer is None:
+            return ()
+        identities = self._head.identities()
+        identities.expire(now_us)
+        if terms.idempotency_key is not None:
+            original = identities.find_key(tenant, terms.idempotency_key, len(write.drafts))
+            return () if original is None else original.each()
+        assert terms.producer is not None
+        # Sequences rise, and so whatever is repeated comes first.
+        each = [
+            identities.find_sequence(tenant, terms.producer, number) for number in write.sequences
+        ]
+        return [original for original in each if original is not None]
+
+    def _remember(self, write: Append, numbers: Sequence[int], offset: int, now_us: int) -> None:
+        terms, tenant = write.terms, write.tenant
+        if terms.idempotency_key is not None:
+            original = Original(Offset(offset), now_us, len(write.drafts))
+            self._head.identities().add_key(tenant, terms.idempotency_key, original)
+        elif terms.producer is not None:
+            identities = self._head.identities()
+            for place, number in enumerate(numbers, offset):
+                identities.add_sequence(
+                    tenant, terms.producer, number, Original(Offset(place), now_us)
+                )
+
+    def _add(self, drafts: Sequence[Draft], now_us: int, terms: FrameTerms | None) -> None:
+        head = self._head
+        count = len(drafts)
+        value = b""
+        if head.chain is not None:
+            terms = terms or FrameTerms()
+            terms.chain = value = self._chained(head.chain, drafts, now_us, terms.tenant)
+        if count == 1:
+            kind, flags, body = ROWS, 0, _one_row(drafts[0])
+        elif count < _COLUMNS_MIN or head.kind is ValueKind.BATCH:
+            kind, flags, body = ROWS, 0, [encode_rows(drafts)]
+        else:
+            flags, columns = encode_drafts(head.kind, drafts, head.compression)
+            kind, body = COLUMNS, [columns]
+        if terms is not None:
+            flags |= HAS_TERMS
+            body.insert(0, encode_terms(terms))
+        size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+        if size > FRAME_BYTES_MAX:
+            raise InvalidError(
+                "these values are too much for one append, append fewer at a time",
+                bytes=size,
+                bytes_max=FRAME_BYTES_MAX,
+            )
+        lag = head.next - head.durable
+        lag = min(lag, LAG_UNKNOWN)
+        about = (kind, flags, head.next, count, now_us, lag)
+        if size < LARGE_BYTES:
+            whole = body[0] if len(body) == 1 else b"".join(body)
+            frame, head.crc = encode_frame(head.seed, head.crc, about, whole)
+            self._chunks.append(frame)
+        else:
+            pieces, head.crc = encode_pieces(head.seed, head.crc, about, body)
+            self._chunks += pieces
+        size += HEADER_BYTES
+        self._size_bytes += size
+        head.value = value
+        head.next += count
+        head.position += size
+        head.last_us = now_us
+        head.size_bytes += drafts[0][2] if count == 1 else size_of(drafts)
+
+    def _chained(
+        self, chain: Chain, drafts: Sequence[Draft], now_us: int, tenant: str | None
+    ) -> bytes:
+        value = self._head.value
+        for offset, draft in enumerate(drafts, self._head.next):
+            value = link(value, chain.digest(offset, now_us, draft.key, tenant, draft.body))
+        return value
+
+
+def _one_row(drafted: Draft) -> list[Piece]:
+    body = drafted[1]
+    if type(body) is not EventBody and len(body) >= LARGE_BYTES:
+        return encode_large_row(drafted)
+    return [encode_row(drafted)]
+
+
+def _frame_terms(tenant: Tenant | None, terms: Terms, numbers: Sequence[int]) -> FrameTerms | None:
+    if terms.idempotency_key is not None:
+        return FrameTerms(tenant, idempotency_key=terms.idempotency_key)
+    if terms.producer is None:
+        return None if tenant is None else FrameTerms(tenant)
+    first = numbers[0]
+    follows_on = all(number == first + index for index, number in enumerate(numbers))
+    return FrameTerms(tenant, terms.producer, first, None, None if follows_on else list(numbers))

@@ -1,0 +1,158 @@
+"""Frames of columns: many records as one Arrow record batch, perhaps compressed."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from struct import Struct
+from typing import Literal, cast
+
+import pyarrow as pa
+
+from strandline.log.draft import Draft
+from strandline.log.draft_columns import EventColumns, event_arrays
+from strandline.stores.files.frame import (
+    FRAME_BYTES_MAX,
+    IS_LZ4,
+    IS_MIXED,
+    IS_ZSTD,
+)
+from strandline.values import InvalidError, Tenant, ValueKind
+
+Compression = Literal["zstd", "lz4"]
+
+_US = pa.timestamp("us", "UTC")
+_APPEND = (("_timestamp", _US), ("_tenant", pa.string()))
+_EVENT = (
+    ("_key", pa.string()),
+    ("kind", pa.string()),
+    ("payload", pa.string()),
+    ("headers", pa.string()),
+    ("occurred_at", _US),
+)
+_BYTES = (("_key", pa.string()), ("value", pa.binary()))
+_SCHEMAS = {
+    (True, False): pa.schema(_EVENT),
+    (True, True): pa.schema((*_APPEND, *_EVENT)),
+    (False, False): pa.schema(_BYTES),
+    (False, True): pa.schema((*_APPEND, *_BYTES)),
+}
+_SIZE = Struct("<I")
+_CODECS: dict[Compression, tuple[int, str]] = {
+    "zstd": (IS_ZSTD, "zstd"),
+    "lz4": (IS_LZ4, "lz4_raw"),
+}
+
+
+def check_compression(name: object) -> Compression | None:
+    """Return the name of a compression, or None for none; InvalidError for anything else."""
+    if name is None or (type(name) is str and name in _CODECS):
+        return cast("Compression | None", name)
+    raise InvalidError("a compression is 'zstd', 'lz4' or None", compression=name)
+
+
+def frame_schema(kind: ValueKind, flags: int) -> pa.Schema:
+    """Return the columns of a frame."""
+    return _SCHEMAS[kind is ValueKind.EVENT, bool(flags & IS_MIXED)]
+
+
+def encode_drafts(
+    kind: ValueKind, drafts: Sequence[Draft], compression: Compression | None
+) -> tuple[int, bytes]:
+    """Return the flags and the body of a frame with the records of one append."""
+    if isinstance(drafts, EventColumns):
+        arrays = drafts.arrays
+    else:
+        keys, bodies, _ = zip(*drafts, strict=True)
+        arrays = (
+            event_arrays((keys, *zip(*bodies, strict=True)))
+            if kind is ValueKind.EVENT
+            else [pa.array(keys, pa.string()), pa.array(bodies, pa.binary())]
+        )
+    schema = frame_schema(kind, 0)
+    return encode_batch(pa.RecordBatch.from_arrays(arrays, schema=schema), 0, compression)
+
+
+def encode_batch(
+    batch: pa.RecordBatch, flags: int, compression: Compression | None
+) -> tuple[int, bytes]:
+    """Return the flags and the body of a frame that holds `batch`."""
+    serialized = batch.serialize()
+    if compression is None:
+        # Not bytes but like bytes, which whoever makes a frame of it copies anyway.
+        return flags, serialized
+    flag, codec = _CODECS[compression]
+    packed: bytes = pa.compress(serialized, codec, asbytes=True)
+    return flags | flag, _SIZE.pack(serialized.size) + packed
+
+
+def decode_batch(kind: ValueKind, flags: int, body: "bytes | pa.Buffer") -> pa.RecordBatch:
+    """Return the columns of a frame. Raises ValueError or ArrowException for nonsense."""
+    for flag, codec in _CODECS.values():
+        if flags & flag:
+            (size,) = _SIZE.unpack_from(body)
+            if size > FRAME_BYTES_MAX:
+                raise ValueError(f"{size} bytes are more than a frame may hold")
+            body = pa.decompress(body[_SIZE.size :], size, codec, asbytes=True)
+    batch = pa.ipc.read_record_batch(pa.py_buffer(body), frame_schema(kind, flags))
+    # Whatever wrote the frame had validated each value of it. See `values.batches`.
+    batch.validate()
+    return batch
+
+
+class Columns:
+    """The columns of a frame as Python values, which is much faster than `to_pylist`."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    def texts(self, name: str) -> list[str | None]:
+        """Return a column of text."""
+        column, content, ends = self._cells(name)
+        if not content.isascii():
+            return [None if piece is None else piece.decode() for piece in self.pieces(name)]
+        text = content.decode()
+        return _with_nulls(column, [text[a:b] for a, b in pairwise(ends)])
+
+    def pieces(self, name: str) -> list[bytes | None]:
+        """Return a column of text or bytes, as it is stored."""
+        column, content, ends = self._cells(name)
+        return _with_nulls(column, [content[a:b] for a, b in pairwise(ends)])
+
+    def numbers(self, name: str) -> list[int | None]:
+        """Return a column of 64-bit numbers or timestamps."""
+        column = self._batch.column(name)
+        cells = memoryview(column.buffers()[1]).cast("q")
+        start = column.offset
+        return _with_nulls(column, cells[start : start + len(column)].tolist())
+
+    def _cells(self, name: str) -> tuple[pa.Array, bytes, list[int]]:
+        column = self._batch.column(name)
+        _, offsets, content = column.buffers()
+        start = column.offset
+        ends = memoryview(offsets).cast("i")[start : start + len(column) + 1].tolist()
+        return column, b"" if content is None else content.to_pybytes(), ends
+
+
+def own_timestamps(batch: pa.RecordBatch, flags: int, timestamp_us: int) -> list[int]:
+    """Return each record's timestamp."""
+    if flags & IS_MIXED:
+        return [stamp or 0 for stamp in Columns(batch).numbers("_timestamp")]
+    return [timestamp_us] * batch.num_rows
+
+
+def own_tenants(
+    batch: pa.RecordBatch, flags: int, tenant: Tenant | None
+) -> Sequence[Tenant | None]:
+    """Return each record's tenant."""
+    if flags & IS_MIXED:
+        return cast("list[Tenant | None]", Columns(batch).texts("_tenant"))
+    return [tenant] * batch.num_rows
+
+
+def _with_nulls(column: pa.Array, values: list) -> list:  # type: ignore[type-arg]
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if column.null_count:
+        for index, is_valid in enumerate(column.is_valid().to_pylist()):
+            if not is_valid:
+                values[index] = None
+    return values

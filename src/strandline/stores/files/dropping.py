@@ -1,0 +1,41 @@
+"""Taking the files of a dropped topic away from those who still use them."""
+
+import contextlib
+import os
+
+from strandline.io import Io
+from strandline.stores.files.manifest import TAIL, epochs_in, tail_name
+from strandline.stores.files.open_file import OpenFile
+from strandline.stores.files.partition import TOPIC, Place
+from strandline.stores.files.tail import DROPPED, FENCE_AT, Fence, pack_fence
+
+
+def fence_dropped(place: Place) -> None:
+    """Have every writer and reader of a partition find that its topic is gone."""
+    for epoch in epochs_in(place.io.list(place.directory), TAIL):
+        with contextlib.suppress(FileNotFoundError):
+            tail = OpenFile(place.io, place.path(tail_name(epoch)), "write")
+            place.io.pwrite(tail.fd, pack_fence(place.tail_seed(epoch), Fence(DROPPED)), FENCE_AT)
+            tail.close()
+
+
+def remove_directory(io: Io, path: str) -> None:
+    """Remove a directory and what is in it; what others remove meanwhile is gone, too."""
+    with contextlib.suppress(FileNotFoundError):
+        names = io.list(path)
+        for name in names:
+            if name != TOPIC:
+                _remove(io, os.path.join(path, name))
+        io.sync_directory(path)
+        # Last of all: while there are records, this file says that they are dropped.
+        if TOPIC in names:
+            _remove(io, os.path.join(path, TOPIC))
+        io.rmdir(path)
+
+
+def _remove(io: Io, path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if io.stat(path).is_directory:
+            remove_directory(io, path)
+        else:
+            io.unlink(path)

@@ -1,0 +1,101 @@
+"""The last few records of a partition, for a reader that follows it: the shortest way."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from strandline.stores.files.appends import Frozen
+from strandline.stores.files.frame import NO_HEADERS, ROWS, decode_event_rows, decode_frame
+from strandline.stores.files.manifest import StoredSegment
+from strandline.stores.files.partition import Newest, PartitionFiles, Place
+from strandline.stores.files.segment import SegmentFile
+from strandline.values import Event, Offset, Record, ValueKind
+
+#: More than a reader who keeps up finds at a time.
+_BYTES_MAX = 1 << 16
+#: What is kept of each partition.
+_KEPT_BYTES_MAX = 1 << 13
+
+
+def newest(
+    files: PartitionFiles, start: int, limits: tuple[int, int], *, durable_only: bool
+) -> Sequence[Record] | None:
+    """Return the events from `start` to the end of the partition, read at once.
+
+    `limits` are how many records, and bytes of them, it may be.
+    None where it is not so simple: where no reader has come to `start` before, where
+    there are more than a few frames of rows, or where anything is wrong. Whoever reads on
+    the plain way says what.
+    """
+    place = files.place
+    state = files.look() if place.kind is ValueKind.EVENT else None
+    segment = None if state is None else files.last_segment(state)
+    if state is None or segment is None:
+        return None
+    records_max, bytes_max = limits
+    manifest, position, marks, _, _, crc = state
+    at, stop, stored = segment.ends.get(start), marks.high, manifest.segments[-1]
+    # A frame is larger than the records in it count.
+    if (
+        at is None
+        or not 0 < position - at <= min(bytes_max, _BYTES_MAX)
+        or not max(marks.low, manifest.local) <= start < stop <= start + records_max
+        or (durable_only and marks.durable != stop)
+    ):
+        return None
+    which = (stored.epoch, stored.number, start, at, position, crc)
+    kept = files.newest
+    if kept is None or kept.which != which:
+        kept = Newest(which, place.io.pread(segment.fd, position - at, at))
+        if position - at <= _KEPT_BYTES_MAX:
+            files.newest = kept
+    if kept.records is None:
+        kept.records = _events(place, segment, kept.content, (start, at, stop))
+    return kept.records
+
+
+def keep(files: PartitionFiles, stored: StoredSegment, place: tuple[int, int], new: Frozen) -> None:
+    """Spare readers the read of what this process has just written.
+
+    `place` is its first offset, and where it begins in the segment.
+    """
+    start, at = place
+    if files.place.kind is ValueKind.EVENT and new.position - at <= _KEPT_BYTES_MAX:
+        which = (stored.epoch, stored.number, start, at, new.position, new.crc)
+        files.newest = Newest(which, b"".join(new.chunks))
+
+
+def _events(
+    place: Place, segment: SegmentFile, data: bytes, where: tuple[int, int, int]
+) -> list[Record] | None:
+    """Return the events of some frames; None if they are not whole frames of rows without terms.
+
+    `where` is the first offset, where that begins in the segment, and one past the last offset.
+    """
+    start, at, stop = where
+    name, number = place.topic.name, place.partition
+    found: list[Record] = []
+    done, expected = 0, start
+    while expected < stop:
+        frame = decode_frame(segment.seed, data, done, at + done)
+        if frame is None or (frame.kind, frame.flags, frame.base) != (ROWS, 0, expected):
+            return None
+        try:
+            rows = decode_event_rows(frame.body)
+        except (ValueError, msgspec.MsgspecError):
+            return None
+        if len(rows) != frame.records:
+            return None
+        for row in rows:
+            headers = row.headers_json
+            event = Event.load(
+                *(row.kind, row.payload_json, row.key),
+                *(NO_HEADERS if headers is None else headers, row.occurred_at_us),
+            )
+            stamp, offset = frame.timestamp_us, Offset(expected)
+            found.append(Record(name, number, offset, stamp, row.key, None, event))
+            expected += 1
+        done = frame.end - at
+    segment.note(start, at)
+    segment.note_end(stop, at + done)
+    return found

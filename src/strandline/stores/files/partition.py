@@ -1,0 +1,472 @@
+"""One partition as readers see it: its manifest, its tail, its segments."""
+
+import contextlib
+import os
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from strandline.clock import Clock
+from strandline.io import Io
+from strandline.log.chain import Chain
+from strandline.stores.files import checked
+from strandline.stores.files.entries import entries_of
+from strandline.stores.files.frame import Frame
+from strandline.stores.files.manifest import (
+    MANIFEST,
+    Manifest,
+    StoredSegment,
+    epochs_in,
+    load_manifest,
+    manifest_name,
+)
+from strandline.stores.files.open_file import OpenFile
+from strandline.stores.files.recovery import Found, find_end
+from strandline.stores.files.segment import (
+    FRAMES_AT,
+    SegmentFile,
+    SegmentIdentity,
+    begins_with_frame,
+    owner,
+)
+from strandline.stores.files.state import State, state_at
+from strandline.stores.files.tail import (
+    DROPPED,
+    END_BYTES,
+    TAIL_BYTES,
+    UNSEALED,
+    End,
+    Fence,
+    Tail,
+    is_fenced,
+    read_tail,
+    tail_seed,
+    unpack,
+    unpack_end,
+)
+from strandline.values import (
+    CorruptError,
+    DivergedError,
+    Epoch,
+    InvalidError,
+    Marks,
+    Offset,
+    Partition,
+    Record,
+    Topic,
+    TrimmedError,
+    ValueKind,
+)
+
+SEGMENTS = "segments"
+TOPIC = "topic"
+"""The file beside the partitions that says that there is a topic."""
+
+_TRIES = 100
+# What makes a named tuple by name is slow, and some are made for each look.
+_new: Any = tuple.__new__
+_SEGMENTS_OPEN_MAX = 8
+
+
+class _Dropped(msgspec.Struct, frozen=True):
+    """What a partition needs to know of its topic's file."""
+
+    is_dropped: bool = False
+
+
+class DroppedError(InvalidError):
+    """The topic went away between finding it and using it: find it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a partition is, and whose."""
+
+    io: Io
+    clock: Clock
+    log_id: UUID
+    topic: Topic
+    kind: ValueKind
+    partition: Partition
+    directory: str
+    chain: Chain
+    is_proved: bool
+
+    def path(self, name: str) -> str:
+        """Return the path of a file of the partition."""
+        return os.path.join(self.directory, name)
+
+    def segment_path(self, segment: StoredSegment) -> str:
+        """Return the path of a segment.
+
+        In a directory of their own, so that a frame wakes nobody before its tail does.
+        """
+        return os.path.join(self.directory, SEGMENTS, segment.name)
+
+    def is_dropped(self) -> bool:
+        """Whether the topic was dropped."""
+        path = os.path.join(os.path.dirname(self.directory), TOPIC)
+        try:
+            return checked.load(self.io, path, TOPIC, _Dropped).is_dropped
+        except FileNotFoundError:
+            return True
+
+    def tail_seed(self, epoch: int) -> int:
+        """Return where the checksums of an epoch's tail begin."""
+        number = self.partition.to_bytes(4, "little")
+        return tail_seed(self.log_id.bytes + self.topic.id.bytes + number, epoch)
+
+    def first_epoch_id(self) -> UUID:
+        """Return the id of the epoch that every partition begins with."""
+        origin = self.topic.id.bytes + self.partition.to_bytes(4, "little")
+        return UUID(bytes=sha256(b"strandline epoch 0" + origin).digest()[:16], version=5)
+
+    def identity(self, manifest: Manifest, segment: StoredSegment) -> SegmentIdentity:
+        """Return whose frames a segment holds."""
+        return SegmentIdentity(
+            self.log_id,
+            self.topic.id,
+            self.partition,
+            segment.epoch,
+            manifest.epoch_id(segment.epoch),
+        )
+
+    def load_manifest(self) -> Manifest | None:
+        """Return the newest manifest; None if nothing was ever written."""
+        for _ in range(_TRIES):
+            try:
+                epochs = self._epochs()
+                if not epochs:
+                    if not self._has_frames():
+                        return None
+                    # Somebody may have begun in between: first a manifest, then frames.
+                    epochs = self._epochs()
+                if not epochs:
+                    raise CorruptError("the manifest is missing", file=self.directory, position=0)
+                path = self.path(manifest_name(epochs[-1]))
+                return load_manifest(self.io, path, self.log_id, self.topic.id, self.partition)
+            except FileNotFoundError:
+                # Replaced by a newer epoch's, or the whole topic dropped.
+                if not self.io.exists(self.directory):
+                    raise DroppedError("this topic was dropped", topic=self.topic.name) from None
+        raise CorruptError("the manifest comes and goes", file=self.directory, position=0)
+
+    def _epochs(self) -> list[int]:
+        return epochs_in(self.io.list(self.directory), MANIFEST)
+
+    def _has_frames(self) -> bool:
+        # Before its manifest is there, a segment has a header and no frame. After a loss of
+        # power it may hold blocks that were another's.
+        directory = os.path.join(self.directory, SEGMENTS)
+        paths = (os.path.join(directory, name) for name in self.io.list(directory))
+        whose = owner(self.log_id, self.topic.id, self.partition)
+        return any(begins_with_frame(self.io, path, whose) for path in paths)
+
+
+class _Seen(NamedTuple):
+    """What a tail held, and the state that it told."""
+
+    raw: bytes
+    state: State
+    #: How far its second slot says that it is durable; None if more than the first two told.
+    told_durable: int | None
+
+
+class Newest:
+    """The last frames of a partition, as they were written or read."""
+
+    __slots__ = ("content", "records", "which")
+
+    def __init__(self, which: tuple[int, int, int, int, int, int], content: bytes) -> None:
+        #: Epoch and number of the segment, first offset, where they begin and end, and the
+        #: checksum of the last one: what has the same is the same.
+        self.which = which
+        self.content = content
+        #: Made by the first reader.
+        self.records: Sequence[Record] | None = None
+
+
+class PartitionFiles:
+    """Reads one partition. Any thread may use it; no read takes a lock of another process."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._io = place.io
+        self._lock = threading.Lock()
+        self._manifest: Manifest | None = None
+        self._tail: OpenFile | None = None
+        self._tail_seed = 0
+        self._seen: _Seen | None = None
+        #: By epoch and number, which make their names.
+        self._segments: OrderedDict[tuple[int, int], SegmentFile] = OrderedDict()
+        #: Kept while it is small, for whoever finds the tail at its end.
+        self.newest: Newest | None = None
+        #: What this process knows to be durable, though the tail may not say so yet.
+        self.known_durable = 0
+        #: Whether a sync has failed here: what it was to cover may be lost.
+        self.has_failed_sync = False
+
+    # --- where it begins and ends ---
+
+    def look(self) -> State | None:
+        """Return the partition as it is now; None if nothing was ever written."""
+        tail, seen = self._tail, self._seen
+        if tail is not None and seen is not None:
+            raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
+            if tail.is_in_place():
+                if raw == seen.raw:
+                    return seen.state
+                with self._lock:
+                    if tail is not self._tail:
+                        return self._look()
+                    return self._grown(raw) or self._look(raw)
+        with self._lock:
+            return self._look()
+
+    def marks(self) -> Marks:
+        """Return where the partition begins and ends now."""
+        state = self.look()
+        return _NOTHING if state is None else state.marks
+
+    def epochs(self) -> list[Epoch]:
+        """Return the epochs, oldest first."""
+        state = self.look()
+        if state is None:
+            return [Epoch(0, self.place.first_epoch_id(), Offset(0))]
+        return state.manifest.lineage()
+
+    def note_durable(self, end: int) -> None:
+        """Remember that everything before `end` is durable."""
+        if end > self.known_durable:
+            self.known_durable = end
+            self._seen = None
+
+    def forget(self) -> None:
+        """Let go of every file."""
+        with self._lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        # Segments too, and what is known: a restored directory has the same names.
+        self._tail = self._seen = self._manifest = self.newest = None
+        self._segments.clear()
+        self.known_durable = 0
+
+    def _grown(self, raw: bytes) -> State | None:
+        """Return the state if nothing but the end has moved since the last look.
+
+        None if it takes more to say: then the end, the generation of the manifest, the
+        segment, the durable mark or the fence is not what it was.
+        """
+        seen, manifest = self._seen, self._manifest
+        if seen is None or manifest is None or seen.told_durable is None:
+            return None
+        if raw[END_BYTES:] != seen.raw[END_BYTES:]:
+            return None
+        end, active = unpack_end(self._tail_seed, raw), manifest.segments[-1]
+        if (
+            end is None
+            or end.generation != manifest.generation
+            or end.segment != active.number
+            or end.boot != self._io.boot_id()
+        ):
+            return None
+        state = state_at(manifest, end, seen.told_durable, self.known_durable)
+        self._seen = _new(_Seen, (raw, state, seen.told_durable))
+        return state
+
+    def _look(self, raw: bytes | None = None) -> State | None:
+        """Look anew; `raw` is what was just read of the tail, if it was."""
+        for _ in range(_TRIES):
+            is_open = raw is not None or (self._tail is not None and self._tail.is_in_place())
+            if not is_open and not self._open():
+                return None
+            manifest, tail = self._manifest, self._tail
+            assert manifest is not None
+            if tail is None:
+                return self._found_state(manifest, Tail(None, None, None))
+            if raw is None:
+                raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
+            told = unpack(self._tail_seed, raw)
+            state = self._state_of(manifest, tail, told)
+            if state is not None:
+                is_plain = told.end is not None and not is_fenced(raw)
+                durable = told.durable.next if is_plain and told.durable is not None else None
+                self._seen = _Seen(raw, state, durable)
+                return state
+            self._tail = raw = None
+        raise CorruptError("the partition comes and goes", file=self.place.directory, position=0)
+
+    def _state_of(self, manifest: Manifest, file: OpenFile, tail: Tail) -> State | None:
+        """Return the state that a tail tells; None if the manifest has to be read again."""
+        if tail.fence is not None and tail.fence.epoch == DROPPED:
+            raise self._dropped()
+        end = tail.end
+        if end is None:
+            tail = read_tail(self._io, file.fd, self._tail_seed)
+            end = tail.end
+        if end is None or end.boot != self._io.boot_id():
+            return self._found_state(manifest, tail)
+        if end.generation != manifest.generation or tail.fence is not None:
+            newest = self.place.load_manifest()
+            if newest is None or newest.epoch != manifest.epoch:
+                return None
+            if newest.generation < end.generation:
+                raise CorruptError(
+                    "the tail tells of a newer manifest than there is", file=file.path, position=0
+                )
+            self._manifest = manifest = newest
+        if tail.fence is not None:
+            end = self._sealed_end(tail.fence, tail, end, manifest.active.base)
+        if end.segment != manifest.active.number:
+            # Between the manifest of a new segment and its first frame.
+            end = end._replace(
+                segment=manifest.active.number, position=FRAMES_AT, crc=0, size_bytes=0
+            )
+        durable = manifest.active.base if tail.durable is None else tail.durable.next
+        return state_at(manifest, end, durable, self.known_durable)
+
+    def _sealed_end(self, fence: Fence, tail: Tail, end: End, base: int) -> End:
+        """Return the end of a fenced epoch whose successor has not shown itself yet."""
+        if fence.next != UNSEALED:
+            return end._replace(next=fence.next, position=fence.position)
+        # Whatever lies beyond these may be a fenced writer's.
+        if self._seen is not None:
+            state = self._seen.state
+            return end._replace(next=state.marks.high, position=state.position)
+        if tail.durable is not None and tail.durable.segment == end.segment:
+            return end._replace(next=tail.durable.next, position=tail.durable.position)
+        return end._replace(next=base, position=FRAMES_AT)
+
+    def _found_state(self, manifest: Manifest, tail: Tail) -> State:
+        """Return the state that the frames tell, where the tail is older than they are."""
+        found = self.find_end(manifest, tail)
+        low, high = manifest.low, max(found.next, manifest.low)
+        marks = Marks(Offset(low), Offset(high), Offset(max(low, min(found.durable, high))))
+        return State(manifest, found.position, marks, found.last_us, found.size_bytes, found.crc)
+
+    def find_end(self, manifest: Manifest, tail: Tail) -> Found:
+        """Return where the frames of the last segment end, by reading them."""
+        segment = self.segment(manifest, manifest.active)
+        return find_end(segment, manifest, tail.durable, self.place.kind)
+
+    def _open(self) -> bool:
+        """Open the newest manifest and its tail, if it is there; False if nothing was written."""
+        self._let_go()
+        for _ in range(_TRIES):
+            self._manifest = self.place.load_manifest()
+            if self._manifest is None:
+                return False
+            self._tail_seed = self.place.tail_seed(self._manifest.epoch.number)
+            try:
+                self._tail = OpenFile(self._io, self.place.path(self._manifest.tail), "read")
+            except FileNotFoundError:
+                newest = self.place.load_manifest()
+                if newest is not None and newest.epoch == self._manifest.epoch:
+                    break
+            else:
+                break
+        return True
+
+    def _dropped(self) -> DroppedError:
+        return DroppedError("this topic was dropped", topic=self.place.topic.name, near=[])
+
+    # --- records ---
+
+    def frames(self, state: State, start: int, stop: int) -> Iterator[tuple[str, Frame]]:
+        """Yield the verified frames with the records of [start, stop), and their files.
+
+        TrimmedError if a trim has overtaken it.
+        """
+        while start < stop:
+            stored = state.segment_of(start)
+            end, position = state.end_of(stored)
+            try:
+                segment = self._open_segment(state.manifest, stored)
+            except FileNotFoundError:
+                state = self._newer(state, stored, start)
+                continue
+            if end <= start:
+                raise self._missing(stored)
+            for frame in segment.frames(start, min(stop, end), position):
+                yield segment.path, frame
+            start = min(stop, end)
+
+    def first_timestamp(self, manifest: Manifest, stored: StoredSegment, position: int) -> int:
+        """Return the timestamp of a segment's first record; 0 if it has none."""
+        segment = self.segment(manifest, stored)
+        try:
+            frames = segment.frames(stored.base, stored.base + 1, position)
+            return next(frames).timestamp_us
+        except CorruptError:
+            # Whoever reads it is told; until then, 0 is no later than it was.
+            return 0
+
+    def size_between(self, manifest: Manifest, start: int, stop: int, position: int) -> int:
+        """Return how large the records of [start, stop) in one segment count.
+
+        `position` is where the segment's last frame ends.
+        """
+        if start >= stop:
+            return 0
+        segments = manifest.segments
+        stored = segments[bisect_right(segments, start, key=lambda each: each.base) - 1]
+        segment = self.segment(manifest, stored)
+        size_bytes = 0
+        # What is damaged must not keep anybody from trimming it.
+        with contextlib.suppress(CorruptError):
+            for frame in segment.frames(start, stop, position):
+                entries = entries_of(frame, self.place.kind, segment.path)
+                wanted = (each for each in entries if start <= each.offset < stop)
+                size_bytes += sum(each.size_bytes for each in wanted)
+        return size_bytes
+
+    def segment(self, manifest: Manifest, stored: StoredSegment) -> SegmentFile:
+        """Return a segment, open; CorruptError if it is missing."""
+        try:
+            return self._open_segment(manifest, stored)
+        except FileNotFoundError as error:
+            raise self._missing(stored) from error
+
+    def _missing(self, stored: StoredSegment) -> CorruptError:
+        path = self.place.segment_path(stored)
+        return CorruptError("a segment is missing", file=path, position=0)
+
+    def _open_segment(self, manifest: Manifest, stored: StoredSegment) -> SegmentFile:
+        segment = self._segments.get((stored.epoch, stored.number))
+        if segment is None:
+            identity = self.place.identity(manifest, stored)
+            path = self.place.segment_path(stored)
+            segment = SegmentFile(self._io, path, identity, stored.base)
+            self._segments[stored.epoch, stored.number] = segment
+            while len(self._segments) > _SEGMENTS_OPEN_MAX:
+                self._segments.popitem(last=False)
+        return segment
+
+    def last_segment(self, state: State) -> SegmentFile | None:
+        """Return the segment that grows, if it has been read before."""
+        stored = state.manifest.segments[-1]
+        return self._segments.get((stored.epoch, stored.number))
+
+    def _newer(self, state: State, missing: StoredSegment, start: int) -> State:
+        """Return the present state, in which the segment was trimmed or rewritten."""
+        now = self.look()
+        if now is None or now.manifest.generation == state.manifest.generation:
+            raise self._missing(missing)
+        if start > now.marks.high:
+            # An older copy has taken the place of what was read so far.
+            place = {"partition": self.place.partition, "offset": start}
+            raise DivergedError(now.marks.high, **place)
+        if start < now.local:
+            raise TrimmedError(now.local, partition=self.place.partition, offset=start)
+        return now
+
+
+_NOTHING = Marks(Offset(0), Offset(0), Offset(0))

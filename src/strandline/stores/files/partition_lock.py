@@ -1,0 +1,141 @@
+"""The lock that one writer at a time holds on a partition. Local to one machine."""
+
+import contextlib
+import os
+import threading
+
+from strandline.stores.files.manifest import LockIdentity
+from strandline.stores.files.open_file import OpenFile
+from strandline.stores.files.partition import Place
+from strandline.values import UnavailableError
+
+LOCK = "lock"
+HOLDER = "holder"
+#: How long to sleep between two tries: this at first, twice that each time, at most the second.
+_SLEEP_MIN_S = 0.00002
+_SLEEP_MAX_S = 0.002
+_SPINS = 8
+
+
+class PartitionLock:
+    """Not thread-safe: the thread that drains uses it."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._io = place.io
+        self._path = place.path(LOCK)
+        self._file: OpenFile | None = None
+        self._holder: OpenFile | None = None
+        self._identity: LockIdentity | None = None
+        self.is_held = False
+        self._name = b"%-20d\n" % os.getpid()
+        self._never = threading.Event()
+
+    @property
+    def identity(self) -> LockIdentity:
+        """Which lock file is held."""
+        if self._identity is None:
+            assert self._file is not None
+            found = self._io.stat(self._file.fd)
+            self._identity = found.device, found.inode, found.changed_ns
+        return self._identity
+
+    def acquire(self, timeout_s: float) -> None:
+        """Take the lock; UnavailableError that names the holder when the time is up."""
+        if self._try():
+            return
+        clock = self._place.clock
+        deadline = clock.monotonic() + timeout_s
+        sleep_s, spins = _SLEEP_MIN_S, _SPINS
+        while clock.monotonic() < deadline:
+            if spins:
+                spins -= 1
+                os.sched_yield()
+            else:
+                clock.wait(self._never, min(sleep_s, max(0.0, deadline - clock.monotonic())))
+                sleep_s = min(2 * sleep_s, _SLEEP_MAX_S)
+            if self._try():
+                return
+        pid = self.holder()
+        raise UnavailableError(
+            "another process holds the partition, try again or open the log with take_over=True",
+            pid=pid,
+            partition=self._place.partition,
+            topic=self._place.topic.name,
+        )
+
+    def release(self) -> None:
+        """Let the lock go."""
+        if self._file is not None and self.is_held:
+            self.is_held = False
+            try:
+                self._io.unlock(self._file.fd)
+            except OSError:
+                # Closing lets go, too.
+                self.forget()
+
+    def is_in_place(self) -> bool:
+        """Whether the lock file held is still the one that others would take."""
+        return self._file is not None and self._file.is_in_place()
+
+    def check(self) -> None:
+        """Raise UnavailableError unless the lock file held is still the one that counts."""
+        if not self.is_in_place():
+            raise UnavailableError("the partition's files were replaced meanwhile, try again")
+
+    def forget(self) -> None:
+        """Let go of the file, and so of the lock."""
+        self.is_held = False
+        if self._file is not None:
+            self._file.close()
+        # Its holder's name lies beside it, and is replaced with it.
+        self._file = self._identity = self._holder = None
+
+    def replace(self, unique: str) -> None:
+        """Put a new lock file, held by us, in place of one whose holder does not let go."""
+        self.forget()
+        temporary = f"{self._path}.{unique}.tmp"
+        file = OpenFile(self._io, temporary, "create_new")
+        try:
+            if not self._io.try_lock(file.fd):
+                raise UnavailableError("a lock file that is nobody's yet is locked, try again")
+            self._io.replace(temporary, self._path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._io.unlink(temporary)
+            file.close()
+            raise
+        file.path = self._path
+        self._file = file
+        self.is_held = True
+
+    def name_holder(self) -> None:
+        """Write down who holds the lock, for the error that others get."""
+        # Not in the lock file itself, which nobody changes.
+        if self._holder is None:
+            self._holder = OpenFile(self._io, self._place.path(HOLDER), "create")
+        self._io.pwrite(self._holder.fd, self._name, 0)
+
+    def holder(self) -> int | None:
+        """Return who holds the lock, as far as anybody wrote it down."""
+        try:
+            holder = OpenFile(self._io, self._place.path(HOLDER), "read")
+        except FileNotFoundError:
+            return None
+        text = self._io.pread(holder.fd, 20, 0).strip()
+        holder.close()
+        return int(text) if text.isdigit() else None
+
+    def _try(self) -> bool:
+        if self._file is None:
+            self._file = OpenFile(self._io, self._path, "create")
+        if not self._io.try_lock(self._file.fd):
+            if not self._file.is_in_place():
+                self.forget()
+            return False
+        self.is_held = True
+        if self._file.is_in_place():
+            return True
+        # Somebody removed or replaced the file while we waited.
+        self.forget()
+        return False

@@ -1,0 +1,493 @@
+"""The write side of one partition: its lock, its tail, its last segment."""
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from strandline.log.identities import Identities
+from strandline.log.loops import is_on_loop
+from strandline.stores.files.adoption import adopt_epoch
+from strandline.stores.files.appends import AppendDelta, Frozen, Head, RefusingDelta
+from strandline.stores.files.columnar import Compression
+from strandline.stores.files.file_errors import unavailable
+from strandline.stores.files.following import keep
+from strandline.stores.files.frame import LARGE_BYTES
+from strandline.stores.files.identity_window import IdentityWindow
+from strandline.stores.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
+from strandline.stores.files.open_file import OpenFile
+from strandline.stores.files.partition import DroppedError, PartitionFiles
+from strandline.stores.files.partition_lock import PartitionLock
+from strandline.stores.files.proving import value_after, value_before
+from strandline.stores.files.segment import FRAMES_AT
+from strandline.stores.files.state import State
+from strandline.stores.files.succession import (
+    RESERVE_MAX_BYTES,
+    RESERVE_MIN_BYTES,
+    Tenure,
+    begin_epoch,
+    make_segment,
+)
+from strandline.stores.files.syncing import Syncing, Telling, UnsettledError
+from strandline.stores.files.tail import (
+    DURABLE_AT,
+    END_BYTES,
+    FENCE_AT,
+    NO_FENCE,
+    TAIL_BYTES,
+    End,
+    is_fenced,
+    pack_end,
+    unpack_durable,
+    unpack_end,
+)
+from strandline.values import (
+    ClosedError,
+    CorruptError,
+    DivergedError,
+    FailedError,
+    InvalidError,
+    Marks,
+    Offset,
+    UnavailableError,
+)
+
+#: How long an owner goes on without a look at whether its files are still in their place.
+_OWN_CHECK_S = 0.01
+
+#: The size from which on a write has no zeros written ahead of it.
+_LARGE_BYTES = 128 * 1024
+
+_logger = logging.getLogger("strandline")
+# What makes a named tuple by name is slow, and one is made for each append.
+_new: Any = tuple.__new__
+
+
+class FencedError(ClosedError):
+    """Another process has begun an epoch while a write of ours was on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class WritingSettings:
+    """How a log writes."""
+
+    is_exclusive: bool = False
+    takes_over: bool = False
+    compression: Compression | None = None
+    segment_bytes: int = 64 * 1024 * 1024
+    lock_timeout_s: float = 10.0
+
+
+class PartitionWriter:
+    """Implements Bracket and Flusher for one partition.
+
+    The thread that drains holds the partition's lock, and owns everything here but
+    `sync`, which any one thread may be in at the same time.
+    """
+
+    def __init__(self, files: PartitionFiles, settings: WritingSettings, tell: Telling) -> None:
+        self.files = files
+        self.place = files.place
+        self._io = files.place.io
+        self._boot = self._io.boot_id()
+        self._settings = settings
+        self._segment_bytes = settings.segment_bytes
+        self._reserve_bytes = min(
+            RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, self._segment_bytes // 64)
+        )
+        self._monotonic = files.place.clock.monotonic
+        #: Until when the owner of a partition need not look; a shared one is never owned.
+        self._check_at = 0.0
+        self._tell = tell
+        self._lock = PartitionLock(files.place)
+        #: Held together with the partition's lock, which keeps no thread of ours out.
+        self._mutex = threading.Lock()
+        self._syncing = Syncing(files, tell)
+        self._tenure: Tenure | None = None
+        #: Whether nobody knows which manifest is there: whoever comes next reads it.
+        self._is_stale = False
+        self._end: End
+        self._seed = 0
+        #: The tail as it is while nobody else writes: its first two slots.
+        self._end_raw = b""
+        self._durable_raw = b""
+        self._reserved = 0
+        self._window = IdentityWindow(files)
+        self._head = Head(
+            files.place.clock, files.place.kind, settings.compression, self._identities
+        )
+        if files.place.is_proved:
+            self._head.chain = files.place.chain
+        self._delta = AppendDelta(self._head)
+        self._pid = os.getpid()
+
+    def new_delta(self, head: Head) -> AppendDelta | RefusingDelta:
+        """Return the delta of a drain."""
+        return self._delta if head.refusal is None else RefusingDelta(head, head.refusal)
+
+    # --- the bracket ---
+
+    def enter(self, timeout_s: float) -> Head:
+        head = self._head
+        if not self._mutex.acquire(False) and not self._mutex.acquire(timeout=timeout_s):
+            raise UnavailableError("another thread changes the partition, try again")
+        if self._check_at > self._monotonic() and head.position < self._segment_bytes:
+            # Ours alone, and looked at a moment ago. Whoever takes it over is met by `flush`.
+            return head
+        head.refusal = None
+        try:
+            self._prepare(timeout_s)
+        except (InvalidError, CorruptError) as error:
+            head.refusal = error
+        except OSError as error:
+            self.leave()
+            if self.files.has_failed_sync:
+                raise
+            raise unavailable(error, self.place.directory) from error
+        except BaseException:
+            self.leave()
+            raise
+        return head
+
+    def _prepare(self, timeout_s: float) -> None:
+        """Hold the lock, know the end, and have room for what comes."""
+        is_owner = self._lock.is_held
+        if not is_owner:
+            self._acquire(timeout_s)
+        may_wait = timeout_s > 0 or not is_on_loop()
+        if not self._is_current(is_owner=is_owner):
+            if is_owner and self._tenure is not None:
+                raise ClosedError("another process has taken the partition over, open the log anew")
+            self._catch_up(may_wait=may_wait)
+        if self._head.position >= self._segment_bytes:
+            self._check_may_sync(may_wait=may_wait)
+            self.roll()
+        if self._settings.is_exclusive:
+            self._check_at = self._monotonic() + _OWN_CHECK_S
+
+    def leave(self) -> None:
+        try:
+            if self._is_stale:
+                self._tenure = None
+                self._is_stale = False
+            if self._tenure is None or not self._settings.is_exclusive:
+                self._check_at = 0.0
+                self._lock.release()
+        finally:
+            self._mutex.release()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Manifest]:
+        """Hold the partition as a drain does, for changes of another kind."""
+        try:
+            head = self.enter(self._settings.lock_timeout_s)
+            try:
+                if head.refusal is not None:
+                    raise head.refusal
+                yield self.manifest
+            finally:
+                self.leave()
+        except OSError as error:
+            if self.files.has_failed_sync:
+                raise FailedError(error) from error
+            raise
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest, for whoever holds the partition."""
+        assert self._tenure is not None
+        return self._tenure.manifest
+
+    def _acquire(self, timeout_s: float) -> None:
+        try:
+            self._lock.acquire(timeout_s)
+        except UnavailableError:
+            if not self._settings.takes_over or is_on_loop():
+                raise
+            self._lock.replace(str(self.place.clock.new_id()))
+
+    def _is_current(self, *, is_owner: bool) -> bool:
+        """Whether nobody else has written since we did, or no more than frames."""
+        tenure = self._tenure
+        if tenure is None:
+            return False
+        raw = self._io.pread(tenure.tail.fd, TAIL_BYTES, 0)
+        if is_fenced(raw):
+            return False
+        # Whoever has just taken the lock has looked.
+        if is_owner and not self._lock.is_in_place():
+            return False
+        if self._lock.identity != tenure.manifest.lock:
+            # The file was replaced: whoever holds the old one may still be writing.
+            return False
+        if raw[:END_BYTES] != self._end_raw:
+            return self._take_over(tenure, raw)
+        return raw[DURABLE_AT:FENCE_AT] == self._durable_raw or self._take_durable(raw)
+
+    def _take_durable(self, raw: bytes) -> bool:
+        """Take over how far it is durable; False if a sync has failed."""
+        durable = unpack_durable(self._seed, raw)
+        if durable is None or durable.is_failed:
+            return False
+        self._durable_raw = raw[DURABLE_AT:FENCE_AT]
+        self._head.durable = durable.next
+        return True
+
+    def _take_over(self, tenure: Tenure, raw: bytes) -> bool:
+        """Go on where others have come to in the same segment; False if it takes more."""
+        end = unpack_end(self._seed, raw)
+        if raw[DURABLE_AT:FENCE_AT] != self._durable_raw and not self._take_durable(raw):
+            return False
+        if (
+            end is None
+            or end.generation != tenure.manifest.generation
+            or end.segment != tenure.manifest.active.number
+        ):
+            return False
+        if end.pid != self._pid:
+            self._lock.name_holder()
+        if self._head.chain is not None:
+            self._head.value = self._value_at(tenure.manifest, end)
+        self._set(end, raw)
+        return True
+
+    def _set(self, end: End, raw: bytes) -> None:
+        head = self._head
+        head.next, head.position, head.crc = end.next, end.position, end.crc
+        head.last_us, head.size_bytes = end.last_us, end.size_bytes
+        self._end, self._end_raw = end, raw[:END_BYTES]
+
+    def _value_at(self, manifest: Manifest, end: End) -> bytes:
+        """Return the chain's value at an end in the segment that we have last written to."""
+        old = self._end
+        if end.next == old.next == self._head.next:
+            return self._head.value
+        if end.next > old.next:
+            with contextlib.suppress(CorruptError):
+                segment = self.files.segment(manifest, manifest.active)
+                value = value_after(segment.last_frame(old.position, end.position), segment.path)
+                if value is not None:
+                    return value
+        return self._value_found(manifest, end)
+
+    def _value_found(self, manifest: Manifest, end: End) -> bytes:
+        marks = Marks(Offset(manifest.low), Offset(end.next), Offset(manifest.low))
+        state = State(manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
+        try:
+            return value_before(self.files, state, end.next)
+        except CorruptError:
+            # What is damaged stays a finding, and does not keep anybody from appending.
+            return self.place.chain.origin
+
+    # --- catching up with others ---
+
+    def _catch_up(self, *, may_wait: bool) -> None:
+        self._tenure = None
+        self.files.forget()
+        self._lock.name_holder()
+        adopted = adopt_epoch(self.files, self._lock.identity, self._boot)
+        if adopted is None:
+            self._check_may_sync(may_wait=may_wait)
+            adopted = begin_epoch(self.files, self._lock, self._pid)
+            self._check_not_dropped()
+            self._report(adopted)
+        self._hold(adopted)
+
+    def _report(self, tenure: Tenure) -> None:
+        directory, end = self.place.directory, tenure.end.next
+        if tenure.torn_bytes:
+            torn = tenure.torn_bytes
+            _logger.warning("cut %d bytes of a torn write at offset %d in %s", torn, end, directory)
+        if tenure.is_damaged:
+            _logger.error("records before offset %d in %s are damaged", end, directory)
+
+    def _check_not_dropped(self) -> None:
+        # Whoever drops a topic says so first, and fences the tails that there are then.
+        if self.place.is_dropped():
+            raise DroppedError("this topic was dropped", topic=self.place.topic.name, near=[])
+
+    def _check_may_sync(self, *, may_wait: bool) -> None:
+        if not may_wait:
+            raise UnavailableError("this has to wait for the disk, and an event loop must not")
+
+    def _hold(self, tenure: Tenure) -> None:
+        if self._head.chain is not None:
+            self._head.value = self._value_found(tenure.manifest, tenure.end)
+        self._head.seed = tenure.seed
+        self._seed = self.place.tail_seed(tenure.manifest.epoch.number)
+        self._reserved = self._io.size(tenure.segment.fd)
+        self._tenure = tenure
+        end = pack_end(self._seed, tenure.end)
+        if self._io.pread(tenure.tail.fd, END_BYTES, 0) != end:
+            # What somebody left behind who died before the tail was written.
+            self._io.pwrite(tenure.tail.fd, end, 0)
+        raw = self._io.pread(tenure.tail.fd, TAIL_BYTES, 0)
+        self._set(tenure.end, raw)
+        self._head.durable, self._durable_raw = tenure.durable.next, raw[DURABLE_AT:FENCE_AT]
+
+    def _identities(self) -> Identities:
+        """Return the writes that the partition can recognise; under the lock."""
+        try:
+            if not self.manifest.has_identities:
+                # From here on: what lies before it has none.
+                self._window.begin(self.manifest, self._end.next)
+                self.change(has_identities=True)
+            return self._window.up_to_date()
+        except OSError as error:
+            raise unavailable(error, self.place.directory) from error
+        except DivergedError as error:
+            raise UnavailableError("the log was replaced meanwhile, try again") from error
+
+    # --- the flusher ---
+
+    def flush(self, frozen: Frozen, epochs: range) -> None:  # noqa: ARG002 - Offsets tell more.
+        try:
+            self._write(frozen)
+        except BaseException:
+            # The head and the identities are ahead of the files: whoever comes next reads them.
+            self._tenure = None
+            self._window.forget()
+            raise
+
+    def _write(self, frozen: Frozen) -> None:
+        tenure = self._tenure
+        assert tenure is not None
+        io = self._io
+        contents = frozen.chunks if len(frozen.chunks) == 1 else _gathered(frozen.chunks)
+        start = at = self._end.position
+        if frozen.position > self._reserved:
+            self._reserve(tenure.segment.fd, frozen.position, frozen.position - start)
+        for content in contents:
+            io.pwrite(tenure.segment.fd, content, at)
+            at += len(content)
+        _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
+        about = (frozen.position, frozen.next, frozen.last_us, low, frozen.crc, self._pid)
+        self._end = end = _new(
+            End,
+            (tenure.manifest.generation, boot, epoch, segment, *about, frozen.size_bytes),
+        )
+        self._end_raw = raw = pack_end(self._seed, end)
+        io.pwrite(tenure.tail.fd, raw, 0)
+        if io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
+            raise FencedError("another process has taken the partition over, open the log anew")
+        if self._window.is_used:
+            self._window.wrote(first, frozen.next)
+        if self._tell.partitions:
+            keep(self.files, tenure.manifest.active, (first, start), frozen)
+            self._tell(self.files, frozen.next, durable_only=False)
+
+    def sync(self) -> None:
+        try:
+            self._syncing.sync()
+        except UnsettledError:
+            with self.held():
+                self.make_durable()
+
+    def _reserve(self, fd: int, position: int, size: int) -> None:
+        """Have zeros on the disk ahead: a sync of what replaces them changes no file's map.
+
+        Where much is written at a time, that saves less than the zeros cost.
+        """
+        start, ahead = max(self._reserved, position), self._reserve_bytes
+        if size >= _LARGE_BYTES:
+            self._reserved = position
+            return
+        self._io.preallocate(fd, start + ahead)
+        self._io.pwrite(fd, bytes(ahead), start)
+        self._reserved = start + ahead
+
+    # --- rare changes, under the lock ---
+
+    def roll(self) -> None:
+        """Seal the last segment, durable, and begin a new one."""
+        tenure = self._tenure
+        assert tenure is not None
+        head, manifest = self._head, tenure.manifest
+        if head.next == manifest.active.base:
+            return
+        self.make_durable()
+        self.keep_identities()
+        sealed = msgspec.structs.replace(
+            manifest.active,
+            end=head.next,
+            position=head.position,
+            first_us=self.files.first_timestamp(manifest, manifest.active, head.position),
+            last_us=head.last_us,
+            size_bytes=head.size_bytes,
+        )
+        fresh = StoredSegment(manifest.epoch.number, manifest.next_number, head.next)
+        manifest = msgspec.structs.replace(
+            manifest,
+            segments=(*manifest.segments[:-1], sealed, fresh),
+            generation=manifest.generation + 1,
+            next_number=manifest.next_number + 1,
+        )
+        identity = self.place.identity(manifest, fresh)
+        segment = make_segment(
+            self._io, self.place.segment_path(fresh), identity.header(fresh.base)
+        )
+        end = self._end._replace(segment=fresh.number, position=FRAMES_AT, crc=0, size_bytes=0)
+        self._store(manifest, segment=segment, end=end)
+        head.crc, head.position, head.size_bytes = 0, FRAMES_AT, 0
+        head.durable = head.next
+        self._reserved = self._io.size(segment.fd)
+
+    def change(self, **fields: object) -> None:
+        """Replace fields of the manifest."""
+        manifest = self.manifest
+        generation = manifest.generation + 1
+        self._store(msgspec.structs.replace(manifest, generation=generation, **fields))
+
+    def make_durable(self) -> None:
+        """Sync what is written, by whomever."""
+        tenure = self._tenure
+        assert tenure is not None
+        self._syncing.sync_to(tenure.manifest, self._end)
+
+    def keep_identities(self) -> None:
+        """Keep a snapshot of what can be recognised, so that older frames may go.
+
+        Of nothing that may still be lost: it would have taken the place of something older.
+        """
+        if self.manifest.has_identities:
+            self.make_durable()
+            self._window.store(self.manifest)
+
+    def _store(
+        self, manifest: Manifest, *, segment: OpenFile | None = None, end: End | None = None
+    ) -> None:
+        """Publish a manifest of the present epoch, then the tail that goes with it."""
+        tenure = self._tenure
+        assert tenure is not None
+        path = self.place.path(manifest_name(manifest.epoch.number))
+        self._is_stale = True
+        store_manifest(self._io, path, manifest, str(self.place.clock.new_id()), self._lock.check)
+        self._end = (end or self._end)._replace(generation=manifest.generation, low=manifest.low)
+        self._end_raw = pack_end(self._seed, self._end)
+        self._io.pwrite(tenure.tail.fd, self._end_raw, 0)
+        if self._io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
+            raise UnavailableError("another process has taken the partition over, try again")
+        self._tenure = tenure._replace(manifest=manifest, segment=segment or tenure.segment)
+        self._is_stale = False
+
+    def close(self) -> None:
+        """Let go of the lock and every file. The coordinator has stopped."""
+        with self._mutex:
+            self._lock.release()
+            self._lock.forget()
+            self._tenure = None
+
+
+def _gathered(chunks: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Yield what to write at a time: small chunks together, large ones as they are."""
+    for is_large, run in groupby(chunks, lambda chunk: len(chunk) >= LARGE_BYTES):
+        if is_large:
+            yield from run
+        else:
+            yield b"".join(run)

@@ -1,0 +1,208 @@
+"""Records of a partition as objects and as record batches."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple, cast
+
+import pyarrow as pa
+
+from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
+from strandline.log.draft import load_batch, stored_schema
+from strandline.log.page_columns import bytes_columns, event_columns, own_columns
+from strandline.stores.files.entries import Entry, columns_of, entries_in, page_of
+from strandline.stores.files.file_errors import unavailable
+from strandline.stores.files.frame import COLUMNS, IS_MIXED, Frame
+from strandline.stores.files.page import Page
+from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.state import State
+from strandline.values import InvalidError, Record, TrimmedError, ValueKind
+
+#: Rows are gathered into record batches of so many.
+_ROWS_MAX = 4096
+#: After so many bytes, a read looks whether a trim has overtaken it.
+_TRIM_CHECK_BYTES = 1 << 20
+_US = pa.timestamp("us", "UTC")
+_TEXT = pa.string()
+
+
+class Span(NamedTuple):
+    """What to read: [start, stop) of a state, within limits."""
+
+    state: State | None
+    start: int
+    stop: int
+    bytes_max: int | None
+
+
+class Reading:
+    """One read of a partition."""
+
+    def __init__(self, files: PartitionFiles, span: Span, check_open: Callable[[], None]) -> None:
+        self._files = files
+        self._place = files.place
+        self._span = span
+        self._check_open = check_open
+        self._repeated: tuple[pa.Array, pa.Array, pa.Array] = (), (), ()
+
+    def records(self) -> Iterator[Record]:
+        """Return the records one by one."""
+        name, partition = self._place.topic.name, self._place.partition
+        return chain.from_iterable(page.records(name, partition) for page in self._pages())
+
+    def batches(self) -> RecordBatches:
+        """Return the records as record batches."""
+        if self._place.kind is ValueKind.BATCH:
+            return self._of_batches()
+        schema = EVENT_SCHEMA if self._place.kind is ValueKind.EVENT else BYTES_SCHEMA
+        return RecordBatches(schema, lambda: self._columns(schema))
+
+    # --- pages ---
+
+    def _frames(self) -> Iterator[tuple[str, Frame]]:
+        state, start, stop, _ = self._span
+        if state is None or start >= stop:
+            return
+        # The call has just looked; from here on, after each so many bytes.
+        checked, check_at = None, 0
+        try:
+            for file, frame in self._files.frames(state, start, stop):
+                self._check_open()
+                if file != checked or frame.position >= check_at:
+                    if checked is not None:
+                        self._check_not_trimmed(max(start, frame.base))
+                    checked, check_at = file, frame.end + _TRIM_CHECK_BYTES
+                yield file, frame
+        except OSError as error:
+            raise unavailable(error, self._place.directory) from error
+
+    def _pages(self) -> Iterator[Page]:
+        """Yield the records of each frame that are wanted."""
+        _, start, stop, bytes_max = self._span
+        if bytes_max == 0:
+            return
+        left, is_first = bytes_max, True
+        for file, frame in self._frames():
+            page = page_of(frame, self._place.kind, file).cut(start, stop)
+            if left is None:
+                yield page
+                continue
+            count = 0
+            for size in page.sizes():
+                left -= size
+                if left < 0 and not is_first:
+                    break
+                is_first = False
+                count += 1
+            yield page.cut(start, page.offsets.start + count)
+            if left < 0:
+                return
+
+    def _check_not_trimmed(self, offset: int) -> None:
+        try:
+            low = self._files.marks().low
+        except OSError as error:
+            raise unavailable(error, self._place.directory) from error
+        if offset < low:
+            raise TrimmedError(low, partition=self._place.partition, offset=offset)
+
+    # --- columns ---
+
+    def _columns(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if self._span.bytes_max is not None:
+            for page in self._gathered(self._pages()):
+                yield self._rows(page, schema)
+            return
+        rows: list[Entry] = []
+        _, start, stop, _ = self._span
+        for file, frame in self._frames():
+            if frame.kind != COLUMNS:
+                rows += entries_in(page_of(frame, self._place.kind, file).cut(start, stop))
+                if len(rows) < _ROWS_MAX:
+                    continue
+            if rows:
+                yield self._rows(rows, schema)
+                rows = []
+            if frame.kind == COLUMNS:
+                yield self._frame_batch(frame, file, schema)
+        if rows:
+            yield self._rows(rows, schema)
+
+    def _gathered(self, pages: Iterator[Page]) -> Iterator[list[Entry]]:
+        rows: list[Entry] = []
+        for page in pages:
+            rows += entries_in(page)
+            if len(rows) >= _ROWS_MAX:
+                yield rows
+                rows = []
+        if rows:
+            yield rows
+
+    def _rows(self, page: Sequence[Entry], schema: pa.Schema) -> pa.RecordBatch:
+        own = own_columns(self._place.partition, page, [0] * len(page))
+        columns = event_columns if self._place.kind is ValueKind.EVENT else bytes_columns
+        return pa.RecordBatch.from_arrays([*own, *columns(page)], schema=schema)
+
+    def _frame_batch(self, frame: Frame, file: str, schema: pa.Schema) -> pa.RecordBatch:
+        """Return the wanted part of a frame of columns, without touching single records."""
+        stored, tenant = columns_of(frame, self._place.kind, file)
+        count = frame.records
+        partitions, rows, nobody = self._constants(count)
+        if frame.flags & IS_MIXED:
+            stamps, tenants, keys, *value = stored.columns
+        else:
+            keys, *value = stored.columns
+            stamps = _repeated(frame.timestamp_us, _US, count)
+            tenants = nobody if tenant is None else pa.repeat(pa.scalar(tenant, _TEXT), count)
+        offsets = pa.arange(frame.base, frame.stop)
+        own = [partitions, offsets, rows, stamps, keys, tenants]
+        batch = pa.RecordBatch.from_arrays([*own, *value], schema=schema)
+        _, start, stop, _ = self._span
+        first, last = max(start, frame.base), min(stop, frame.stop)
+        return batch if last - first == count else batch.slice(first - frame.base, last - first)
+
+    def _constants(self, count: int) -> "tuple[pa.Array, pa.Array, pa.Array]":
+        """Return the partition, the row 0 and no tenant, `count` times each."""
+        if len(self._repeated[0]) < count:
+            self._repeated = (
+                _repeated(self._place.partition, pa.int32(), count),
+                _repeated(0, pa.int32(), count),
+                pa.nulls(count, _TEXT),
+            )
+        partitions, rows, nobody = self._repeated
+        if len(partitions) == count:
+            return self._repeated
+        return partitions[:count], rows[:count], nobody[:count]
+
+    def _of_batches(self) -> RecordBatches:
+        # Read twice rather than kept: the schema has to be known before the first batch.
+        schemas: list[pa.Schema] = []
+        for page in self._pages():
+            for entry in entries_in(page):
+                schema = stored_schema(cast("bytes", entry.body))
+                if not schemas or not schema.equals(schemas[-1], check_metadata=True):
+                    schemas.append(schema)
+        try:
+            united = batch_schema(schemas)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InvalidError(
+                "these records have one column with two types, read them apart", reason=str(error)
+            ) from error
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for page in self._pages():
+                for entry in entries_in(page):
+                    value = load_batch(cast("bytes", entry.body))
+                    rows = range(value.num_rows)
+                    own = own_columns(self._place.partition, [entry] * len(rows), rows)
+                    yield pa.RecordBatch.from_arrays([*own, *aligned(value, united)], schema=united)
+
+        return RecordBatches(united, batches)
+
+
+def _repeated(number: int, arrow: pa.DataType, count: int) -> pa.Array:
+    """Return a number `count` times.
+
+    Made of bytes: for the first value that it makes of Python's, pyarrow imports pandas.
+    """
+    content = number.to_bytes(arrow.bit_width // 8, "little", signed=True) * count
+    return pa.Array.from_buffers(arrow, count, [None, pa.py_buffer(content)])

@@ -1,0 +1,74 @@
+"""A frame without its last records."""
+
+import msgspec
+import pyarrow as pa
+
+from strandline.stores.files.columnar import Compression, decode_batch, encode_batch, own_timestamps
+from strandline.stores.files.frame import (
+    HAS_TERMS,
+    IS_LZ4,
+    IS_MIXED,
+    IS_ZSTD,
+    LAG_UNKNOWN,
+    ROWS,
+    Frame,
+    FrameTerms,
+    decode_bytes_rows,
+    decode_event_rows,
+    encode_frame,
+    encode_terms,
+    split_terms,
+)
+from strandline.values import ValueKind
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def shortened(
+    frame: Frame, count: int, kind: ValueKind, seed: int, chain: bytes | None
+) -> tuple[bytes, int]:
+    """Return the first `count` records of a frame as one that takes its place, and their time.
+
+    `chain` is the chain's value after them, in a topic with a proof.
+    """
+    terms, body = split_terms(frame)
+    if frame.kind == ROWS:
+        flags, kept, timestamp_us = 0, _rows(body, count, kind), frame.timestamp_us
+    else:
+        flags, kept, timestamp_us = _columns(frame, body, count, kind)
+    if terms is not None:
+        flags |= HAS_TERMS
+        kept = encode_terms(_shortened_terms(terms, count, chain)) + kept
+    about = (frame.kind, flags, frame.base, count, timestamp_us, LAG_UNKNOWN)
+    return encode_frame(seed, frame.previous, about, kept)[0], timestamp_us
+
+
+def _rows(body: "bytes | pa.Buffer", count: int, kind: ValueKind) -> bytes:
+    if kind is ValueKind.EVENT:
+        return _encode(decode_event_rows(body)[:count])
+    rows = decode_bytes_rows(body)[:count]
+    return _encode(
+        [
+            (row.key, row.value) if row.size_bytes is None else (row.key, row.value, row.size_bytes)
+            for row in rows
+        ]
+    )
+
+
+def _columns(
+    frame: Frame, body: "bytes | pa.Buffer", count: int, kind: ValueKind
+) -> tuple[int, bytes, int]:
+    batch = decode_batch(kind, frame.flags, body)
+    last_us = own_timestamps(batch, frame.flags, frame.timestamp_us)[count - 1]
+    compression: Compression | None = None
+    if frame.flags & IS_ZSTD:
+        compression = "zstd"
+    elif frame.flags & IS_LZ4:
+        compression = "lz4"
+    flags, kept = encode_batch(batch.slice(0, count), frame.flags & IS_MIXED, compression)
+    return flags, bytes(kept), last_us
+
+
+def _shortened_terms(terms: FrameTerms, count: int, chain: bytes | None) -> FrameTerms:
+    sequences = None if terms.sequences is None else terms.sequences[:count]
+    return msgspec.structs.replace(terms, sequences=sequences, chain=chain)

@@ -1,0 +1,351 @@
+"""Beginning an epoch: the only way in which a partition comes to a new owner for good.
+
+An epoch is claimed by making its tail file, which fails if somebody has. Then the
+tails of all epochs before it are fenced, so that no writer of theirs acknowledges
+anything any more; only then is the last end read, the old segment synced and sealed
+there, a new one made, and the new epoch's manifest published. Whoever is stopped in
+the middle and goes on later finds its own tail fenced.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from strandline.io import Io
+from strandline.stores.files.entries import entries_of
+from strandline.stores.files.frame import LAG_UNKNOWN, Frame, encode_frame
+from strandline.stores.files.manifest import (
+    MANIFEST,
+    TAIL,
+    Manifest,
+    StoredEpoch,
+    StoredSegment,
+    epochs_in,
+    manifest_name,
+    store_manifest,
+    tail_name,
+)
+from strandline.stores.files.open_file import OpenFile
+from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.partition_lock import PartitionLock
+from strandline.stores.files.segment import FRAMES_AT, SegmentIdentity
+from strandline.stores.files.syncing import last_certain
+from strandline.stores.files.tail import (
+    DURABLE_AT,
+    FENCE_AT,
+    NO_FENCE,
+    TAIL_BYTES,
+    UNSEALED,
+    Durable,
+    End,
+    Fence,
+    Tail,
+    pack_durable,
+    pack_end,
+    pack_fence,
+    read_tail,
+)
+from strandline.values import CorruptError, UnavailableError
+
+#: How much space is reserved ahead at least and at most.
+RESERVE_MIN_BYTES = 16 * 1024
+RESERVE_MAX_BYTES = 1024 * 1024
+
+
+class Tenure(NamedTuple):
+    """What the present owner of an epoch works with."""
+
+    manifest: Manifest
+    tail: OpenFile
+    segment: OpenFile
+    seed: int
+    end: End
+    durable: Durable
+    #: Bytes of a torn write that the epoch before it ended with.
+    torn_bytes: int = 0
+    #: Whether that epoch lost records that had been durable.
+    is_damaged: bool = False
+
+
+class _Inherited(NamedTuple):
+    """What an epoch finds when it begins."""
+
+    manifest: Manifest
+    #: The last segment, as far as it is kept.
+    sealed: StoredSegment
+    next: int
+    last_us: int
+    #: What was written above the durable mark to a file that did not sync.
+    copied: tuple[Frame, ...] = ()
+    copied_bytes: int = 0
+    torn_bytes: int = 0
+    is_damaged: bool = False
+
+    @property
+    def position(self) -> int:
+        """Where `next` is in the last segment, for readers until the new epoch is there."""
+        if self.copied:
+            return self.copied[-1].end
+        return self.sealed.position or UNSEALED
+
+
+def begin_epoch(files: PartitionFiles, lock: PartitionLock, pid: int) -> Tenure:
+    """Begin a new epoch; the caller holds the lock.
+
+    UnavailableError if somebody else begins one at the same time.
+    """
+    return _Succession(files, lock, pid).run()
+
+
+class _Succession:
+    def __init__(self, files: PartitionFiles, lock: PartitionLock, pid: int) -> None:
+        self._files = files
+        self._place = files.place
+        self._io = files.place.io
+        self._lock = lock
+        self._pid = pid
+
+    def run(self) -> Tenure:
+        number, tail = self._claim()
+        old = self._place.load_manifest()
+        self._fence(range(old.epoch.number if old is not None else 0, number), number)
+        # Again: the owner of an epoch in between may have published it by now.
+        old = self._place.load_manifest()
+        inherited = None if old is None else self._inherit(old, number)
+        tenure = self._publish(number, tail, inherited)
+        if self._io.pread(tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
+            raise UnavailableError("another process has just taken the partition over, try again")
+        self._tidy(tenure.manifest, None if inherited is None else inherited.manifest)
+        return tenure
+
+    # --- claim, fence, seal ---
+
+    def _claim(self) -> tuple[int, OpenFile]:
+        while True:
+            names = self._io.list(self._place.directory)
+            taken = epochs_in(names, TAIL) + epochs_in(names, MANIFEST)
+            number = max(taken, default=-1) + 1
+            with contextlib.suppress(FileExistsError):
+                tail = OpenFile(self._io, self._place.path(tail_name(number)), "create_new")
+                # Not written: somebody may have fenced it already.
+                self._io.truncate(tail.fd, TAIL_BYTES)
+                return number, tail
+
+    def _fence(self, epochs: Sequence[int], number: int) -> None:
+        for epoch in epochs:
+            with self._old_tail(epoch) as tail:
+                if tail is None:
+                    continue
+                seed = self._place.tail_seed(epoch)
+                before = read_tail(self._io, tail.fd, seed).end
+                self._write_fence(tail, seed, number, before)
+                after = read_tail(self._io, tail.fd, seed).end
+                if after != before:
+                    # Written before the fence, and perhaps acknowledged.
+                    self._write_fence(tail, seed, number, after)
+
+    def _write_fence(self, tail: OpenFile, seed: int, number: int, end: End | None) -> None:
+        fence = Fence(number) if end is None else Fence(number, end.next, end.position)
+        self._io.pwrite(tail.fd, pack_fence(seed, fence), FENCE_AT)
+
+    @contextlib.contextmanager
+    def _old_tail(self, epoch: int) -> Iterator[OpenFile | None]:
+        try:
+            tail = OpenFile(self._io, self._place.path(tail_name(epoch)), "write")
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield tail
+        finally:
+            tail.close()
+
+    def _inherit(self, old: Manifest, number: int) -> _Inherited:
+        with self._old_tail(old.epoch.number) as file:
+            seed = self._place.tail_seed(old.epoch.number)
+            tail = Tail(None, None, None) if file is None else read_tail(self._io, file.fd, seed)
+            if self._is_older(old, tail.end):
+                # Who was fenced had looked at its lock before, and began another segment since.
+                return self._inherit(self._newer(old), number)
+            durable = tail.durable
+            if durable is not None and durable.is_failed:
+                inherited = self._after_failed_sync(old, durable)
+            else:
+                inherited = self._after_sync(old, file, tail)
+            if file is not None:
+                fence = Fence(number, inherited.next, inherited.position)
+                self._io.pwrite(file.fd, pack_fence(seed, fence), FENCE_AT)
+        return inherited
+
+    def _is_older(self, manifest: Manifest, end: End | None) -> bool:
+        """Whether the end is of a later manifest: its segment may not be in this one."""
+        if end is None or end.boot != self._io.boot_id():
+            return False
+        return end.generation > manifest.generation
+
+    def _newer(self, old: Manifest) -> Manifest:
+        newest = self._place.load_manifest()
+        if newest is None or (newest.epoch, newest.generation) == (old.epoch, old.generation):
+            path = self._place.path(old.tail)
+            raise CorruptError(
+                "the tail tells of a newer manifest than there is", file=path, position=0
+            )
+        return newest
+
+    def _after_sync(self, old: Manifest, file: OpenFile | None, tail: Tail) -> _Inherited:
+        """Return what there is up to the end, all of it durable."""
+        end, torn_bytes, is_damaged = tail.end, 0, False
+        if end is None or end.boot != self._io.boot_id():
+            found = self._files.find_end(old, tail)
+            next_, position, last_us = found.next, found.position, found.last_us
+            size_bytes, torn_bytes = found.size_bytes, found.torn_bytes
+            is_damaged = found.damaged_at is not None
+        else:
+            next_, position, last_us, size_bytes = (
+                end.next,
+                end.position,
+                end.last_us,
+                end.size_bytes,
+            )
+            if end.segment != old.active.number:
+                position, size_bytes = FRAMES_AT, 0
+        self._sync(old, file, tail.durable)
+        sealed = self._sealed(old, next_, position, last_us, size_bytes)
+        return _Inherited(old, sealed, next_, last_us, torn_bytes=torn_bytes, is_damaged=is_damaged)
+
+    def _sync(self, old: Manifest, file: OpenFile | None, known: Durable | None) -> None:
+        try:
+            self._io.sync(self._files.segment(old, old.active).fd)
+        except OSError:
+            # A second try may succeed although the frames are lost: the next one copies them.
+            if file is not None:
+                mark = last_certain(known, old.active.number, old)
+                seed = self._place.tail_seed(old.epoch.number)
+                self._io.pwrite(file.fd, pack_durable(seed, mark), DURABLE_AT)
+            raise
+
+    def _after_failed_sync(self, old: Manifest, durable: Durable) -> _Inherited:
+        """Return what was durable before a sync failed, and what can still be read after it."""
+        _, _, position, next_, crc, last_us, size_bytes = durable
+        sealed = self._sealed(old, next_, position, last_us, size_bytes)
+        segment = self._files.segment(old, old.active)
+        frames = tuple(segment.scan(position, next_, crc))
+        if not frames:
+            return _Inherited(old, sealed, next_, last_us)
+        copied_bytes = sum(
+            entry.size_bytes
+            for frame in frames
+            for entry in entries_of(frame, self._place.kind, segment.path)
+        )
+        return _Inherited(
+            old, sealed, frames[-1].stop, frames[-1].timestamp_us, frames, copied_bytes
+        )
+
+    def _sealed(
+        self, old: Manifest, end: int, position: int, last_us: int, size_bytes: int
+    ) -> StoredSegment:
+        first_us = self._files.first_timestamp(old, old.active, position)
+        return msgspec.structs.replace(
+            old.active,
+            end=end,
+            position=position,
+            first_us=first_us,
+            last_us=last_us,
+            size_bytes=size_bytes,
+        )
+
+    # --- the new epoch ---
+
+    def _publish(self, number: int, tail: OpenFile, inherited: _Inherited | None) -> Tenure:
+        place = self._place
+        if inherited is None:
+            epochs: tuple[StoredEpoch, ...] = (StoredEpoch(0, place.first_epoch_id(), 0),)
+            manifest = Manifest(
+                place.log_id,
+                place.topic.id,
+                place.partition,
+                generation=0,
+                epochs=epochs,
+                segments=(),
+                low=0,
+                trimmed_bytes=0,
+                lock=self._lock.identity,
+                next_number=1,
+            )
+            inherited = _Inherited(manifest, StoredSegment(0, 0, 0, 0, FRAMES_AT), 0, 0)
+        old, sealed = inherited.manifest, inherited.sealed
+        epochs = old.epochs
+        if number > 0:
+            epochs = (*epochs, StoredEpoch(number, place.clock.new_id(), inherited.next))
+        kept = old.segments[:-1] if sealed.end == sealed.base else (*old.segments[:-1], sealed)
+        assert sealed.end is not None
+        manifest = msgspec.structs.replace(
+            old,
+            generation=old.generation + 1,
+            epochs=epochs,
+            segments=(*kept, StoredSegment(number, 1, sealed.end)),
+            lock=self._lock.identity,
+            next_number=2,
+        )
+        identity = place.identity(manifest, manifest.active)
+        segment, position, crc = self._make_segment(manifest, identity, inherited.copied)
+        end = End(
+            *(manifest.generation, self._io.boot_id(), number, 1, position, inherited.next),
+            *(inherited.last_us, manifest.low, crc, self._pid, inherited.copied_bytes),
+        )
+        durable = Durable(False, 1, position, end.next, crc, end.last_us, end.size_bytes)
+        seed = place.tail_seed(number)
+        self._io.pwrite(tail.fd, pack_end(seed, end), 0)
+        self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
+        path = place.path(manifest_name(number))
+        store_manifest(self._io, path, manifest, str(place.clock.new_id()), self._lock.check)
+        return Tenure(
+            *(manifest, tail, segment, identity.seed, end, durable),
+            torn_bytes=inherited.torn_bytes,
+            is_damaged=inherited.is_damaged,
+        )
+
+    def _make_segment(
+        self, manifest: Manifest, identity: SegmentIdentity, copied: Sequence[Frame]
+    ) -> tuple[OpenFile, int, int]:
+        chunks, crc = [identity.header(manifest.active.base)], 0
+        for frame in copied:
+            about = (frame.kind, frame.flags, frame.base, frame.records, frame.timestamp_us)
+            chunk, crc = encode_frame(identity.seed, crc, (*about, LAG_UNKNOWN), frame.body)
+            chunks.append(chunk)
+        content = b"".join(chunks)
+        file = make_segment(self._io, self._place.segment_path(manifest.active), content)
+        return file, len(content), crc
+
+    def _tidy(self, manifest: Manifest, old: Manifest | None) -> None:
+        """Remove the files of earlier epochs that nobody needs any more."""
+        number = manifest.epoch.number
+        names = self._io.list(self._place.directory)
+        gone = [manifest_name(each) for each in epochs_in(names, MANIFEST) if each < number]
+        gone += [tail_name(each) for each in epochs_in(names, TAIL) if each < number]
+        gone += [name for name in names if name.endswith(".tmp")]
+        paths = [self._place.path(name) for name in gone]
+        if old is not None and old.active.name not in {each.name for each in manifest.segments}:
+            paths.append(self._place.segment_path(old.active))
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                self._io.unlink(path)
+
+
+def make_segment(io: Io, path: str, content: bytes) -> OpenFile:
+    """Return a new segment file that begins with `content`, durable with its name."""
+    file = OpenFile(io, path, "create")
+    try:
+        io.truncate(file.fd, 0)
+        io.preallocate(file.fd, max(RESERVE_MIN_BYTES, len(content)))
+        io.pwrite(file.fd, content, 0)
+        io.sync(file.fd)
+        # Before a manifest names it: that name may reach the disk before this one.
+        io.sync_directory(os.path.dirname(path))
+    except BaseException:
+        file.close()
+        raise
+    return file

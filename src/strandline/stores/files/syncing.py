@@ -1,0 +1,185 @@
+"""Making a partition durable, from any process, and remembering how far it is."""
+
+from collections.abc import Collection
+from typing import NamedTuple, Protocol
+
+from strandline.stores.files.manifest import Manifest
+from strandline.stores.files.open_file import OpenFile
+from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.segment import FRAMES_AT, SegmentFile
+from strandline.stores.files.tail import (
+    DURABLE_AT,
+    TAIL_BYTES,
+    Durable,
+    End,
+    is_fenced,
+    pack_durable,
+    unpack_durable,
+    unpack_end,
+)
+from strandline.values import ClosedError, UnavailableError
+
+_TRIES = 3
+
+
+class Telling(Protocol):
+    """Passes on how far a partition is written, or durable."""
+
+    #: Empty while nobody wants to know.
+    partitions: Collection[object]
+
+    def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None: ...
+
+
+class UnsettledError(UnavailableError):
+    """Somebody died who had begun to take the partition over: whoever writes next ends it."""
+
+
+class LastSync(NamedTuple):
+    """Where a sync was."""
+
+    manifest: Manifest
+    segment: SegmentFile
+    tail: OpenFile
+    seed: int
+
+
+class Syncing:
+    """One thread at a time syncs; the thread that drains may roll at the same time."""
+
+    def __init__(self, files: PartitionFiles, tell: Telling | None) -> None:
+        self._files = files
+        self._io = files.place.io
+        #: None for a reader, who leaves no mark behind.
+        self._tell = tell
+        self._last: LastSync | None = None
+
+    def sync(self) -> None:
+        """Return once everything that any process has written so far is durable."""
+        for _ in range(_TRIES):
+            if self._sync_again():
+                return
+            state = self._files.look()
+            if state is None or state.marks.durable == state.marks.high:
+                return
+            manifest = state.manifest
+            end = state.marks.high
+            durable = Durable(
+                *(False, manifest.active.number, state.position, end, state.crc),
+                *(state.last_us, state.active_bytes),
+            )
+            if self._sync(self._files.segment(manifest, manifest.active), manifest, durable):
+                self._know(end)
+                return
+        raise UnsettledError("a change of hands was cut short, open the log for writing to end it")
+
+    def _sync_again(self) -> bool:
+        """Sync where the last sync was, if nothing but frames has been written since."""
+        last = self._last
+        if last is None or not last.tail.is_in_place():
+            return False
+        manifest = last.manifest
+        raw = self._io.pread(last.tail.fd, TAIL_BYTES, 0)
+        end = unpack_end(last.seed, raw)
+        if end is None or is_fenced(raw) or end.generation != manifest.generation:
+            return False
+        if end.boot != self._io.boot_id():
+            return False
+        if self._files.known_durable >= end.next:
+            return True
+        if not self._sync(last.segment, manifest, durable_at(end)):
+            return False
+        self._know(end.next)
+        return True
+
+    def sync_to(self, manifest: Manifest, end: End) -> None:
+        """Make the last segment durable up to `end`; for whoever holds the lock."""
+        segment = self._files.segment(manifest, manifest.active)
+        if not self._sync(segment, manifest, durable_at(end)):
+            raise UnavailableError("another process has taken the partition over, try again")
+        self._know(end.next)
+
+    def _sync(self, segment: SegmentFile, manifest: Manifest, durable: Durable) -> bool:
+        """Sync; False if the epoch ended meanwhile, and nobody knows what was covered."""
+        if self._files.has_failed_sync:
+            raise ClosedError("a sync has failed here before, open the log anew")
+        try:
+            self._io.sync(segment.fd)
+        except OSError:
+            self._files.has_failed_sync = True
+            self._note(segment, manifest, durable, is_failed=True)
+            raise
+        return self._note(segment, manifest, durable, is_failed=False)
+
+    def _know(self, end: int) -> None:
+        self._files.note_durable(end)
+        if self._tell is not None and self._tell.partitions:
+            self._tell(self._files, end, durable_only=True)
+
+    def _note(
+        self, segment: SegmentFile, manifest: Manifest, durable: Durable, *, is_failed: bool
+    ) -> bool:
+        """Write into the tail how far it is durable, or that nobody can know any more.
+
+        False if somebody has begun another epoch.
+        """
+        synced = self._synced(segment, manifest)
+        if synced is None:
+            newest = self._files.place.load_manifest()
+            return newest is not None and newest.epoch == manifest.epoch
+        tail, seed = synced.tail, synced.seed
+        # Another process may be writing its own mark; ours then follows with the next sync.
+        is_locked = self._tell is not None and self._io.try_lock(tail.fd)
+        try:
+            raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
+            known = unpack_durable(seed, raw)
+            if known is not None and known.is_failed:
+                self._files.has_failed_sync = True
+                raise ClosedError("a sync has failed here before, open the log anew")
+            if is_failed and self._tell is not None:
+                mark = last_certain(known, durable.segment, manifest)
+                self._io.pwrite(tail.fd, pack_durable(seed, mark), DURABLE_AT)
+            elif is_locked and (known is None or known.next < durable.next):
+                self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
+            return not is_fenced(raw) or not self._may_be_alive(seed, raw)
+        finally:
+            if is_locked:
+                self._io.unlock(tail.fd)
+
+    def _may_be_alive(self, seed: int, raw: bytes) -> bool:
+        """Whether those who wrote this tail may still write."""
+        end = unpack_end(seed, raw)
+        return end is not None and end.boot == self._io.boot_id()
+
+    def _synced(self, segment: SegmentFile, manifest: Manifest) -> LastSync | None:
+        """Return where the sync was; None if the tail of its epoch is gone."""
+        last = self._last
+        if last is not None and last.manifest is manifest and last.segment is segment:
+            return last
+        place = self._files.place
+        path = place.path(manifest.tail)
+        if last is not None and last.tail.path == path and last.tail.is_in_place():
+            tail = last.tail
+        else:
+            try:
+                tail = OpenFile(self._io, path, "read" if self._tell is None else "write")
+            except FileNotFoundError:
+                return None
+        seed = place.tail_seed(manifest.epoch.number)
+        self._last = synced = LastSync(manifest, segment, tail, seed)
+        return synced
+
+
+def durable_at(end: End) -> Durable:
+    """Return what is durable once everything up to `end` is."""
+    return Durable(
+        *(False, end.segment, end.position, end.next, end.crc, end.last_us, end.size_bytes)
+    )
+
+
+def last_certain(known: Durable | None, segment: int, manifest: Manifest) -> Durable:
+    """Return what was durable for certain before a sync failed, marked as such."""
+    if known is not None and known.segment == segment:
+        return known._replace(is_failed=True)
+    last_us = 0 if known is None else known.last_us
+    return Durable(True, segment, FRAMES_AT, manifest.active.base, 0, last_us, 0)

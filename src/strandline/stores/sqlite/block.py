@@ -1,0 +1,175 @@
+"""One transaction of a caller's, with its rows and its appends in it. See design 0043."""
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple, NoReturn, Self
+
+from strandline.stores.sqlite.partition_row import PartitionRow
+from strandline.values import ClosedError, Durability, InvalidError, StrandlineError
+from strandline.writes.watermark import Watermark
+
+_SAVEPOINT = "strandline_block"
+
+
+class BlockConnection(sqlite3.Connection):
+    """A connection to the log's file for the length of a block.
+
+    As long as `is_lent`, it refuses what would end the block's transaction by any other
+    way than leaving the block. Savepoints are the caller's.
+    """
+
+    is_lent = False
+    _pid = 0
+
+    def lend(self) -> None:
+        """Leave it to the caller."""
+        self.is_lent = True
+        self._pid = os.getpid()
+        self.set_authorizer(self._authorize)
+
+    def take_back(self) -> None:
+        """Have it to ourselves again."""
+        self.is_lent = False
+        self.set_authorizer(None)
+
+    def commit(self) -> None:
+        self._check("commit")
+        super().commit()
+
+    def rollback(self) -> None:
+        self._check("rollback")
+        super().rollback()
+
+    def close(self) -> None:
+        self._check("close")
+        super().close()
+
+    def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
+        self._check("executescript")
+        return super().executescript(sql_script)
+
+    def __enter__(self) -> Self:
+        self._check("with")
+        return super().__enter__()
+
+    def _check(self, call: str) -> None:
+        if self.is_lent:
+            raise InvalidError(
+                "the transaction ends with its block: leave it to commit, raise to roll back",
+                call=call,
+            )
+
+    def _authorize(self, action: int, *_: object) -> int:
+        # Asked when a statement is prepared, so that it costs nothing for one that is known.
+        if action == sqlite3.SQLITE_TRANSACTION or os.getpid() != self._pid:
+            return sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK
+
+
+class Stored(NamedTuple):
+    """The last row of what one append put into a partition; no checksum for a repeat."""
+
+    place: int
+    crc: int | None
+
+
+class Joined:
+    """An append inside a block: where its rows are, and what became of it."""
+
+    __slots__ = ("block", "error", "rows")
+
+    def __init__(self, block: "Block", rows: list[Stored]) -> None:
+        self.block = block
+        self.rows = rows
+        #: Why nothing of it is stored, as far as that is known.
+        self.error: StrandlineError | None = None
+
+
+class Block:
+    """What is true from the begin of a transaction to its end."""
+
+    def __init__(self, connection: sqlite3.Connection, *, is_outside: bool) -> None:
+        self.connection = connection
+        self.is_outside = is_outside
+        self.thread = threading.get_ident()
+        self._pid = os.getpid()
+        #: Rises to 1 with the end of the block.
+        self.over = Watermark()
+        self.level = Durability.WRITTEN
+        self.joined: list[Joined] = []
+        #: The slots that were appended to, and after the commit where they end.
+        self.ends: dict[int, int] = {}
+        #: Where the partitions end if it is committed; None until that is tried.
+        self.heads: dict[int, PartitionRow] | None = None
+        #: The size of the write-ahead log at its beginning.
+        self.wal_bytes = 0
+        #: What makes it impossible to commit.
+        self.failure: BaseException | None = None
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread is inside it."""
+        return self.thread == threading.get_ident() and self._pid == os.getpid()
+
+    def check_owner(self) -> None:
+        """Raise ClosedError in a forked child, where nothing may be done about it."""
+        if self._pid != os.getpid():
+            raise ClosedError(
+                "this transaction was begun before a fork and is its parent's, open the log anew"
+            )
+
+    def begin(self) -> None:
+        """Hand the connection, on which a transaction has begun, to the caller."""
+        if isinstance(self.connection, BlockConnection):
+            self.connection.lend()
+        else:
+            # Gone, if the caller ends our transaction and begins another.
+            self.connection.execute(f"SAVEPOINT {_SAVEPOINT}")
+
+    def check(self) -> None:
+        """Raise what makes it impossible to go on."""
+        if self.failure is not None:
+            raise self.failure.with_traceback(None)
+        try:
+            is_going_on = self.connection.in_transaction
+        except sqlite3.ProgrammingError as error:
+            self._fail("the connection was closed inside its transaction", error)
+        if not is_going_on:
+            self._fail("the transaction came to its end inside its block, do all of it again")
+
+    def end(self) -> None:
+        """Take the connection back, in order to commit. The statements of ours may follow."""
+        if isinstance(self.connection, BlockConnection):
+            self.connection.take_back()
+            return
+        try:
+            self.connection.execute(f"RELEASE {_SAVEPOINT}")
+        except sqlite3.OperationalError as error:
+            self._fail("the caller ended this transaction inside its block, and began one", error)
+
+    def drop(self) -> None:
+        """Roll back what is not committed, whatever state the connection is in."""
+        if isinstance(self.connection, BlockConnection):
+            self.connection.take_back()
+        # One that was closed has nothing left to roll back.
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            self.connection.rollback()
+
+    @contextlib.contextmanager
+    def plain(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection to us, without what the caller has set to see rows its own way."""
+        connection = self.connection
+        kept: tuple[Any, Any] = connection.row_factory, connection.text_factory
+        connection.row_factory, connection.text_factory = None, str
+        try:
+            yield connection
+        finally:
+            connection.row_factory, connection.text_factory = kept
+
+    def _fail(self, text: str, cause: BaseException | None = None) -> NoReturn:
+        self.failure = InvalidError(text)
+        self.failure.__cause__ = cause
+        raise self.failure

@@ -1,0 +1,195 @@
+"""A copy of a log's database, made while others write: all of it as it was at one moment."""
+
+import contextlib
+import os
+import sqlite3
+from uuid import UUID
+
+from strandline.clock import Clock, SystemClock
+from strandline.io import Io, SystemIo
+from strandline.log.copies import (
+    CopiedPartition,
+    Ends,
+    Progress,
+    check_known,
+    check_provable,
+    end_of_copy,
+)
+from strandline.stores.sqlite.chain_values import remove_values
+from strandline.stores.sqlite.checksum import row_crc
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.partition_row import (
+    PartitionRow,
+    add_epoch,
+    load_epochs,
+    load_partition,
+    place,
+    store_partitions,
+)
+from strandline.stores.sqlite.schema import connect, translated
+from strandline.stores.sqlite.topics import TopicEntry, Topics, load_log, store_log
+from strandline.values import Epoch, InvalidError, Mode, Offset, Partition, UnavailableError
+
+_LOCK_TIMEOUT_S = 10.0
+
+
+def copy_sqlite_log(
+    source: str,
+    target: str,
+    *,
+    ends: Ends | None = None,
+    progress: Progress | None = None,
+    io: Io | None = None,
+    clock: Clock | None = None,
+) -> list[CopiedPartition]:
+    """Copy the database `source`, with whatever else is in it, to `target`, which must not exist.
+
+    Everything is durable when this returns. A copy that fails leaves no `target`.
+    """
+    files = io if io is not None else SystemIo()
+    ours = clock if clock is not None else SystemClock()
+    path = os.path.abspath(target)
+    database = Database(os.path.abspath(source), Mode.READ, files, ours, _LOCK_TIMEOUT_S)
+    try:
+        if files.exists(path):
+            raise InvalidError("there is something here already, choose a new place", path=path)
+        made = f"{path}.{ours.new_id()}.partial"
+        try:
+            copied = _copy(database, made, ends or {})
+            _sync(files, made)
+            files.replace(made, path)
+            made = path
+            files.sync_directory(os.path.dirname(path))
+        except BaseException:
+            for name in (made, f"{made}-wal", f"{made}-shm"):
+                with contextlib.suppress(OSError):
+                    files.unlink(name)
+            raise
+    except OSError as error:
+        raise UnavailableError(
+            "the file system refused this, mend what the reason names and try again",
+            path=error.filename or path,
+            reason=error.strerror or str(error),
+        ) from error
+    finally:
+        database.close()
+    if progress is not None:
+        for each in copied:
+            progress(each)
+    return copied
+
+
+def _copy(database: Database, partial: str, ends: Ends) -> list[CopiedPartition]:
+    with database.reading() as connection:
+        made = connect(partial, "rwc")
+        try:
+            # In one step, which is one read transaction: writers go on meanwhile.
+            connection.backup(made, pages=-1)
+        finally:
+            made.close()
+    with contextlib.closing(connect(partial, "rw")) as copy, translated(partial):
+        copy.execute("BEGIN IMMEDIATE")
+        copied = _Cut(copy, partial, database.clock, ends).run()
+        version, log_id, _, next_slot = load_log(copy, partial)
+        store_log(copy, (version, log_id, database.io.stat(partial).inode, next_slot))
+        copy.execute("COMMIT")
+        copy.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return copied
+
+
+def _sync(io: Io, path: str) -> None:
+    fd = io.open(path, "write")
+    try:
+        io.sync(fd)
+    finally:
+        io.close(fd)
+
+
+class _Cut:
+    """Ends partitions where they are to end, and begins an epoch there."""
+
+    def __init__(self, copy: sqlite3.Connection, path: str, clock: Clock, ends: Ends) -> None:
+        self._copy = copy
+        self._path = path
+        self._clock = clock
+        self._ends = ends
+
+    def run(self) -> list[CopiedPartition]:
+        entries = Topics(self._path, self._clock).all(self._copy)
+        known: list[tuple[UUID, int]] = [
+            (entry.topic.id, number)
+            for entry in entries
+            for number in range(entry.settings.partitions)
+        ]
+        check_known(self._ends, known)
+        return [
+            self._end(entry, number)
+            for entry in entries
+            for number in range(entry.settings.partitions)
+        ]
+
+    def _end(self, entry: TopicEntry, number: int) -> CopiedPartition:
+        slot = entry.slot(number)
+        row = load_partition(self._copy, self._path, slot)
+        assert row is not None
+        end = end_of_copy(entry.topic, number, row.marks(), self._ends)
+        if entry.is_proved:
+            check_provable(entry.topic, number, end, row.first)
+        if end < row.high:
+            self._remove(entry, row, end)
+        row.durable = row.high
+        store_partitions(self._copy, [row])
+        self._begin_epoch(slot, end)
+        return CopiedPartition(entry.topic, Partition(number), Offset(row.low), end)
+
+    def _remove(self, entry: TopicEntry, row: PartitionRow, end: int) -> None:
+        slot, execute = row.slot, self._copy.execute
+        first, beyond = place(slot, end), place(slot + 1, 0)
+        (removed,) = execute(
+            "SELECT coalesce(sum(size_bytes), 0) FROM strandline_records"
+            " WHERE place >= ? AND place < ?",
+            (first, beyond),
+        ).fetchone()
+        execute("DELETE FROM strandline_records WHERE place >= ? AND place < ?", (first, beyond))
+        if entry.is_proved:
+            remove_values(self._copy, first, beyond)
+        (last_us,) = execute(
+            "SELECT max(timestamp_us) FROM strandline_records WHERE place >= ? AND place < ?",
+            (place(slot, 0), first),
+        ).fetchone()
+        row.high, row.size_bytes = end, row.size_bytes - removed
+        row.local = min(row.local, end)
+        # Where nothing is left, later records still come after those that were.
+        row.last_us = row.last_us if last_us is None else last_us
+        execute("DELETE FROM strandline_keys WHERE slot = ? AND start + count > ?", (slot, end))
+        execute("DELETE FROM strandline_sequences WHERE slot = ? AND start >= ?", (slot, end))
+        self._mend_producers(slot)
+
+    def _mend_producers(self, slot: int) -> None:
+        """Put each producer back to its last sequence that is left, or forget it."""
+        producers = self._copy.execute(
+            "SELECT p.tenant, p.producer, max(s.sequence), max(s.timestamp_us), max(s.ordinal)"
+            " FROM strandline_producers p LEFT JOIN strandline_sequences s"
+            " ON s.slot = p.slot AND s.tenant = p.tenant AND s.producer = p.producer"
+            " WHERE p.slot = ? GROUP BY p.tenant, p.producer",
+            (slot,),
+        ).fetchall()
+        self._copy.execute("DELETE FROM strandline_producers WHERE slot = ?", (slot,))
+        kept = [
+            (slot, tenant, producer, latest, seen_at_us, ordinal + 1)
+            for tenant, producer, latest, seen_at_us, ordinal in producers
+            if latest is not None
+        ]
+        self._copy.executemany(
+            "INSERT INTO strandline_producers VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(*each, row_crc("producers", *each)) for each in kept],
+        )
+
+    def _begin_epoch(self, slot: int, end: int) -> None:
+        epochs = load_epochs(self._copy, self._path, slot)
+        self._copy.execute("DELETE FROM strandline_epochs WHERE slot = ?", (slot,))
+        for epoch in epochs:
+            start = Offset(min(epoch.start, end))
+            add_epoch(self._copy, slot, Epoch(epoch.number, epoch.id, start))
+        fresh = Epoch(epochs[-1].number + 1, self._clock.new_id(), Offset(end))
+        add_epoch(self._copy, slot, fresh)

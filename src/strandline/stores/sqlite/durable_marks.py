@@ -1,0 +1,159 @@
+"""How far each partition survives a loss of power, as this process knows and has noted."""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.partition_row import (
+    PartitionRow,
+    load_partition,
+    note_tails,
+    store_partitions,
+)
+from strandline.stores.sqlite.schema import translated
+from strandline.values import StrandlineError, UnavailableError
+from strandline.writes.standby import Standby
+
+#: How long a mark waits for an append that takes it along, before it is noted by itself.
+_NOTE_DELAY_S = 0.005
+
+
+class DurableMarks:
+    """Invariant: a mark is known, and noted in the database, only after the sync that covers it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        #: Told of each slot that is known to be durable further than before.
+        self.on_durable: Callable[[int, int], None] = lambda *_: None
+        self._mutex = threading.Lock()
+        #: Ends written and not yet synced, then ends synced and not yet noted.
+        self._written: dict[int, int] = {}
+        self._unnoted: dict[int, int] = {}
+        self._known: dict[int, int] = {}
+        self._ended = threading.Event()
+        self._standby = Standby("strandline-note", self._note_later)
+
+    def known(self, slot: int) -> int:
+        """Return a mark that may be ahead of the one noted."""
+        return self._known.get(slot, 0)
+
+    def wrote(self, heads: Mapping[int, PartitionRow]) -> None:
+        """These ends are written now."""
+        with self._mutex:
+            for slot, head in heads.items():
+                self._written[slot] = max(head.high, self._written.get(slot, 0))
+
+    def is_unnoted(self, slot: int) -> bool:
+        """Whether a mark is known that no row tells of."""
+        return slot in self._unnoted
+
+    def expect(self, ends: Iterable[tuple[int, int]]) -> None:
+        """The next sync covers these ends, whoever wrote them."""
+        with self._mutex:
+            for slot, end in ends:
+                self._written[slot] = max(end, self._written.get(slot, 0))
+
+    def carry(self, heads: Iterable[PartitionRow]) -> None:
+        """Note in rows that are about to be stored what is known of them."""
+        with self._mutex:
+            for head in heads:
+                head.durable = max(head.durable, self._known.get(head.slot, 0))
+                self._unnoted.pop(head.slot, None)
+
+    def sync(self) -> None:
+        """Sync; how far is known at once, and noted a little later."""
+        with self._mutex:
+            covered, self._written = self._written, {}
+        self._database.sync()
+        # Together: a row that is stored in between would take along the one without the other.
+        self._learn(covered, self._known, self._unnoted)
+        if covered:
+            self._standby.wake()
+
+    def _note_later(self) -> None:
+        if self._database.clock.wait(self._ended, _NOTE_DELAY_S):
+            return
+        # Whatever stood in the way, a mark that lags costs a sync at most.
+        with contextlib.suppress(Exception):
+            self.note(self._database.lock_timeout_s)
+
+    def note(self, timeout_s: float) -> bool:
+        """Store what is known; False where the lock could not be had."""
+        with self._mutex:
+            unnoted = dict(self._unnoted)
+        if not unnoted:
+            return True
+        try:
+            with (
+                translated(self._database.path),
+                self._database.locked(timeout_s),
+                self._database.transaction() as connection,
+            ):
+                self._store(connection, unnoted)
+        except UnavailableError:
+            return False
+        with self._mutex:
+            for slot, end in unnoted.items():
+                if self._unnoted.get(slot) == end:
+                    del self._unnoted[slot]
+        return True
+
+    def checkpoint(self) -> None:
+        """Move what is written into the database, and note that it is durable.
+
+        The caller holds the lock.
+        """
+        ends = self.note_ends()
+        if not self._database.checkpoint("PASSIVE"):
+            return
+        self._learn(ends, self._known)
+        # It also begins the write-ahead log anew, with the sync that this takes: no
+        # append has to wait for it.
+        with self._database.transaction() as connection:
+            self._store(connection, ends)
+
+    def settle(self) -> None:
+        """Leave nothing to be noted behind, neither marks nor ends, where that is possible."""
+        self._ended.set()
+        with (
+            contextlib.suppress(StrandlineError),
+            translated(self._database.path),
+            self._database.locked(),
+        ):
+            self.note_ends()
+            with self._mutex:
+                unnoted, self._unnoted = self._unnoted, {}
+            if unnoted:
+                with self._database.transaction() as connection:
+                    self._store(connection, unnoted)
+
+    def note_ends(self) -> dict[int, int]:
+        """Bring every partition's row up to its records; return the ends not known as durable.
+
+        The caller holds the lock.
+        """
+        with self._database.transaction() as connection:
+            note_tails(connection, self._database.path)
+            return dict(
+                connection.execute(
+                    "SELECT slot, high FROM strandline_partitions WHERE durable < high"
+                ).fetchall()
+            )
+
+    def _learn(self, ends: Mapping[int, int], *marks: dict[int, int]) -> None:
+        with self._mutex:
+            for each in marks:
+                for slot, end in ends.items():
+                    each[slot] = max(end, each.get(slot, 0))
+        for slot, end in ends.items():
+            self.on_durable(slot, end)
+
+    def _store(self, connection: sqlite3.Connection, ends: Mapping[int, int]) -> None:
+        path = self._database.path
+        rows = [load_partition(connection, path, slot) for slot in ends]
+        kept = [row for row in rows if row is not None]
+        for row in kept:
+            row.durable = max(row.durable, ends[row.slot])
+        store_partitions(connection, kept)

@@ -1,0 +1,217 @@
+"""Which writes a partition has seen, so that the same write is stored once."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from strandline.log.identities import Original
+from strandline.stores.sqlite.checksum import check_row, row_crc
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.partition_row import PartitionRow
+from strandline.values import (
+    IDEMPOTENCY_KEYS_KEPT,
+    IDENTITY_AGE_S,
+    PRODUCER_SEQUENCES_KEPT,
+    ConflictError,
+    Offset,
+)
+
+_AGE_US = IDENTITY_AGE_S * 1_000_000
+#: How many more identities than are recognised may pile up before they are removed.
+_SLACK = 1024
+
+
+class Producer(NamedTuple):
+    """How far one producer has got in one partition."""
+
+    latest: int
+    seen_at_us: int
+    seen: int
+
+
+ProducerName = tuple[int, str, str]
+"""Slot, tenant, name."""
+
+
+class Identities:
+    """The identities that one transaction looks at and adds. For the lock's holder alone.
+
+    The n-th identity of a producer, or of a partition's keys, has the ordinal n: how
+    many have come since is what decides whether it is still recognised.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._path = database.path
+        self._producers: dict[ProducerName, Producer | None] = {}
+        self._anew: list[ProducerName] = []
+        self._sequences: dict[tuple[int, str, str, int], tuple[int, int, int]] = {}
+        self._keys: dict[tuple[int, str, str], tuple[int, int, int, int]] = {}
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        return self._database.writer
+
+    # --- producers ---
+
+    def find_sequence(self, name: ProducerName, sequence: int, now_us: int) -> Original | None:
+        """Return where this sequence went, or None if it is new; ConflictError if it is neither."""
+        producer = self._producer(name, now_us)
+        if producer is None or sequence > producer.latest:
+            return None
+        found = self._sequence(name, sequence)
+        if found is None or producer.seen - found[2] > PRODUCER_SEQUENCES_KEPT:
+            raise ConflictError(
+                "this producer has gone past that sequence, go on after the latest one",
+                producer=name[2],
+                sequence=sequence,
+                latest=producer.latest,
+            )
+        return Original(Offset(found[0]), found[1])
+
+    def add_sequence(self, name: ProducerName, sequence: int, original: Original) -> None:
+        """Remember where a new sequence went."""
+        known = self._producer(name, original.timestamp_us)
+        seen = 0 if known is None else known.seen
+        if known is None:
+            self._anew.append(name)
+        self._producers[name] = Producer(sequence, original.timestamp_us, seen + 1)
+        self._sequences[*name, sequence] = (original.offset, original.timestamp_us, seen)
+
+    def _producer(self, name: ProducerName, now_us: int) -> Producer | None:
+        if name not in self._producers:
+            self._producers[name] = self._load_producer(name)
+        producer = self._producers[name]
+        if producer is not None and now_us - producer.seen_at_us > _AGE_US:
+            return None
+        return producer
+
+    def _load_producer(self, name: ProducerName) -> Producer | None:
+        row = self._connection.execute(
+            "SELECT latest, seen_at_us, seen, crc FROM strandline_producers"
+            " WHERE slot = ? AND tenant = ? AND producer = ?",
+            name,
+        ).fetchone()
+        if row is None:
+            return None
+        check_row(self._path, "producers", name[0], (*name, *row[:3]), row[3])
+        return Producer(*row[:3])
+
+    def _sequence(self, name: ProducerName, sequence: int) -> tuple[int, int, int] | None:
+        if (added := self._sequences.get((*name, sequence))) is not None:
+            return added
+        row = self._connection.execute(
+            "SELECT start, timestamp_us, ordinal, crc FROM strandline_sequences"
+            " WHERE slot = ? AND tenant = ? AND producer = ? AND sequence = ?",
+            (*name, sequence),
+        ).fetchone()
+        if row is None:
+            return None
+        check_row(self._path, "sequences", name[0], (*name, sequence, *row[:3]), row[3])
+        return row[0], row[1], row[2]
+
+    # --- idempotency keys ---
+
+    def find_key(
+        self, head: PartitionRow, tenant: str, key: str, count: int, now_us: int
+    ) -> Original | None:
+        """Return where the write of this key went, or None if it is new.
+
+        ConflictError if it had another number of records.
+        """
+        found = self._key(head.slot, tenant, key)
+        if found is None:
+            return None
+        start, timestamp_us, then, ordinal = found
+        if head.keys_seen - ordinal > IDEMPOTENCY_KEYS_KEPT or now_us - timestamp_us > _AGE_US:
+            return None
+        if then != count:
+            raise ConflictError(
+                "this idempotency key was used for another number of values, choose a new one",
+                idempotency_key=key,
+                values=count,
+                values_then=then,
+            )
+        return Original(Offset(start), timestamp_us, then)
+
+    def add_key(self, head: PartitionRow, tenant: str, key: str, original: Original) -> None:
+        """Remember where the write of a new key went."""
+        self._keys[head.slot, tenant, key] = (*original, head.keys_seen)
+        head.keys_seen += 1
+
+    def _key(self, slot: int, tenant: str, key: str) -> tuple[int, int, int, int] | None:
+        if (added := self._keys.get((slot, tenant, key))) is not None:
+            return added
+        row = self._connection.execute(
+            "SELECT start, timestamp_us, count, ordinal, crc FROM strandline_keys"
+            " WHERE slot = ? AND tenant = ? AND key = ?",
+            (slot, tenant, key),
+        ).fetchone()
+        if row is None:
+            return None
+        check_row(self._path, "keys", slot, (slot, tenant, key, *row[:4]), row[4])
+        return row[0], row[1], row[2], row[3]
+
+    # --- storing ---
+
+    def store(self) -> None:
+        """Write what was added, and remove what is recognised no more."""
+        if self._sequences:
+            self._store_sequences()
+        if self._keys:
+            self._store_keys()
+
+    def _store_sequences(self) -> None:
+        execute, executemany = self._connection.execute, self._connection.executemany
+        for name in self._anew:
+            execute(
+                "DELETE FROM strandline_sequences WHERE slot = ? AND tenant = ? AND producer = ?",
+                name,
+            )
+        executemany(
+            "INSERT OR REPLACE INTO strandline_sequences VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            _sealed("sequences", [(*name, *place) for name, place in self._sequences.items()]),
+        )
+        producers = {name: one for name, one in self._producers.items() if one is not None}
+        executemany(
+            "INSERT OR REPLACE INTO strandline_producers VALUES (?, ?, ?, ?, ?, ?, ?)",
+            _sealed("producers", [(*name, *producer) for name, producer in producers.items()]),
+        )
+        for name, ordinals in _ordinals_by_producer(self._sequences).items():
+            if any(ordinal % _SLACK == _SLACK - 1 for ordinal in ordinals):
+                execute(
+                    "DELETE FROM strandline_sequences WHERE slot = ? AND tenant = ?"
+                    " AND producer = ? AND ordinal < ?",
+                    (*name, producers[name].seen - PRODUCER_SEQUENCES_KEPT),
+                )
+
+    def _store_keys(self) -> None:
+        rows = [(*key, *place) for key, place in self._keys.items()]
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO strandline_keys VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            _sealed("keys", rows),
+        )
+        for slot, _, _, _, now_us, _, ordinal in rows:
+            if ordinal % _SLACK == _SLACK - 1:
+                self._connection.execute(
+                    "DELETE FROM strandline_keys WHERE slot = ?"
+                    " AND (ordinal <= ? OR timestamp_us < ?)",
+                    (slot, ordinal - IDEMPOTENCY_KEYS_KEPT, now_us - _AGE_US),
+                )
+                self._connection.execute(
+                    "DELETE FROM strandline_producers WHERE slot = ? AND seen_at_us < ?",
+                    (slot, now_us - _AGE_US),
+                )
+
+
+def _sealed(table: str, rows: Sequence[tuple[int | str, ...]]) -> list[tuple[int | str, ...]]:
+    return [(*row, row_crc(table, *row)) for row in rows]
+
+
+def _ordinals_by_producer(
+    sequences: dict[tuple[int, str, str, int], tuple[int, int, int]],
+) -> dict[ProducerName, list[int]]:
+    grouped: dict[ProducerName, list[int]] = {}
+    for (slot, tenant, name, _), (_, _, ordinal) in sequences.items():
+        grouped.setdefault((slot, tenant, name), []).append(ordinal)
+    return grouped

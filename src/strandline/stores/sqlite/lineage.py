@@ -1,0 +1,40 @@
+"""Whether this is still the file that was written last, or a copy of it."""
+
+import sqlite3
+
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.partition_row import add_epoch, load_epochs, load_partition
+from strandline.stores.sqlite.topics import load_log, store_log
+from strandline.values import Epoch, Offset
+
+
+class Lineage:
+    """Begins new epochs in a file that was put in place of another."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.is_checked = False
+
+    def check(self, connection: sqlite3.Connection) -> None:
+        """Compare once, in a transaction that writes."""
+        if self.is_checked:
+            return
+        version, log_id, inode, next_slot = load_log(connection, self._database.path)
+        present = self._database.inode()
+        if inode != present:
+            self._begin_epochs(connection)
+            store_log(connection, (version, log_id, present, next_slot))
+            # Committed apart: what follows may come to nothing.
+            connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
+        self.is_checked = True
+
+    def _begin_epochs(self, connection: sqlite3.Connection) -> None:
+        path = self._database.path
+        slots = connection.execute("SELECT slot FROM strandline_partitions").fetchall()
+        for (slot,) in slots:
+            head = load_partition(connection, path, slot)
+            assert head is not None
+            number = load_epochs(connection, path, slot)[-1].number + 1
+            epoch = Epoch(number, self._database.clock.new_id(), Offset(head.high))
+            add_epoch(connection, slot, epoch)

@@ -1,0 +1,262 @@
+"""The caller's rows and its appends, committed together or not at all. See design 0043."""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+
+from strandline.stores.sqlite.appends import (
+    COMMIT_BYTES,
+    PAGE_BYTES,
+    Append,
+    AppendBracket,
+    AppendDelta,
+    Heads,
+    Placement,
+    Single,
+    is_due,
+)
+from strandline.stores.sqlite.block import Block, BlockConnection, Joined, Stored
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.partition_row import PartitionRow, load_partition, place
+from strandline.stores.sqlite.schema import is_busy, translated
+from strandline.values import InvalidError, StrandlineError, UnknownError
+
+#: The first version in which two connections that write and checkpoint at once cannot
+#: damage the write-ahead log, and the one that is used here.
+OUTSIDE_VERSION_MIN = (3, 51, 3)
+SQLITE_VERSION = sqlite3.sqlite_version_info
+
+_CRC = "SELECT crc FROM strandline_records WHERE place = ?"
+
+
+class Outbox:
+    """Makes blocks, one at a time, and takes appends into the one of their thread."""
+
+    def __init__(
+        self,
+        database: Database,
+        bracket: AppendBracket,
+        marks: DurableMarks,
+        on_written: Callable[[Mapping[int, PartitionRow]], None],
+    ) -> None:
+        self._database = database
+        self._bracket = bracket
+        self._marks = marks
+        self._on_written = on_written
+        #: The block that is open, be it another thread's.
+        self.block: Block | None = None
+
+    def own_block(self) -> Block | None:
+        """Return the block that this thread is inside of."""
+        block = self.block
+        return block if block is not None and block.is_mine else None
+
+    @contextlib.contextmanager
+    def transaction(self, outside: sqlite3.Connection | None) -> Iterator[Block]:
+        """Hold the lock and a transaction for a block; commit it unless the block raises."""
+        block: Block | None = None
+        try:
+            block = self._new_block(outside)
+            self._enter(block)
+            yield block
+            block.check_owner()
+            self._commit(block)
+        except BaseException as error:
+            # Wherever an interrupt comes, the lock does not stay behind.
+            if block is not None:
+                block.check_owner()
+                self._clean_up(block, error)
+            raise
+
+    def join(self, block: Block, write: Append | Single) -> tuple[Placement, Joined]:
+        """Put an append into the block's transaction, where its offsets are decided at once."""
+        block.check()
+        database = self._database
+        with translated(database.path), block.plain() as connection:
+            # Read anew each time: the caller may have gone back to a savepoint.
+            delta = AppendDelta(Heads(database))
+            placement = delta.apply(write)
+            if placement.error is not None:
+                raise placement.error
+            changes, _ = delta.freeze()
+            due = [h for h in changes.heads.values() if changes.identities or is_due(h)]
+            try:
+                changes.store(connection, due)
+            except BaseException as error:
+                block.failure = InvalidError("an append has failed half-way, roll all of it back")
+                block.failure.__cause__ = error
+                raise
+        crcs = {row[0]: row[-1] for row in changes.records}
+        slot = write.entry.first_slot
+        rows = [place(slot + r.partition, r.start + len(r.indices) - 1) for r in placement.runs]
+        joined = Joined(block, [Stored(row, crcs.get(row)) for row in rows])
+        block.joined.append(joined)
+        block.ends.update(dict.fromkeys(changes.heads, 0))
+        return placement, joined
+
+    # --- the beginning ---
+
+    def _new_block(self, outside: sqlite3.Connection | None) -> Block:
+        database = self._database
+        if self.own_block() is not None:
+            raise InvalidError("this thread is inside a transaction already, use a savepoint in it")
+        if outside is None:
+            with translated(database.path):
+                made = database.new_writer(BlockConnection)
+                # Inside a transaction nobody can ask for it any more.
+                made.execute("PRAGMA foreign_keys = ON")
+                # What is known of the tables is read before anybody has to wait for us.
+                made.execute("SELECT 1 FROM strandline_log").fetchone()
+                return Block(made, is_outside=False)
+        if not isinstance(outside, sqlite3.Connection):
+            raise InvalidError(
+                "pass the sqlite3 connection itself, not what is around it",
+                type=type(outside).__qualname__,
+            )
+        return Block(outside, is_outside=True)
+
+    def _enter(self, block: Block) -> None:
+        database = self._database
+        with translated(database.path):
+            if block.is_outside:
+                with block.plain() as connection:
+                    _check_outside(database, connection)
+            self._bracket.enter_with(block.connection, database.lock_timeout_s)
+            self.block = block
+            database.lock.block_thread = block.thread
+            database.check_open()
+            block.wal_bytes = self._wal_bytes()
+            block.begin()
+
+    def _clean_up(self, block: Block, cause: BaseException) -> None:
+        """Give back what the block still holds."""
+        if not self._database.has_lent(block.connection):
+            if not block.is_outside:
+                self._database.close_writer(block.connection)
+        elif block.over.value:
+            self._leave(block)
+        elif block.heads is not None and not block.connection.in_transaction:
+            # Interrupted right after the commit.
+            self._settle(block, block.heads)
+        else:
+            self._roll_back(block, cause)
+
+    # --- the end ---
+
+    def _commit(self, block: Block) -> None:
+        try:
+            with block.plain() as connection:
+                block.check()
+                block.end()
+                with translated(self._database.path):
+                    self._check_joined(block)
+                    heads = self._heads(block)
+                changed = connection.total_changes
+                block.heads = heads
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            told = _told(error, is_committing=block.heads is not None)
+            self._roll_back(block, told)
+            raise told from error
+        self._database.logged_bytes += max(
+            COMMIT_BYTES + PAGE_BYTES * changed, self._wal_bytes() - block.wal_bytes
+        )
+        self._settle(block, heads)
+
+    # What is cut short in these three is done once more by `_clean_up`.
+
+    def _settle(self, block: Block, heads: Mapping[int, PartitionRow]) -> None:
+        self._marks.wrote(heads)
+        block.ends = {slot: head.high for slot, head in heads.items()}
+        block.over.advance(1)
+        self._on_written(heads)
+        self._leave(block)
+
+    def _roll_back(self, block: Block, cause: BaseException) -> None:
+        block.heads = None
+        for joined in block.joined:
+            joined.error = joined.error or _undone(cause, block)
+        try:
+            block.drop()
+        finally:
+            block.over.advance(1)
+            self._leave(block)
+
+    def _leave(self, block: Block) -> None:
+        database = self._database
+        try:
+            if not block.is_outside:
+                database.close_writer(block.connection)
+        finally:
+            self.block = None
+            database.lock.block_thread = 0
+            with translated(database.path):
+                self._bracket.leave()
+
+    def _check_joined(self, block: Block) -> None:
+        """Find the appends that the caller has undone with a savepoint of its own."""
+        fresh = {row for joined in block.joined for row in joined.rows if row.crc is not None}
+        stored = {row for row in fresh if self._crc_at(block, row.place) == row.crc}
+        gone = {row.place for row in fresh - stored}
+        for joined in block.joined:
+            for row in joined.rows:
+                if row.place in gone and row not in stored:
+                    joined.error = _undone(None, block)
+
+    def _crc_at(self, block: Block, row: int) -> int | None:
+        found = block.connection.execute(_CRC, (row,)).fetchone()
+        return None if found is None else int(found[0])
+
+    def _heads(self, block: Block) -> dict[int, PartitionRow]:
+        rows = [load_partition(block.connection, self._database.path, slot) for slot in block.ends]
+        return {row.slot: row for row in rows if row is not None}
+
+    def _wal_bytes(self) -> int:
+        try:
+            return self._database.io.stat(self._database.wal_path).size
+        except FileNotFoundError:
+            return 0
+
+
+def _check_outside(database: Database, connection: sqlite3.Connection) -> None:
+    if SQLITE_VERSION < OUTSIDE_VERSION_MIN:
+        raise InvalidError(
+            "a connection that was opened elsewhere checkpoints outside of our lock, which damages"
+            " the write-ahead log in SQLite before 3.51.3: use log.transaction() without one",
+            sqlite=".".join(map(str, SQLITE_VERSION)),
+        )
+    if connection.in_transaction:
+        raise InvalidError("this connection is inside a transaction already, end that first")
+    files = {name: file for _, name, file in connection.execute("PRAGMA database_list")}
+    if not files["main"] or database.io.identity(files["main"]) != database.io.identity(
+        database.path
+    ):
+        raise InvalidError(
+            "this connection is to another file than the log's",
+            file=files["main"],
+            log=database.path,
+        )
+    if not connection.execute("PRAGMA synchronous").fetchone()[0]:
+        raise InvalidError("this connection never syncs, set PRAGMA synchronous = NORMAL on it")
+
+
+def _told(error: sqlite3.Error, *, is_committing: bool) -> StrandlineError:
+    """Return what the caller shall be told of an error at the end of its block."""
+    if is_busy(error):
+        return InvalidError("a statement of the block is still open, fetch its rows or close it")
+    return UnknownError(error) if is_committing else InvalidError(str(error))
+
+
+def _undone(cause: BaseException | None, block: Block) -> StrandlineError:
+    if isinstance(cause, UnknownError) or (block.is_outside and cause is block.failure is not None):
+        assert cause is not None
+        return UnknownError(cause)
+    if cause is None:
+        return InvalidError("this append was rolled back to a savepoint: nothing of it is stored")
+    undone = InvalidError(
+        "this append was rolled back with its transaction: nothing of it is stored",
+        cause=type(cause).__qualname__,
+    )
+    undone.__cause__ = cause
+    return undone

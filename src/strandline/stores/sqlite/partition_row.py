@@ -1,0 +1,149 @@
+"""What the log knows of one partition besides its records."""
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from strandline.stores.sqlite.checksum import check_row, row_crc
+from strandline.stores.sqlite.schema import OFFSET_BITS
+from strandline.values import CorruptError, Epoch, InvalidError, Marks, Offset, TrimmedError
+
+_OFFSET_MASK = (1 << OFFSET_BITS) - 1
+#: The records that a partition's row does not know of yet.
+_TAIL = (
+    f"place >= (slot << {OFFSET_BITS} | high) AND place <= (slot << {OFFSET_BITS} | {_OFFSET_MASK})"
+)
+#: How many they are, for a query of the partitions.
+TAIL_RECORDS = f"(SELECT count(*) FROM strandline_records WHERE {_TAIL})"  # noqa: S608 - Ours.
+_SELECT = f"""SELECT low, high, durable, last_us, p.size_bytes, keys_seen, local, p.crc,
+        count(place), max(place), max(timestamp_us), sum(r.size_bytes)
+    FROM strandline_partitions p LEFT JOIN strandline_records r ON {_TAIL}
+    WHERE slot = ? GROUP BY slot"""  # noqa: S608 - Ours.
+_WITH_TAIL = f"""SELECT slot FROM strandline_partitions
+    WHERE EXISTS (SELECT 1 FROM strandline_records WHERE {_TAIL})"""  # noqa: S608 - Ours.
+
+
+@dataclass(slots=True)
+class PartitionRow:
+    """The ends, the last timestamp and the size of one partition.
+
+    The stored row may lag behind the records, by a few at the end: `noted` is how far
+    it knows of them.
+    """
+
+    slot: int
+    low: int = 0
+    high: int = 0
+    durable: int = 0
+    last_us: int = 0
+    size_bytes: int = 0
+    keys_seen: int = 0
+    #: The oldest offset that is stored here, where older ones were evicted; else 0.
+    local: int = 0
+    noted: int = 0
+
+    @property
+    def first(self) -> int:
+        """The oldest offset that is stored here."""
+        return max(self.low, self.local)
+
+    def marks(self, durable: int = 0) -> Marks:
+        """Return the ends; `durable` is a mark that this process knows of."""
+        known = min(max(self.durable, durable, self.low), self.high)
+        return Marks(Offset(self.low), Offset(self.high), Offset(known))
+
+    def fields(self) -> tuple[int, int, int, int, int, int, int, int]:
+        """Return what is stored."""
+        return (
+            *(self.slot, self.low, self.high, self.durable),
+            *(self.last_us, self.size_bytes, self.keys_seen, self.local),
+        )
+
+    def check_kept(self, offset: int) -> Offset:
+        """Return `offset` if it lies between the ends, else raise."""
+        if offset < self.low:
+            raise TrimmedError(self.low, offset=offset)
+        return self.check_not_beyond(offset)
+
+    def check_not_beyond(self, offset: int) -> Offset:
+        """Return `offset` unless it lies beyond the end, else raise InvalidError."""
+        if offset > self.high:
+            raise InvalidError(
+                "this lies beyond the end of the partition", offset=offset, end=self.high
+            )
+        return Offset(offset)
+
+
+def lost(path: str, table: str, slot: int) -> CorruptError:
+    """Return the error for a row that must be there and is not."""
+    return CorruptError(
+        "a row is missing, restore it from a copy",
+        file=path,
+        position=slot,
+        table=f"strandline_{table}",
+    )
+
+
+def place(slot: int, offset: int) -> int:
+    """Return the row of a record."""
+    return slot << OFFSET_BITS | offset
+
+
+def load_partition(connection: sqlite3.Connection, path: str, slot: int) -> PartitionRow | None:
+    """Return the partition of this slot; None if its topic was dropped."""
+    found = connection.execute(_SELECT, (slot,)).fetchone()
+    if found is None:
+        return None
+    check_row(path, "partitions", slot, (slot, *found[:7]), found[7])
+    row = PartitionRow(slot, *found[:7])
+    row.noted = row.high
+    tail, last, last_us, size_bytes = found[8:]
+    if tail:
+        row.high += tail
+        row.last_us = max(row.last_us, last_us)
+        row.size_bytes += size_bytes
+        if last != place(slot, row.high - 1):
+            raise lost(path, "records", last)
+    return row
+
+
+def store_partitions(connection: sqlite3.Connection, rows: Iterable[PartitionRow]) -> None:
+    """Put these in place of what was known."""
+    fields = []
+    for row in rows:
+        row.noted = row.high
+        fields.append(row.fields())
+    connection.executemany(
+        "INSERT OR REPLACE INTO strandline_partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(*each, row_crc("partitions", *each)) for each in fields],
+    )
+
+
+def note_tails(connection: sqlite3.Connection, path: str) -> None:
+    """Bring every partition's row up to its records, within the caller's transaction."""
+    slots = connection.execute(_WITH_TAIL).fetchall()
+    rows = [load_partition(connection, path, slot) for (slot,) in slots]
+    store_partitions(connection, [row for row in rows if row is not None])
+
+
+def load_epochs(connection: sqlite3.Connection, path: str, slot: int) -> list[Epoch]:
+    """Return the epochs of a partition, oldest first."""
+    epochs = []
+    for number, epoch_id, start, crc in connection.execute(
+        "SELECT number, id, start, crc FROM strandline_epochs WHERE slot = ? ORDER BY number",
+        (slot,),
+    ):
+        check_row(path, "epochs", slot, (slot, number, epoch_id, start), crc)
+        epochs.append(Epoch(number, UUID(bytes=epoch_id), Offset(start)))
+    if not epochs:
+        raise lost(path, "epochs", slot)
+    return epochs
+
+
+def add_epoch(connection: sqlite3.Connection, slot: int, epoch: Epoch) -> None:
+    """Begin an epoch."""
+    row = (slot, epoch.number, epoch.id.bytes, epoch.start)
+    connection.execute(
+        "INSERT INTO strandline_epochs VALUES (?, ?, ?, ?, ?)", (*row, row_crc("epochs", *row))
+    )

@@ -1,0 +1,251 @@
+"""Reading records: in pages, each of them checked."""
+
+import sqlite3
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from strandline.log.draft import load
+from strandline.log.history import Body, EventBody
+from strandline.stores.sqlite.checksum import record_crc
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.partition_row import PartitionRow, load_partition, place
+from strandline.stores.sqlite.schema import OFFSET_BITS
+from strandline.stores.sqlite.topics import TopicEntry
+from strandline.values import (
+    CorruptError,
+    InvalidError,
+    Offset,
+    Partition,
+    Record,
+    Tenant,
+    TrimmedError,
+    ValueKind,
+)
+
+_PAGE_RECORDS = 1024
+_PAGE_BYTES = 8 * 1024 * 1024
+_NO_HEADERS = b"{}"
+_OFFSET_MASK = (1 << OFFSET_BITS) - 1
+_COLUMNS = "place, timestamp_us, key, tenant, kind, value, headers, occurred_at_us, size_bytes, crc"
+_SELECT = f"SELECT {_COLUMNS} FROM strandline_records"  # noqa: S608 - Names of ours.
+
+
+Row: TypeAlias = tuple[
+    int, int, str | None, str | None, str | None, bytes, bytes | None, int | None, int, int
+]
+
+
+class Entry(NamedTuple):
+    """A record as it is kept."""
+
+    offset: Offset
+    timestamp_us: int
+    key: str | None
+    tenant: Tenant | None
+    body: Body
+    size_bytes: int
+
+
+class Span(NamedTuple):
+    """What one call reads: [start, end), within limits; None is no limit."""
+
+    start: int
+    end: int
+    bytes_max: int | None
+
+
+class Records:
+    """The records of one partition, read without a lock."""
+
+    def __init__(self, database: Database, entry: TopicEntry, partition: Partition) -> None:
+        self._database = database
+        self.topic = entry.topic
+        self.topic_id = entry.topic.id.bytes
+        self._kind = entry.settings.value_kind
+        self.is_proved = entry.is_proved
+        self.partition = partition
+        self.slot = entry.slot(partition)
+
+    def entries(self, span: Span) -> Iterator[Entry]:
+        """Yield the entries of `span`, one page at a time."""
+        for page in self.pages(span):
+            yield from page
+
+    def records(self, span: Span) -> Iterator[Record]:
+        """Yield the records of `span`."""
+        name, kind, partition = self.topic.name, self._kind, self.partition
+        for entry in self.entries(span):
+            value = load(kind, entry.body, entry.key)
+            yield Record(
+                *(name, partition, entry.offset, entry.timestamp_us, entry.key, entry.tenant),
+                value=value,
+            )
+
+    def pages(self, span: Span) -> Iterator[list[Entry]]:
+        """Yield the entries of `span` in lists of a bounded size."""
+        start, remaining = span.start, span.bytes_max
+        if remaining == 0:
+            return
+        is_first = True
+        while start < span.end:
+            page = self._page(start, span.end)
+            if remaining is not None:
+                kept = _within(page, remaining, is_first=is_first)
+                remaining -= sum(entry.size_bytes for entry in kept)
+                if len(kept) < len(page):
+                    if kept:
+                        yield kept
+                    return
+            yield page
+            is_first = False
+            start += len(page)
+
+    def offset_at(self, connection: sqlite3.Connection, row: PartitionRow, since_us: int) -> Offset:
+        """Return the first offset kept whose timestamp is not before `since_us`."""
+        low, high = row.first, row.high
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(connection, middle).timestamp_us < since_us:
+                low = middle + 1
+            else:
+                high = middle
+        return Offset(low)
+
+    def entry(self, connection: sqlite3.Connection, offset: int) -> Entry:
+        """Return the entry at `offset`, which is kept."""
+        found = connection.execute(
+            f"{_SELECT} WHERE place = ?", (place(self.slot, offset),)
+        ).fetchone()
+        if found is None:
+            raise self._missing(offset)
+        return self._load(found)
+
+    def size_before(self, connection: sqlite3.Connection, start: int, end: int) -> int:
+        """Return the size of the entries in [start, end)."""
+        row = connection.execute(
+            "SELECT coalesce(sum(size_bytes), 0) FROM strandline_records"
+            " WHERE place >= ? AND place < ?",
+            (place(self.slot, start), place(self.slot, end)),
+        ).fetchone()
+        return int(row[0])
+
+    def first_within(self, connection: sqlite3.Connection, row: PartitionRow, most: int) -> int:
+        """Return where to begin so that at most `most` bytes are kept, but the newest always."""
+        before, kept_bytes = row.low, row.size_bytes
+        for number, size in connection.execute(
+            "SELECT place, size_bytes FROM strandline_records WHERE place >= ? AND place < ?"
+            " ORDER BY place",
+            (place(self.slot, row.first), place(self.slot, row.high - 1)),
+        ):
+            if kept_bytes <= most:
+                break
+            kept_bytes -= size
+            before = (number & _OFFSET_MASK) + 1
+        return before
+
+    # --- inside ---
+
+    def _page(self, start: int, end: int) -> list[Entry]:
+        entries: list[Entry] = []
+        size = 0
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                f"{_SELECT} WHERE place >= ? AND place < ? ORDER BY place LIMIT ?",
+                (place(self.slot, start), place(self.slot, end), _PAGE_RECORDS),
+            )
+            for expected, row in enumerate(rows, start):
+                if row[0] & _OFFSET_MASK != expected:
+                    break
+                try:
+                    entry = self._load(row)
+                except CorruptError:
+                    if not entries:
+                        raise
+                    # What lies before the damage is read first; the next page meets it.
+                    break
+                entries.append(entry)
+                size += entry.size_bytes
+                if size >= _PAGE_BYTES:
+                    break
+            rows.close()
+            if not entries:
+                self._explain_gap(connection, start)
+        return entries
+
+    def _explain_gap(self, connection: sqlite3.Connection, offset: int) -> None:
+        row = load_partition(connection, self._database.path, self.slot)
+        if row is None:
+            raise InvalidError("this topic was dropped", topic=self.topic.name, near=[])
+        if offset < row.first:
+            raise TrimmedError(
+                row.first, topic=self.topic.name, partition=self.partition, offset=offset
+            )
+        raise self._missing(offset)
+
+    def _missing(self, offset: int) -> CorruptError:
+        return CorruptError(
+            "a record is missing, restore it from a copy",
+            file=self._database.path,
+            position=place(self.slot, offset),
+            topic=self.topic.name,
+            partition=self.partition,
+            offset=offset,
+        )
+
+    def _load(self, row: Row) -> Entry:
+        number, timestamp_us, crc = row[0], row[1], row[9]
+        offset = number & _OFFSET_MASK
+        try:
+            found = record_crc(self.topic_id, self.partition, offset, timestamp_us, row[2:9])
+        except (TypeError, AttributeError, struct.error):
+            found = -1  # Damage has made a column something of another type.
+        if found != crc:
+            raise CorruptError(
+                "this record does not match its checksum, restore it from a copy",
+                file=self._database.path,
+                position=number,
+                topic=self.topic.name,
+                partition=self.partition,
+                offset=offset,
+            )
+        key, tenant, kind, value, headers, occurred_at_us, size = row[2:9]
+        body: Body = value
+        if self._kind is ValueKind.EVENT:
+            assert kind is not None
+            body = EventBody(
+                kind, value, _NO_HEADERS if headers is None else headers, occurred_at_us
+            )
+        return Entry(
+            Offset(offset), timestamp_us, key, Tenant(tenant) if tenant else None, body, size
+        )
+
+
+def span(
+    row: PartitionRow,
+    wanted: tuple[int, int | None, int | None, int | None],
+    limit: int,
+) -> Span:
+    """Return what a read comes to, up to the mark `limit`.
+
+    Wanted are a start, an end, and how many records and bytes at most.
+    """
+    start, end, records_max, bytes_max = wanted
+    row.check_kept(start)
+    if start < row.local:
+        raise TrimmedError(row.local, offset=start)
+    if end is not None and end < start:
+        raise InvalidError("the end lies before the start", start=start, end=end)
+    stop = limit if end is None else min(end, limit)
+    if records_max is not None:
+        stop = min(stop, start + records_max)
+    return Span(start, max(start, stop), bytes_max)
+
+
+def _within(page: list[Entry], bytes_max: int, *, is_first: bool) -> list[Entry]:
+    total = 0
+    for index, entry in enumerate(page):
+        total += entry.size_bytes
+        if total > bytes_max:
+            return page[: max(1, index) if is_first else index]
+    return page

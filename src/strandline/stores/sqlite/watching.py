@@ -1,0 +1,123 @@
+"""Hints of what other processes write: by bounded polling."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from strandline.log.results import TopicName
+from strandline.log.watches import Spot, Watches
+from strandline.stores.sqlite.database import Database
+from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.partition_row import TAIL_RECORDS, PartitionRow
+from strandline.stores.sqlite.schema import translated
+from strandline.stores.sqlite.topics import TopicEntry
+from strandline.values import Partition, StrandlineError
+
+#: How long another process's append stays unseen: this at first, twice that after each
+#: look that finds nothing, and never more than the second.
+POLL_MIN_S = 0.001
+POLL_MAX_S = 0.05
+_ENDS = f"""SELECT high + {TAIL_RECORDS}, durable FROM strandline_partitions
+    WHERE slot = ?"""  # noqa: S608 - Ours.
+
+
+class WatchedPlace(NamedTuple):
+    """A partition's slot, and which of its ends is watched."""
+
+    slot: int
+    durable_only: bool
+
+
+class SqliteWatches(Watches[WatchedPlace]):
+    """The watches of a log."""
+
+    def __init__(
+        self,
+        database: Database,
+        marks: DurableMarks,
+        find: Callable[[TopicName, int], tuple[TopicEntry, Partition]],
+    ) -> None:
+        super().__init__(database.clock, self._spot, self._end_of, lambda: SqliteNews(database))
+        self._database = database
+        self._marks = marks
+        self._find_slot = find
+        marks.on_durable = self.tell_durable
+
+    def tell_written(self, heads: Mapping[int, PartitionRow]) -> None:
+        """Pass on how far this process has written."""
+        if not self._partitions:
+            return
+        for slot, head in heads.items():
+            self.tell(WatchedPlace(slot, durable_only=False), head.high)
+
+    def tell_durable(self, slot: int, end: int) -> None:
+        """Pass on that a sync has covered everything up to `end`."""
+        self.tell(WatchedPlace(slot, durable_only=True), end)
+
+    def tell_slots_dropped(self, slots: range) -> None:
+        """Pass on that a topic was dropped."""
+        self.tell_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
+
+    def _spot(self, topic: TopicName, number: int, durable_only: bool) -> Spot[WatchedPlace]:
+        entry, partition = self._find_slot(topic, number)
+        place = WatchedPlace(entry.slot(partition), durable_only)
+        return Spot(place, entry.topic, partition)
+
+    def _end_of(self, place: WatchedPlace) -> int | None:
+        with self._database.reading() as connection:
+            row = connection.execute(_ENDS, (place.slot,)).fetchone()
+        if row is None:
+            return None
+        high, durable = row
+        return max(durable, self._marks.known(place.slot)) if place.durable_only else int(high)
+
+
+class SqliteNews:
+    """Implements News: asks SQLite whether anybody else has written."""
+
+    #: A reader should not ask SQLite each time that it passes by.
+    is_for_readers = False
+
+    def __init__(self, database: Database) -> None:
+        self._clock = database.clock
+        self._path = database.path
+        self._lent = contextlib.ExitStack()
+        # The version is counted by connection, so it has to be the same one each time.
+        self._connection = self._lent.enter_context(database.reading())
+        self._places: frozenset[WatchedPlace] = frozenset()
+        self._woken = threading.Event()
+        self._version = -1
+        self._delay_s = POLL_MIN_S
+
+    def add(self, place: WatchedPlace, /) -> None:
+        self._places |= {place}
+
+    def remove(self, place: WatchedPlace, /) -> None:
+        self._places -= {place}
+
+    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedPlace]:
+        delay_s = self._delay_s if timeout_s is None else min(timeout_s, self._delay_s)
+        if self._clock.wait(self._woken, delay_s):
+            self._woken.clear()
+            return ()
+        self._delay_s = min(2 * self._delay_s, POLL_MAX_S)
+        try:
+            with translated(self._path):
+                version = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        except StrandlineError:
+            # Whoever looks at a partition is told what is wrong.
+            return self._places
+        if version == self._version:
+            return ()
+        self._version = version
+        return self._places
+
+    def found(self) -> None:
+        self._delay_s = POLL_MIN_S
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._lent.close()

@@ -1,0 +1,45 @@
+"""Logs over a store of each kind, for tests that choose more than a URL can say."""
+
+from typing import Any
+
+from strandline.stores.memory import MemoryStore
+
+from strandline.log import Log, Tier
+from strandline.stores.files import FileStore
+from strandline.stores.sqlite import SqliteStore
+from strandline.tiering import Tier as ObjectTier
+
+_OF_LOG = ("auto_create", "record_bytes_max", "broker")
+
+
+def memory_log(**options: Any) -> Log:
+    """Return a log in memory."""
+    return _log(MemoryStore(options.get("clock")), options)
+
+
+def file_log(path: str, **options: Any) -> Log:
+    """Return the log in a directory; options are those of FileStore and of Log."""
+    return _log(FileStore(path, **_of_store(options)), options)
+
+
+def sqlite_log(path: str, **options: Any) -> Log:
+    """Return the log in a database; options are those of SqliteStore and of Log."""
+    return _log(SqliteStore(path, **_of_store(options)), options)
+
+
+def tiered_log(scheme: str, path: str, **options: Any) -> Log:
+    """Return a log of this kind that reads what was evicted from its tier, as it is opened."""
+    options["tier"] = ObjectTier()
+    if scheme == "memory":
+        return memory_log(**options)
+    return (file_log if scheme == "file" else sqlite_log)(path, **options)
+
+
+def _of_store(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in (*_OF_LOG, "tier")}
+
+
+def _log(store: Any, options: dict[str, Any]) -> Log:
+    tier: Tier | None = options.get("tier")
+    rest = {name: options[name] for name in _OF_LOG if name in options}
+    return Log(store, tier=tier, clock=options.get("clock"), **rest)
