@@ -34,8 +34,12 @@ def install(log_or_url: Log | str | None = None) -> Log:
     """
     if log_or_url is None or isinstance(log_or_url, str):
         present = _Active(open_log(log_or_url), is_ours=True)
-    else:
+    elif isinstance(log_or_url, Log):
         present = _Active(log_or_url, is_ours=False)
+    else:
+        raise InvalidError(
+            "log_or_url is a log that is open, or the URL of one", type=type(log_or_url).__name__
+        )
     previous, _thread.active = _thread.active, present
     if previous is not None and previous.log is not present.log:
         previous.leave()

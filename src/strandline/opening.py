@@ -14,6 +14,7 @@ from strandline.stores.memory import MemoryStore
 from strandline.stores.sqlite import SqliteStore, copy_sqlite_log, describe_sqlite
 from strandline.tiering import Tier
 from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode, parse_log_url
+from strandline.values.arguments import check_flag
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
@@ -72,7 +73,11 @@ def open_log(
     value is replaced by a default.
     """
     kind, location = _parse(url)
-    given = {name: value for name, value in options.items() if value}
+    for name in ("exclusive", "take_over"):
+        check_flag(name, options.get(name, False))
+    given = {
+        name: value for name, value in options.items() if value is not None and value is not False
+    }
     if strange := sorted(given.keys() - kind.options):
         raise InvalidError(
             "this kind of log has no such options", options=strange, known=sorted(kind.options)

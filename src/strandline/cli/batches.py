@@ -19,9 +19,12 @@ def rows_of(batch: "pa.RecordBatch") -> list[dict[str, Any]]:
     """
     import pyarrow as pa  # noqa: PLC0415 Takes long to import.
 
-    columns = [column.cast(_without_times(column.type)) for column in batch.columns]
-    plain = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-    return list(plain.to_pylist())
+    try:
+        columns = [column.cast(_without_times(column.type)) for column in batch.columns]
+        plain = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+        return list(plain.to_pylist())
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidError("these rows cannot be shown as JSON", reason=str(error)) from error
 
 
 def fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":

@@ -1,7 +1,6 @@
 """Values to append, out of arguments, JSON lines, CSV, Parquet and Arrow files."""
 
 import base64
-import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from strandline.cli.batches import jsonable, rows_of
+from strandline.cli.user_files import lines_of
 from strandline.values import Event, InvalidError, ValueKind
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ SUFFIXES = {
 
 ParsedT = TypeVar("ParsedT")
 
-_FILE_MAGIC = b"ARROW1"
 _EVENT_FIELDS = {"kind", "payload", "key", "headers", "occurred_at"}
 
 
@@ -99,7 +98,7 @@ def from_arguments(texts: Iterable[str], kind: ValueKind, terms: Terms) -> Itera
 def _payload(text: str, number: int) -> object:
     try:
         return _decode(text.encode())
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidError(
             """a payload is JSON, a text among them is written '"like this"'""",
             argument=number,
@@ -123,7 +122,7 @@ def from_file(file: IO[bytes], file_format: str, kind: ValueKind, terms: Terms) 
 
 
 def _from_lines(file: IO[bytes], kind: ValueKind, terms: Terms) -> Iterator[Item]:
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(lines_of(file), 1):
         if not line.strip():
             continue
         if kind is ValueKind.BYTES:
@@ -149,26 +148,27 @@ def _event(line: _Line, terms: Terms) -> Event:
 def _batches(file: IO[bytes], file_format: str) -> "Iterator[pa.RecordBatch]":
     import pyarrow as pa  # noqa: PLC0415 Not for JSON lines.
 
+    from strandline.cli.arrow_input import read_arrow  # noqa: PLC0415 The same.
+    from strandline.values.batches import check_content, check_structure  # noqa: PLC0415 The same.
+
+    if file_format == "arrow":
+        yield from read_arrow(file)
+        return
     try:
         if file_format == "csv":
             from pyarrow import csv  # noqa: PLC0415 The same.
 
-            yield from csv.open_csv(file)
-        elif file_format == "parquet":
+            found = iter(csv.open_csv(file))
+        else:
             from pyarrow import parquet  # noqa: PLC0415 The same.
 
-            yield from parquet.ParquetFile(_sought(file)).iter_batches()
-        elif _begins_with(file, _FILE_MAGIC):
-            opened = pa.ipc.open_file(_sought(file))
-            yield from map(opened.get_batch, range(opened.num_record_batches))
-        else:
-            yield from pa.ipc.open_stream(file)
-    except (pa.ArrowException, OSError) as error:
+            found = parquet.ParquetFile(_sought(file)).iter_batches()
+        for batch in found:
+            check_structure(batch)
+            check_content(batch)
+            yield batch
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise InvalidError(f"this cannot be read as {file_format}", reason=str(error)) from error
-
-
-def _begins_with(file: IO[bytes], magic: bytes) -> bool:
-    return bool(file.peek(len(magic))[: len(magic)] == magic)  # type: ignore[attr-defined] # Buffered.
 
 
 def _sought(file: IO[bytes]) -> "IO[bytes] | pa.BufferReader":
@@ -222,14 +222,14 @@ def _key_in(payload: object, terms: Terms) -> str | None:
 def _unpacked(text: str, number: int) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise InvalidError("this value is no base64", line=number, reason=str(error)) from error
 
 
 def _parsed(decode: Callable[[bytes], ParsedT], text: bytes, number: int) -> ParsedT:
     try:
         return decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidError(
             "this is not the JSON expected", line=number, reason=str(error)
         ) from error

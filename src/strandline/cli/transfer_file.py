@@ -5,14 +5,19 @@ is kept as an Arrow stream. See docs/reference/cli.md for the fields.
 """
 
 import base64
-import binascii
+import io as streams
+import itertools
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from strandline.values import Event, InvalidError, Record, ValueKind
+from strandline.cli.arrow_input import read_arrow
+from strandline.cli.user_files import lines_of
+from strandline.values import CorruptError, Event, InvalidError, Record, ValueKind
+from strandline.values.batches import decode_schema
 
 _US = pa.timestamp("us", "UTC")
 _PLACE = (
@@ -28,8 +33,10 @@ _EVENT = (
     ("headers", pa.string()),
     ("occurred_at", _US),
 )
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _METADATA = b"strandline.export"
 _ROWS = 16_384
+_PARQUET_ROWS = 64
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,9 +125,9 @@ def read_rows(file: IO[bytes], file_format: str) -> tuple[Header, Iterator[Row]]
     """Return the topic and the records of a file; InvalidError for anything else."""
     if file_format == "parquet":
         return _read_parquet(file)
-    line = file.readline()
-    header = _header(line)
-    return header, _read_lines(file, header.kind)
+    lines = lines_of(file)
+    header = _header(next(lines, b""))
+    return header, _read_lines(lines, header.kind)
 
 
 def _line(record: Record) -> _EventLine | _BytesLine:
@@ -152,16 +159,16 @@ def packed_schema(schema: pa.Schema) -> str:
 def unpacked_schema(text: str) -> pa.Schema:
     """Return the schema that was packed; InvalidError for anything else."""
     try:
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
-    except (pa.ArrowException, binascii.Error) as error:
-        raise InvalidError("this is no stored schema", reason=str(error)) from error
+        return decode_schema(base64.b64decode(text, validate=True))
+    except ValueError as error:
+        raise InvalidError("this is not a stored schema", reason=str(error)) from error
 
 
 def _batch_of(stored: bytes) -> pa.RecordBatch:
-    try:
-        return pa.ipc.open_stream(pa.py_buffer(stored)).read_next_batch()
-    except (pa.ArrowException, StopIteration) as error:
-        raise InvalidError("this is no stored batch", reason=str(error)) from error
+    found = list(itertools.islice(read_arrow(streams.BytesIO(stored)), 2))
+    if len(found) != 1:
+        raise InvalidError("a stored record is an Arrow stream of one batch")
+    return found[0]
 
 
 def _pieces(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -204,21 +211,21 @@ def _texts(stored: Iterable[bytes]) -> list[str]:
 def _header(stored: bytes) -> Header:
     try:
         return _decode_header(stored)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidError(
             "this file was not made by strandline export", reason=str(error)
         ) from error
 
 
-def _read_lines(file: IO[bytes], kind: ValueKind) -> Iterator[Row]:
-    for number, line in enumerate(file, 2):
+def _read_lines(lines: Iterable[bytes], kind: ValueKind) -> Iterator[Row]:
+    for number, line in enumerate(lines, 2):
         try:
             if kind is ValueKind.EVENT:
                 yield _event_row(_decode_event(line))
             else:
                 stored = _decode_bytes(line)
                 yield _bytes_row(stored, base64.b64decode(stored.value, validate=True), kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError, binascii.Error) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise InvalidError(
                 "this line is no exported record", line=number, reason=str(error)
             ) from error
@@ -229,28 +236,42 @@ def _read_parquet(file: IO[bytes]) -> tuple[Header, Iterator[Row]]:
 
     try:
         stored = parquet.ParquetFile(file)
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidError("this is no Parquet file", reason=str(error)) from error
-    header = _header((stored.schema_arrow.metadata or {}).get(_METADATA, b""))
-    if not stored.schema_arrow.equals(_schema(header.kind)):
+        schema = stored.schema_arrow
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise InvalidError("this is not a Parquet file", reason=str(error)) from error
+    header = _header((schema.metadata or {}).get(_METADATA, b""))
+    if not schema.equals(_schema(header.kind)):
         raise InvalidError("this file has other columns than an export", kind=str(header.kind))
     return header, _parquet_rows(stored, header.kind)
 
 
 def _parquet_rows(stored: Any, kind: ValueKind) -> Iterator[Row]:
-    for batch in stored.iter_batches():
-        columns = [
-            column.cast(pa.int64()) if column.type == _US else column for column in batch.columns
-        ]
-        rows = zip(*(column.to_pylist() for column in columns), strict=True)
-        for partition, offset, timestamp_us, key, tenant, *value in rows:
-            place = int(partition), int(offset), int(timestamp_us), key, tenant
-            if kind is ValueKind.EVENT:
-                name, payload, headers, occurred_at_us = value
-                raw = msgspec.Raw(payload.encode()), msgspec.Raw(headers.encode())
-                yield _event_row(_EventLine(*place, name, *raw, occurred_at_us))
-            else:
-                yield _bytes_row(_BytesLine(*place, ""), value[0], kind)
+    for partition, offset, timestamp_us, key, tenant, *value in _parquet_values(stored):
+        required = value[:3] if kind is ValueKind.EVENT else value
+        if None in (partition, offset, timestamp_us, *required):
+            raise InvalidError(
+                "a record has a partition, an offset, a time and a value", offset=offset
+            )
+        place = partition, offset, timestamp_us, key, tenant
+        if kind is ValueKind.EVENT:
+            name, payload, headers, occurred_at_us = value
+            raw = msgspec.Raw(payload.encode()), msgspec.Raw(headers.encode())
+            yield _event_row(_EventLine(*place, name, *raw, occurred_at_us))
+        else:
+            yield _bytes_row(_BytesLine(*place, ""), value[0], kind)
+
+
+def _parquet_values(stored: Any) -> Iterator[tuple[Any, ...]]:
+    try:
+        # Few at a time: one value of a dictionary may stand in any number of rows.
+        for batch in stored.iter_batches(batch_size=_PARQUET_ROWS):
+            columns = [
+                column.cast(pa.int64()) if column.type == _US else column
+                for column in batch.columns
+            ]
+            yield from zip(*(column.to_pylist() for column in columns), strict=True)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise InvalidError("this Parquet file is damaged", reason=str(error)) from error
 
 
 def _event_row(line: _EventLine) -> Row:
@@ -265,11 +286,23 @@ def _event_row(line: _EventLine) -> Row:
             headers=_decode_any(headers),
             occurred_at=event.occurred_at,
         )
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InvalidError("this record holds no JSON", offset=line.offset) from error
-    return Row(line.partition, line.offset, line.timestamp_us, line.key, line.tenant, event)
+    except (msgspec.MsgspecError, ValueError, RecursionError, CorruptError) as error:
+        raise InvalidError(
+            "this record is not one that could be appended", offset=line.offset, reason=str(error)
+        ) from error
+    return _row(line, event)
 
 
 def _bytes_row(line: _BytesLine, value: bytes, kind: ValueKind) -> Row:
     held = _batch_of(value) if kind is ValueKind.BATCH else value
-    return Row(line.partition, line.offset, line.timestamp_us, line.key, line.tenant, held)
+    return _row(line, held)
+
+
+def _row(line: _EventLine | _BytesLine, value: "Event | bytes | pa.RecordBatch") -> Row:
+    try:
+        _EPOCH + timedelta(microseconds=line.timestamp_us)
+    except OverflowError:
+        raise InvalidError(
+            "a timestamp lies within the years 1 to 9999", timestamp_us=line.timestamp_us
+        ) from None
+    return Row(line.partition, line.offset, line.timestamp_us, line.key, line.tenant, value)

@@ -16,6 +16,22 @@ STANDARD = "-"
 """Stands for standard input or output."""
 
 
+LINE_BYTES_MAX = 64 * 1024 * 1024
+"""How long a line of a file may be: more than the JSON of the largest record takes."""
+
+
+def lines_of(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file; InvalidError for one that is too long to be a record."""
+    number = 0
+    while line := file.readline(LINE_BYTES_MAX + 1):
+        number += 1
+        if len(line) > LINE_BYTES_MAX:
+            raise InvalidError(
+                "this line is too long for a record", line=number, bytes_max=LINE_BYTES_MAX
+            )
+        yield line
+
+
 class _Reading(streams.RawIOBase):
     """A file from its beginning, to be read and sought in."""
 

@@ -75,7 +75,8 @@ class LogTopics(Protocol):
         if the tenant has a name that differs only by case.
         `internal` allows, and requires, the prefix `__strandline.`. With `proof` the
         topic's records are chained, and `verify` tells whether any was changed. `schema`,
-        of a topic of batches, and `metadata` are kept with the settings and not looked at.
+        of a topic of batches, is an Arrow schema as Arrow serializes it, InvalidError if it
+        is not; it and `metadata` are kept with the settings for the rooms above the log.
         """
 
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:

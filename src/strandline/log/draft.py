@@ -7,7 +7,13 @@ import pyarrow as pa
 from strandline.log.columns import OWN_COLUMNS
 from strandline.log.history import Body, EventBody
 from strandline.log.results import Value
-from strandline.values import Event, InvalidError, Record, ValueKind
+from strandline.values import CorruptError, Event, InvalidError, Record, ValueKind
+from strandline.values.batches import (
+    check_structure,
+    decode_batch,
+    decode_schema,
+    encode_batch,
+)
 from strandline.values.names import check_text
 
 # Members of an enumeration are slow to look up, and so is what makes a named tuple.
@@ -82,8 +88,32 @@ def load(kind: ValueKind, body: Body, key: str | None) -> Value:
 
 
 def load_batch(body: "bytes | pa.Buffer") -> pa.RecordBatch:
-    """Return the batch that was stored as `body`."""
-    return pa.ipc.open_stream(body).read_next_batch()
+    """Return the batch that was stored as `body`; CorruptError if it is not valid.
+
+    A checksum tells that the bytes are those that were written, and not that whoever
+    wrote them had validated them.
+    """
+    try:
+        return decode_batch(body)
+    except InvalidError as error:
+        raise _invalid(error) from error
+
+
+def stored_schema(body: "bytes | pa.Buffer") -> pa.Schema:
+    """Return the schema of the batch that was stored as `body`; CorruptError for nonsense."""
+    try:
+        return decode_schema(body)
+    except InvalidError as error:
+        raise _invalid(error) from error
+
+
+def _invalid(error: InvalidError) -> CorruptError:
+    return CorruptError(
+        "the batch of this record is not valid Arrow data, skip or park it",
+        file=None,
+        position=None,
+        reason=error.fields.get("reason", str(error)),
+    )
 
 
 def size_of(record: Record) -> int:
@@ -96,7 +126,11 @@ def size_of(record: Record) -> int:
 
 
 def _size_bytes(value: bytes | pa.RecordBatch) -> int:
-    return len(value) if isinstance(value, bytes) else int(value.nbytes)
+    if isinstance(value, bytes):
+        return len(value)
+    # Arrow measures by offsets, which may lie.
+    check_structure(value)
+    return int(value.nbytes)
 
 
 def _body(value: bytes | pa.RecordBatch) -> Body:
@@ -111,7 +145,4 @@ def _batch_body(batch: pa.RecordBatch) -> pa.Buffer:
         raise InvalidError("a batch has no two columns of one name", columns=names)
     if taken := OWN_COLUMNS.intersection(names):
         raise InvalidError("these columns are the log's own, rename them", columns=sorted(taken))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return sink.getvalue()
+    return encode_batch(batch)

@@ -19,6 +19,8 @@ class EventRows(Sequence[Event]):
     """
 
     def __init__(self, arrays: "Sequence[pa.Array]") -> None:
+        for each in arrays:
+            each.validate(full=True)
         #: As a frame holds them: nothing before their first row.
         self.arrays = [_whole(each) for each in arrays]
         for kind in self.arrays[1].unique().to_pylist():

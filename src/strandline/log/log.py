@@ -71,10 +71,13 @@ from strandline.values import (
     TrimReport,
     check_may_shorten,
     check_position,
+    checked_position,
     epoch_before,
     parse_tenant,
     sorted_metadata,
 )
+from strandline.values.arguments import check_flag, check_items
+from strandline.values.batches import check_schema, decode_schema
 
 if TYPE_CHECKING:
     import sqlite3
@@ -107,7 +110,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self.tier = tier
         self.broker = broker
         self._store = store = store if tier is None else tier.over(store, self.clock)
-        self._auto_create = auto_create
+        self._auto_create = check_flag("auto_create", auto_create)
         self._announcer = None if broker is None else Announcer(broker)
         self._access = Access(store)
         self._cursors = Cursors(store, self.clock)
@@ -147,7 +150,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         **settings: Unpack[TopicOptions],
     ) -> Topic:
         wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))
-        check_new_name(name, internal=internal)
+        name = check_new_name(name, internal=check_flag("internal", internal))
+        if wanted.schema is not None:
+            check_schema(decode_schema(wanted.schema))
         if wanted.has_limits:
             check_may_shorten(name)
         whose = parse_tenant(tenant)
@@ -158,7 +163,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._access.find(name, parse_tenant(tenant)).topic
 
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
-        return self._access.list(parse_tenant(tenant), internal=internal)
+        return self._access.list(parse_tenant(tenant), internal=check_flag("internal", internal))
 
     def tenants(self) -> Sequence[Tenant]:
         self._store.check_open()
@@ -230,11 +235,14 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         **terms: Unpack[AppendTerms],
     ) -> Receipts:
         given = terms_of(terms)
-        each: Sequence[Value] = values if isinstance(values, EventRows) else list(values)
-        if keys is not None and len(keys) != len(each):
-            raise InvalidError("there is one key for each value", keys=len(keys), values=len(each))
+        each: Sequence[Value] = (
+            values if isinstance(values, EventRows) else check_items("values", values)
+        )
+        own = None if keys is None else check_items("keys", keys)
+        if own is not None and len(own) != len(each):
+            raise InvalidError("there is one key for each value", keys=len(own), values=len(each))
         self._store.check_open()
-        receipts = self._appends.append_many(topic, each, keys, given)
+        receipts = self._appends.append_many(topic, each, own, given)
         if receipts and self._announcer is not None:
             self._announcer.announce(topic, receipts)
         return receipts
@@ -254,7 +262,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
         check_may_shorten(topic)
-        check_whole("before", before)
+        before, force = check_whole("before", before), check_flag("force", force)
         found, number = self._access.partition(topic, partition)
         self._access.check_mode(Mode.CONSUME if is_internal_name(found.topic.name) else Mode.WRITE)
         check_not_beyond(self._store.marks(found, number), before, found.topic, number)
@@ -262,7 +270,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
         check_may_shorten(topic)
-        check_whole("before", before)
+        before = check_whole("before", before)
         self._access.check_mode(Mode.WRITE)
         found, number = self._access.partition(topic, partition)
         marks = self._store.marks(found, number)
@@ -315,7 +323,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._store.marks(*self._access.partition(topic, partition))
 
     def offset_at(self, topic: TopicName, partition: int, timestamp_us: int) -> Offset:
-        check_timestamp(timestamp_us)
+        timestamp_us = check_timestamp(timestamp_us)
         return offset_at(self._store, *self._access.partition(topic, partition), timestamp_us)
 
     def epochs(self, topic: TopicName, partition: int) -> Sequence[Epoch]:
@@ -325,7 +333,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._store.segments(*self._access.partition(topic, partition))
 
     def position(self, topic: TopicName, partition: int, offset: int) -> Position:
-        check_whole("offset", offset)
+        offset = check_whole("offset", offset)
         found, number = self._access.partition(topic, partition)
         state = self._access.durable_before(found, number, offset)
         kept = check_kept(state.marks, offset, found.topic, number)
@@ -334,6 +342,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     def resolve(self, position: Position) -> Offset:
         self._store.check_open()
+        position = checked_position(position)
         if position.log_id != self.id:
             raise InvalidError("this is a position in another log", log_id=position.log_id)
         found = self._store.find_topic_id(position.topic_id)
@@ -373,10 +382,13 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def history(
         self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
     ) -> History:
-        return self._store.history(*self._access.partition(topic, partition), start, end)
+        span = ReadRange(start, end).checked()
+        found, number = self._access.partition(topic, partition)
+        return self._store.history(found, number, span.start, span.end)
 
     def watch(self, *, durable_only: bool = False) -> Watch:
         self._store.check_open()
+        check_flag("durable_only", durable_only)
         self._access.check_durable_only(durable_only=durable_only)
         return self._store.watch(self._access.find, durable_only=durable_only)
 
@@ -414,7 +426,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         *,
         tenant: str | None = None,
     ) -> Offset:
-        check_whole("end", end)
+        end = check_whole("end", end)
         _, whose, name = self._access.consumer(topic, consumer, tenant)
         self._access.check_mode(Mode.CONSUME)
         found, number = self._access.partition(topic, partition)
@@ -430,7 +442,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         *,
         tenant: str | None = None,
     ) -> None:
-        check_whole("offset", offset)
+        offset = check_whole("offset", offset)
         _, whose, name = self._access.consumer(topic, consumer, tenant)
         self._access.check_mode(Mode.CONSUME)
         found, number = self._access.partition(topic, partition)

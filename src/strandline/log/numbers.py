@@ -1,31 +1,25 @@
-"""Checks of the numbers that callers pass to a log."""
+"""The numbers that callers pass to a log."""
 
 import math
 
 from strandline.values import InvalidError
+from strandline.values.arguments import (
+    INT64_MAX,
+    check_flag,
+    check_limit,
+    check_timeout,
+    check_whole,
+    whole,
+)
 
-_INT64_MAX = 2**63 - 1
-
-
-def check_whole(name: str, value: object) -> int:
-    """Return `value` if it is a whole number from 0 that 64 bits hold, else raise InvalidError."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _INT64_MAX:
-        return value
-    raise InvalidError(f"{name} is a whole number from 0", **{name: value})
-
-
-def check_limit(name: str, value: object) -> int | None:
-    """Return a limit, or None for none. Raises InvalidError for anything else."""
-    return None if value is None else check_whole(name, value)
-
-
-def check_timeout(timeout_s: object) -> None:
-    """Raise InvalidError unless this is a time to wait, or None for ever."""
-    if timeout_s is None:
-        return
-    if isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool) and timeout_s >= 0:
-        return
-    raise InvalidError("timeout_s is a number of seconds from 0, or None", timeout_s=timeout_s)
+__all__ = [
+    "check_flag",
+    "check_limit",
+    "check_lock_timeout",
+    "check_timeout",
+    "check_timestamp",
+    "check_whole",
+]
 
 
 def check_lock_timeout(lock_timeout_s: float) -> float:
@@ -39,6 +33,7 @@ def check_lock_timeout(lock_timeout_s: float) -> float:
 
 def check_timestamp(timestamp_us: object) -> int:
     """Return a time in microseconds since the epoch, or raise InvalidError."""
-    if isinstance(timestamp_us, int) and not isinstance(timestamp_us, bool):
-        return timestamp_us
+    number = whole(timestamp_us)
+    if number is not None and -INT64_MAX <= number <= INT64_MAX:
+        return number
     raise InvalidError("a timestamp is in whole microseconds", timestamp_us=timestamp_us)

@@ -4,6 +4,7 @@ import os
 from typing import Final
 
 from strandline.values import InvalidError
+from strandline.values.arguments import check_whole
 
 READ_AHEAD: Final = 128
 """How many it are where nothing else is said."""
@@ -16,9 +17,7 @@ _DIGITS_MAX = 9
 
 def check_count(name: str, value: object) -> int:
     """Return `value` if it is a whole number from 1, else raise InvalidError."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    raise InvalidError(f"{name} is a whole number from 1", **{name: value})
+    return check_whole(name, value, 1)
 
 
 def default_queue_depth() -> int:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple, TypedDict
 
-from strandline.log.numbers import check_limit, check_whole
 from strandline.values import InvalidError, Marks, Offset, Topic, TrimmedError
+from strandline.values.arguments import check_flag, check_limit, check_whole
 
 
 class ReadLimits(TypedDict, total=False):
@@ -26,12 +26,18 @@ class ReadRange(NamedTuple):
     durable_only: bool = False
 
     def checked(self) -> "ReadRange":
-        """Return this range if its numbers are such, else raise InvalidError."""
-        check_whole("start", self.start)
-        check_limit("end", self.end)
-        check_limit("records_max", self.records_max)
-        check_limit("bytes_max", self.bytes_max)
-        return self
+        """Return this range with plain numbers, or raise InvalidError."""
+        start, end, records_max, bytes_max, durable_only = self
+        if type(start) is int and start >= 0 and end is records_max is bytes_max is None:
+            check_flag("durable_only", durable_only)
+            return self
+        return ReadRange(
+            check_whole("start", start),
+            check_limit("end", end),
+            check_limit("records_max", records_max),
+            check_limit("bytes_max", bytes_max),
+            check_flag("durable_only", durable_only),
+        )
 
     def stop(self, marks: Marks) -> int:
         """Return one past the last offset to read in a partition with these marks."""

@@ -6,10 +6,10 @@ from typing import TypeAlias, cast
 import pyarrow as pa
 
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
-from strandline.log.draft import load_batch
+from strandline.log.draft import load_batch, stored_schema
 from strandline.log.history import Kept
 from strandline.log.page_columns import bytes_columns, event_columns, own_columns
-from strandline.values import InvalidError, Partition, ValueKind
+from strandline.values import Partition, ValueKind
 
 Pages: TypeAlias = Callable[[], Iterator[Sequence[Kept]]]
 """Reads the records anew, a bounded number of records and bytes at a time."""
@@ -38,15 +38,12 @@ def batches_of_batches(partition: Partition, pages: Pages) -> RecordBatches:
     """Return records that are batches, a record batch for each."""
     # Read twice rather than kept: the schema has to be known before the first batch.
     schemas: list[pa.Schema] = []
-    for _, value in _values(pages):
-        if not schemas or not value.schema.equals(schemas[-1], check_metadata=True):
-            schemas.append(value.schema)
-    try:
-        united = batch_schema(schemas)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidError(
-            "these records have one column with two types, read them apart", reason=str(error)
-        ) from error
+    for page in pages():
+        for record in page:
+            schema = stored_schema(cast("bytes", record.body))
+            if not schemas or not schema.equals(schemas[-1], check_metadata=True):
+                schemas.append(schema)
+    united = batch_schema(schemas)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for record, value in _values(pages):

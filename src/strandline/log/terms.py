@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias, TypedDict
 
 from strandline.log.numbers import check_limit, check_timeout, check_whole
@@ -62,15 +63,16 @@ class Terms:
     is_plain: bool = False
 
     def __post_init__(self) -> None:
-        check_timeout(self.timeout_s)
-        check_limit("expected_offset", self.expected_offset)
+        keep = partial(object.__setattr__, self)
+        keep("timeout_s", check_timeout(self.timeout_s))
+        keep("expected_offset", check_limit("expected_offset", self.expected_offset))
         if (self.producer is None) != (self.sequence is None):
             raise InvalidError("a producer and a sequence come together, pass both or neither")
         if self.producer is not None:
-            check_producer_name(self.producer)
-            check_whole("sequence", self.sequence)
+            keep("producer", check_producer_name(self.producer))
+            keep("sequence", check_whole("sequence", self.sequence))
         if self.idempotency_key is not None:
-            check_idempotency_key(self.idempotency_key)
+            keep("idempotency_key", check_idempotency_key(self.idempotency_key))
             if self.producer is not None:
                 raise InvalidError("pass a producer and sequence, or an idempotency key, not both")
 
@@ -175,11 +177,12 @@ def check_partition(partition: object, partitions: int) -> Partition:
     return Partition(number)
 
 
-def check_new_name(name: str, *, internal: bool) -> None:
-    """Raise InvalidError unless a topic may be created with this name."""
-    check_topic_name(name, internal=internal)
-    if internal and not name.startswith(RESERVED_PREFIX):
-        raise InvalidError(f"an internal topic begins with {RESERVED_PREFIX}", topic=name)
+def check_new_name(name: str, *, internal: bool) -> str:
+    """Return the name; InvalidError unless a topic may be created with it."""
+    checked = check_topic_name(name, internal=internal)
+    if internal and not checked.startswith(RESERVED_PREFIX):
+        raise InvalidError(f"an internal topic begins with {RESERVED_PREFIX}", topic=checked)
+    return checked
 
 
 def is_internal(topic: TopicName) -> bool:

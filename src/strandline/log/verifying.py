@@ -16,6 +16,7 @@ from strandline.values import (
     Topic,
     TrimmedError,
 )
+from strandline.values.arguments import check_items
 
 ANCHOR_MISSING = "the anchor is missing: nothing tells what was trimmed before"
 
@@ -32,7 +33,9 @@ def verify_each(
     """
     numbers = range(count) if partition is None else [check_partition(partition, count)]
     heads: dict[int, list[ProofHead]] = {number: [] for number in numbers}
-    for head in expected:
+    for head in check_items("expected", expected):
+        if not isinstance(head, ProofHead):
+            raise InvalidError("an expected head is a ProofHead", type=type(head).__name__)
         if head.partition not in heads:
             raise InvalidError(
                 "this head is of a partition that is not verified", partition=head.partition

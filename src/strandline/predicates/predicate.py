@@ -13,6 +13,9 @@ from strandline.predicates.node import Node, literal
 from strandline.predicates.order import check_order
 from strandline.predicates.sql_type import BOOLEAN
 from strandline.values import InvalidError
+from strandline.values.arguments import check_instance, check_items
+from strandline.values.batches import check_schema
+from strandline.values.names import check_text
 
 if TYPE_CHECKING:
     from strandline.predicates.bounds import Bound
@@ -63,11 +66,12 @@ class Predicate:
         PredicateEvalError if a row makes it fail. InvalidError if the batch lacks a
         column of the schema that it was parsed for.
         """
-        return self._evaluation.matches(batch)
+        return self._evaluation.matches(check_instance("batch", batch, pa.RecordBatch))
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that match, in their order; raises what `matches` does."""
-        return batch.filter(self._evaluation.mask(batch))
+        checked = check_instance("batch", batch, pa.RecordBatch)
+        return checked.filter(self._evaluation.mask(checked))
 
     def __repr__(self) -> str:
         return f"Predicate({self._text!r})"
@@ -82,9 +86,13 @@ def matches_each(predicates: Sequence[Predicate], batch: pa.RecordBatch) -> list
     What several of them ask is computed once. The predicates were parsed for one schema,
     else InvalidError. PredicateEvalError of the first one that fails.
     """
-    if not predicates:
+    each = check_items("predicates", predicates)
+    for predicate in each:
+        check_instance("predicates", predicate, Predicate)
+    check_instance("batch", batch, pa.RecordBatch)
+    if not each:
         return []
-    program, evaluations = _together(tuple(predicates))
+    program, evaluations = _together(tuple(each))
     found: list[pa.BooleanArray] = _evaluating().run_together(program, evaluations, batch)
     return found
 
@@ -104,8 +112,8 @@ def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
     that do not meet, a result that is not boolean. UnsupportedPredicateError for what is
     not in the dialect.
     """
-    if not isinstance(text, str):
-        raise InvalidError("a predicate is text", type=type(text).__name__)
+    text = check_text(text, "predicate")
+    check_schema(check_instance("schema", schema, pa.Schema))
     node: Node = literal(value=True, kind=BOOLEAN, position=0)
     if text.strip():
         node = import_module("strandline.predicates.checking").check(text, schema)
@@ -115,6 +123,7 @@ def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
 
 def check_syntax(text: str) -> None:
     """Raise the PredicateError that `parse_predicate` would raise for any schema."""
+    text = check_text(text, "predicate")
     if text.strip():
         import_module("strandline.predicates.reading").read(text)
 

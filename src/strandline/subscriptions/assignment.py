@@ -18,6 +18,7 @@ from strandline.values import (
     Topic,
     UnavailableError,
 )
+from strandline.values.arguments import whole
 
 
 class Assignment:
@@ -125,7 +126,9 @@ class Assignment:
         return checked_place(self._topics, self._topic(topic), partition)
 
     def _topic(self, name: TopicName | None) -> Topic:
-        found = [topic for topic in self._topics if name in (None, topic, topic.name)]
+        wanted = str.__str__(name) if isinstance(name, str) else name
+        is_one = wanted is None or isinstance(wanted, str | Topic)
+        found = [topic for topic in self._topics if is_one and wanted in (None, topic, topic.name)]
         if len(found) == 1:
             return found[0]
         raise InvalidError(
@@ -138,9 +141,9 @@ class Assignment:
 def checked_place(topics: Mapping[Topic, int], topic: Topic, partition: object) -> Place:
     """Return the place, or raise InvalidError if the topic does not have it."""
     count = topics[topic]
-    is_whole = isinstance(partition, int) and not isinstance(partition, bool)
-    if isinstance(partition, int) and is_whole and 0 <= partition < count:
-        return Place(topic, Partition(partition))
+    number = whole(partition)
+    if number is not None and 0 <= number < count:
+        return Place(topic, Partition(number))
     raise InvalidError(
         "this topic has no such partition", topic=topic.name, partition=partition, partitions=count
     )
@@ -150,7 +153,7 @@ def collapse(pairs: Iterable[tuple[Place, StartPoint]]) -> Mapping[Place, StartP
     """Return each place with its start; InvalidError if one is given two starts."""
     starts: dict[Place, StartPoint] = {}
     for place, start in pairs:
-        if starts.setdefault(place, start) != start:
+        if not _is_same(starts.setdefault(place, start), start):
             raise InvalidError(
                 "this partition is given two starts, keep one",
                 topic=place.topic.name,
@@ -158,3 +161,8 @@ def collapse(pairs: Iterable[tuple[Place, StartPoint]]) -> Mapping[Place, StartP
                 starts=(starts[place], start),
             )
     return starts
+
+
+def _is_same(one: object, other: object) -> bool:
+    # What is no start is refused where it is used, and compared with nothing before.
+    return one is other or (isinstance(one, StartPoint) and bool(one == other))

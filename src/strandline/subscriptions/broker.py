@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from strandline.log import LiveSubscription, TopicName
-from strandline.values import Tenant, Topic
+from strandline.values import Tenant, Topic, check_topic_name
+from strandline.values.arguments import check_instance
 
 
 def key_of(topic: TopicName) -> tuple[Tenant | None, str]:
@@ -13,7 +14,15 @@ def key_of(topic: TopicName) -> tuple[Tenant | None, str]:
 
     Known without a look into the log, at the price of a wake-up too many now and then.
     """
-    return (topic.tenant, topic.name) if isinstance(topic, Topic) else (None, topic)
+    if isinstance(topic, Topic):
+        return topic.tenant, topic.name
+    return None, check_topic_name(topic, internal=True)
+
+
+def wanted_topic(topic: object) -> None:
+    """Raise InvalidError unless this is a topic, or None for all."""
+    if topic is not None:
+        check_instance("topic", topic, Topic)
 
 
 class Attached(NamedTuple):
@@ -49,6 +58,7 @@ class LocalBroker:
         return detach
 
     def live(self, topic: Topic | None = None, /) -> Sequence[LiveSubscription]:
+        wanted_topic(topic)
         each = [attached.live for attached in self.attached()]
         return [live for live in each if topic is None or live.topic == topic]
 

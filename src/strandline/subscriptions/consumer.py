@@ -34,7 +34,10 @@ from strandline.values import (
     Topic,
     UnavailableError,
     check_consumer_name,
+    parse_tenant,
 )
+from strandline.values.arguments import check_items, check_seconds, check_timeout, check_whole
+from strandline.values.names import check_text
 from strandline.writes.loops import check_on_asyncio, is_on_loop
 
 DELIVERIES_MAX: Final = 5
@@ -94,7 +97,7 @@ class Consumer(Stream[Delivery]):
         self._log = log
         self._topic = log.topic(topic)
         self._name = check_consumer_name(name)
-        self._tenant = tenant
+        self._tenant = tenant = parse_tenant(tenant)
         self._deliveries_max = deliveries_max
         self._clock = clock or SystemClock()
         #: Held by one ack at a time, while it is stored.
@@ -143,7 +146,8 @@ class Consumer(Stream[Delivery]):
         raises changes nothing.
         """
         counts = {self._topic: self._partitions}
-        wanted = {checked_place(counts, self._topic, each).partition for each in partitions}
+        each_of = check_items("partitions", partitions)
+        wanted = {checked_place(counts, self._topic, each).partition for each in each_of}
         added = sorted(wanted - set(self._outstanding))
         cursors = self._membership.join(added)
         try:
@@ -227,8 +231,7 @@ class Consumer(Stream[Delivery]):
         Returns whether it was parked; it is dealt with then. InvalidError if it is not
         outstanding.
         """
-        if not 0 <= delay_s < float("inf"):
-            raise InvalidError("a delay is seconds from 0", delay_s=delay_s)
+        delay_s, reason = check_seconds("delay_s", delay_s), check_text(reason, "reason")
         if self._redriven.holds(record):
             return self._redriven.nack(record, delay_s=delay_s, reason=reason)
         with self._lock:
@@ -249,6 +252,7 @@ class Consumer(Stream[Delivery]):
 
         InvalidError if it is not outstanding.
         """
+        reason = check_text(reason, "reason")
         if self._redriven.holds(record):
             self._redriven.park(record, reason=reason)
             return
@@ -276,6 +280,7 @@ class Consumer(Stream[Delivery]):
 
         Deliveries are counted anew.
         """
+        partition, offset = check_whole("partition", partition), check_whole("offset", offset)
         self._log.seek(self._topic, self._name, partition, offset, tenant=self._tenant)
         self._counting.restart(partition, offset)
         if partition in self._outstanding:
@@ -349,6 +354,8 @@ class Consumer(Stream[Delivery]):
                 self._on_its_way = None
 
     def _of(self, record: Record) -> Outstanding:
+        if not isinstance(record, Record):
+            raise InvalidError("record is one that was delivered", type=type(record).__name__)
         if record.topic == self._topic.name and record.partition in self._outstanding:
             return self._outstanding[record.partition]
         raise InvalidError(
@@ -478,7 +485,8 @@ class Consumer(Stream[Delivery]):
         return made
 
     def _deadline(self, timeout_s: float | None) -> float | None:
-        return None if timeout_s is None else self._clock.monotonic() + timeout_s
+        checked_s = check_timeout(timeout_s)
+        return None if checked_s is None else self._clock.monotonic() + checked_s
 
     def _is_over(self, deadline: float | None) -> bool:
         return deadline is not None and self._clock.monotonic() >= deadline

@@ -15,8 +15,9 @@ from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo, real_path
 from strandline.io.lookout import Lookout
 from strandline.log import LiveSubscription, TopicName
-from strandline.subscriptions.broker import LocalBroker, key_of
+from strandline.subscriptions.broker import LocalBroker, key_of, wanted_topic
 from strandline.values import InvalidError, Tenant, Topic, parse_tenant
+from strandline.values.arguments import check_path
 
 _WAKE = ".wake"
 _LIVE = ".live"
@@ -35,7 +36,7 @@ class MachineBroker:
     def __init__(self, path: str, *, io: Io | None = None, clock: Clock | None = None) -> None:
         self._io = io if io is not None else SystemIo()
         self._clock = clock if clock is not None else SystemClock()
-        self._path = real_path(path)
+        self._path = real_path(check_path("path", path))
         self._local = LocalBroker()
         self._lock = threading.Lock()
         self._lookout: Lookout | None = None
@@ -90,6 +91,7 @@ class MachineBroker:
         return end
 
     def live(self, topic: Topic | None = None, /) -> Sequence[LiveSubscription]:
+        wanted_topic(topic)
         found = [self._read(name) for name in self._io.list(self._path) if name.endswith(_LIVE)]
         return [each for each in found if each and (topic is None or each.topic == topic)]
 

@@ -18,8 +18,11 @@ from strandline.values import (
     StrandlineError,
     Topic,
     ValueKind,
+    check_consumer_name,
     check_topic_name,
 )
+from strandline.values.arguments import check_items, check_whole
+from strandline.values.batches import decode_batch
 from strandline.values.internal_topics import REPLAYED_PREFIX
 
 _OURS: Final = "strandline."
@@ -50,6 +53,7 @@ class Parked:
 
 def parked_records(log: Log, topic: TopicName, *, consumer: str | None = None) -> Iterator[Parked]:
     """Yield what is parked of a topic, oldest first; of one consumer, if given."""
+    consumer = None if consumer is None else check_consumer_name(consumer)
     found = log.topic(topic)
     parking = _parking_of(log, found)
     if parking is None:
@@ -79,8 +83,11 @@ def replay_parked(
     of them no longer exists in the log (it was forgotten); all stays parked then. What
     is returned is durable, where the log reaches that.
     """
+    consumer = None if consumer is None else check_consumer_name(consumer)
     found = log.topic(topic)
-    wanted = None if offsets is None else frozenset(offsets)
+    wanted = None
+    if offsets is not None:
+        wanted = frozenset(check_whole("offset", each) for each in check_items("offsets", offsets))
     parking = _parking_of(log, found)
     done: list[Parked] = []
     if parking is None:
@@ -242,8 +249,7 @@ def _value(event: Event, kind: ValueKind) -> "Event | bytes | pa.RecordBatch":
     encoded = base64.b64decode(event.payload)
     if kind is ValueKind.BYTES:
         return encoded
-    with pa.ipc.open_stream(encoded) as stream:
-        return stream.read_next_batch()
+    return decode_batch(encoded)
 
 
 def _is_equal(left: object, right: object) -> bool:

@@ -13,6 +13,7 @@ from strandline.values import (
     Start,
     TrimmedError,
 )
+from strandline.values.arguments import whole
 
 StartPoint: TypeAlias = Start | int | datetime
 """EARLIEST, LATEST, an offset, or the time from which on records are wanted."""
@@ -53,10 +54,11 @@ def _microseconds(moment: datetime) -> int:
 
 def _kept(place: Place, start: object, marks: Marks) -> Offset:
     shown = {"topic": place.topic.name, "partition": place.partition, "start": start}
-    if not isinstance(start, int) or isinstance(start, bool) or start < 0:
+    offset = whole(start)
+    if offset is None or offset < 0:
         raise InvalidError("a start is EARLIEST, LATEST, an offset from 0 or a datetime", **shown)
-    if start > marks.high:
+    if offset > marks.high:
         raise InvalidError("this start lies beyond the end", end=marks.high, **shown)
-    if start < marks.low:
+    if offset < marks.low:
         raise TrimmedError(marks.low, **shown)
-    return Offset(start)
+    return Offset(offset)

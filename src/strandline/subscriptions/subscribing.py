@@ -18,7 +18,9 @@ from strandline.subscriptions.pages import Pages
 from strandline.subscriptions.screening import Screen, screen_for
 from strandline.subscriptions.start import Partitions, StartPoint, Starts
 from strandline.subscriptions.subscription import Subscription
-from strandline.values import EARLIEST, InvalidError, Record, Topic
+from strandline.values import EARLIEST, InvalidError, Record, Topic, parse_tenant
+from strandline.values.arguments import check_flag, check_items, whole
+from strandline.values.names import check_text
 
 
 @overload
@@ -90,6 +92,9 @@ def subscribe(
     without one for STRANDLINE_QUEUE_DEPTH, and without that READ_AHEAD.
     """
     depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
+    check_flag("markers", markers)
+    check_flag("durable_only", durable_only)
+    tenant = parse_tenant(tenant)
     topics = _topics(log, topic)
     screens = _screens(log, topics, where)
     starts = collapse(_asked(topics, start, partitions))
@@ -126,17 +131,15 @@ def subscribe(
 
 
 def _topics(log: Log, names: TopicName | Sequence[TopicName]) -> Mapping[Topic, int]:
-    if isinstance(names, str | Topic):
-        names = (names,)
-    topics = [log.topic(name) for name in names]
+    each = [names] if isinstance(names, str | Topic) else check_items("topic", names)
+    topics = [log.topic(name) for name in each]
     if not topics:
         raise InvalidError("subscribe to at least one topic")
     return {topic: log.describe_topic(topic).settings.partitions for topic in topics}
 
 
 def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Screen] | None:
-    if not isinstance(where, str):
-        raise InvalidError("where is the text of a predicate", type=type(where).__name__)
+    where = check_text(where, "predicate")
     if not where.strip():
         return None
     kinds = {topic: log.describe_topic(topic).settings.value_kind for topic in topics}
@@ -146,19 +149,27 @@ def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Sc
 def _asked(
     topics: Mapping[Topic, int], start: Starts, partitions: Partitions | None
 ) -> Iterator[tuple[Place, StartPoint]]:
-    chosen = None if partitions is None else list(partitions)
+    chosen = None if partitions is None else check_items("partitions", partitions)
     if len(topics) > 1 and (chosen or isinstance(start, Mapping)):
         raise InvalidError("with several topics, choose partitions through the assignment")
     for topic, count in topics.items():
         every: Iterable[int] = start if isinstance(start, Mapping) else range(count)
         for entry in every if chosen is None else chosen:
-            partition, own = entry if isinstance(entry, tuple) else (entry, _of(start, entry))
+            partition, own = _pair(entry, start)
             yield checked_place(topics, topic, partition), own
+
+
+def _pair(entry: int | tuple[int, StartPoint], start: Starts) -> tuple[int, StartPoint]:
+    if not isinstance(entry, tuple):
+        return entry, _of(start, entry)
+    if len(entry) == len(("partition", "start")):
+        return entry
+    raise InvalidError("partitions are numbers, or pairs of a number and a start", entry=entry)
 
 
 def _of(start: Starts, partition: int) -> StartPoint:
     if not isinstance(start, Mapping):
         return start
-    if partition in start:
+    if whole(partition) is not None and partition in start:
         return start[partition]
     raise InvalidError("this partition is given no start", partition=partition)

@@ -14,6 +14,7 @@ from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.pages import SKIPPED, Pages, Skipped
 from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
+from strandline.values.arguments import check_timeout
 from strandline.values.html import html_table
 from strandline.writes.loops import check_on_asyncio, is_on_loop
 
@@ -74,7 +75,7 @@ class Subscription(Stream[ItemT]):
         or its log is closed, whatever was read ahead. InvalidError where it would have to
         wait on a thread that runs an event loop: await `arrived` there.
         """
-        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        deadline = self._deadline(timeout_s)
         self._begin_step()
         try:
             while (item := self._take()) is None:
@@ -92,7 +93,7 @@ class Subscription(Stream[ItemT]):
     async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
         """Do what `next` does, asleep on the running event loop, which is asyncio's."""
         check_on_asyncio()
-        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        deadline = self._deadline(timeout_s)
         self._begin_step()
         try:
             if self._pages.is_empty:
@@ -131,6 +132,10 @@ class Subscription(Stream[ItemT]):
             raise ClosedError("this subscription was closed, subscribe anew")
         if self._watch.is_closed:
             raise ClosedError("the log is closed, open it anew")
+
+    def _deadline(self, timeout_s: float | None) -> float | None:
+        checked_s = check_timeout(timeout_s)
+        return None if checked_s is None else self._clock.monotonic() + checked_s
 
     def _begin_step(self) -> None:
         if not self._attempt:

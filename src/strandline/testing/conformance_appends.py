@@ -303,6 +303,7 @@ def a_batch_that_cannot_be_read_back_is_refused(open_log: OpenLog) -> None:
         pa.record_batch({"x": pa.array([], pa.int64())}),
         pa.RecordBatch.from_arrays([column, column], ["x", "x"]),
         pa.record_batch({"x": [1], "_offset": [2]}),
+        pa.record_batch({"x": pa.DictionaryArray.from_arrays([5], ["one"], safe=False)}),
     ):
         with refused(InvalidError):
             log.append("typed", batch)

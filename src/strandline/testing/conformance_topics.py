@@ -3,8 +3,11 @@
 import asyncio
 from functools import partial
 
+import pyarrow as pa
+
 from strandline.testing.conformance_checks import OpenLog, event, fill, numbers, refused
 from strandline.values import ConflictError, InvalidError, Marks, Offset, TopicSettings, ValueKind
+from strandline.values.batches import SCHEMA_DEPTH_MAX
 from strandline.values.internal_topics import INTERNAL_TOPICS
 
 HOSTILE_NAMES: tuple[object, ...] = (
@@ -36,27 +39,37 @@ def creating_again_with_other_settings_is_a_conflict(open_log: OpenLog) -> None:
     assert log.describe_topic("orders").settings == TopicSettings(partitions=3)
 
 
+def what_is_no_schema_is_refused_and_leaves_no_topic(open_log: OpenLog) -> None:
+    log = open_log()
+    deep = pa.int64()
+    for _ in range(SCHEMA_DEPTH_MAX + 1):
+        deep = pa.list_(deep)
+
+    for schema in (b"arrow", _packed("total")[:-8], pa.schema([("a", deep)]).serialize()):
+        with refused(InvalidError):
+            log.create_topic("orders", value_kind=ValueKind.BATCH, schema=bytes(schema))
+
+    assert log.topics() == []
+
+
 def a_schema_and_metadata_are_kept_with_the_settings(open_log: OpenLog) -> None:
     log = open_log()
     metadata = {"owner": "köln", "a": ""}
-    first = log.create_topic(
-        "orders", value_kind=ValueKind.BATCH, schema=b"\x00arrow\xff", metadata=metadata
-    )
+    schema, other = _packed("total"), _packed("amount")
+    first = log.create_topic("orders", value_kind=ValueKind.BATCH, schema=schema, metadata=metadata)
 
-    again = log.create_topic(
-        "orders", value_kind=ValueKind.BATCH, schema=b"\x00arrow\xff", metadata=metadata
-    )
+    again = log.create_topic("orders", value_kind=ValueKind.BATCH, schema=schema, metadata=metadata)
     with refused(ConflictError):
-        log.create_topic("orders", value_kind=ValueKind.BATCH, schema=b"other", metadata=metadata)
+        log.create_topic("orders", value_kind=ValueKind.BATCH, schema=other, metadata=metadata)
     with refused(ConflictError):
-        log.create_topic("orders", value_kind=ValueKind.BATCH, schema=b"\x00arrow\xff")
+        log.create_topic("orders", value_kind=ValueKind.BATCH, schema=schema)
     with refused(InvalidError):
-        log.create_topic("events", schema=b"\x00arrow\xff")
+        log.create_topic("events", schema=schema)
 
     assert again == first
     log.change_retention("orders", retention_age_s=60, retention_bytes=None)
     settings = log.describe_topic("orders").settings
-    assert settings.schema == b"\x00arrow\xff"
+    assert settings.schema == schema
     assert settings.metadata == (("a", ""), ("owner", "köln"))
 
 
@@ -335,3 +348,7 @@ def a_log_describes_itself(open_log: OpenLog) -> None:
     assert after.mode is log.mode
     assert after.durability_max is log.durability_max
     assert log.describe_topic("orders").size_bytes > 0
+
+
+def _packed(column: str) -> bytes:
+    return bytes(pa.schema([(column, pa.int64())]).serialize())

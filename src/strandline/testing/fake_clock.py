@@ -10,6 +10,8 @@ from uuid import UUID
 
 from strandline.clock import RisingIds, Timer
 from strandline.locks import Signal
+from strandline.values import InvalidError
+from strandline.values.arguments import check_seconds, check_whole, whole
 
 _NS_PER_S = 1_000_000_000
 _PATIENCE_S = 10.0
@@ -43,11 +45,11 @@ class FakeClock:
     def __init__(self, *, now_us: int = 1_700_000_000_000_000, seed: int = 0) -> None:
         self._changed = threading.Condition()
         self._ns = 0
-        self._wall_us = now_us
+        self._wall_us = _now(now_us)
         self._timers: list[_FakeTimer] = []
         self._numbers = itertools.count()
         self._waiters: set[_Waiter] = set()
-        self._seed = seed
+        self._seed = check_whole("seed", seed)
         self._draws = itertools.count()
         self._ids = RisingIds(self.now_us, self.random_bytes)
 
@@ -58,8 +60,9 @@ class FakeClock:
 
     def set_now_us(self, now_us: int) -> None:
         """Set the wall clock, back or forward; monotonic time and timers stay."""
+        moved_us = _now(now_us)
         with self._changed:
-            self._wall_us = now_us - self._ns // 1000
+            self._wall_us = moved_us - self._ns // 1000
 
     def monotonic(self) -> float:
         """See Clock."""
@@ -109,6 +112,7 @@ class FakeClock:
         Each timer sees the moment it was due, and runs after every waiter due by
         then has left `wait`, as have all due waiters when this returns.
         """
+        seconds = check_seconds("seconds", seconds)
         with self._changed:
             end_ns = self._ns + _ns(seconds)
         while timer := self._next_due(end_ns):
@@ -156,6 +160,13 @@ class FakeClock:
 
     def _nobody_is_over(self) -> bool:
         return not any(self._is_over(waiter) for waiter in self._waiters)
+
+
+def _now(now_us: object) -> int:
+    number = whole(now_us)
+    if number is None:
+        raise InvalidError("now_us is a whole number of microseconds", now_us=now_us)
+    return number
 
 
 def _ns(seconds: float) -> int:

@@ -24,6 +24,7 @@ from strandline.tiering.segment import (
 )
 from strandline.tiering.segment_view import CatalogueState, SegmentView
 from strandline.values import CorruptError, Durability, Event, InvalidError, Mode, Topic
+from strandline.values.arguments import check_seconds, check_timeout
 from strandline.values.internal_topics import SEGMENTS_TOPIC
 from strandline.views import PUBLISH_TIMEOUT_S, SNAPSHOT_INTERVAL_S, LiveView, RefusedError
 from strandline.views.health import ViewHealth
@@ -92,6 +93,7 @@ class SegmentCatalogue:
         clock: Clock | None = None,
         io: Io | None = None,
     ) -> None:
+        check_seconds("snapshot_interval_s", snapshot_interval_s, allows_zero=False)
         self._log = log
         self._clock = clock or SystemClock()
         self.topic = made_segments_topic(log, partitions)
@@ -130,6 +132,7 @@ class SegmentCatalogue:
 
     def refresh(self, timeout_s: float | None = PUBLISH_TIMEOUT_S) -> None:
         """Wait until everything that the log holds at this moment is applied."""
+        timeout_s = check_timeout(timeout_s)
         for partition in self.assigned():
             high = self._log.marks(self.topic, partition).high
             if high:

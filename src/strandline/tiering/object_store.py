@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from strandline.io import Io, SystemIo
 from strandline.values import InvalidError, UnavailableError
 from strandline.values.extras import missing
+from strandline.values.names import check_text
 
 
 class ObjectStore(Protocol):
@@ -130,11 +131,21 @@ def open_store(url: str) -> ObjectStore:
     obstore knows, such as `s3://bucket/prefix`. InvalidError for any other, and without
     the extra `tiering`.
     """
+    url = check_text(url, "url")
     with _stores_lock:
         found = _stores.get(url)
         if found is None:
             found = _stores[url] = ObstoreStore(url)
         return found
+
+
+def store_of(store: str | ObjectStore) -> ObjectStore:
+    """Return the store, or the one at its URL; InvalidError for what is neither."""
+    if isinstance(store, str):
+        return open_store(store)
+    if all(callable(getattr(store, name, None)) for name in ("put", "get", "list", "delete")):
+        return store
+    raise InvalidError("store is a URL or an ObjectStore", type=type(store).__name__)
 
 
 def _obstore() -> ModuleType:
@@ -147,7 +158,10 @@ def _obstore() -> ModuleType:
 
 
 def _parsed(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidError("this is no URL of a store", url=url, reason=str(error)) from error
     if not parts.scheme:
         raise InvalidError("a store's URL is like file:///path or s3://bucket/prefix", url=url)
     if parts.password or parts.username:

@@ -13,7 +13,8 @@ import msgspec
 import pyarrow as pa
 
 from strandline.tiering.arrow_parts import compute, parquet
-from strandline.values import CorruptError, ValueKind
+from strandline.values import CorruptError, InvalidError, ValueKind
+from strandline.values.batches import decode_batch
 from strandline.values.widening import fitted
 
 METADATA_KEY: Final = b"strandline"
@@ -235,7 +236,10 @@ class CopiedRows:
         if self.is_packed:
             for at in begins:
                 stored = batch.column(PACKED)[at].as_buffer()
-                yield at, pa.ipc.open_stream(stored).read_next_batch()
+                try:
+                    yield at, decode_batch(stored)
+                except InvalidError as error:
+                    raise self._corrupt("a record of this copy is invalid", str(error)) from error
             return
         if self.about.schemas is None:
             whole = as_published(batch, self._value_schemas[0])

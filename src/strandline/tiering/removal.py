@@ -8,7 +8,7 @@ from uuid import UUID
 from strandline.clock import Clock
 from strandline.log import Log
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
-from strandline.tiering.object_store import ObjectStore, open_store
+from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.parquet import CopiedRows
 from strandline.tiering.segment import (
     CopiedSegment,
@@ -78,7 +78,7 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
 
     CorruptError, with nothing deleted, if the catalogue has lost steps.
     """
-    objects = open_store(store) if isinstance(store, str) else store
+    objects = store_of(store)
 
     def opened(url: str) -> ObjectStore:
         return objects if url == objects.url else open_store(url)

@@ -9,7 +9,7 @@ from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
 from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, CopyDraft, read_piece
-from strandline.tiering.object_store import ObjectStore, open_store
+from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.parquet import CopiedRows, digest_of
 from strandline.tiering.removal import retire
 from strandline.tiering.segment import (
@@ -21,11 +21,11 @@ from strandline.tiering.segment import (
 from strandline.values import (
     CorruptError,
     Durability,
-    InvalidError,
     TrimmedError,
     UnavailableError,
     check_may_shorten,
 )
+from strandline.values.arguments import check_flag, check_limit, check_whole
 from strandline.views import RefusedError
 
 
@@ -91,9 +91,12 @@ def tier(
     CorruptError, with nothing done, if the catalogue has lost steps. InvalidError for an
     internal topic that is an only index.
     """
-    if piece_records < 1:
-        raise InvalidError("a piece has at least one record", piece_records=piece_records)
-    objects = open_store(store) if isinstance(store, str) else store
+    piece_records = check_whole("piece_records", piece_records, 1)
+    local_age_s = check_limit("local_age_s", local_age_s)
+    local_bytes = check_limit("local_bytes", local_bytes)
+    check_flag("include_open", include_open)
+    objects = store_of(store)
+    found = log.topic(topic)
     with contextlib.ExitStack() as stack:
         if catalogue is None:
             catalogue = stack.enter_context(saved_catalogue(log, clock))

@@ -8,10 +8,16 @@ from typing import Any, Final, Self
 from strandline.clock import Clock, SystemClock
 from strandline.locks import Latch
 from strandline.log import Log, TopicName
-from strandline.tiering.object_store import ObjectStore
+from strandline.tiering.object_store import ObjectStore, store_of
 from strandline.tiering.segment import SegmentState
 from strandline.tiering.tiering import TierReport, TierStep, tier
-from strandline.values import InvalidError, StrandlineError, UnavailableError
+from strandline.values import (
+    StrandlineError,
+    Topic,
+    UnavailableError,
+    check_topic_name,
+)
+from strandline.values.arguments import check_items, check_seconds, check_whole
 
 INTERVAL_S: Final = 60.0
 CLOSE_TIMEOUT_S: Final = 60.0
@@ -40,15 +46,16 @@ class TieringWorker:
         clock: Clock | None = None,
         **options: Any,
     ) -> None:
-        if not interval_s > 0:
-            raise InvalidError("an interval is above 0", interval_s=interval_s)
-        if bytes_per_s is not None and bytes_per_s < 1:
-            raise InvalidError("a rate is above 0", bytes_per_s=bytes_per_s)
         self._log = log
-        self._topics = tuple(topics)
-        self._store = store
-        self._interval_s = interval_s
-        self._bytes_per_s = bytes_per_s
+        self._topics = tuple(
+            each if isinstance(each, Topic) else check_topic_name(each, internal=True)
+            for each in check_items("topics", topics)
+        )
+        self._store = store_of(store)
+        self._interval_s = check_seconds("interval_s", interval_s, allows_zero=False)
+        self._bytes_per_s = (
+            None if bytes_per_s is None else check_whole("bytes_per_s", bytes_per_s, 1)
+        )
         self._clock = clock or SystemClock()
         self._options = options
         self._closing = Latch()

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from strandline.values import InvalidError
+from strandline.values.arguments import check_items, check_seconds, check_whole, number_of
 
 RETRIES_MAX: Final = 1_000
 """How often a record may be tried again at most."""
@@ -14,17 +15,16 @@ def backoff(
     first_s: float = 1.0, *, factor: float = 2.0, cap_s: float = 300.0, retries: int = 4
 ) -> tuple[float, ...]:
     """Return `retries` delays that grow by `factor` from `first_s`, none beyond `cap_s`."""
-    if not is_seconds(first_s) or not is_seconds(cap_s):
-        raise InvalidError("delays are seconds from 0", first_s=first_s, cap_s=cap_s)
-    if not is_seconds(factor) or factor < 1:
+    delay_s, most_s = check_seconds("first_s", first_s), check_seconds("cap_s", cap_s)
+    growth = number_of(factor)
+    if growth is None or not 1 <= growth < math.inf:
         raise InvalidError("a factor is a number from 1", factor=factor)
-    if type(retries) is not int or not 0 <= retries <= RETRIES_MAX:
+    if check_whole("retries", retries) > RETRIES_MAX:
         raise InvalidError("this is no number of retries", retries=retries, max=RETRIES_MAX)
     delays = []
-    delay_s = float(first_s)
     for _ in range(retries):
-        delays.append(min(delay_s, float(cap_s)))
-        delay_s = min(delay_s * factor, float(cap_s))
+        delays.append(min(delay_s, most_s))
+        delay_s = min(delay_s * growth, most_s)
     return tuple(delays)
 
 
@@ -45,16 +45,7 @@ def checked_schedule(delays: Iterable[float] | int) -> tuple[float, ...]:
             " retry=3",
             retry=delays,
         )
-    schedule = tuple(delays)
+    schedule = check_items("retry", delays)
     if len(schedule) > RETRIES_MAX:
         raise InvalidError("too many retries", retries=len(schedule), max=RETRIES_MAX)
-    for delay_s in schedule:
-        if not is_seconds(delay_s):
-            raise InvalidError("a retry schedule is a list of seconds from 0", delay=delay_s)
-    return tuple(float(delay_s) for delay_s in schedule)
-
-
-def is_seconds(value: object) -> bool:
-    """Whether it is a number of seconds from 0."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator] # It is one.
+    return tuple(check_seconds("retry", delay_s) for delay_s in schedule)

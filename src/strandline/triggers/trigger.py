@@ -8,8 +8,18 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 from strandline.log import TopicName
-from strandline.triggers.schedule import RETRY, checked_schedule, is_seconds
-from strandline.values import EARLIEST, InvalidError, Record, Start, Topic, check_consumer_name
+from strandline.triggers.schedule import RETRY, checked_schedule
+from strandline.values import (
+    EARLIEST,
+    InvalidError,
+    Record,
+    Start,
+    Topic,
+    check_consumer_name,
+    check_topic_name,
+)
+from strandline.values.arguments import check_seconds, check_whole
+from strandline.values.names import check_text
 
 CONCURRENCY_MAX: Final = 1_000
 DEDUPE_WINDOW_S: Final = 7 * 24 * 3600.0
@@ -63,13 +73,19 @@ def trigger(
     start: Start | datetime = EARLIEST,
 ) -> Trigger:
     """Return what `on` with these arguments says of the function, checked."""
-    if type(concurrency) is not int or not 1 <= concurrency <= CONCURRENCY_MAX:
+    if check_whole("concurrency", concurrency, 1) > CONCURRENCY_MAX:
         raise InvalidError(
             "a concurrency is a whole number from 1", concurrency=concurrency, max=CONCURRENCY_MAX
         )
-    if not is_seconds(dedupe_window_s):
-        raise InvalidError("a window is seconds from 0", dedupe_window_s=dedupe_window_s)
-    if dedupe_key is not None and not (dedupe_key and isinstance(dedupe_key, str)):
+    dedupe_window_s = check_seconds("dedupe_window_s", dedupe_window_s)
+    if not isinstance(topic, Topic):
+        topic = check_topic_name(topic, internal=True)
+    if not isinstance(start, Start | datetime):
+        raise InvalidError("start is EARLIEST, LATEST or a datetime", start=start)
+    where = check_text(where, "predicate")
+    if isinstance(dedupe_key, str):
+        dedupe_key = check_text(dedupe_key, "dedupe_key")
+    if dedupe_key is not None and (not isinstance(dedupe_key, str) or not dedupe_key):
         _check_callable(dedupe_key)
     if not isinstance(where, str):
         raise InvalidError('a predicate is text, such as "amount > 100"', where=where)
@@ -153,14 +169,14 @@ def triggers_of(function: Callable[..., Any]) -> tuple[Trigger, ...]:
     """Return what `on` said of the function; InvalidError if it said nothing."""
     found: tuple[Trigger, ...] = getattr(function, _MARK, ())
     if not found:
-        raise InvalidError("decorate this function with @on first", function=repr(function))
+        raise InvalidError("decorate this function with @on first", function=function)
     return found
 
 
 def _own_name(function: Callable[..., Any]) -> str:
     qualified = getattr(function, "__qualname__", None)
     if qualified is None:
-        raise InvalidError("this callable has no name of its own, pass name=", got=repr(function))
+        raise InvalidError("this callable has no name of its own, pass name=", got=function)
     module = function.__module__
     if module == "__main__":
         # The same name however the program is started, where Python knows it.
@@ -199,4 +215,4 @@ def _takes_delivery(function: Callable[..., Any]) -> bool:
 
 def _check_callable(value: object) -> None:
     if not callable(value):
-        raise InvalidError("this is no function", got=repr(value))
+        raise InvalidError("this is no function", got=value)

@@ -14,10 +14,10 @@ from strandline.log import Log, TopicName
 from strandline.triggers.counters import Counters
 from strandline.triggers.dispatch import Dispatch
 from strandline.triggers.gate import Gate
-from strandline.triggers.schedule import is_seconds
 from strandline.triggers.stop import Stop
 from strandline.triggers.trigger import Function, Terms, Trigger, check_topic, trigger, triggers_of
 from strandline.values import InvalidError, Topic, UnavailableError
+from strandline.values.arguments import check_items, check_seconds, check_timeout
 
 STOP_TIMEOUT_S: Final = 30.0
 """How long functions may go on after a stop, unless told otherwise."""
@@ -58,8 +58,7 @@ class Triggers:
         stop_timeout_s: float = STOP_TIMEOUT_S,
         clock: Clock | None = None,
     ) -> None:
-        if not is_seconds(stop_timeout_s):
-            raise InvalidError("a timeout is seconds from 0", stop_timeout_s=stop_timeout_s)
+        stop_timeout_s = check_seconds("stop_timeout_s", stop_timeout_s)
         self._log = log
         self._clock = clock or SystemClock()
         self._stop_timeout_s = stop_timeout_s
@@ -70,7 +69,7 @@ class Triggers:
         self._thread: threading.Thread | None = None
         if not isinstance(functions, Iterable):
             raise InvalidError("pass a list of functions, write [f]", functions=repr(functions))
-        for function in functions:
+        for function in check_items("functions", functions):
             for each in triggers_of(function):
                 self._add(each)
 
@@ -136,6 +135,7 @@ class Triggers:
         runner, if that was the log; UnavailableError if it is still settling what was
         handled long after the time is up.
         """
+        timeout_s = check_timeout(timeout_s)
         run = self._run
         if run is None:
             return
@@ -151,6 +151,7 @@ class Triggers:
 
     def request_stop(self, timeout_s: float | None = None) -> None:
         """Have it stop, and do not wait for that. From anywhere, also from a function."""
+        timeout_s = check_timeout(timeout_s)
         if self._run is not None:
             self._run.ask_to_stop(timeout_s)
 

@@ -1,5 +1,6 @@
 """Which topics a tenant has, and which it sees. Rules C9 to C11 of the specification."""
 
+import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from strandline.typed.schemas import checked_schema, differences, packed, unlike
 from strandline.typed.versions import SchemaVersions
 from strandline.values import (
     ConflictError,
+    CorruptError,
     InvalidError,
     Mode,
     Tenant,
@@ -96,16 +98,24 @@ class Catalogue:
         return self._known(known.topic)
 
     def list(self) -> Sequence[TopicDefinition]:
-        """Return the tenant's own topics and the global ones, in the order of creation."""
+        """See Scope.topics."""
         topics = list(self._log.topics())
         if self._tenant is not None:
             topics += self._log.topics(tenant=self._tenant)
         self._versions.catch_up(self._log)
-        found = [self._known(topic) for topic in topics]
+        found = []
+        for topic in topics:
+            # One that cannot be read says so when it is looked up, and hides no other.
+            with contextlib.suppress(CorruptError):
+                found.append(self._known(topic))
         return sorted(found, key=lambda each: (each.created_at_us, each.id))
 
     def drop(self, topic_id: UUID) -> None:
         """See Scope.drop."""
+        if not isinstance(topic_id, UUID):
+            raise InvalidError(
+                "topic_id is a UUID, take it from a definition", type=type(topic_id).__name__
+            )
         for topic in self._log.topics(tenant=self._tenant):
             if topic.id == topic_id:
                 self._log.drop_topic(topic)
@@ -158,7 +168,7 @@ class Catalogue:
         return replace(first, versions=(*first.versions, *added)) if added else first
 
     def _unknown(self, wanted: AnyTopic) -> InvalidError:
-        name = wanted if isinstance(wanted, str) else wanted.name
+        name = str.__str__(wanted) if isinstance(wanted, str) else wanted.name
         names = {topic.name for topic in self._log.topics()}
         if self._tenant is not None:
             names |= {topic.name for topic in self._log.topics(tenant=self._tenant)}

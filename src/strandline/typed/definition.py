@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from strandline.typed.schemas import unpacked
 from strandline.values import InvalidError, Tenant, Topic, TopicDescription, ValueKind
+from strandline.values.arguments import check_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +58,17 @@ class TopicDefinition:
             raise InvalidError("this topic has no schema", topic=self.name)
         if number is None:
             return self.versions[-1]
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise InvalidError("a version is a whole number from 1", version=number)
-        if 1 <= number <= len(self.versions):
-            return self.versions[number - 1]
+        wanted = check_whole("version", number, 1)
+        if wanted <= len(self.versions):
+            return self.versions[wanted - 1]
         raise InvalidError(
-            "the topic's schema has no such version", version=number, newest=len(self.versions)
+            "the topic's schema has no such version", version=wanted, newest=len(self.versions)
         )
 
     def version_of(self, schema: pa.Schema) -> int | None:
         """Return the number of the version that equals `schema`, if one does."""
+        if not isinstance(schema, pa.Schema):
+            raise InvalidError("a schema is a pyarrow.Schema", type=type(schema).__name__)
         for number in range(len(self.versions), 0, -1):
             if schema.equals(self.versions[number - 1]):
                 return number

@@ -14,6 +14,7 @@ from strandline.typed.definition import TopicDefinition
 from strandline.typed.errors import SchemaMismatchError
 from strandline.typed.schemas import conformed, differences
 from strandline.values import InvalidError, Offset, Partition, Record, Tenant, ValueKind
+from strandline.values.names import check_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Sight:
         self._catalogue = catalogue
         self._definition = definition
         self._tenant = tenant
-        self._where = where
+        self._where = where = check_text(where, "predicate")
         self._version = version
         self._schema = _read_as(definition, where, version)
         self._predicate = self._parsed()
@@ -134,8 +135,6 @@ class Sight:
 
 def _read_as(definition: TopicDefinition, where: str, version: int | None) -> pa.Schema | None:
     """Return the schema that batches are read with; None for a topic without one."""
-    if not isinstance(where, str):
-        raise InvalidError("a predicate is text", type=type(where).__name__)
     if definition.is_typed or version is not None:
         return definition.version_at(version)
     if where.strip() and definition.value_kind is not ValueKind.EVENT:

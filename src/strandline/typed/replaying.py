@@ -1,6 +1,6 @@
 """The finite half: what a scope sees of the records that there are, a page at a time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from strandline.log import Log
@@ -9,6 +9,7 @@ from strandline.subscriptions.start import Starts, resolve
 from strandline.typed.definition import TopicDefinition
 from strandline.typed.delivered import Delivered, Sight
 from strandline.values import InvalidError, Offset, Partition
+from strandline.values.arguments import check_whole
 
 PAGE_RECORDS_MAX: Final = 128
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -20,7 +21,9 @@ def spans_of(
     """Return from where to where each partition is replayed, as it is now."""
     if isinstance(start, int) and definition.partitions > 1:
         raise InvalidError("an offset is one partition's, give a mapping with one for each")
-    chosen = start if isinstance(start, Mapping) else range(definition.partitions)
+    chosen: Iterable[int] = range(definition.partitions)
+    if isinstance(start, Mapping):
+        chosen = [check_whole("partition", number) for number in start]
     spans = []
     for number in sorted(chosen):
         place = Place(definition.topic, Partition(number))

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from strandline.typed.errors import SchemaMismatchError, UnsupportedTypeError
 from strandline.typed.spark_types import check_names, may_exceed_spark, spark_type
-from strandline.values import InvalidError
+from strandline.values import CorruptError, InvalidError
+from strandline.values.batches import check_content, check_schema, decode_schema
 from strandline.values.widening import fitted, is_wider
 
 TENANT_COLUMN: Final = "tenant_id"
@@ -23,6 +24,7 @@ def checked_schema(schema: object) -> pa.Schema:
     """
     if not isinstance(schema, pa.Schema):
         raise InvalidError("a schema is a pyarrow.Schema", type=type(schema).__name__)
+    check_schema(schema)
     if not schema.names:
         raise InvalidError("a schema has at least one column")
     for name in schema.names:
@@ -42,8 +44,16 @@ def packed(schema: pa.Schema) -> bytes:
 
 
 def unpacked(content: bytes) -> pa.Schema:
-    """Return the schema that was packed."""
-    return pa.ipc.read_schema(pa.py_buffer(content))
+    """Return the schema that was packed; CorruptError if it cannot be read."""
+    try:
+        return decode_schema(content)
+    except InvalidError as error:
+        raise CorruptError(
+            "the stored schema of this topic cannot be read, drop the topic or restore it",
+            file=None,
+            position=None,
+            reason=str(error),
+        ) from error
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
@@ -58,8 +68,12 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return `batch`, which equals `schema` once decoded, as one of exactly `schema`.
 
     InvalidError for a null where there may be none, and a value that Spark cannot hold.
+    The batch has passed `check_structure`.
     """
     columns = batch.columns
+    if not batch.schema.equals(schema) or any(_is_cast_inside(field.type) for field in schema):
+        # A cast follows the offsets and indices of the batch.
+        check_content(batch)
     for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
             raise InvalidError(
@@ -176,6 +190,10 @@ def _check_range(field: pa.Field, column: pa.Array) -> None:
         raise InvalidError(
             "this column has a value that Spark cannot hold", column=field.name, reason=str(error)
         ) from error
+
+
+def _is_cast_inside(arrow: pa.DataType) -> bool:
+    return pa.types.is_nested(arrow) and may_exceed_spark(arrow)
 
 
 def _has_dictionary(arrow: pa.DataType) -> bool:

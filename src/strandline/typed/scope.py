@@ -28,9 +28,11 @@ from strandline.values import (
     Durability,
     InvalidError,
     Tenant,
+    Topic,
     check_consumer_name,
     parse_tenant,
 )
+from strandline.values.batches import check_structure
 
 
 class _Shared(NamedTuple):
@@ -105,7 +107,10 @@ class Scope:
         return self._catalogue.look_up(name)
 
     def topics(self) -> Sequence[TopicDefinition]:
-        """Return the tenant's own topics and the global ones, in the order of creation."""
+        """Return the tenant's own topics and the global ones, in the order of creation.
+
+        Without those whose stored schema cannot be read: `topic` raises CorruptError for one.
+        """
         return self._catalogue.list()
 
     def drop(self, topic_id: UUID) -> None:
@@ -147,7 +152,7 @@ class Scope:
         It has a row at least. TenantMismatchError for a definition of another tenant's
         topic. Nothing is stored by whatever raises.
         """
-        if not isinstance(name, str) and name.tenant not in (None, self._tenant):
+        if isinstance(name, Topic | TopicDefinition) and name.tenant not in (None, self._tenant):
             # Known from what the caller holds; nothing was looked up.
             raise TenantMismatchError(name.name, name.tenant, self._tenant)
         known = self._catalogue.find(name)
@@ -275,6 +280,7 @@ class Scope:
     def _checked(self, known: TopicDefinition, value: Value) -> Value:
         if not isinstance(value, pa.RecordBatch):
             return value  # The log says what kind of values the topic holds.
+        check_structure(value)
         version = _version_for(known, value.schema)
         if version is None:
             known = self._catalogue.renewed(known)

@@ -9,6 +9,10 @@ from typing import Final, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from strandline.typed.errors import UnsupportedTypeError
+from strandline.values import InvalidError
+from strandline.values.arguments import check_instance
+from strandline.values.batches import check_content, check_schema, check_structure
+from strandline.values.names import check_text
 
 Refusal: TypeAlias = Callable[[str], UnsupportedTypeError]
 """Makes the error for the column at hand, from the reason."""
@@ -94,10 +98,16 @@ _REFUSED: Final[tuple[tuple[Callable[[pa.DataType], bool], str, str], ...]] = (
 
 def spark_type(arrow: pa.DataType, column: str = "") -> SparkType:
     """Return what `arrow` is in Spark; UnsupportedTypeError, for `column`, if it is nothing."""
+    check_schema(pa.schema([("", check_instance("arrow", arrow, pa.DataType))]))
+    return _spark_type(arrow, check_text(column, "column"))
 
+
+def _spark_type(arrow: pa.DataType, column: str) -> SparkType:
     def refusal(reason: str) -> UnsupportedTypeError:
         return UnsupportedTypeError(column, reason, type=str(arrow))
 
+    if isinstance(arrow, pa.BaseExtensionType):
+        raise refusal(_reason(arrow))
     if plain := _PLAIN.get(arrow):
         return plain
     if pa.types.is_fixed_size_binary(arrow):
@@ -107,7 +117,7 @@ def spark_type(arrow: pa.DataType, column: str = "") -> SparkType:
     if pa.types.is_timestamp(arrow):
         return _timestamp(arrow, refusal)
     if pa.types.is_dictionary(arrow):
-        return spark_type(arrow.value_type, column)
+        return _spark_type(arrow.value_type, column)
     if pa.types.is_nested(arrow):
         return _nested(arrow, column, refusal)
     raise refusal(_reason(arrow))
@@ -115,6 +125,7 @@ def spark_type(arrow: pa.DataType, column: str = "") -> SparkType:
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema of the batches that Spark is given: every field may be null there."""
+    check_schema(check_instance("schema", schema, pa.Schema))
     return pa.schema(
         pa.field(field.name, spark_type(field.type, field.name).arrow) for field in schema
     )
@@ -122,6 +133,7 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
 
 def spark_ddl(schema: pa.Schema) -> str:
     """Return the schema as Spark's DDL has it."""
+    check_schema(check_instance("schema", schema, pa.Schema))
     return ", ".join(
         f"{_quoted(field.name)} {spark_type(field.type, field.name).ddl}" for field in schema
     )
@@ -130,15 +142,21 @@ def spark_ddl(schema: pa.Schema) -> str:
 def spark_batch(batch: pa.RecordBatch, schema: pa.Schema | None = None) -> pa.RecordBatch:
     """Return the rows as Spark takes them; `schema` is `spark_schema(batch.schema)`.
 
-    Raises pyarrow's ArrowInvalid for a value that Spark cannot hold, which `publish` lets
-    into no typed topic.
+    InvalidError for a value that Spark cannot hold, which `publish` lets into no typed
+    topic, and for a schema that is not this batch's.
     """
+    check_structure(check_instance("batch", batch, pa.RecordBatch))
     wanted = spark_schema(batch.schema) if schema is None else schema
-    columns = [
-        column if column.type.equals(field.type) else column.cast(field.type)
-        for column, field in zip(batch.columns, wanted, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+    check_schema(check_instance("schema", wanted, pa.Schema))
+    check_content(batch)
+    try:
+        columns = [
+            column if column.type.equals(field.type) else column.cast(field.type)
+            for column, field in zip(batch.columns, wanted, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=wanted)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidError("this batch does not fit Spark's types", reason=str(error)) from error
 
 
 def may_exceed_spark(arrow: pa.DataType) -> bool:
@@ -197,18 +215,22 @@ def _timestamp(arrow: pa.DataType, refusal: Refusal) -> SparkType:
         raise refusal(_NANOSECONDS)
     if arrow.tz is None:
         return SparkType(pa.timestamp("us"), "timestamp_ntz")
+    try:
+        pa.lib.string_to_tzinfo(arrow.tz)
+    except (KeyError, ValueError, OSError) as error:
+        raise refusal("there is no such time zone, use UTC or a name of the tz database") from error
     return SparkType(_TIMESTAMP, "timestamp")
 
 
 def _nested(arrow: pa.DataType, column: str, refusal: Refusal) -> SparkType:
     if pa.types.is_map(arrow):
-        key = spark_type(arrow.key_type, f"{column}.key")
-        item = spark_type(arrow.item_type, f"{column}.value")
+        key = _spark_type(arrow.key_type, f"{column}.key")
+        item = _spark_type(arrow.item_type, f"{column}.value")
         return SparkType(pa.map_(key.arrow, item.arrow), f"map<{key.ddl},{item.ddl}>")
     if pa.types.is_struct(arrow):
         return _struct(arrow, column, refusal)
     if any(is_one(arrow) for is_one in _LISTS):
-        element = spark_type(arrow.value_type, f"{column}.element")
+        element = _spark_type(arrow.value_type, f"{column}.element")
         return SparkType(pa.list_(element.arrow), f"array<{element.ddl}>")
     raise refusal(_reason(arrow))
 
@@ -221,7 +243,7 @@ def _struct(arrow: pa.DataType, column: str, refusal: Refusal) -> SparkType:
     if not fields:
         raise refusal("Parquet carries no struct without fields")
     check_names([field.name for field in fields], f"{column}.")
-    parts = [(field.name, spark_type(field.type, f"{column}.{field.name}")) for field in fields]
+    parts = [(field.name, _spark_type(field.type, f"{column}.{field.name}")) for field in fields]
     return SparkType(
         pa.struct([pa.field(name, part.arrow) for name, part in parts]),
         f"struct<{','.join(f'{_quoted(name)}:{part.ddl}' for name, part in parts)}>",

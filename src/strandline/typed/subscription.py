@@ -10,6 +10,7 @@ from strandline.subscriptions import Assignment, CaughtUp, FellBehind, Marker, S
 from strandline.typed.delivered import Delivered, DeliveredBatch, Sight
 from strandline.typed.readers import Reader, Readers
 from strandline.values import InvalidError, Offset, Record, Topic
+from strandline.values.arguments import check_timeout
 
 ItemT = TypeVar("ItemT", bound=Delivered | Marker)
 
@@ -86,6 +87,10 @@ class ScopedSubscription(Stream[ItemT]):
         """
         if self._reader is None:
             raise InvalidError("only a consumer acks, subscribe with consumer=")
+        if not isinstance(delivered, DeliveredBatch | Record):
+            raise InvalidError(
+                "delivered is what this subscription gave", type=type(delivered).__name__
+            )
         return self._log.ack(
             self._topic,
             self._reader.name,
@@ -111,11 +116,11 @@ class ScopedSubscription(Stream[ItemT]):
         return shown  # type: ignore[return-value] # Markers come only if they were asked for.
 
     def _begin_step(self, timeout_s: float | None) -> float | None:
-        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        checked_s = check_timeout(timeout_s)
         self._inner.check_open()
         if not self._attempt:
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
-        return deadline
+        return None if checked_s is None else self._clock.monotonic() + checked_s
 
     def _left_s(self, deadline: float | None) -> float | None:
         return None if deadline is None else max(0.0, deadline - self._clock.monotonic())

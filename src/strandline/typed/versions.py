@@ -1,6 +1,7 @@
 """The later versions of every schema: records of an internal topic, folded as they come."""
 
 import base64
+import copy
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pyarrow as pa
 from strandline.log import Log, TopicName
 from strandline.typed.definition import TopicDefinition, defined
 from strandline.typed.schemas import packed, unpacked
-from strandline.values import ConflictError, Event, InvalidError, Offset, Topic
+from strandline.values import ConflictError, CorruptError, Event, InvalidError, Offset, Topic
 from strandline.values.internal_topics import SCHEMAS_TOPIC
 
 _ADDED: Final = "schema.added"
@@ -29,12 +30,16 @@ class SchemaVersions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._next = Offset(0)
-        self._added: dict[UUID, list[pa.Schema]] = {}
+        self._added: dict[UUID, list[pa.Schema | CorruptError]] = {}
 
     def known(self, topic: Topic) -> Sequence[pa.Schema]:
-        """Return the later versions that were read so far."""
+        """Return the later versions that were read so far; CorruptError if one is unreadable."""
         with self._lock:
-            return tuple(self._added.get(topic.id, ()))
+            added = tuple(self._added.get(topic.id, ()))
+        for each in added:
+            if isinstance(each, CorruptError):
+                raise copy.copy(each)
+        return added
 
     def catch_up(self, log: Log) -> Offset:
         """Read what others have added, and return where the internal topic ends."""
@@ -64,7 +69,11 @@ class SchemaVersions:
     def _fold(self, event: Event) -> None:
         added = event.payload
         schemas = self._added.setdefault(UUID(added["topic"]), [])
-        schemas.append(unpacked(base64.b64decode(added["schema"])))
+        try:
+            schemas.append(unpacked(base64.b64decode(added["schema"])))
+        except CorruptError as error:
+            # Of this topic alone: the others' versions are folded on.
+            schemas.append(error)
 
 
 def definition_of(log: Log, topic: TopicName) -> TopicDefinition:

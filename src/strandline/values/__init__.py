@@ -49,7 +49,14 @@ from strandline.values.names import (
     check_topic_name,
 )
 from strandline.values.partitioning import murmur2, partition_for_key
-from strandline.values.position import Epoch, Marks, Position, check_position, epoch_before
+from strandline.values.position import (
+    Epoch,
+    Marks,
+    Position,
+    check_position,
+    checked_position,
+    epoch_before,
+)
 from strandline.values.proof import ProofFinding, ProofHead, ProofReport
 from strandline.values.record import Record
 from strandline.values.tenant import Tenant, parse_tenant
@@ -124,6 +131,7 @@ __all__ = [
     "check_producer_name",
     "check_tenant_name",
     "check_topic_name",
+    "checked_position",
     "epoch_before",
     "murmur2",
     "parse_log_url",

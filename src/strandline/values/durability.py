@@ -31,7 +31,9 @@ class Durability(IntEnum):
         """
         if isinstance(value, cls):
             return value
-        for level in cls:
-            if value == str(level):
-                return level
+        if isinstance(value, str):
+            name = str.__str__(value)
+            for level in cls:
+                if name == str(level):
+                    return level
         raise InvalidError("a durability is applied, written or durable", value=value)

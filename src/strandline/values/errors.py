@@ -26,8 +26,11 @@ _REASONS = frozenset({"cause", "reason"})
 
 
 def _shown(name: str, value: object) -> str:
-    # ascii() makes control characters, look-alikes and lone surrogates visible.
-    text = ascii(value)
+    try:
+        # ascii() makes control characters, look-alikes and lone surrogates visible.
+        text = ascii(value)
+    except Exception:  # noqa: BLE001 - A value that cannot be shown hides no error.
+        text = f"<{type(value).__qualname__}>"
     most = _REASON_CHARS_MAX if name in _REASONS else _SHOWN_CHARS_MAX
     return text if len(text) <= most else text[:most] + "..."
 
@@ -72,7 +75,11 @@ class StrandlineError(Exception):
     def __init__(self, message: str, **fields: object) -> None:
         self.fields = fields
         # An empty list is for programs, and tells a person nothing.
-        shown = ((name, value) for name, value in fields.items() if value != [])
+        shown = (
+            (name, value)
+            for name, value in fields.items()
+            if not (isinstance(value, list) and not value)
+        )
         pairs = " ".join(f"{name}={_shown(name, value)}" for name, value in shown)
         super().__init__(f"{message}: {pairs}" if pairs else message)
 

@@ -23,7 +23,9 @@ class Mode(StrEnum):
     @classmethod
     def parse(cls, value: object) -> "Mode":
         """Return the mode that `value` is or names. Raises InvalidError for anything else."""
-        for mode in cls:
-            if value == mode.value:
-                return mode
+        if isinstance(value, str):
+            name = str.__str__(value)
+            for mode in cls:
+                if name == mode.value:
+                    return mode
         raise InvalidError("a mode is write, consume or read", mode=value)

@@ -66,7 +66,7 @@ class Position:
         """Return what `to_json` was called on; raise InvalidError for anything else."""
         try:
             stored = _decode(data)
-        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise InvalidError("this is no stored position", reason=str(error)) from error
         if min(stored.partition, stored.offset, stored.epoch) < 0:
             raise InvalidError("the numbers of a position are not negative", position=data)
@@ -84,6 +84,13 @@ def epoch_before(offset: int, epochs: Sequence[Epoch]) -> Epoch:
     """Return the epoch of the record before `offset`, or the first of all."""
     earlier = [epoch for epoch in epochs if epoch.start < offset]
     return earlier[-1] if earlier else epochs[0]
+
+
+def checked_position(position: object) -> Position:
+    """Return a position; InvalidError for anything else."""
+    if isinstance(position, Position):
+        return position
+    raise InvalidError("a position is a Position", type=type(position).__name__)
 
 
 def check_position(position: Position, epochs: Sequence[Epoch], marks: Marks) -> Offset:

@@ -41,7 +41,7 @@ class ProofHead:
         try:
             stored = _decode(data)
             digest = bytes.fromhex(stored.digest)
-        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise InvalidError("this is no stored head of a proof", reason=str(error)) from error
         if min(stored.partition, stored.offset) < 0 or len(digest) != _DIGEST_BYTES:
             raise InvalidError("the numbers of a head are not negative, its digest has 32 bytes")

@@ -275,13 +275,13 @@ def _load(data: bytes, decode: Callable[[bytes], Loaded]) -> Loaded:
                 version_known=1,
             )
         return decode(data)
-    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise InvalidError(
             "this is not what strandline stores for a topic", reason=str(error)
         ) from error
 
 
 def _check_count(name: str, value: object, most: int = _INT64_MAX) -> None:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
+    if type(value) is int and 1 <= value <= most:
         return
     raise InvalidError(f"{name} is a whole number from 1 to {most}", **{name: value})

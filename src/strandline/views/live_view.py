@@ -22,7 +22,15 @@ from strandline.values import (
     UnavailableError,
     partition_for_key,
 )
+from strandline.values.arguments import (
+    check_flag,
+    check_items,
+    check_seconds,
+    check_timeout,
+    check_whole,
+)
 from strandline.values.html import html_table
+from strandline.values.names import check_text
 from strandline.views.fold import Fold
 from strandline.views.health import ViewHealth
 from strandline.views.publishing import (
@@ -76,14 +84,15 @@ class LiveView(Generic[StateT]):
         clock: Clock | None = None,
         io: Io | None = None,
     ) -> None:
-        if poison not in ("stop", "quarantine"):
+        if check_text(poison, "poison") not in ("stop", "quarantine"):
             raise InvalidError('poison is "stop" or "quarantine"', poison=poison)
         if snapshot is not None and not view.has_snapshots:
             raise InvalidError("a view with snapshots has encode and decode", view=view.name)
         if not isinstance(view.version, int):
             raise InvalidError("the version of a view is a whole number", version=view.version)
-        if not snapshot_interval_s > 0:
-            raise InvalidError("an interval is above 0", snapshot_interval_s=snapshot_interval_s)
+        snapshot_interval_s = check_seconds(
+            "snapshot_interval_s", snapshot_interval_s, allows_zero=False
+        )
         self._log = log
         self._topic = log.topic(topic)
         self._count = log.describe_topic(self._topic).settings.partitions
@@ -121,7 +130,7 @@ class LiveView(Generic[StateT]):
         New ones are folded from their snapshot on, and ready once they have applied what
         they hold now; those that are given up lose their state; others are untouched.
         """
-        wanted = {int(self._place(partition)) for partition in partitions}
+        wanted = {int(self._place(each)) for each in check_items("partitions", partitions)}
         with self._reconciling:
             self._check_open()
             kept = {p: fold for p, fold in self._folds.items() if p in wanted}
@@ -150,10 +159,10 @@ class LiveView(Generic[StateT]):
         restart might still find them.
         """
         check_off_loop("asyncio.to_thread")
+        asked = None if partitions is None else check_items("partitions", partitions)
         with self._reconciling:
             self._check_open()
-            asked = self._folds if partitions is None else [self._place(p) for p in partitions]
-            chosen = {int(p) for p in asked}
+            chosen = set(self._folds) if asked is None else {int(self._place(p)) for p in asked}
             again = {p: self._fold(p) for p in sorted(chosen) if p in self._folds}
             old = [self._folds[p] for p in again]
             self._folds = {**self._folds, **again}
@@ -201,17 +210,17 @@ class LiveView(Generic[StateT]):
         one `apply` at most. While the query runs nothing is applied to this partition; it
         changes nothing, and returns nothing that `apply` changes later.
         """
-        fold = self._folds.get(partition)
+        fold = self._folds.get(partition) if type(partition) is int else None
         if os.getpid() != self._pid:
             raise forked()
         if fold is None:
-            self._place(partition)
-            return default
-        return fold.read(query, min_offset)
+            fold = self._folds.get(self._place(partition))
+        least = None if min_offset is None else check_whole("min_offset", min_offset)
+        return default if fold is None else fold.read(query, least)
 
     def partition_of(self, key: str) -> Partition:
         """Return the partition of the records with this key."""
-        return partition_for_key(key, self._count)
+        return partition_for_key(check_text(key, "key"), self._count)
 
     def applied(self, partition: int) -> int:
         """Return the last offset applied; -1 if there is none, or it is not assigned."""
@@ -265,14 +274,15 @@ class LiveView(Generic[StateT]):
         if it is given up meanwhile.
         """
         check_off_loop("reached")
-        fold = self._assigned(partition)
+        fold, offset = self._assigned(partition), check_whole("offset", offset)
         if not fold.wait(lambda: fold.mark.value > offset, offset + 1, self._deadline(timeout_s)):
             raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)
 
     async def reached(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
         """Do what `wait_applied` does, asleep on the running event loop."""
-        fold = self._assigned(partition)
-        if not await fold.reached(lambda: fold.mark.value > offset, offset + 1, timeout_s):
+        fold, offset = self._assigned(partition), check_whole("offset", offset)
+        left_s = check_timeout(timeout_s)
+        if not await fold.reached(lambda: fold.mark.value > offset, offset + 1, left_s):
             raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)
 
     def wait_ready(self, timeout_s: float | None = None) -> None:
@@ -312,6 +322,7 @@ class LiveView(Generic[StateT]):
         """
         check_off_loop("published")
         fold = self._fold_for(value, options)
+        timeout_s = check_seconds("timeout_s", timeout_s)
         deadline = self._clock.monotonic() + timeout_s
         with fold.outcomes.publishing(fold.mark.value):
             receipt = self._log.append(self._topic, value, timeout_s=timeout_s, **options)
@@ -329,6 +340,7 @@ class LiveView(Generic[StateT]):
     ) -> Publication:
         """Do what `publish` does, asleep on the running event loop."""
         fold = self._fold_for(value, options)
+        timeout_s = check_seconds("timeout_s", timeout_s)
         deadline = self._clock.monotonic() + timeout_s
         with fold.outcomes.publishing(fold.mark.value):
             receipt = await self._log.append(self._topic, value, timeout_s=timeout_s, **options)
@@ -354,6 +366,8 @@ class LiveView(Generic[StateT]):
         Ready partitions go on answering from what was applied. UnavailableError if the
         pump has not ended in `timeout_s`, or in CLOSE_TIMEOUT_S without it.
         """
+        check_flag("save", save)
+        timeout_s = check_timeout(timeout_s)
         self._finalizer.detach()
         if os.getpid() != self._pid:
             return
@@ -422,7 +436,8 @@ class LiveView(Generic[StateT]):
             raise request.error
 
     def _deadline(self, timeout_s: float | None) -> float | None:
-        return None if timeout_s is None else self._clock.monotonic() + timeout_s
+        checked_s = check_timeout(timeout_s)
+        return None if checked_s is None else self._clock.monotonic() + checked_s
 
 
 def check_off_loop(instead: str) -> None:

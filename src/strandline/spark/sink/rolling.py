@@ -24,6 +24,7 @@ from strandline.values import (
     Topic,
     ValueKind,
 )
+from strandline.values.batches import decode_batch
 
 #: Half of what a log promises: clocks differ.
 _KEYS_SURE: Final = IDEMPOTENCY_KEYS_KEPT // 2
@@ -181,7 +182,7 @@ def _rows(folder: AppFolder, intent: Intent, chunk: Chunk, kind: ValueKind) -> _
                 file=folder.path_of(name),
                 position=piece.offset,
             )
-        batches.append(pa.ipc.open_stream(content).read_next_batch())
+        batches.append(decode_batch(content))
     if kind is ValueKind.BATCH:
         return _batches(batches)
     rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -44,7 +44,7 @@ _CODECS: dict[Compression, tuple[int, str]] = {
 
 def check_compression(name: object) -> Compression | None:
     """Return the name of a compression, or None for none; InvalidError for anything else."""
-    if name is None or name in _CODECS:
+    if name is None or (type(name) is str and name in _CODECS):
         return name
     raise InvalidError("a compression is 'zstd', 'lz4' or None", compression=name)
 
@@ -92,7 +92,10 @@ def decode_batch(kind: ValueKind, flags: int, body: "bytes | pa.Buffer") -> pa.R
             if size > FRAME_BYTES_MAX:
                 raise ValueError(f"{size} bytes are more than a frame may hold")
             body = pa.decompress(body[_SIZE.size :], size, codec, asbytes=True)
-    return pa.ipc.read_record_batch(pa.py_buffer(body), frame_schema(kind, flags))
+    batch = pa.ipc.read_record_batch(pa.py_buffer(body), frame_schema(kind, flags))
+    # Whatever wrote the frame had validated each value of it. See `values.batches`.
+    batch.validate()
+    return batch
 
 
 class Columns:

@@ -1,0 +1,113 @@
+"""One checker for every plain argument: numbers, flags, times to wait, collections.
+
+Each returns the value as a plain one of its type: a subclass could compare or print as
+something else later. Each raises InvalidError that names the argument.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from strandline.values.errors import InvalidError
+
+INT64_MAX = 2**63 - 1
+SECONDS_MAX = 10.0**9
+"""More than thirty years, and within what Python can wait for."""
+
+ItemT = TypeVar("ItemT")
+
+
+def check_whole(name: str, value: object, least: int = 0) -> int:
+    """Return a whole number from `least` that 64 bits hold."""
+    number = whole(value)
+    if number is not None and least <= number <= INT64_MAX:
+        return number
+    raise InvalidError(f"{name} is a whole number from {least}", **{name: value})
+
+
+def check_limit(name: str, value: object) -> int | None:
+    """Return a limit, or None for none."""
+    return None if value is None else check_whole(name, value)
+
+
+def whole(value: object) -> int | None:
+    """Return a plain int; None for anything that is no whole number, and for True and False."""
+    if type(value) is int:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int.__add__(value, 0)
+    return None
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return True or False."""
+    if value is True or value is False:
+        return value
+    raise InvalidError(f"{name} is True or False", **{name: value})
+
+
+def check_seconds(name: str, value: object, *, allows_zero: bool = True) -> float:
+    """Return a finite number of seconds from 0, or above it."""
+    seconds = number_of(value)
+    if seconds is not None and (0 < seconds < math.inf or (seconds == 0 and allows_zero)):
+        return min(seconds, SECONDS_MAX)
+    least = "from 0" if allows_zero else "above 0"
+    raise InvalidError(f"{name} is a number of seconds {least}", **{name: value})
+
+
+def check_timeout(timeout_s: object, name: str = "timeout_s") -> float | None:
+    """Return a time to wait, or None for ever."""
+    if timeout_s is None:
+        return None
+    seconds = number_of(timeout_s)
+    if seconds is not None and seconds >= 0:
+        return min(seconds, SECONDS_MAX)
+    raise InvalidError(f"{name} is a number of seconds from 0, or None", **{name: timeout_s})
+
+
+def number_of(value: object) -> float | None:
+    """Return a plain float, at most as large as 64 bits hold; None for what is no number."""
+    if type(value) is float:
+        return value
+    if isinstance(value, float):
+        return float.__add__(value, 0.0)
+    number = whole(value)
+    if number is None:
+        return None
+    return float(max(min(number, INT64_MAX), -INT64_MAX))
+
+
+def check_path(name: str, value: object) -> str:
+    """Return a path of the file system."""
+    if isinstance(value, str | os.PathLike):
+        try:
+            path = os.fspath(value)
+            text = str.__str__(path) if isinstance(path, str) else "\0"
+            if "\0" not in text and os.fsencode(text):
+                return text
+        except ValueError:
+            pass  # A surrogate, which no file's name has.
+    raise InvalidError(f"{name} is the path of a file or directory", **{name: value})
+
+
+def check_instance(name: str, value: object, kind: type[ItemT]) -> ItemT:
+    """Return a value of this class."""
+    if isinstance(value, kind):
+        return value
+    raise InvalidError(f"{name} is a {kind.__name__}", type=type(value).__name__)
+
+
+def check_items(name: str, value: Iterable[ItemT]) -> list[ItemT]:
+    """Return what a collection holds; text, bytes and mappings are none.
+
+    What the caller's own iterator raises is the caller's.
+    """
+    if not isinstance(value, str | bytes | bytearray | memoryview | Mapping):
+        try:
+            items = iter(value)
+        except TypeError:
+            pass
+        else:
+            return list(items)
+    raise InvalidError(f"{name} is a list, or anything that can be iterated", **{name: value})

@@ -1,0 +1,217 @@
+"""Arrow record batches from outside: checked before any of their memory is trusted.
+
+Every batch enters and leaves a log here. Arrow reads the buffers of a batch at the
+offsets and indices that these buffers name themselves, so a batch that was never
+validated may show memory of the process that reads it.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from strandline.values.errors import InvalidError
+
+SCHEMA_DEPTH_MAX: Final = 48
+"""How deeply lists, maps and structs of a schema may nest.
+
+Arrow reads 63 levels back, Parquet 49 levels of lists.
+"""
+_READABLE_DEPTH_MAX: Final = 128
+
+BATCH_ELEMENTS_MAX: Final = 1 << 24
+"""How many values a batch may hold in one column, or 8 for each byte if that is more.
+
+Arrow stores any number of nulls in no byte at all, and a reader makes an object of each.
+"""
+
+# The class of every type without parameters, and of no other.
+_FLAT: Final = pa.DataType
+
+# Besides ArrowException: what Arrow raises for a message that it cannot parse, for a
+# name that is no UTF-8, and for a length that no memory can hold.
+_UNREADABLE: Final = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
+
+
+def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
+    """Return the batch as an Arrow IPC stream of its own; InvalidError if it is not valid.
+
+    What is returned is what was validated: a copy, which a later change of the caller's
+    buffers does not reach.
+    """
+    check_structure(batch)
+    sink = pa.BufferOutputStream()
+    try:
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+    except _UNREADABLE as error:
+        raise InvalidError("Arrow cannot store this batch", reason=str(error)) from error
+    encoded = sink.getvalue()
+    copy = decode_batch(encoded)
+    for number, field in enumerate(copy.schema):
+        is_flat = type(field.type) is _FLAT
+        if not is_flat or copy.num_rows > BATCH_ELEMENTS_MAX:
+            _check_lengths(copy.column(number), copy, field.name)
+        if not is_flat or not field.nullable:
+            _check_nulls(copy.column(number), field, field.name)
+    return encoded
+
+
+def decode_batch(encoded: "bytes | pa.Buffer") -> pa.RecordBatch:
+    """Return the batch of an Arrow IPC stream; InvalidError if it is not a valid one."""
+    try:
+        batch = pa.ipc.open_stream(encoded).read_next_batch()
+    except StopIteration:
+        raise InvalidError("this Arrow stream holds no batch") from None
+    except _UNREADABLE as error:
+        raise InvalidError("this is not an Arrow stream", reason=str(error)) from error
+    check_content(batch)
+    return batch
+
+
+def check_structure(batch: pa.RecordBatch) -> None:
+    """Raise InvalidError if a buffer is too short, or the schema nests too deeply.
+
+    Takes the same time for any number of rows. After it, a batch can be measured and
+    copied; before its values are looked at, `check_content` comes first.
+    """
+    check_schema(batch.schema)
+    _validate(batch, full=False)
+
+
+def check_content(batch: pa.RecordBatch) -> None:
+    """Raise InvalidError unless every offset, index and text of the batch is valid."""
+    _validate(batch, full=True)
+
+
+def _validate(batch: pa.RecordBatch, *, full: bool) -> None:
+    try:
+        batch.validate(full=full)
+    except _UNREADABLE as error:
+        raise InvalidError(
+            "this batch is not valid Arrow data, build it again", reason=str(error)
+        ) from error
+
+
+def decode_schema(packed: "bytes | pa.Buffer") -> pa.Schema:
+    """Return the schema that Arrow serialized as `packed`; InvalidError for anything else."""
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(packed))
+    except _UNREADABLE as error:
+        raise InvalidError("this is not a serialized Arrow schema", reason=str(error)) from error
+    # One that is stored already may be deeper than a new one.
+    check_schema(schema, _READABLE_DEPTH_MAX)
+    return schema
+
+
+def check_schema(schema: pa.Schema, depth_max: int = SCHEMA_DEPTH_MAX) -> None:
+    """Raise InvalidError if a column nests too deeply, or has a name that is not text."""
+    try:
+        names = schema.names
+        for number, arrow in enumerate(schema.types):
+            if type(arrow) is not _FLAT and _exceeds(arrow, depth_max):
+                raise InvalidError(
+                    "this column nests too deeply, flatten it",
+                    column=names[number],
+                    depth_max=depth_max,
+                )
+    except UnicodeDecodeError as error:
+        raise InvalidError("the name of a column is UTF-8", reason=str(error)) from error
+
+
+def _exceeds(arrow: pa.DataType, depth_max: int) -> bool:
+    # Level by level: a hostile type is too deep for recursion.
+    level = [arrow]
+    for _ in range(depth_max + 1):
+        level = [part for each in level for part in _parts(each)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(arrow: pa.DataType) -> Iterator[pa.DataType]:
+    if isinstance(arrow, pa.BaseExtensionType):
+        arrow = arrow.storage_type
+    if pa.types.is_dictionary(arrow):
+        yield arrow.value_type
+    else:
+        for field in _fields(arrow):
+            # Arrow keeps names as bytes, and decodes one when it is asked for.
+            _ = field.name
+            yield field.type
+
+
+def _fields(arrow: pa.DataType) -> list[pa.Field]:
+    return [arrow.field(number) for number in range(arrow.num_fields)]
+
+
+def _check_lengths(column: Any, batch: pa.RecordBatch, name: str) -> None:
+    count = max(map(len, _arrays(column)))
+    if count > BATCH_ELEMENTS_MAX and count > 8 * batch.nbytes:
+        raise InvalidError(
+            "this column has too many values, split the batch",
+            column=name,
+            values=count,
+            values_max=max(BATCH_ELEMENTS_MAX, 8 * batch.nbytes),
+        )
+
+
+def _arrays(column: Any) -> Iterator[Any]:
+    """Yield the array and every array inside it."""
+    yield column
+    if isinstance(column, pa.ExtensionArray):
+        yield from _arrays(column.storage)
+    elif isinstance(column, pa.StructArray | pa.UnionArray):
+        for number in range(column.type.num_fields):
+            yield from _arrays(column.field(number))
+    elif pa.types.is_nested(column.type):
+        yield from _arrays(column.values)
+
+
+def _check_nulls(column: Any, field: pa.Field, path: str) -> None:
+    """Raise InvalidError for a null where `field` or a field inside it allows none."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if not field.nullable and column.null_count:
+        raise InvalidError(
+            "this field may not be null, and is", column=path, nulls=column.null_count
+        )
+    arrow = column.type
+    if not _has_required(arrow):
+        return
+    if pa.types.is_struct(arrow):
+        _check_struct(column, path)
+    elif pa.types.is_map(arrow):
+        # Arrow itself has seen that no key is null.
+        _check_nulls(_items(column).flatten(), arrow.item_field, f"{path}.value")
+    elif pa.types.is_nested(arrow) and not pa.types.is_union(arrow):
+        _check_nulls(column.flatten(), arrow.field(0), f"{path}.element")
+
+
+def _check_struct(column: pa.StructArray, path: str) -> None:
+    present = column
+    if column.null_count:
+        # Below a null struct its fields hold whatever they hold.
+        present = column.drop_null()
+    for number, field in enumerate(_fields(column.type)):
+        _check_nulls(present.field(number), field, f"{path}.{field.name}")
+
+
+def _items(column: pa.MapArray) -> pa.ListArray:
+    """Return the values of each map as a list."""
+    validity, offsets = column.buffers()[:2]
+    return pa.Array.from_buffers(
+        pa.list_(column.type.item_field),
+        len(column),
+        [validity, offsets],
+        offset=column.offset,
+        children=[column.items],
+    )
+
+
+def _has_required(arrow: pa.DataType) -> bool:
+    if isinstance(arrow, pa.BaseExtensionType):
+        arrow = arrow.storage_type
+    if pa.types.is_dictionary(arrow) or pa.types.is_run_end_encoded(arrow):
+        return False
+    return any(not field.nullable or _has_required(field.type) for field in _fields(arrow))

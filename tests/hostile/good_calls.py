@@ -1,0 +1,395 @@
+"""A good call of every public callable, from which each hostile one is made."""
+
+import contextlib
+import functools
+import tempfile
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pyarrow as pa
+
+import strandline as sl
+from strandline import subscriptions, tiering, triggers, typed
+from strandline.predicates import check_syntax
+from strandline.testing import FakeClock
+from strandline.values import Record
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+BATCH = pa.RecordBatch.from_pylist([{"id": 1, "name": "a"}, {"id": 2, "name": None}], SCHEMA)
+
+
+class Counting(sl.View[list[int]]):
+    """Counts records."""
+
+    def initial(self, partition: int) -> list[int]:  # noqa: ARG002 - As a view has it.
+        return [0]
+
+    def apply(self, state: list[int], record: Record) -> int:  # noqa: ARG002 - As a view has it.
+        state[0] += 1
+        return state[0]
+
+
+class World:
+    """A log with something of everything in it, and what was opened of it."""
+
+    def __init__(self, scheme: str) -> None:
+        self._resources = contextlib.ExitStack()
+        self.folder = self._resources.enter_context(tempfile.TemporaryDirectory())
+        url = "memory:" if scheme == "memory" else f"{scheme}:{self.folder}/log"
+        self.log = self._resources.enter_context(sl.open(url))
+        self.log.create_topic("events", partitions=2)
+        self.log.append_many("events", [sl.Event("k", n, key=str(n)) for n in range(6)])
+        self.log.create_topic("batches", value_kind=sl.ValueKind.BATCH)
+        self.log.append("batches", BATCH)
+        self.scope.register("typed", SCHEMA)
+        self.scope.publish("typed", BATCH)
+        self.log.ack("events", "reader", 0, 1)
+        self.log.flush()
+
+    def close(self) -> None:
+        """Close everything."""
+        self._resources.close()
+
+    @property
+    def scope(self) -> sl.Scope:
+        """The scope of nobody."""
+        return self.log.scope()
+
+    @cached_property
+    def consumer(self) -> sl.Consumer:
+        """A consumer to which two records were delivered."""
+        made = self._resources.enter_context(self.log.consumer("events", "worker"))
+        made.next(timeout_s=0)
+        made.next(timeout_s=0)
+        return made
+
+    @cached_property
+    def delivered(self) -> Record:
+        """A record that the consumer has outstanding."""
+        consumer = self.log.consumer("events", "other")
+        self.other = self._resources.enter_context(consumer)
+        found = self.other.next(timeout_s=0)
+        assert found is not None
+        return found.record
+
+    @cached_property
+    def subscription(self) -> sl.Subscription[Record]:
+        """A subscription from the beginning."""
+        return self._resources.enter_context(self.log.subscribe("events"))
+
+    @cached_property
+    def unassigned(self) -> subscriptions.Assignment:
+        """The assignment of a subscription that reads nothing yet."""
+        opened = self.log.subscribe("events", partitions=())
+        return self._resources.enter_context(opened).assignment
+
+    @cached_property
+    def scoped(self) -> sl.ScopedSubscription[Any]:
+        """A subscription of a scope, from the beginning."""
+        opened = self.scope.subscribe("typed", start=0, consumer="c")
+        return self._resources.enter_context(opened)
+
+    @cached_property
+    def live(self) -> sl.LiveView[list[int]]:
+        """A view that is ready."""
+        made = self._resources.enter_context(sl.LiveView(self.log, "events", Counting()))
+        made.reconcile([0, 1])
+        made.wait_ready(timeout_s=60)
+        return made
+
+    @cached_property
+    def catalogue(self) -> tiering.SegmentCatalogue:
+        """The catalogue of copies."""
+        made = tiering.SegmentCatalogue(self.log, partitions=1)
+        self._resources.callback(made.close)
+        return made
+
+    @cached_property
+    def runner(self) -> sl.Triggers:
+        """Triggers that do not run."""
+        return sl.Triggers(self.log, ())
+
+    @cached_property
+    def broker(self) -> sl.MachineBroker:
+        """A broker of its own."""
+        return self._resources.enter_context(
+            contextlib.closing(sl.MachineBroker(f"{self.folder}/broker"))
+        )
+
+    @cached_property
+    def known(self) -> subscriptions.LiveSubscription:
+        """What a broker is told of a subscription."""
+        return subscriptions.LiveSubscription(self.log.topic("events"), "a", None, 1)
+
+    def content(self) -> object:
+        """Return everything that is stored, to compare."""
+        log, found = self.log, []
+        for tenant in (None, *log.tenants()):
+            for internal in (False, True):
+                for topic in log.topics(tenant=tenant, internal=internal):
+                    described = log.describe_topic(topic)
+                    cursors = [repr(each) for each in log.consumers(topic)]
+                    found.append((topic, described.settings, described.marks, cursors))
+        return found
+
+
+class Call(NamedTuple):
+    """Something to call, with arguments that are right."""
+
+    function: Callable[..., Any]
+    arguments: dict[str, Any]
+
+
+def _call(function: Callable[..., Any], /, **arguments: Any) -> Call:
+    return Call(function, arguments)
+
+
+def _append(world: World) -> dict[str, Any]:
+    return {"topic": "events", "value": sl.Event("k", 1), "timeout_s": 5}
+
+
+def _open(world: World) -> Call:
+    return _call(sl.open, url=f"file:{world.folder}/other")
+
+
+def _handler(record: Record) -> None:
+    pass
+
+
+def _mark(**arguments: Any) -> Any:
+    return sl.on(**arguments)(_handler)
+
+
+CALLS: dict[str, Callable[[World], Call]] = {
+    # The log.
+    "Log.ack": lambda w: _call(w.log.ack, topic="events", consumer="c", partition=0, end=1),
+    "Log.append": lambda w: Call(w.log.append, _append(w)),
+    "Log.append_many": lambda w: _call(
+        w.log.append_many, topic="events", values=[sl.Event("k", 1)], keys=["a"], timeout_s=5
+    ),
+    "Log.apply_retention": lambda w: _call(w.log.apply_retention, topic="events"),
+    "Log.change_retention": lambda w: _call(
+        w.log.change_retention, topic="events", retention_age_s=10**9, retention_bytes=None
+    ),
+    "Log.consumer": lambda w: _call(w.log.consumer, topic="events", name="c"),
+    "Log.consumers": lambda w: _call(w.log.consumers, topic="events"),
+    "Log.create_topic": lambda w: _call(
+        w.log.create_topic, name="new", value_kind=sl.ValueKind.BATCH
+    ),
+    "Log.cursor": lambda w: _call(w.log.cursor, topic="events", consumer="reader", partition=0),
+    "Log.describe_topic": lambda w: _call(w.log.describe_topic, topic="events"),
+    "Log.drop_topic": lambda w: _call(w.log.drop_topic, topic="events"),
+    "Log.epochs": lambda w: _call(w.log.epochs, topic="events", partition=0),
+    "Log.evict": lambda w: _call(w.log.evict, topic="events", partition=0, before=0),
+    "Log.forget": lambda w: _call(w.log.forget, topic="events", consumer="reader"),
+    "Log.history": lambda w: _call(w.log.history, topic="events", partition=0),
+    "Log.marks": lambda w: _call(w.log.marks, topic="events", partition=0),
+    "Log.offset_at": lambda w: _call(w.log.offset_at, topic="events", partition=0, timestamp_us=0),
+    "Log.position": lambda w: _call(w.log.position, topic="events", partition=0, offset=1),
+    "Log.proof_head": lambda w: _call(w.log.proof_head, topic="events", partition=0),
+    "Log.read": lambda w: _call(w.log.read, topic="events", partition=0, start=0),
+    "Log.read_batches": lambda w: _call(w.log.read_batches, topic="events", partition=0, start=0),
+    "Log.resolve": lambda w: _call(w.log.resolve, position=w.log.position("events", 0, 1)),
+    "Log.scope": lambda w: _call(w.log.scope),
+    "Log.seek": lambda w: _call(w.log.seek, topic="events", consumer="c", partition=0, offset=1),
+    "Log.segments": lambda w: _call(w.log.segments, topic="events", partition=0),
+    "Log.subscribe": lambda w: _call(w.log.subscribe, topic="events"),
+    "Log.sync": lambda w: _call(w.log.sync, topic="events", partition=0),
+    "Log.topic": lambda w: _call(w.log.topic, name="events"),
+    "Log.topics": lambda w: _call(w.log.topics),
+    "Log.transaction": lambda w: _call(w.log.transaction),
+    "Log.trim": lambda w: _call(w.log.trim, topic="events", partition=0, before=1),
+    "Log.verify": lambda w: _call(w.log.verify, topic="events"),
+    "Log.watch": lambda w: _call(w.log.watch),
+    "Log.cold_footers": lambda w: _call(
+        w.log.cold_footers,  # type: ignore[attr-defined] # As it is opened.
+        topic="events",
+        partition=0,
+        start=0,
+        end=1,
+    ),
+    "Receipt.wait": lambda w: _call(w.log.append("events", sl.Event("k")).wait, timeout_s=5),
+    "Receipt.reached": lambda w: _call(w.log.append("events", sl.Event("k")).reached, timeout_s=5),
+    # Values.
+    "Event": lambda w: _call(sl.Event, kind="k", payload=1),
+    "ProofHead.from_json": lambda w: _call(sl.ProofHead.from_json, data=b"{}"),
+    # Opening.
+    "open": _open,
+    "describe": lambda w: _call(sl.describe, url=f"file:{w.folder}/none"),
+    "install": lambda w: _call(sl.install, log_or_url="memory:"),
+    "subscribe": lambda w: _call(functools.partial(sl.subscribe, w.log), topic="events"),
+    # Scopes.
+    "Scope.consumers": lambda w: _call(w.scope.consumers, name="typed"),
+    "Scope.drop": lambda w: _call(w.scope.drop, topic_id=UUID(int=1)),
+    "Scope.evolve": lambda w: _call(w.scope.evolve, name="typed", schema=SCHEMA),
+    "Scope.publish": lambda w: _call(w.scope.publish, name="typed", value=BATCH, timeout_s=5),
+    "Scope.register": lambda w: _call(w.scope.register, name="new", schema=SCHEMA),
+    "Scope.replay": lambda w: _call(w.scope.replay, name="typed", start=0),
+    "Scope.subscribe": lambda w: _call(w.scope.subscribe, name="typed"),
+    "Scope.topic": lambda w: _call(w.scope.topic, name="typed"),
+    "TopicDefinition.version_at": lambda w: _call(w.scope.topic("typed").version_at, number=1),
+    "TopicDefinition.version_of": lambda w: _call(w.scope.topic("typed").version_of, schema=SCHEMA),
+    "definition_of": lambda w: _call(typed.definition_of, log=w.log, topic="typed"),
+    "spark_batch": lambda w: _call(typed.spark_batch, batch=BATCH),
+    "spark_ddl": lambda w: _call(typed.spark_ddl, schema=SCHEMA),
+    "spark_schema": lambda w: _call(typed.spark_schema, schema=SCHEMA),
+    "spark_type": lambda w: _call(typed.spark_type, arrow=pa.int64()),
+    # Readers.
+    "Consumer": lambda w: _call(sl.Consumer, log=w.log, topic="events", name="c"),
+    "Consumer.ack": lambda w: _call(w.consumer.ack, record=w.delivered),
+    "Consumer.arrived": lambda w: _call(w.consumer.arrived, timeout_s=0),
+    "Consumer.assign": lambda w: _call(w.consumer.assign, partitions=[0]),
+    "Consumer.nack": lambda w: _call(w.consumer.nack, record=w.delivered),
+    "Consumer.next": lambda w: _call(w.consumer.next, timeout_s=0),
+    "Consumer.park": lambda w: _call(w.consumer.park, record=w.delivered),
+    "Consumer.seek": lambda w: _call(w.consumer.seek, partition=0, offset=0),
+    "Subscription.arrived": lambda w: _call(w.subscription.arrived, timeout_s=0),
+    "Subscription.next": lambda w: _call(w.subscription.next, timeout_s=0),
+    "ScopedSubscription.ack": lambda w: _call(w.scoped.ack, delivered=w.scoped.next(timeout_s=0)),
+    "ScopedSubscription.arrived": lambda w: _call(w.scoped.arrived, timeout_s=0),
+    "ScopedSubscription.next": lambda w: _call(w.scoped.next, timeout_s=0),
+    "Assignment.add": lambda w: _call(w.unassigned.add, partition=0),
+    "Assignment.assigned": lambda w: _call(w.subscription.assignment.assigned),
+    "Assignment.fault": lambda w: _call(w.subscription.assignment.fault, partition=0),
+    "Assignment.position": lambda w: _call(w.subscription.assignment.position, partition=0),
+    "Assignment.remove": lambda w: _call(w.subscription.assignment.remove, partition=0),
+    "LocalBroker.attach": lambda w: _call(sl.LocalBroker().attach, live=w.known, wake=lambda: None),
+    "LocalBroker.live": lambda w: _call(sl.LocalBroker().live),
+    "LocalBroker.publish": lambda w: _call(sl.LocalBroker().publish, topic="events"),
+    "MachineBroker": lambda w: _call(sl.MachineBroker, path=f"{w.folder}/again"),
+    "MachineBroker.attach": lambda w: _call(w.broker.attach, live=w.known, wake=lambda: None),
+    "MachineBroker.live": lambda w: _call(w.broker.live),
+    "MachineBroker.publish": lambda w: _call(w.broker.publish, topic="events"),
+    # Predicates.
+    "Predicate.filter": lambda w: _call(sl.parse_predicate("id = 1", SCHEMA).filter, batch=BATCH),
+    "Predicate.matches": lambda w: _call(sl.parse_predicate("id = 1", SCHEMA).matches, batch=BATCH),
+    "matches_each": lambda w: _call(
+        sl.matches_each, predicates=[sl.parse_predicate("id = 1", SCHEMA)], batch=BATCH
+    ),
+    "parse_predicate": lambda w: _call(sl.parse_predicate, text="id = 1", schema=SCHEMA),
+    "check_syntax": lambda w: _call(check_syntax, text="id = 1"),
+    # Views.
+    "LiveView": lambda w: _call(sl.LiveView, log=w.log, topic="events", view=Counting()),
+    "LiveView.applied": lambda w: _call(w.live.applied, partition=0),
+    "LiveView.became_ready": lambda w: _call(w.live.became_ready, timeout_s=5),
+    "LiveView.close": lambda w: _call(w.live.close, save=False, timeout_s=5),
+    "LiveView.committed": lambda w: _call(w.live.committed, partition=0),
+    "LiveView.is_ready": lambda w: _call(w.live.is_ready, partition=0),
+    "LiveView.partition_of": lambda w: _call(w.live.partition_of, key="a"),
+    "LiveView.publish": lambda w: _call(w.live.publish, value=sl.Event("k", 1), timeout_s=5),
+    "LiveView.published": lambda w: _call(w.live.published, value=sl.Event("k", 1), timeout_s=5),
+    "LiveView.reached": lambda w: _call(w.live.reached, partition=0, offset=0, timeout_s=1),
+    "LiveView.read": lambda w: _call(w.live.read, partition=0, query=lambda state: state[0]),
+    "LiveView.rebuild": lambda w: _call(w.live.rebuild, partitions=[0]),
+    "LiveView.reconcile": lambda w: _call(w.live.reconcile, partitions=[0]),
+    "LiveView.wait_applied": lambda w: _call(
+        w.live.wait_applied, partition=0, offset=0, timeout_s=1
+    ),
+    "LiveView.wait_ready": lambda w: _call(w.live.wait_ready, timeout_s=5),
+    # Tiering.
+    "SegmentCatalogue": lambda w: _call(tiering.SegmentCatalogue, log=w.log, partitions=1),
+    "SegmentCatalogue.close": lambda w: _call(w.catalogue.close, save=False),
+    "SegmentCatalogue.committed": lambda w: _call(w.catalogue.committed, partition=0),
+    "SegmentCatalogue.follow_all": lambda w: _call(w.catalogue.follow_all, timeout_s=5),
+    "SegmentCatalogue.reconcile": lambda w: _call(w.catalogue.reconcile, partitions=[0]),
+    "SegmentCatalogue.refresh": lambda w: _call(w.catalogue.refresh, timeout_s=5),
+    "TieringWorker": lambda w: _call(
+        tiering.TieringWorker, log=w.log, topics=["events"], store=f"file://{w.folder}/cold"
+    ),
+    "open_store": lambda w: _call(tiering.open_store, url=f"file://{w.folder}/cold"),
+    "sweep": lambda w: _call(tiering.sweep, log=w.log, store=f"file://{w.folder}/cold"),
+    "tier": lambda w: _call(
+        tiering.tier, log=w.log, topic="events", store=f"file://{w.folder}/cold"
+    ),
+    # Triggers.
+    "Triggers": lambda w: _call(sl.Triggers, log=w.log),
+    "Triggers.on": lambda w: _call(lambda **each: w.runner.on(**each)(_handler), topic="events"),
+    "Triggers.request_stop": lambda w: _call(w.runner.request_stop, timeout_s=0),
+    "Triggers.stop": lambda w: _call(w.runner.stop, timeout_s=0),
+    "on": lambda w: _call(_mark, topic="events", name="n"),
+    "backoff": lambda w: _call(triggers.backoff),
+    "parked_records": lambda w: _call(triggers.parked_records, log=w.log, topic="events"),
+    "replay_parked": lambda w: _call(triggers.replay_parked, log=w.log, topic="events"),
+    # Doubles for users' own tests.
+    "FakeClock": lambda w: _call(FakeClock),
+    "FakeClock.advance": lambda w: _call(FakeClock().advance, seconds=1),
+    "FakeClock.set_now_us": lambda w: _call(FakeClock().set_now_us, now_us=0),
+}
+
+_RESULTS = "is made by Strandline, for callers to read"
+_ABSTRACT = "is a protocol; what implements it is attacked"
+_DOUBLE = "is a double of the file system, and says what that says"
+_CATALOGUE = "is called by `tier` with what the catalogue itself has returned"
+
+NOT_ATTACKED: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            *("CaughtUp", "ConsumerProgress", "DeliveredBatch", "Delivery", "FellBehind"),
+            *("LiveSubscription", "ProofHead", "ProofReport", "TopicDefinition", "TierReport"),
+            *("TierReport.with_added", "Counters", "Parked", "Trigger", "PartitionHealth"),
+            *("Publication", "ViewHealth", "Predicate", "Scope", "ScopedSubscription"),
+            *("Subscription", "Assignment", "CopiedSegment.epoch_run"),
+        ),
+        _RESULTS,
+    ),
+    **dict.fromkeys(
+        (
+            *("Broker.attach", "Broker.live", "Broker.publish", "Stream.arrived", "Stream.next"),
+            *("ObjectStore.delete", "ObjectStore.get", "ObjectStore.get_end"),
+            *("ObjectStore.list", "ObjectStore.put"),
+        ),
+        _ABSTRACT,
+    ),
+    **dict.fromkeys(
+        ("View.apply", "View.check", "View.decode", "View.encode", "View.initial"),
+        "is written by the user",
+    ),
+    **dict.fromkeys(
+        ("Event.columns", "Event.load", "Event.load_many"),
+        "takes what `parts` has returned, and checks it when it is looked at",
+    ),
+    "Log.reading": "takes the private limits of a read",
+    "Log.stop_of": "takes the private limits of a read",
+    "Log.use_broker": "is called by `open`",
+    "PendingView.become": "takes a live view",
+    **dict.fromkeys(
+        (
+            *("SegmentCatalogue.add", "SegmentCatalogue.change", "SegmentCatalogue.evict"),
+            *("SegmentCatalogue.delete_partition", "SegmentCatalogue.deletion"),
+            *("SegmentCatalogue.find", "SegmentCatalogue.follow", "SegmentCatalogue.segments"),
+            *("SegmentCatalogue.highest_copied_offset", "SegmentCatalogue.partition_of"),
+            "SegmentCatalogue.highest_readable_offset",
+        ),
+        _CATALOGUE,
+    ),
+    **dict.fromkeys(
+        (
+            *("FakeClock.call_later", "FakeClock.random_bytes", "FakeClock.wait"),
+            "FakeClock.wait_for_waiters",
+        ),
+        "is what a log calls of a clock",
+    ),
+}
+
+
+def not_attacked(name: str) -> str | None:
+    """Return why a callable is left out; None for one that is attacked."""
+    first = name.partition(".")[0]
+    if first in ("FaultyIo", "Fault", "Operation", "FaultyBroker"):
+        return _DOUBLE
+    if first == "PendingView" and name.replace("Pending", "Live", 1) in CALLS:
+        return "hands on to the live view"
+    return NOT_ATTACKED.get(name)
+
+
+COMPONENTS = frozenset(
+    (
+        *("log", "clock", "io", "broker", "view", "catalogue", "wake", "live", "query", "progress"),
+        *("default", "connection"),
+    )
+)
+"""Parameters that take a working part, or the caller's own function: not a value to check."""
+
+COMPONENTS_OF = {"LiveView": frozenset(("snapshot",)), "SegmentCatalogue": frozenset(("snapshot",))}
