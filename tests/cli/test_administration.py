@@ -28,7 +28,8 @@ def test_a_topic_is_made_with_the_settings_given() -> None:
     assert other.code == 3
     assert other.stderr.rstrip().endswith(
         "topic='orders' value_kind='event' retention_age_s=1209600 retention_bytes=1048576 "
-        "limit_bytes=2000000"
+        "limit_bytes=2000000 value_kind_asked='bytes' retention_age_s_asked=None "
+        "retention_bytes_asked=None limit_bytes_asked=None"
     ), "says what is other than was asked for"
 
 

@@ -33,7 +33,11 @@ def _interrupt(url: str, delay_s: float, which: str) -> int:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _append_until_interrupted(url, writer)
+        try:
+            _append_until_interrupted(url, writer)
+        finally:
+            # Whatever the interrupt hits, the child never goes on as its parent.
+            os._exit(0)
     os.close(writer)
     try:
         assert os.read(reader, 1) == b"!", f"{which}: it did not begin"
@@ -60,9 +64,7 @@ def _append_until_interrupted(url: str, writer: int) -> None:
                 count += 1
     except BaseException as error:  # noqa: BLE001 - The parent looks at it.
         outcome = type(error).__name__
-    finally:
-        os.write(writer, f"{outcome} {count}".encode())
-        os._exit(0)
+    os.write(writer, f"{outcome} {count}".encode())
 
 
 def _wait_for(child: int, which: str) -> None:

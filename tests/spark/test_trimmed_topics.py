@@ -82,7 +82,7 @@ def test_a_query_that_has_caught_up_goes_on(
 
 @pytest.mark.parametrize("limit", LIMITS, ids=str)
 def test_a_trim_beyond_what_was_read_while_the_query_was_down_is_a_loss(
-    trimmed: sl.Log, url: str, limit: dict[str, Any]
+    trimmed: sl.Log, url: str, limit: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     query = Query(url, subscribe="t", startingOffsets="earliest")
     available(query)
@@ -96,6 +96,7 @@ def test_a_trim_beyond_what_was_read_while_the_query_was_down_is_a_loss(
         assert caught.value.oldest == 40
     given = {"subscribe": "t", "failOnDataLoss": False, **limit}
     assert available(Query(url, offset=query.offset, **given)) == [*range(50, 60)]
+    assert "the oldest record kept" in caplog.text
 
 
 def test_everything_that_was_not_read_may_be_gone(trimmed: sl.Log, url: str) -> None:
@@ -112,7 +113,9 @@ def test_everything_that_was_not_read_may_be_gone(trimmed: sl.Log, url: str) -> 
     assert available(lenient) == [60, 61, 62]
 
 
-def test_a_trim_during_an_available_now_run_is_a_loss(trimmed: sl.Log, url: str) -> None:
+def test_a_trim_during_an_available_now_run_is_a_loss(
+    trimmed: sl.Log, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     for fails in (True, False):
         query = Query(
             url,
@@ -131,6 +134,19 @@ def test_a_trim_during_an_available_now_run_is_a_loss(trimmed: sl.Log, url: str)
                 query.next()
         else:
             assert available(query) == [*range(low + 5, 30)]
+            assert "the oldest record kept" in caplog.text
+
+
+def test_a_running_query_logs_what_it_passes_over(
+    trimmed: sl.Log, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = Query(url, subscribe="t", startingOffsets="latest", failOnDataLoss=False)
+    assert query.next() == []
+    fill(trimmed, 20, first=40)
+    trimmed.trim("t", 0, 35)
+
+    assert numbers(query.next()) == [*range(45, 60)]
+    assert "passes over trimmed records" in caplog.text
 
 
 def test_a_topic_found_later_starts_at_its_low_water_mark(log: sl.Log, url: str) -> None:

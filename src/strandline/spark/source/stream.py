@@ -129,6 +129,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._log.marks(*place),
                 fail_on_data_loss=options.fail_on_data_loss,
             )
+            if kept[0] > starts[place]:
+                _logger.warning("a stream passes over trimmed records: %s", place)
             extents.append(Extent(place, *kept))
         return plan(
             self._log,
@@ -211,8 +213,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             return self._positions.resolve(stored, place)
         except TrimmedError as error:
+            if not fails:
+                _logger.warning("a stream goes on at the oldest record kept: %s", error)
+                return error.oldest
             # A batch that ended there needs nothing before it; whoever reads on is told.
-            return int(error.fields["offset"]) if fails else error.oldest  # type: ignore[call-overload] # It is a number.
+            return offset_in(stored, place)
         except DivergedError as error:
             if fails:
                 raise
