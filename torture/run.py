@@ -22,7 +22,7 @@ from tests.processes import catalogue_kills, joins, kills, outboxes, trigger_kil
 from tests.spark import sink_kills
 from tests.spark.killed_driver import POINTS
 from tests.views import schedules as view_schedules
-from torture import interrupts, processes, sinks
+from torture import hostile, interrupts, processes, sinks
 
 #: How often it is said how far a torture is, where no bar is seen.
 _TOLD_EVERY_S = 60.0
@@ -57,6 +57,7 @@ TORTURES = (
     ),
     Torture("logs with killed consumers", processes.kill_consumers, 200),
     Torture("partitions that change hands", processes.take_over, processes.TAKEOVERS),
+    Torture("hostile values", hostile.attack_all, hostile.SEEDS),
     Torture(f"catalogue with {catalogue_kills.KILLS_PER_LOG} kills", processes.kill_tierers, 1_000),
     Torture("restored copies", processes.restore, 200),
     Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),

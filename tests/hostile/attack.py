@@ -65,14 +65,14 @@ def attack(chosen: list[Case], scheme: str) -> list[str]:
     return broken
 
 
-def _attack(case: Case, world: World) -> tuple[str | None, bool]:
+def _attack(case: Case, world: World) -> tuple[str | None, bool]:  # noqa: PLR0911
     """Return what is wrong, and whether the world is no longer as it was."""
     good = CALLS[case.callable](world)
     before = world.content()
     function = surface_of(case.callable)
     hostile = VALUES[case.value]()
     try:
-        with _deadline():
+        with deadline():
             _run(Call(good.function, {**good.arguments, case.parameter: hostile}), function, world)
     except sl.StrandlineError as error:
         return _stored(before, world, error)
@@ -96,7 +96,9 @@ class HangsError(BaseException):
 
 
 @contextlib.contextmanager
-def _deadline() -> Iterator[None]:
+def deadline() -> Iterator[None]:
+    """Interrupt what does not end."""
+
     def interrupt(*_: object) -> None:
         raise HangsError
 
@@ -182,7 +184,7 @@ def _is_callers_own(case: Case, error: RaisingError) -> bool:
     return ours[-1].name == "check_items"
 
 
-def allows(function: Any, parameter: str, value: Any) -> bool:
+def allows(function: Any, parameter: str, value: Any) -> bool:  # noqa: PLR0911
     """Return whether the annotation of a parameter allows a value."""
     annotation = str(parameters(function)[parameter].annotation)
     if any(word in annotation for word in ("object", "Any")):

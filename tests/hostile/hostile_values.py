@@ -38,7 +38,7 @@ class RaisingText(str):
     def _raise(self, *_: object) -> Any:
         raise RaisingError
 
-    encode = isascii = lower = strip = startswith = split = _raise
+    encode = isascii = lower = strip = startswith = split = _raise  # type: ignore[assignment]
     __eq__ = __str__ = __len__ = __contains__ = __format__ = _raise
     __hash__ = str.__hash__
 

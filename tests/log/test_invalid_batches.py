@@ -92,6 +92,7 @@ def test_what_was_validated_is_what_is_stored(log: sl.Log) -> None:
     content[:] = b"\xff\xff\xff"
 
     (record,) = log.read("t", 0, receipt.offset)
+    assert isinstance(record.value, pa.RecordBatch)
     assert record.value.to_pydict() == {"x": ["abc"]}
 
 
@@ -103,6 +104,7 @@ def test_nulls_below_a_null_struct_are_none_of_its_fields(log: sl.Log) -> None:
     log.append("t", pa.RecordBatch.from_arrays([column], ["x"]))
 
     (record,) = log.read("t", 0, 0)
+    assert isinstance(record.value, pa.RecordBatch)
     assert record.value.to_pydict() == {"x": [None, {"a": 1}]}
 
 

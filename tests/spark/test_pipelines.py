@@ -36,8 +36,8 @@ def log(url: str) -> Iterator[sl.Log]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    pipelines.init(str(tmp_path / "shop [1] {a,b}"))
-    return str(tmp_path / "shop [1] {a,b}")
+    pipelines.init(str(tmp_path / "shop"))
+    return str(tmp_path / "shop")
 
 
 def order(log: sl.Log, amounts: range) -> None:
@@ -76,7 +76,9 @@ def test_yaml_that_is_no_pipeline_is_refused(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "a: b", "#1", "'x'", '"y" \\z', "[1] {a}", "é 50%"])
-def test_a_pipeline_may_be_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None:
+def test_a_specification_names_its_folder_whatever_characters_it_has(
+    tmp_path: Path, name: str
+) -> None:
     path = pipelines.init(str(tmp_path / name))
 
     found = load_specification(os.path.dirname(path))

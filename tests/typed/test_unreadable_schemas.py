@@ -9,13 +9,13 @@ import pytest
 
 import strandline as sl
 from strandline.log import log as log_module
-from strandline.typed.versions import SCHEMAS_TOPIC
+from strandline.values.internal_topics import SCHEMAS_TOPIC
 
 OpenAgain = Callable[[], sl.Log]
 PLAIN = pa.schema([("id", pa.int64())])
 
 
-class Tagged(pa.ExtensionType):
+class Tagged(pa.ExtensionType):  # type: ignore[misc]
     """A type of a user's own."""
 
     def __init__(self) -> None:

@@ -60,6 +60,7 @@ SomePartition: TypeAlias = Annotated[
     typer.Option("--partition", "-p", metavar="N", min=0, help="One partition; else all."),
 ]
 
+_OFFSET_DIGITS_MAX = 19
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _UNITS_BYTES = {
     "": 1,
@@ -67,7 +68,7 @@ _UNITS_BYTES = {
     **{f"{letter}iB": 1024**n for n, letter in enumerate("KMGT", 1)},
     "B": 1,
 }
-_AMOUNT = re.compile(r"(\d+)\s*([A-Za-z]*)")
+_AMOUNT = re.compile(r"(\d{1,18})\s*([A-Za-z]*)")
 
 
 def opened(url: str | None, mode: Mode) -> "Log":
@@ -118,12 +119,15 @@ def parse_start(text: str) -> Start | int | datetime:
     """Return what `earliest`, `latest`, an offset, a time or an age ago means."""
     if text in ("earliest", "latest"):
         return EARLIEST if text == "earliest" else LATEST
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= _OFFSET_DIGITS_MAX:
         return int(text)
     found = _AMOUNT.fullmatch(text)
     if found is not None and found[2] in _UNITS_S:
         now = datetime.fromtimestamp(SystemClock().now_us() / 1_000_000, UTC)
-        return now - timedelta(seconds=parse_age(text))
+        try:
+            return now - timedelta(seconds=parse_age(text))
+        except OverflowError:
+            raise typer.BadParameter(f"{text!r} is longer ago than the year 1") from None
     return parse_time(text)
 
 

@@ -24,6 +24,7 @@ from strandline.cli.options import (
 from strandline.cli.screen import flush, show, show_json
 from strandline.cli.shown import record_json, record_line
 from strandline.values import Mode, Record, Topic
+from strandline.values.arguments import INT64_MAX
 
 if TYPE_CHECKING:
     from strandline.log import Log
@@ -67,7 +68,9 @@ def read(
     where: _Where = "",
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", metavar="N", min=0, help="No more than these."),
+        typer.Option(
+            "--limit", "-n", metavar="N", min=0, max=INT64_MAX, help="No more than these."
+        ),
     ] = None,
     partition: SomePartition = None,
     durable_only: _Durable = False,
@@ -104,7 +107,10 @@ def tail(
         bool, typer.Option("--follow", "-f", help="Go on as the topic grows, until Ctrl-C.")
     ] = False,
     count: Annotated[
-        int, typer.Option("-n", metavar="N", min=0, help="How many, where --from is not given.")
+        int,
+        typer.Option(
+            "-n", metavar="N", min=0, max=INT64_MAX, help="How many, where --from is not given."
+        ),
     ] = _LAST,
     partition: SomePartition = None,
     durable_only: _Durable = False,

@@ -96,9 +96,14 @@ def note(line: str) -> None:
 
 def note_error(name: str, message: str, code: int, fields: Mapping[str, object]) -> None:
     """Write an error to standard error as one JSON document."""
-    shown = {"class": name, "message": message}
-    told = {each: str(value) for each, value in fields.items()}
+    shown = {"class": name, "message": _shown(message)}
+    told = {each: _shown(value) for each, value in fields.items()}
     note(to_json({"error": {**shown, "fields": told, "exit_code": code}}))
+
+
+def _shown(value: object) -> str:
+    # An argument that is no UTF-8 has surrogates, which JSON has not.
+    return str(value).encode(errors="backslashreplace").decode()
 
 
 def _cell(value: object) -> str:

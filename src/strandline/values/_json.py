@@ -33,7 +33,8 @@ def encode_exact(value: object) -> bytes:
 
     Raises InvalidError, and says where, if the two would differ: for NaN and
     infinities, keys that are not text, and types that are not JSON. A tuple may
-    stand for a list.
+    stand for a list, a member of an IntEnum or StrEnum for its value, and a subclass
+    of dict or list for one; `tests/values/test_payload_conversions.py` has the list.
     """
     try:
         encoded = _encode(value)

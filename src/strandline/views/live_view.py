@@ -215,7 +215,7 @@ class LiveView(Generic[StateT]):
             raise forked()
         if fold is None:
             fold = self._folds.get(self._place(partition))
-        least = None if min_offset is None else check_whole("min_offset", min_offset)
+        least = None if min_offset is None else check_whole("min_offset", min_offset, -1)
         return default if fold is None else fold.read(query, least)
 
     def partition_of(self, key: str) -> Partition:
@@ -274,13 +274,13 @@ class LiveView(Generic[StateT]):
         if it is given up meanwhile.
         """
         check_off_loop("reached")
-        fold, offset = self._assigned(partition), check_whole("offset", offset)
+        fold, offset = self._assigned(partition), check_whole("offset", offset, -1)
         if not fold.wait(lambda: fold.mark.value > offset, offset + 1, self._deadline(timeout_s)):
             raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)
 
     async def reached(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
         """Do what `wait_applied` does, asleep on the running event loop."""
-        fold, offset = self._assigned(partition), check_whole("offset", offset)
+        fold, offset = self._assigned(partition), check_whole("offset", offset, -1)
         left_s = check_timeout(timeout_s)
         if not await fold.reached(lambda: fold.mark.value > offset, offset + 1, left_s):
             raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)

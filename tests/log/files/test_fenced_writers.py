@@ -27,7 +27,7 @@ def fenced(path: str, *, exclusive: bool) -> Iterator[Log]:
         log.create_topic("orders")
         log.append("orders", Event("made", 0))
         # What is written first is the frame, then the tail.
-        io.before(2, take_over, kinds=("pwrite",))
+        io.before(2, take_over, kinds=["pwrite"])
         with pytest.raises(UnknownError):
             log.append("orders", Event("made", 1))
         yield log

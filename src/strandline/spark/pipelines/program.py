@@ -56,13 +56,12 @@ def _run(classic: "SparkSession", order: Order) -> None:
 
 
 def _session(order: Order) -> "SparkSession":
+    metastore = os.path.join(order.folder, "metastore")
     own = {
         # Tables that the next run still knows.
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.javax.jdo.option.ConnectionURL": (
-            # In Derby's home, which the session sets to the folder: a path may hold what an
-            # address of JDBC may not.
-            "jdbc:derby:;databaseName=metastore;create=true"
+            f"jdbc:derby:;databaseName={metastore};create=true"
         ),
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": _HOST,

@@ -1,0 +1,100 @@
+"""Whatever is passed to anything public: an error of ours that names it, or nothing stored."""
+
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import strandline as sl
+from strandline.log import log as log_module
+from strandline.values import arguments
+from tests.hostile.attack import Case, attack, cases, sample
+from tests.hostile.good_calls import CALLS, COMPONENTS, COMPONENTS_OF, not_attacked
+from tests.hostile.surface import parameters, surface
+
+SEED = 20261116
+
+
+def test_every_public_callable_is_attacked_or_says_why_not() -> None:
+    found = surface()
+
+    unknown = [name for name in found if name not in CALLS and not_attacked(name) is None]
+    gone = [name for name in CALLS if name not in found]
+
+    assert unknown == [], "add a good call of these to tests/hostile/good_calls.py"
+    assert gone == []
+
+
+def test_every_good_call_names_parameters_that_there_are() -> None:
+    found = surface()
+    taken = {name: set(parameters(function)) for name, function in found.items()}
+
+    assert {each.parameter for each in cases()} >= {"topic", "partition", "where", "timeout_s"}
+    for name, wanted in COMPONENTS_OF.items():
+        assert wanted <= taken[name]
+    assert set().union(*taken.values()) >= COMPONENTS
+
+
+@pytest.mark.parametrize(("scheme", "values_each"), [("memory", 3), ("file", 1), ("sqlite", 1)])
+@pytest.mark.slow
+def test_a_hostile_argument_is_refused_and_nothing_is_stored(scheme: str, values_each: int) -> None:
+    assert attack(sample(SEED, values_each), scheme) == []
+
+
+CHOSEN = [
+    Case("Log.append", "value", "batch of an odd index"),
+    Case("Log.create_topic", "schema", "bytes"),
+    Case("Log.create_topic", "name", "raising text"),
+    Case("Log.evict", "before", "digit"),
+    Case("Log.read", "start", "true"),
+    Case("Log.subscribe", "where", "surrogate"),
+    Case("Log.verify", "expected", "list"),
+    Case("Scope.publish", "name", "uuid4"),
+    Case("Scope.register", "schema", "deep schema"),
+    Case("Scope.register", "schema", "schema with a zone"),
+    Case("ScopedSubscription.next", "timeout_s", "text"),
+    Case("Triggers", "stop_timeout_s", "NaN"),
+    Case("open", "url", "file of a surrogate"),
+    Case("parse_predicate", "schema", "schema of an odd name"),
+    Case("tier", "topic", "raising"),
+]
+
+
+def test_the_arguments_that_were_found_first_are_refused() -> None:
+    assert attack(CHOSEN, "memory") == []
+
+
+def _as_it_is(_: str, value: Any, *__: Any, **___: Any) -> Any:
+    return value
+
+
+@pytest.mark.parametrize(
+    ("home", "check", "case"),
+    [
+        (log_module, "check_items", Case("Log.append_many", "keys", "one")),
+        (log_module, "check_flag", Case("Log.trim", "force", "text")),
+        (log_module, "check_whole", Case("Log.trim", "before", "text")),
+        (log_module, "checked_position", Case("Log.resolve", "position", "object")),
+    ],
+)
+def test_without_a_check_a_hostile_argument_is_found(home: Any, check: str, case: Case) -> None:
+    """Planted: each check that is taken out lets something through that is reported."""
+    assert attack([case], "memory") == []
+
+    passing = _as_it_is if check != "checked_position" else lambda value: value
+    with mock.patch.object(home, check, passing):
+        assert len(attack([case], "memory")) == 1
+
+
+def test_an_error_shows_a_value_that_cannot_be_shown() -> None:
+    class Unshown:
+        def __repr__(self) -> str:
+            raise ValueError
+
+        def __eq__(self, other: object) -> bool:
+            raise ValueError
+
+        __hash__ = None  # type: ignore[assignment] # Compares no more than it shows.
+
+    with pytest.raises(sl.InvalidError, match=r"flag is True or False: flag=<.*Unshown>"):
+        arguments.check_flag("flag", Unshown())

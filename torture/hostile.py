@@ -1,0 +1,16 @@
+"""Every public callable with every hostile value, a callable and a kind of log for each seed."""
+
+from tests.hostile.attack import attack, cases
+from tests.hostile.good_calls import CALLS
+from tests.processes.stores import SCHEMES
+
+SEEDS = len(CALLS) * (1 + len(SCHEMES))
+_SCHEMES = ("memory", *SCHEMES)
+
+
+def attack_all(seed: int) -> None:
+    """Attack one callable with every value."""
+    name = sorted(CALLS)[seed % len(CALLS)]
+    scheme = _SCHEMES[seed // len(CALLS) % len(_SCHEMES)]
+    found = attack([case for case in cases() if case.callable == name], scheme)
+    assert not found, "\n".join(found)
