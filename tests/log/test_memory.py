@@ -1,4 +1,4 @@
-"""What is Log's own, beside the conformance suite."""
+"""What is a log's own that lies in memory, beside the conformance suite."""
 
 import asyncio
 import os
@@ -57,7 +57,7 @@ def test_the_same_calls_on_the_same_clock_give_the_same_log() -> None:
     def story() -> list[object]:
         log = memory_log(clock=FakeClock(seed=7))
         topic = log.create_topic("orders", partitions=3)
-        receipts = [log.append("orders", Event("a", n)) for n in range(5)]
+        receipts = [repr(log.append("orders", Event("a", n))) for n in range(5)]
         return [log.id, topic, receipts, log.epochs("orders", 0), log.describe()]
 
     assert story() == story()

@@ -9,7 +9,7 @@ import pytest
 from strandline.log import Log
 from strandline.testing.conformance_checks import event
 from strandline.values import ProofReport
-from tests.logs import file_log, memory_log
+from tests.logs import file_log, memory_log, sqlite_log
 
 ROUNDS = 40
 ADDED = 50
@@ -20,7 +20,7 @@ def small_segments(path: str) -> Log:
     return file_log(path, segment_bytes=4096)
 
 
-@pytest.fixture(params=[lambda _: memory_log(), small_segments, Log])
+@pytest.fixture(params=[lambda _: memory_log(), small_segments, sqlite_log])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     opening: Callable[[str], Log] = request.param
     with opening(str(tmp_path / "log")) as log:

@@ -419,6 +419,7 @@ def test_a_forked_child_is_told_to_open_anew(path: str, log: Log) -> None:
     script = f"""
 import os
 from strandline.values import ClosedError, Event
+from tests.logs import sqlite_log
 log = sqlite_log({path!r})
 child = os.fork()
 calls = (log.topics, lambda: log.append("orders", Event("order")), log.flush, log.describe)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-SWEEP = Path(__file__).with_name("sqlite_fault_sweep.py")
+SWEEP = "tests.log.sqlite_fault_sweep"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("lasting", ["once", pytest.param("forever", marks=pytest.mark.slow)])
@@ -19,7 +20,8 @@ def test_a_fault_at_any_call_loses_nothing_acknowledged(
     tmp_path: Path, code: int, lasting: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, SWEEP, tmp_path, str(code), lasting],
+        [sys.executable, "-m", SWEEP, tmp_path, str(code), lasting],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,

@@ -12,13 +12,15 @@ from strandline.clock import SystemClock
 from strandline.values import Durability, Event
 from tests.logs import sqlite_log
 
-APPENDER = str(Path(__file__).with_name("sqlite_appender.py"))
+APPENDER = "tests.log.sqlite_appender"
+ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0
 
 
 def start(path: str, name: str, count: int, level: str = "written") -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, APPENDER, path, name, str(count), level],
+        [sys.executable, "-m", APPENDER, path, name, str(count), level],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
     )

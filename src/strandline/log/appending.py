@@ -1,5 +1,6 @@
 """The way of values into a store: checked, routed, written, and a receipt for each."""
 
+import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
@@ -9,9 +10,10 @@ from strandline.log.draft import Draft, draft
 from strandline.log.draft_columns import COLUMNS_MIN, EventColumns
 from strandline.log.receipts import Part, Receipt, Receipts, handed_back
 from strandline.log.results import TopicName, Value
+from strandline.log.retention import Retention
 from strandline.log.store import AppendRequest, DroppedError, Store, StoredTopic
 from strandline.log.terms import Terms, owner
-from strandline.values import Durability, Partition, UnavailableError, ValueKind
+from strandline.values import ClosedError, Durability, Partition, UnavailableError, ValueKind
 
 _FIRST = Partition(0)
 _WRITTEN = Durability.WRITTEN
@@ -44,9 +46,17 @@ class TopicLane:
 class Appends:
     """Appends values to topics. Any thread may use it."""
 
-    def __init__(self, store: Store[StoredTopic], find: Finding, record_bytes_max: int) -> None:
+    def __init__(
+        self,
+        store: Store[StoredTopic],
+        find: Finding,
+        retention: Retention,
+        record_bytes_max: int,
+    ) -> None:
         self._store = store
         self._find = find
+        self._retention = retention
+        self._trims_at_once = store.capabilities.trims_at_once
         self._record_bytes_max = record_bytes_max
         self._durability_max = store.capabilities.durability_max
         self._default = min(_WRITTEN, self._durability_max)
@@ -103,6 +113,8 @@ class Appends:
             outcome = self._store.append(lane.stored, number, request, level, terms.timeout_s)
         except UnavailableError as error:
             raise handed_back(error, value) from error.__cause__
+        if self._trims_at_once:
+            self._trim(lane.stored, number)
         return Receipt(outcome, number, level, self._durability_max, value)
 
     def _append_many(
@@ -125,6 +137,8 @@ class Appends:
                 request = self._request(lane, chosen, indices, terms)
                 outcome = self._store.append(lane.stored, number, request, at_once, terms.timeout_s)
                 parts.append(Part(number, indices, outcome))
+                if self._trims_at_once:
+                    self._trim(lane.stored, number)
         except UnavailableError as error:
             stored = {index for part in parts for index in part.indices}
             rest = [value for index, value in enumerate(values) if index not in stored]
@@ -133,6 +147,12 @@ class Appends:
         if at_once is not level and receipts.is_settled:
             receipts.wait(timeout_s=terms.timeout_s)
         return receipts
+
+    def _trim(self, topic: StoredTopic, partition: Partition) -> None:
+        if topic.settings.has_retention:
+            # Whatever happens to the topic meanwhile, the append counts.
+            with contextlib.suppress(DroppedError, ClosedError):
+                self._retention.apply(topic, partition)
 
     def _drafts(
         self, lane: TopicLane, values: Sequence[Value], keys: Sequence[str | None] | None

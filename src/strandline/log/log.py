@@ -116,7 +116,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self._cursors = Cursors(store, self.clock)
         self._retention = Retention(store, self._cursors, self.clock)
         bytes_max = check_whole("record_bytes_max", record_bytes_max)
-        self._appends = Appends(store, self._topic_to_append, bytes_max)
+        self._appends = Appends(store, self._topic_to_append, self._retention, bytes_max)
 
     @property
     def id(self) -> UUID:

@@ -69,6 +69,8 @@ class Capabilities:
     """Whether appends and rows of the caller's own can be committed together."""
     stores_columns: bool = False
     """Whether large appends are kept as Arrow columns: their drafts are made as such then."""
+    trims_at_once: bool = False
+    """Whether retention is applied after each append, because that costs next to nothing."""
     staging: str | None = None
     """A directory that Spark's tasks may stage files in; None if there is none."""
 

@@ -53,6 +53,8 @@ from strandline.values import (
 )
 
 _PAGE_RECORDS = 4096
+#: A column of Arrow strings ends at 2 GiB.
+_PAGE_BYTES = 64 * 1024 * 1024
 
 
 class MemoryRecord(NamedTuple):
@@ -175,7 +177,7 @@ class MemoryStore:
     url = "memory:"
     mode = Mode.WRITE
     capabilities = Capabilities(
-        Durability.APPLIED, "memory is lost with its process", Reach.PROCESS
+        Durability.APPLIED, "memory is lost with its process", Reach.PROCESS, trims_at_once=True
     )
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -288,12 +290,8 @@ class MemoryStore:
 
     def read_batches(self, topic: MemoryTopic, partition: int, wanted: ReadRange) -> RecordBatches:
         kept = self._kept(topic, partition, wanted)
-        starts = range(0, len(kept), _PAGE_RECORDS)
-        return record_batches(
-            topic.settings.value_kind,
-            Partition(partition),
-            lambda: (kept[start : start + _PAGE_RECORDS] for start in starts),
-        )
+        kind = topic.settings.value_kind
+        return record_batches(kind, Partition(partition), lambda: _pages(kept))
 
     def _kept(
         self, topic: MemoryTopic, partition: int, wanted: ReadRange
@@ -417,6 +415,14 @@ class MemoryStore:
         for topic in self.topics():
             for partition in topic.partitions:
                 partition.finish(_closed())
+
+
+def _pages(kept: Sequence[MemoryRecord]) -> Iterator[Sequence[MemoryRecord]]:
+    while kept:
+        page = kept[:_PAGE_RECORDS]
+        page = page[: count_within((each.size_bytes for each in page), _PAGE_BYTES)]
+        yield page
+        kept = kept[len(page) :]
 
 
 def _closed() -> ClosedError:
