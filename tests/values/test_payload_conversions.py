@@ -60,7 +60,7 @@ def test_these_conversions_of_a_payload_are_made(given: object, stored: object) 
         *(MappingProxyType({"a": 1}), {1: 2}, {Colour.RED: 1}, {True: 1}, {None: 1}),
         *(OwnText("x"), object(), int, len, msgspec.UNSET),
     ],
-    ids=repr,
+    ids=lambda given: type(given).__name__,
 )
 def test_no_other_conversion_of_a_payload_is_made(given: object) -> None:
     with pytest.raises(InvalidError):

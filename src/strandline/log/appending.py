@@ -149,7 +149,7 @@ class Appends:
         return receipts
 
     def _trim(self, topic: StoredTopic, partition: Partition) -> None:
-        if topic.settings.has_retention:
+        if topic.settings.has_limits:
             # Whatever happens to the topic meanwhile, the append counts.
             with contextlib.suppress(DroppedError, ClosedError):
                 self._retention.apply(topic, partition)
