@@ -6,6 +6,7 @@ from unittest import mock
 import pytest
 
 import strandline as sl
+from strandline.log import appending, positions
 from strandline.log import log as log_module
 from strandline.values import arguments
 from tests.hostile.attack import Case, attack, cases, sample
@@ -71,10 +72,10 @@ def _as_it_is(_: str, value: Any, *__: Any, **___: Any) -> Any:
 @pytest.mark.parametrize(
     ("home", "check", "case"),
     [
-        (log_module, "check_items", Case("Log.append_many", "keys", "one")),
+        (appending, "check_items", Case("Log.append_many", "keys", "one")),
         (log_module, "check_flag", Case("Log.trim", "force", "text")),
         (log_module, "check_whole", Case("Log.trim", "before", "text")),
-        (log_module, "checked_position", Case("Log.resolve", "position", "object")),
+        (positions, "checked_position", Case("Log.resolve", "position", "object")),
     ],
 )
 def test_without_a_check_a_hostile_argument_is_found(home: Any, check: str, case: Case) -> None:

@@ -12,7 +12,7 @@ from strandline.log.terms import AppendTerms, Terms, terms_of
 from strandline.values import Durability, InvalidError
 
 terms = st.one_of(
-    st.just({}),
+    st.just(dict[str, object]()),
     st.fixed_dictionaries({"partition": st.integers(0, 5)}),
     st.fixed_dictionaries({"idempotency_key": st.text(min_size=1, max_size=3)}),
     st.fixed_dictionaries({"producer": st.sampled_from("abc"), "sequence": st.just(0)}),

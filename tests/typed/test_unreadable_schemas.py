@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
-from strandline.log import log as log_module
+from strandline.log import topics
 from strandline.values.internal_topics import SCHEMAS_TOPIC
 
 OpenAgain = Callable[[], sl.Log]
@@ -75,7 +75,7 @@ def test_a_time_zone_that_exists_is_taken(log: sl.Log, zone: str) -> None:
 def test_a_topic_whose_schema_cannot_be_read_hides_no_other(log: sl.Log) -> None:
     scope, acme = log.scope(), log.scope("acme")
     scope.register("fine", PLAIN)
-    with mock.patch.object(log_module, "decode_schema", return_value=PLAIN):
+    with mock.patch.object(topics, "decode_schema", return_value=PLAIN):
         # As a version did that looked at no schema.
         log.create_topic("bad", value_kind=sl.ValueKind.BATCH, schema=b"arrow")
 

@@ -51,6 +51,11 @@ class Access:
         ]
         return sorted(chosen, key=lambda each: each.name)
 
+    def tenants(self) -> Sequence[Tenant]:
+        """Return whoever has a topic, sorted."""
+        found = {each.topic.tenant for each in self._store.topics()}
+        return sorted(each for each in found if each is not None)
+
     def _topics_of(self, tenant: Tenant | None) -> Sequence[Topic]:
         return [each.topic for each in self._store.topics() if each.topic.tenant == tenant]
 
@@ -84,6 +89,13 @@ class Access:
         found = self.find(topic)
         return found, owner(found.topic, tenant), name
 
+    def cursor(
+        self, topic: TopicName, consumer: str, partition: int, tenant: str | None
+    ) -> tuple[StoredTopic, Partition, Tenant | None, str]:
+        """Return the topic and the partition, whose consumer is meant, and its name."""
+        found, whose, name = self.consumer(topic, consumer, tenant)
+        return found, check_partition(partition, found.settings.partitions), whose, name
+
     # --- whether it may be made ---
 
     def check_mode(self, least: Mode) -> None:
@@ -92,6 +104,14 @@ class Access:
         if _RANK[self._store.mode] < _RANK[least]:
             raise self.not_allowed()
         self.check_may_block()
+
+    def check_shares_transactions(self) -> None:
+        """Raise unless a transaction may be shared with the caller's own rows."""
+        if not self._store.capabilities.has_transactions:
+            raise InvalidError(
+                "this log shares no transactions, open a sqlite: log in your own database"
+            )
+        self.check_mode(Mode.WRITE)
 
     def check_may_append(self, topic: TopicName) -> None:
         """Raise unless the mode allows to append to this topic."""

@@ -2,18 +2,27 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
 from strandline.log.draft import Draft, draft
 from strandline.log.draft_columns import COLUMNS_MIN, EventColumns
+from strandline.log.event_rows import EventRows
 from strandline.log.receipts import Part, Receipt, Receipts, handed_back
 from strandline.log.results import TopicName, Value
 from strandline.log.retention import Retention
 from strandline.log.store import AppendRequest, DroppedError, Store, StoredTopic
 from strandline.log.terms import Terms, owner
-from strandline.values import ClosedError, Durability, Partition, UnavailableError, ValueKind
+from strandline.values import (
+    ClosedError,
+    Durability,
+    InvalidError,
+    Partition,
+    UnavailableError,
+    ValueKind,
+)
+from strandline.values.arguments import check_items
 
 _FIRST = Partition(0)
 _WRITTEN = Durability.WRITTEN
@@ -196,3 +205,16 @@ def _chosen(drafts: Sequence[Draft], indices: Sequence[int]) -> Sequence[Draft]:
     if isinstance(drafts, EventColumns) and len(indices) > 1:
         return drafts.chosen(indices)
     return [drafts[index] for index in indices]
+
+
+def check_values(
+    values: Iterable[Value], keys: Sequence[str | None] | None
+) -> tuple[Sequence[Value], Sequence[str | None] | None]:
+    """Return values to append and their keys, in lists; InvalidError unless each has its key."""
+    each: Sequence[Value] = (
+        values if isinstance(values, EventRows) else check_items("values", values)
+    )
+    own = None if keys is None else check_items("keys", keys)
+    if own is not None and len(own) != len(each):
+        raise InvalidError("there is one key for each value", keys=len(own), values=len(each))
+    return each, own

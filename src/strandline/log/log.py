@@ -10,25 +10,20 @@ from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.access import Access
-from strandline.log.appending import Appends
+from strandline.log.appending import Appends, check_values
 from strandline.log.broker import Announcer, Broker
 from strandline.log.claims import ConsumerPlace
-from strandline.log.contract import (
-    LogConsumers,
-    LogReader,
-    LogTopics,
-    LogTransactions,
-    LogWriter,
-)
+from strandline.log.contract import LogConsumers, LogReader, LogTopics, LogTransactions, LogWriter
 from strandline.log.cursors import Cursors
+from strandline.log.describing import describe_log, describe_topic
 from strandline.log.draft import kind_of
-from strandline.log.event_rows import EventRows
 from strandline.log.history import History
 from strandline.log.log_looks import log_html
-from strandline.log.loops import is_on_loop
+from strandline.log.loops import check_may_create
 from strandline.log.numbers import check_timestamp, check_whole
+from strandline.log.positions import position_at, resolve
 from strandline.log.queue_depth import check_count, default_queue_depth
-from strandline.log.ranges import ReadLimits, ReadRange, check_kept, check_not_beyond
+from strandline.log.ranges import ReadLimits, ReadRange
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.registering import check_starts
 from strandline.log.results import Batches, Claim, TopicName, Value, Watch
@@ -36,19 +31,16 @@ from strandline.log.retention import Retention, offset_at
 from strandline.log.store import Store, StoredTopic, Tier
 from strandline.log.terms import (
     AppendTerms,
-    check_durable,
     check_new_name,
-    check_partition,
     owner,
     terms_of,
 )
-from strandline.log.topics import is_internal_name
-from strandline.log.verifying import unproved, verify_each, with_findings
+from strandline.log.topics import check_settings, is_internal_name
+from strandline.log.verifying import proof_head, verify_each, with_findings
 from strandline.values import (
     RECORD_BYTES_MAX,
     UNCHANGED,
     ConsumerLag,
-    CorruptError,
     Durability,
     Epoch,
     InvalidError,
@@ -70,14 +62,10 @@ from strandline.values import (
     TopicSettings,
     TrimReport,
     check_may_shorten,
-    check_position,
-    checked_position,
-    epoch_before,
     parse_tenant,
     sorted_metadata,
 )
-from strandline.values.arguments import check_flag, check_items
-from strandline.values.batches import check_schema, decode_schema
+from strandline.values.arguments import check_flag
 
 if TYPE_CHECKING:
     import sqlite3
@@ -151,10 +139,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> Topic:
         wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))
         name = check_new_name(name, internal=check_flag("internal", internal))
-        if wanted.schema is not None:
-            check_schema(decode_schema(wanted.schema))
-        if wanted.has_limits:
-            check_may_shorten(name)
+        check_settings(name, wanted)
         whose = parse_tenant(tenant)
         self._access.check_mode(Mode.CONSUME if internal else Mode.WRITE)
         return self._store.create_topic(name, whose, wanted).topic
@@ -167,20 +152,11 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     def tenants(self) -> Sequence[Tenant]:
         self._store.check_open()
-        found = {each.topic.tenant for each in self._store.topics()}
-        return sorted(each for each in found if each is not None)
+        return self._access.tenants()
 
     def describe_topic(self, topic: TopicName) -> TopicDescription:
         found = self._access.find(topic, fresh=True)
-        numbers = range(found.settings.partitions)
-        segments = [each for number in numbers for each in self._store.segments(found, number)]
-        return TopicDescription(
-            found.topic,
-            found.settings,
-            found.created_at_us,
-            tuple(state.marks for state in self._access.states(found)),
-            sum(each.size_bytes for each in segments),
-        )
+        return describe_topic(self._store, self._access, found)
 
     def change_retention(
         self,
@@ -194,14 +170,13 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
             check_may_shorten(topic)
         self._access.check_mode(Mode.WRITE)
         found = self._access.find(topic)
-        self._store.change_settings(
-            found,
-            lambda settings: settings.with_limits(
-                retention_age_s=retention_age_s,
-                retention_bytes=retention_bytes,
-                limit_bytes=limit_bytes,
-            ),
+        change = partial(
+            TopicSettings.with_limits,
+            retention_age_s=retention_age_s,
+            retention_bytes=retention_bytes,
+            limit_bytes=limit_bytes,
         )
+        self._store.change_settings(found, change)
         return self.describe_topic(found.topic)
 
     def drop_topic(self, topic: TopicName) -> None:
@@ -235,12 +210,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         **terms: Unpack[AppendTerms],
     ) -> Receipts:
         given = terms_of(terms)
-        each: Sequence[Value] = (
-            values if isinstance(values, EventRows) else check_items("values", values)
-        )
-        own = None if keys is None else check_items("keys", keys)
-        if own is not None and len(own) != len(each):
-            raise InvalidError("there is one key for each value", keys=len(own), values=len(each))
+        each, own = check_values(values, keys)
         self._store.check_open()
         receipts = self._appends.append_many(topic, each, own, given)
         if receipts and self._announcer is not None:
@@ -250,11 +220,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def transaction(
         self, connection: sqlite3.Connection | None = None
     ) -> AbstractContextManager[sqlite3.Connection]:
-        if not self._store.capabilities.has_transactions:
-            raise InvalidError(
-                "this log shares no transactions, open a sqlite: log in your own database"
-            )
-        self._access.check_mode(Mode.WRITE)
+        self._access.check_shares_transactions()
         block = self._store.transaction(connection)
         return block if self._announcer is None else self._announcer.transaction(block)
 
@@ -265,7 +231,6 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         before, force = check_whole("before", before), check_flag("force", force)
         found, number = self._access.partition(topic, partition)
         self._access.check_mode(Mode.CONSUME if is_internal_name(found.topic.name) else Mode.WRITE)
-        check_not_beyond(self._store.marks(found, number), before, found.topic, number)
         return self._retention.trim(found, number, before, force=force)
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
@@ -273,12 +238,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         before = check_whole("before", before)
         self._access.check_mode(Mode.WRITE)
         found, number = self._access.partition(topic, partition)
-        marks = self._store.marks(found, number)
-        if self._access.reaches_durable:
-            check_durable(before, marks.durable)
-        else:
-            check_not_beyond(marks, before, found.topic, number)
-        return self._store.evict(found, number, before)
+        return self._retention.evict(found, number, before)
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         check_may_shorten(topic)
@@ -335,37 +295,15 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def position(self, topic: TopicName, partition: int, offset: int) -> Position:
         offset = check_whole("offset", offset)
         found, number = self._access.partition(topic, partition)
-        state = self._access.durable_before(found, number, offset)
-        kept = check_kept(state.marks, offset, found.topic, number)
-        epoch = epoch_before(kept, state.epochs)
-        return Position(self.id, found.topic.id, number, kept, epoch.number, epoch.id)
+        return position_at(self._store, self._access, found, number, offset)
 
     def resolve(self, position: Position) -> Offset:
         self._store.check_open()
-        position = checked_position(position)
-        if position.log_id != self.id:
-            raise InvalidError("this is a position in another log", log_id=position.log_id)
-        found = self._store.find_topic_id(position.topic_id)
-        if found is None:
-            raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
-        number = check_partition(position.partition, found.settings.partitions)
-        state = self._store.state(found, number)
-        return check_position(position, state.epochs, state.marks)
+        return resolve(self._store, position)
 
     def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
         found, number = self._access.partition(topic, partition)
-        if not found.settings.proof:
-            raise unproved(found.topic)
-        high = self._store.marks(found, number).high
-        self._access.durable_before(found, number, high)
-        history = self._store.history(found, number, high, high)
-        if history.anchor is None:
-            raise CorruptError(
-                "the proof of this partition is damaged, see verify",
-                file=self._store.url,
-                position=high,
-            )
-        return history.chain.head(history.low, history.anchor)
+        return proof_head(self._store, self._access, found, number)
 
     def verify(
         self,
@@ -412,9 +350,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def claim(
         self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
     ) -> Claim:
-        _, whose, name = self._access.consumer(topic, consumer, tenant)
+        found, number, whose, name = self._access.cursor(topic, consumer, partition, tenant)
         self._access.check_mode(Mode.CONSUME)
-        found, number = self._access.partition(topic, partition)
         return self._store.claim(ConsumerPlace(found.topic, whose, name, number))
 
     def ack(
@@ -427,9 +364,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         tenant: str | None = None,
     ) -> Offset:
         end = check_whole("end", end)
-        _, whose, name = self._access.consumer(topic, consumer, tenant)
+        found, number, whose, name = self._access.cursor(topic, consumer, partition, tenant)
         self._access.check_mode(Mode.CONSUME)
-        found, number = self._access.partition(topic, partition)
         self._access.durable_before(found, number, end)
         return self._cursors.ack(found, number, whose, name, end)
 
@@ -443,17 +379,15 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         tenant: str | None = None,
     ) -> None:
         offset = check_whole("offset", offset)
-        _, whose, name = self._access.consumer(topic, consumer, tenant)
+        found, number, whose, name = self._access.cursor(topic, consumer, partition, tenant)
         self._access.check_mode(Mode.CONSUME)
-        found, number = self._access.partition(topic, partition)
         self._access.durable_before(found, number, offset)
         self._cursors.seek(found, number, whose, name, offset)
 
     def cursor(
         self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
     ) -> Offset | None:
-        _, whose, name = self._access.consumer(topic, consumer, tenant)
-        return self._cursors.cursor(*self._access.partition(topic, partition), whose, name)
+        return self._cursors.cursor(*self._access.cursor(topic, consumer, partition, tenant))
 
     def consumers(self, topic: TopicName, *, tenant: str | None = None) -> Sequence[ConsumerLag]:
         found = self._access.find(topic)
@@ -528,20 +462,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def describe(self) -> LogDescription:
         """Return what the log is and holds. Nothing about any one tenant."""
         self._store.check_open()
-        topics = self._store.topics()
-        marks = [state.marks for topic in topics for state in self._access.states(topic)]
-        return LogDescription(
-            log_id=self.id,
-            backend=self._store.url.partition(":")[0],
-            location=self._store.url,
-            mode=self.mode,
-            durability_max=self.durability_max,
-            topics=len(topics),
-            partitions=len(marks),
-            records=sum(each.high - each.low for each in marks),
-            size_bytes=self._store.size_bytes(),
-            queue_depth=self.queue_depth,
-        )
+        return describe_log(self._store, self._access, self.queue_depth)
 
     def close(self) -> None:
         """End the log for its holder: what was acknowledged is kept, as its level says.
@@ -570,11 +491,6 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         except InvalidError:
             if not self._auto_create or isinstance(topic, Topic) or not values:
                 raise
-            if is_on_loop():
-                raise InvalidError(
-                    "creating this topic may have to wait, create it before the event loop"
-                    " or with asyncio.to_thread",
-                    topic=topic,
-                ) from None
+            check_may_create(topic)
         self.create_topic(topic, value_kind=kind_of(values[0]))
         return self._access.find(topic)

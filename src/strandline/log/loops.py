@@ -5,7 +5,7 @@ from typing import Protocol
 from strandline.values import Durability, InvalidError
 from strandline.writes.loops import is_on_loop
 
-__all__ = ["check_may_wait", "check_may_wait_for", "is_on_loop"]
+__all__ = ["check_may_create", "check_may_wait", "check_may_wait_for", "is_on_loop"]
 
 
 class _Outcome(Protocol):
@@ -20,6 +20,16 @@ def check_may_wait() -> None:
     """Raise InvalidError on an event loop's thread."""
     if is_on_loop():
         raise InvalidError("this call may have to wait, make it with asyncio.to_thread")
+
+
+def check_may_create(topic: str) -> None:
+    """Raise InvalidError on an event loop's thread, if an append has to create its topic."""
+    if is_on_loop():
+        raise InvalidError(
+            "creating this topic may have to wait, create it before the event loop"
+            " or with asyncio.to_thread",
+            topic=topic,
+        )
 
 
 def check_may_wait_for(outcome: _Outcome, level: Durability, timeout_s: float | None) -> None:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from strandline.log.numbers import check_whole
 from strandline.log.terms import check_partition
 from strandline.values import InvalidError, Marks, Offset, Partition, Topic
+from strandline.values.arguments import check_instance
 
 
 def check_starts(starts: Mapping[int, int], partitions: int) -> Mapping[Partition, int]:
     """Return the starts if a topic of so many partitions has them, else raise InvalidError."""
+    check_instance("starts", starts, Mapping)  # type: ignore[type-abstract]
     return {
         check_partition(partition, partitions): check_whole("start", start)
         for partition, start in starts.items()

@@ -6,10 +6,18 @@ from collections.abc import Sequence
 from strandline.clock import Clock
 from strandline.log.cursors import Cursors
 from strandline.log.draft import size_of
-from strandline.log.ranges import ReadRange
+from strandline.log.ranges import ReadRange, check_not_beyond
 from strandline.log.store import PartitionState, Store, StoredTopic
-from strandline.log.terms import latest_before
-from strandline.values import Offset, Partition, Record, Segment, TopicSettings, TrimReport
+from strandline.log.terms import check_durable, latest_before
+from strandline.values import (
+    Durability,
+    Offset,
+    Partition,
+    Record,
+    Segment,
+    TopicSettings,
+    TrimReport,
+)
 
 
 class Retention:
@@ -25,6 +33,7 @@ class Retention:
     ) -> TrimReport:
         """Trim to `before`, or as far as the slowest consumer allows; to `least` in any case."""
         marks = self._store.state(topic, partition).marks
+        check_not_beyond(marks, before, topic.topic, partition)
         before = max(before, least)
         held_at = None if force else self._cursors.held_at(topic, partition)
         if held_at is not None and max(held_at, least) >= before:
@@ -37,6 +46,15 @@ class Retention:
             *(Partition(partition), after.low - marks.low, after.high - after.low, after.low),
             *(held_at, latest_before(after.high), is_released),
         )
+
+    def evict(self, topic: StoredTopic, partition: Partition, before: int) -> Offset:
+        """Remove records before an offset from the store alone, once nothing can lose them."""
+        marks = self._store.marks(topic, partition)
+        if self._store.capabilities.durability_max is Durability.DURABLE:
+            check_durable(before, marks.durable)
+        else:
+            check_not_beyond(marks, before, topic.topic, partition)
+        return self._store.evict(topic, partition, before)
 
     def apply(self, topic: StoredTopic, partition: int) -> TrimReport:
         """Trim to the topic's retention."""

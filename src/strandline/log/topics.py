@@ -11,8 +11,10 @@ from strandline.values import (
     Topic,
     TopicSettings,
     check_case_twin,
+    check_may_shorten,
     check_topic_name,
 )
+from strandline.values.batches import check_schema, decode_schema
 from strandline.values.names import RESERVED_PREFIX
 
 _NEAR_MAX = 3
@@ -91,3 +93,11 @@ def unknown_topic(name: str, names: Iterable[str]) -> InvalidError:
     return InvalidError(
         "there is no such topic, create it first or check the spelling", topic=name, near=near
     )
+
+
+def check_settings(name: str, settings: TopicSettings) -> None:
+    """Raise InvalidError unless a topic of this name may be created with these settings."""
+    if settings.schema is not None:
+        check_schema(decode_schema(settings.schema))
+    if settings.has_limits:
+        check_may_shorten(name)

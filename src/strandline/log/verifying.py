@@ -4,12 +4,15 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from strandline.log.access import Access
 from strandline.log.history import Damage, History, Kept, Piece
+from strandline.log.store import Store, StoredTopic
 from strandline.log.terms import check_partition
 from strandline.values import (
     CorruptError,
     InvalidError,
     Offset,
+    Partition,
     ProofFinding,
     ProofHead,
     ProofReport,
@@ -42,6 +45,22 @@ def verify_each(
             )
         heads[head.partition].append(head)
     return [_verify(history, number, heads[number]) for number in numbers]
+
+
+def proof_head(
+    store: Store[StoredTopic], access: Access, topic: StoredTopic, partition: Partition
+) -> ProofHead:
+    """Return a digest of everything up to the end, once it is durable."""
+    if not topic.settings.proof:
+        raise unproved(topic.topic)
+    high = store.marks(topic, partition).high
+    access.durable_before(topic, partition, high)
+    history = store.history(topic, partition, high, high)
+    if history.anchor is None:
+        raise CorruptError(
+            "the proof of this partition is damaged, see verify", file=store.url, position=high
+        )
+    return history.chain.head(history.low, history.anchor)
 
 
 def with_findings(

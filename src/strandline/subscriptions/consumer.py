@@ -32,7 +32,6 @@ from strandline.values import (
     Record,
     Start,
     Topic,
-    UnavailableError,
     check_consumer_name,
     parse_tenant,
 )
@@ -42,9 +41,6 @@ from strandline.writes.loops import check_on_asyncio, is_on_loop
 
 DELIVERIES_MAX: Final = 5
 """After how many deliveries a record that is nacked again is parked."""
-
-OUTSTANDING_MAX: Final = 1024
-"""How many records a consumer is given beyond the first that it has not dealt with."""
 
 
 class Consumer(Stream[Delivery]):
@@ -501,9 +497,4 @@ class Consumer(Stream[Delivery]):
     def _check_room(self) -> None:
         with self._lock:
             for partition, outstanding in self._outstanding.items():
-                if len(outstanding) >= OUTSTANDING_MAX:
-                    raise UnavailableError(
-                        "too many records are outstanding, ack the first of them",
-                        partition=partition,
-                        first=outstanding.floor,
-                    )
+                outstanding.check_room(partition)

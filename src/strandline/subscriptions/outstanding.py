@@ -6,8 +6,12 @@ cursor stored at `floor` is never ahead of what was processed, in whatever order
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
-from strandline.values import InvalidError, Offset
+from strandline.values import InvalidError, Offset, UnavailableError
+
+OUTSTANDING_MAX: Final = 1024
+"""How many records a consumer is given beyond the first that it has not dealt with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,15 @@ class Outstanding:
         self._reserved_end = int(floor)
         self.is_noted = True
         """Whether the log knows all that `worth_keeping` would say, or less suffices."""
+
+    def check_room(self, partition: int) -> None:
+        """Raise UnavailableError unless one more record may be given."""
+        if len(self) >= OUTSTANDING_MAX:
+            raise UnavailableError(
+                "too many records are outstanding, ack the first of them",
+                partition=partition,
+                first=self.floor,
+            )
 
     def __len__(self) -> int:
         return len(self._delivered)

@@ -9,9 +9,10 @@ from strandline.stores.files.appends import Frozen, Head
 from strandline.stores.files.fencing import fenced
 from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.partition import PartitionFiles
-from strandline.stores.files.partition_writer import PartitionWriter, WritingSettings
+from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.syncing import Telling
 from strandline.stores.files.topics import TopicEntry
+from strandline.stores.files.writing_settings import WritingSettings
 from strandline.values import ClosedError, Durability, FailedError
 from strandline.writes import Channel, Coordinator, Receipt, Settings
 

@@ -1,11 +1,9 @@
 """The write side of one partition: its lock, its tail, its last segment."""
 
 import contextlib
-import logging
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,7 +14,6 @@ from strandline.log.loops import is_on_loop
 from strandline.log.store import DroppedError
 from strandline.stores.files.adoption import adopt_epoch
 from strandline.stores.files.appends import AppendDelta, Frozen, Head, RefusingDelta
-from strandline.stores.files.columnar import Compression
 from strandline.stores.files.fencing import FencedError
 from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.following import keep
@@ -34,6 +31,7 @@ from strandline.stores.files.succession import (
     Tenure,
     begin_epoch,
     make_segment,
+    report_losses,
 )
 from strandline.stores.files.syncing import Syncing, Telling, UnsettledError, failing
 from strandline.stores.files.tail import (
@@ -48,6 +46,7 @@ from strandline.stores.files.tail import (
     unpack_durable,
     unpack_end,
 )
+from strandline.stores.files.writing_settings import WritingSettings
 from strandline.stores.open_file import OpenFile
 from strandline.values import (
     CorruptError,
@@ -64,22 +63,10 @@ _OWN_CHECK_S = 0.01
 #: The size from which on a write has no zeros written ahead of it.
 _LARGE_BYTES = 128 * 1024
 
-_logger = logging.getLogger("strandline")
 #: Stands for the thread that drains, among those that hold the partition.
 _DRAIN = object()
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
-
-
-@dataclass(frozen=True, slots=True)
-class WritingSettings:
-    """How a log writes."""
-
-    is_exclusive: bool = False
-    takes_over: bool = False
-    compression: Compression | None = None
-    segment_bytes: int = 64 * 1024 * 1024
-    lock_timeout_s: float = 10.0
 
 
 class PartitionWriter:
@@ -316,16 +303,8 @@ class PartitionWriter:
             self._check_may_sync(may_wait=may_wait)
             adopted = begin_epoch(self.files, self._lock, self._pid)
             self._check_not_dropped()
-            self._report(adopted)
+            report_losses(adopted, self.place.directory)
         self._hold(adopted)
-
-    def _report(self, tenure: Tenure) -> None:
-        directory, end = self.place.directory, tenure.end.next
-        if tenure.torn_bytes:
-            torn = tenure.torn_bytes
-            _logger.warning("cut %d bytes of a torn write at offset %d in %s", torn, end, directory)
-        if tenure.is_damaged:
-            _logger.error("records before offset %d in %s are damaged", end, directory)
 
     def _check_not_dropped(self) -> None:
         # Whoever drops a topic says so first, and fences the tails that there are then.

@@ -33,7 +33,6 @@ from strandline.stores.files.following import newest
 from strandline.stores.files.keys import FileKeys
 from strandline.stores.files.lane import Lanes
 from strandline.stores.files.partition import PartitionFiles
-from strandline.stores.files.partition_writer import WritingSettings
 from strandline.stores.files.proving import history_of
 from strandline.stores.files.reading import Reading, Span
 from strandline.stores.files.root import Root
@@ -42,6 +41,7 @@ from strandline.stores.files.syncing import Syncing
 from strandline.stores.files.topics import KEYS, FileTopics, TopicEntry
 from strandline.stores.files.trimming import evict, trim
 from strandline.stores.files.watching import FileWatches
+from strandline.stores.files.writing_settings import WritingSettings
 from strandline.values import (
     ClosedError,
     Durability,

@@ -8,6 +8,7 @@ the middle and goes on later finds its own tail fenced.
 """
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -56,6 +57,8 @@ from strandline.values import CorruptError, UnavailableError
 #: How much space is reserved ahead at least and at most.
 RESERVE_MIN_BYTES = 16 * 1024
 RESERVE_MAX_BYTES = 1024 * 1024
+
+_logger = logging.getLogger("strandline")
 
 
 class Tenure(NamedTuple):
@@ -379,3 +382,13 @@ def make_segment(io: Io, path: str, content: bytes) -> OpenFile:
         file.close()
         raise
     return file
+
+
+def report_losses(tenure: Tenure, directory: str) -> None:
+    """Log what a writer before us has left torn or damaged."""
+    end = tenure.end.next
+    if tenure.torn_bytes:
+        torn = tenure.torn_bytes
+        _logger.warning("cut %d bytes of a torn write at offset %d in %s", torn, end, directory)
+    if tenure.is_damaged:
+        _logger.error("records before offset %d in %s are damaged", end, directory)

@@ -6,17 +6,13 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from uuid import UUID
 
 from strandline.clock import Clock
 from strandline.io import FileStatus, Io, may_write_in
 from strandline.locks import holding
-from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.partition_row import note_tails
 from strandline.stores.sqlite.schema import (
     BUSY_S,
-    FORMAT_VERSION,
-    TABLES,
     Made,
     close_connection,
     connect,
@@ -26,9 +22,15 @@ from strandline.stores.sqlite.schema import (
     translated,
 )
 from strandline.stores.sqlite.store_lock import StoreLock
+from strandline.stores.sqlite.tables import (
+    cannot_be_opened,
+    check_is_file,
+    create_tables,
+    has_tables,
+    read_log_id,
+)
 from strandline.values import (
     ClosedError,
-    CorruptError,
     FailedError,
     InvalidError,
     Mode,
@@ -56,7 +58,7 @@ class Database:
         *,
         access: str | None = None,
     ) -> None:
-        _check_is_file(io, path)
+        check_is_file(io, path)
         self.mode = mode
         self.io = io
         self.clock = clock
@@ -89,10 +91,11 @@ class Database:
         weakref.finalize(self, leak_connections, self._all)
         try:
             self._open()
-            self.log_id = self._read_log_id()
+            with self.reading() as connection, self.translating():
+                self.log_id = read_log_id(connection, path)
         except OSError as error:
             self.close()
-            raise _cannot_be_opened(path, error) from error
+            raise cannot_be_opened(path, error) from error
         except BaseException:
             self.close()
             raise
@@ -189,27 +192,6 @@ class Database:
             raise ClosedError("this log was closed, open it anew")
         if os.getpid() != self.pid:
             raise ClosedError("the log was opened before a fork, open it anew in the child process")
-
-    def _read_log_id(self) -> UUID:
-        with self.reading() as connection, self.translating():
-            if not _has_tables(connection):
-                raise InvalidError(
-                    "this database holds no log, open it for writing", path=self.path
-                )
-            found = connection.execute("SELECT format FROM strandline_log").fetchone()
-            if found is None:
-                raise CorruptError("the log has lost its identity", file=self.path, position=1)
-            if found[0] != FORMAT_VERSION:
-                raise InvalidError(
-                    "this log was written by another version of strandline, open it with that one",
-                    format=found[0],
-                    format_known=FORMAT_VERSION,
-                )
-            row = connection.execute(
-                "SELECT format, log_id, inode, next_slot, topics, crc FROM strandline_log"
-            ).fetchone()
-        check_row(self.path, "log", 1, row[:5], row[5])
-        return UUID(bytes=row[1])
 
     # --- writing ---
 
@@ -423,29 +405,17 @@ class Database:
             self._all.append(connection)
             self._idle.append(connection)
             with translated(self.path):
-                if _has_tables(connection):
+                if has_tables(connection):
                     return
         with self.lock.held(self.lock_timeout_s):
             created = connect(self.path, "rwc")
             self._all.append(created)
             self._writer = created
             with translated(self.path):
-                self._create_tables(created)
+                create_tables(created, self.clock.new_id(), self.inode())
                 created.execute("PRAGMA busy_timeout = 0")
         self.io.sync_directory(os.path.dirname(self.path) or ".")
         self.sync()
-
-    def _create_tables(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
-        row = (FORMAT_VERSION, self.clock.new_id().bytes, self.inode(), 0, 0)
-        connection.execute("BEGIN IMMEDIATE")
-        for table in TABLES:
-            connection.execute(table)
-        connection.execute(
-            "INSERT OR IGNORE INTO strandline_log VALUES (1, ?, ?, ?, ?, ?, ?)",
-            (*row, row_crc("log", *row)),
-        )
-        connection.execute("COMMIT")
 
     def close(self) -> None:
         """Give the file back. The last to leave moves everything into the database."""
@@ -488,31 +458,6 @@ class Database:
         """Keep a forked child from closing what is its parent's."""
         leak_connections(self._all)
         self.lock.disown()
-
-
-def _check_is_file(io: Io, path: str) -> None:
-    try:
-        status = io.stat(path) if io.exists(path) else None
-    except OSError as error:
-        raise _cannot_be_opened(path, error) from error
-    if status is not None and status.is_link:
-        # SQLite names its write-ahead log after the real file.
-        raise InvalidError(
-            "a database behind a symbolic link is refused, open the file itself", path=path
-        )
-    if status is not None and status.is_directory:
-        raise InvalidError("this is a folder, name the database in it", path=path)
-
-
-def _cannot_be_opened(path: str, error: OSError) -> InvalidError:
-    return InvalidError("this database cannot be opened", path=path, reason=str(error))
-
-
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    found = connection.execute(
-        "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'strandline_log'"
-    ).fetchone()
-    return bool(found[0])
 
 
 _alive: weakref.WeakSet[Database] = weakref.WeakSet()

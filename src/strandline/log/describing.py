@@ -1,0 +1,38 @@
+"""What a log and its topics are and hold, for people to read."""
+
+from strandline.log.access import Access
+from strandline.log.store import Store, StoredTopic
+from strandline.values import LogDescription, TopicDescription
+
+
+def describe_log(store: Store[StoredTopic], access: Access, queue_depth: int) -> LogDescription:
+    """Return what the log is and holds. Nothing about any one tenant."""
+    topics = store.topics()
+    marks = [state.marks for topic in topics for state in access.states(topic)]
+    return LogDescription(
+        log_id=store.id,
+        backend=store.url.partition(":")[0],
+        location=store.url,
+        mode=store.mode,
+        durability_max=store.capabilities.durability_max,
+        topics=len(topics),
+        partitions=len(marks),
+        records=sum(each.high - each.low for each in marks),
+        size_bytes=store.size_bytes(),
+        queue_depth=queue_depth,
+    )
+
+
+def describe_topic(
+    store: Store[StoredTopic], access: Access, topic: StoredTopic
+) -> TopicDescription:
+    """Return what a topic is and holds."""
+    numbers = range(topic.settings.partitions)
+    segments = [each for number in numbers for each in store.segments(topic, number)]
+    return TopicDescription(
+        topic.topic,
+        topic.settings,
+        topic.created_at_us,
+        tuple(state.marks for state in access.states(topic)),
+        sum(each.size_bytes for each in segments),
+    )

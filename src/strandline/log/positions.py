@@ -1,0 +1,42 @@
+"""Positions: places in history that tell if history was replaced since. See LogReader."""
+
+from strandline.log.access import Access
+from strandline.log.ranges import check_kept
+from strandline.log.store import Store, StoredTopic
+from strandline.log.terms import check_partition
+from strandline.values import (
+    InvalidError,
+    Offset,
+    Partition,
+    Position,
+    check_position,
+    checked_position,
+    epoch_before,
+)
+
+
+def position_at(
+    store: Store[StoredTopic],
+    access: Access,
+    topic: StoredTopic,
+    partition: Partition,
+    offset: int,
+) -> Position:
+    """Return the position of an offset, once what lies before it is durable."""
+    state = access.durable_before(topic, partition, offset)
+    kept = check_kept(state.marks, offset, topic.topic, partition)
+    epoch = epoch_before(kept, state.epochs)
+    return Position(store.id, topic.topic.id, partition, kept, epoch.number, epoch.id)
+
+
+def resolve(store: Store[StoredTopic], position: Position) -> Offset:
+    """Return the offset of a position; DivergedError if the log has lost records before it."""
+    position = checked_position(position)
+    if position.log_id != store.id:
+        raise InvalidError("this is a position in another log", log_id=position.log_id)
+    found = store.find_topic_id(position.topic_id)
+    if found is None:
+        raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
+    number = check_partition(position.partition, found.settings.partitions)
+    state = store.state(found, number)
+    return check_position(position, state.epochs, state.marks)
