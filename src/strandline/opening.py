@@ -28,7 +28,7 @@ class StoreKind(NamedTuple):
     """What a scheme of URLs stands for."""
 
     #: Opens the store at the rest of a URL; gets `mode`, `clock` and the options given.
-    open: "Callable[..., Store[Any]]"
+    open_store: "Callable[..., Store[Any]]"
     #: How such a URL is written, for messages.
     form: str
     #: The options besides those of every log.
@@ -82,7 +82,7 @@ def open_log(
         raise InvalidError(
             "this kind of log has no such options", options=strange, known=sorted(kind.options)
         )
-    store = kind.open(location, mode=Mode.parse(mode), clock=clock, **given)
+    store = kind.open_store(location, mode=Mode.parse(mode), clock=clock, **given)
     try:
         return Log(
             store,
@@ -107,7 +107,7 @@ def describe(url: str | None = None) -> LogDescription:
     kind, location = _parse(url)
     if kind.describe is not None:
         return kind.describe(location)
-    with Log(kind.open(location, mode=Mode.READ, clock=None)) as log:
+    with Log(kind.open_store(location, mode=Mode.READ, clock=None)) as log:
         return log.describe()
 
 

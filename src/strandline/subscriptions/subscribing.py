@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, NamedTuple, Unpack, overload
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
@@ -18,7 +18,7 @@ from strandline.subscriptions.pages import Pages
 from strandline.subscriptions.screening import Screen, screen_for
 from strandline.subscriptions.start import Partitions, StartPoint, Starts
 from strandline.subscriptions.subscription import Subscription
-from strandline.values import EARLIEST, InvalidError, Record, Topic, parse_tenant
+from strandline.values import EARLIEST, InvalidError, Record, Tenant, Topic, parse_tenant
 from strandline.values.arguments import check_flag, check_items, whole
 from strandline.values.names import check_text
 
@@ -94,17 +94,37 @@ def subscribe(
     depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
     check_flag("markers", markers)
     check_flag("durable_only", durable_only)
-    tenant = parse_tenant(tenant)
     topics = _topics(log, topic)
-    screens = _screens(log, topics, where)
     starts = collapse(_asked(topics, start, partitions))
     if isinstance(start, int) and len(starts) > 1:
         raise InvalidError("an offset is one partition's, give a mapping with one for each")
-    clock = clock or SystemClock()
-    lock = threading.RLock()
-    cursors = Cursors(behind_max=depth)
+    reader = _Reader(consumer, parse_tenant(tenant), markers, durable_only, depth)
+    made = _opened(log, topics, _screens(log, topics, where), reader, clock or SystemClock())
+    return _begun(made, log, starts, reader)
+
+
+class _Reader(NamedTuple):
+    """Who subscribes, and what it wants to be given."""
+
+    consumer: str | None
+    tenant: Tenant | None
+    markers: bool
+    durable_only: bool
+    depth: int
+
+
+def _opened(
+    log: Log,
+    topics: Mapping[Topic, int],
+    screens: Mapping[Topic, Screen] | None,
+    reader: _Reader,
+    clock: Clock,
+) -> Subscription[Any]:
+    """Return a subscription that reads no partition yet."""
+    durable_only = reader.durable_only
+    lock, cursors = threading.RLock(), Cursors(behind_max=reader.depth)
     watch = log.watch(durable_only=durable_only)
-    closing = attached(log, topics, watch, name=consumer, tenant=tenant)
+    closing = attached(log, topics, watch, name=reader.consumer, tenant=reader.tenant)
     assignment = Assignment(log, topics, cursors, watch, lock, durable_only=durable_only)
     pages = Pages(
         log,
@@ -112,18 +132,28 @@ def subscribe(
         watch,
         lock,
         clock,
-        records_max=depth,
+        records_max=reader.depth,
         durable_only=durable_only,
         screens=screens,
     )
-    made = Subscription[Any](assignment, pages, watch, clock, markers=markers, closing=closing)
+    return Subscription[Any](
+        assignment, pages, watch, clock, markers=reader.markers, closing=closing
+    )
+
+
+def _begun(
+    made: Subscription[Any], log: Log, starts: Mapping[Place, StartPoint], reader: _Reader
+) -> Subscription[Any]:
+    """Return the subscription at its starts, or at its consumer's cursors where there are."""
     try:
         for place, wanted in starts.items():
             cursor = None
-            if consumer is not None:
-                cursor = log.cursor(place.topic, consumer, place.partition, tenant=tenant)
+            if reader.consumer is not None:
+                cursor = log.cursor(
+                    place.topic, reader.consumer, place.partition, tenant=reader.tenant
+                )
             found = wanted if cursor is None else cursor
-            assignment.add(place.partition, found, topic=place.topic)
+            made.assignment.add(place.partition, found, topic=place.topic)
     except BaseException:
         made.close()
         raise
