@@ -85,6 +85,7 @@ def test_a_record_that_ended_its_process_alone_too_often_is_parked_without_a_cal
         delivery = consumer.next(1.0)
         assert delivery is not None
         consumer.begin_alone(delivery.record)
+        del consumer
     calls = Calls()
     triggers = Triggers(log)
     triggers.on("orders", name="billing", retry=[0.0])(lambda r: calls.note(r.offset))
@@ -108,6 +109,7 @@ def test_what_is_taken_while_a_suspect_is_alone_takes_nothing_off_it(log: sl.Log
     assert suspect is not None
     handling.begin_alone(suspect.record)
     others += [handling.next(1.0) for _ in range(2)]
+    del handling
 
     later = Consumer(log, "orders", "billing", deliveries_max=None)
     found = [later.next(1.0) for _ in range(4)]
