@@ -36,7 +36,7 @@ def test_importing_strandline_imports_nothing_heavy() -> None:
 def test_opening_a_log_imports_nothing_optional() -> None:
     loaded = loaded_by("import strandline; strandline.open('memory:').close()")
 
-    assert "strandline.log.memory" in loaded
+    assert "strandline.stores.memory" in loaded
     assert not loaded & set(OPTIONAL)
 
 
