@@ -12,12 +12,12 @@ from strandline.log.terms import AppendTerms, Terms, terms_of
 from strandline.values import Durability, InvalidError
 
 terms = st.one_of(
-    st.just(dict[str, object]()),
-    st.fixed_dictionaries({"partition": st.integers(0, 5)}),
-    st.fixed_dictionaries({"idempotency_key": st.text(min_size=1, max_size=3)}),
-    st.fixed_dictionaries({"producer": st.sampled_from("abc"), "sequence": st.just(0)}),
-    st.fixed_dictionaries({"expected_offset": st.integers(0, 3)}),
-).map(lambda given: Terms(**given))
+    st.builds(Terms),
+    st.builds(Terms, partition=st.integers(0, 5)),
+    st.builds(Terms, idempotency_key=st.text(min_size=1, max_size=3)),
+    st.builds(Terms, producer=st.sampled_from("abc"), sequence=st.just(0)),
+    st.builds(Terms, expected_offset=st.integers(0, 3)),
+)
 
 
 @given(terms, st.none() | st.sampled_from("abcdef"), st.integers(1, 4))

@@ -20,9 +20,9 @@ from strandline.io import SystemIo
 from strandline.testing import FaultyIo
 from strandline.tiering import open_store, sweep, tier
 from strandline.tiering.object_store import ObstoreStore
-from strandline.tiering.parquet import CopiedRows
 from strandline.values import InvalidError, UnavailableError, ValueKind
-from tests.tiering.tiered import filled
+from tests.tiering.faulty_store import MemoryObjects
+from tests.tiering.tiered import filled, opened
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,27 +94,34 @@ def test_duckdb_tells_the_topics_of_one_store_apart(tmp_path: Path, cold: Path) 
     assert found == [("orders", 10), ("refunds", 50)]
 
 
-def test_objects_of_format_1_are_read_as_before() -> None:
+def test_objects_of_format_1_are_read_as_before(tmp_path: Path) -> None:
     """Without a column `_topic`, and with an object for each run of one schema."""
-    found: dict[str, list[Any]] = {}
     with zipfile.ZipFile(Path(__file__).parent / "stores" / "format-1.zip") as stored:
-        for name in sorted(stored.namelist()):
-            if not name.endswith(".parquet"):
-                continue
-            rows = CopiedRows(stored.read(name), name)
-            assert rows.about.format == 1
-            start, end = map(int, name.rpartition("/")[2].split("-")[:2])
-            rows.check(start, end)
-            for batch in rows.batches(start, end):
-                if rows.about.value_kind is ValueKind.BATCH:
-                    values = [each.to_pylist() for _, each in rows.values(batch)]
-                else:
-                    values = [msgspec.json.decode(each) for each in batch["payload"].to_pylist()]
-                found.setdefault(rows.about.topic, []).extend(values)
+        stored.extractall(tmp_path)
+    objects = MemoryObjects()
+    folder = tmp_path / "objects"
+    for path in folder.rglob("*.parquet"):
+        objects.objects[path.relative_to(folder).as_posix()] = path.read_bytes()
+        assert b'"format":1' in path.read_bytes()
 
-    assert found["events"] == found["proved"] == [{"n": n} for n in range(5)]
-    assert found["typed"] == [[{"a": 1}, {"a": 2}], [{"a": 2**40, "x": "q"}], [{"a": 3}]]
-    assert found["batches"] == [[{"_topic": "mine", "v": 1}]]
+    with opened("sqlite", tmp_path, objects) as log:
+        assert [record.payload["n"] for record in log.read("events", 0, 0)] == list(range(5))
+        assert log.read_batches("events", 0, 0).schema.names[6:] == [
+            *("kind", "payload", "headers", "occurred_at")
+        ]
+        assert not log.verify("proved")[0].findings
+        scope = log.scope()
+        assert [each.batch.to_pylist() for each in batches_of(scope.replay("typed", 0))] == [
+            [{"a": 1, "x": None}, {"a": 2, "x": None}],
+            [{"a": 2**40, "x": "q"}],
+            [{"a": 3, "x": None}],
+        ]
+        whole = pa.table(log.read_batches("typed", 0, 0))
+        assert whole.column("a").to_pylist() == [1, 2, 2**40, 3]
+        (mine,) = log.read("batches", 0, 0)
+        assert isinstance(mine.value, pa.RecordBatch)
+        assert mine.value.to_pylist() == [{"_topic": "mine", "v": 1}]
+        assert sweep(log, objects) == 0
 
 
 def batches_of(delivered: Iterable[object]) -> list[sl.DeliveredBatch]:

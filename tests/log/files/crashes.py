@@ -176,13 +176,16 @@ def after_one_crash(disk: Disk, chance: random.Random) -> tuple[Disk, Seen]:
     return Disk(recovered.freeze(), boot=recovered.boot, age=recovered.age), seen
 
 
-def caught(seeds: int) -> bool:
-    """Return whether some of the smallest workloads, or so many long ones, break a rule."""
+def caught(seeds: int, *, first: int = 0) -> bool:
+    """Return whether some of the smallest workloads, or so many long ones, break a rule.
+
+    The workload of the seed `first` is tried before all other long ones.
+    """
     try:
         for names, fresh in _telling():
             if SmallCrashes(0, fresh=fresh).run(names, limit=12):
                 return True
-        for seed in range(seeds):
+        for seed in (first, *range(seeds)):
             crash(seed)
     except Exception:  # noqa: BLE001 - A bug may show itself in any way.
         return True

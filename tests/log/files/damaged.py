@@ -266,7 +266,7 @@ def check_cursor(log: Log, whole: Reference, damage: Damage, place: Place) -> bo
         cursor = log.cursor(place[0], "billing", place[1])
     except TYPED:
         return True
-    if damage.title.endswith(".cursors missing"):
+    if damage.title.endswith(".key missing"):
         # Nothing else in a log tells that a consumer was there.
         expected = cursor
     assert cursor == expected, f"{damage.title}: the cursor in {place} is {cursor}"

@@ -26,7 +26,7 @@ SEGMENT_BYTES = 2048
 #: Boot of the machine, and whether the directory was copied: then its lock is another one.
 WAYS = ((0, False), (0, True), (1, False), (1, True))
 STEPS = ("some", "some", "many", "plain", "seal", "trim", "trim_within", "reopen")
-SMALL = (".tail", ".manifest", ".identities", ".identities-copy", ".cursors", "topic", "strandline")
+SMALL = (".tail", ".manifest", ".identities", ".identities-copy", ".key", "topic", "strandline")
 
 
 @dataclass

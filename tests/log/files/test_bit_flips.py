@@ -16,7 +16,7 @@ from tests.model.damage import contents_of, flip
 from tests.model.disk import Disk
 
 SAMPLED_BITS = 20_000
-KINDS = ("segment", "manifest", "tail", "cursors", "identities", "lock")
+KINDS = ("segment", "manifest", "tail", "key", "identities", "lock")
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,12 @@ from strandline.io import SystemIo
 from strandline.log import Log
 from strandline.stores.files.lane import Lane
 from strandline.stores.files.partition_writer import PartitionWriter
-from strandline.testing.faulty_io import FaultyIo, Operation
+from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import Event, FailedError, StrandlineError, UnknownError
 from tests.logs import file_log
 from tests.planting import Bug
+
+WRITES: tuple[OperationKind] = ("pwrite",)
 
 
 def fenced(path: str, *, exclusive: bool) -> Iterator[Log]:
@@ -27,7 +29,7 @@ def fenced(path: str, *, exclusive: bool) -> Iterator[Log]:
         log.create_topic("orders")
         log.append("orders", Event("made", 0))
         # What is written first is the frame, then the tail.
-        io.before(2, take_over, kinds=["pwrite"])
+        io.before(2, take_over, kinds=WRITES)
         with pytest.raises(UnknownError):
             log.append("orders", Event("made", 1))
         yield log

@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -116,7 +117,7 @@ def test_every_file_has_its_place_on_the_page(files: Files) -> None:
         ("log", "strandline"),
         ("topic", "/topic"),
         ("manifest", ".manifest"),
-        ("cursors", ".cursors"),
+        ("key", ".key"),
         ("identities", ".identities"),
     ],
 )
@@ -133,7 +134,6 @@ def test_checked_files_have_the_fields_of_the_page(files: Files, kind: str, suff
     [
         ("### manifest: an epoch", ".manifest", "epochs"),
         ("### manifest: a segment", ".manifest", "segments"),
-        ("### cursors: a cursor", ".cursors", "cursors"),
     ],
 )
 def test_their_parts_have_the_fields_of_the_page(
@@ -142,6 +142,14 @@ def test_their_parts_have_the_fields_of_the_page(
     for path, content in ending(files, suffix):
         for part in body_of(content)[field]:
             assert list(part) == fields_of(heading), path
+
+
+def test_consumers_have_the_fields_of_the_page(files: Files) -> None:
+    for path, content in ending(files, ".key"):
+        consumer = json.loads(b64decode(body_of(content)["value"]))
+        assert list(consumer) == fields_of("### key: a consumer"), path
+        for cursor in consumer["cursors"]:
+            assert list(cursor) == fields_of("### key: a cursor"), path
 
 
 def fields_of(heading: str) -> list[str]:
@@ -171,7 +179,7 @@ def put(path: Path, content: bytes) -> None:
     if path.name == "topic":
         for number in range(body_of(content)["partitions"]):
             (path.parent / str(number) / "segments").mkdir(parents=True, exist_ok=True)
-        (path.parent / "cursors").mkdir(exist_ok=True)
+        (path.parent / "keys").mkdir(exist_ok=True)
 
 
 def without_defaults(kind: str, content: bytes) -> bytes:
@@ -206,10 +214,11 @@ def test_the_first_epochs_id_and_a_consumers_file_follow_from_the_page(files: Fi
         origin = b"strandline epoch 0" + topic.bytes + partition.to_bytes(4, "little")
         first = UUID(bytes=sha256(origin).digest()[:16], version=5)
         assert manifest["epochs"][0]["id"] == str(first), path
-    for path, content in ending(files, ".cursors"):
-        consumer = body_of(content)
-        name = f"{consumer['tenant'] or ''}\0{consumer['name']}".encode()
-        assert sha256(name).hexdigest()[:40] in path
+    for path, content in ending(files, ".key"):
+        stored = body_of(content)
+        consumer = json.loads(b64decode(stored["value"]))
+        assert stored["key"] == f"cursors/{consumer['tenant'] or ''}/{consumer['name']}"
+        assert sha256(stored["key"].encode()).hexdigest()[:40] in path
 
 
 # --- segments ---

@@ -204,7 +204,7 @@ def test_the_store_has_every_kind_of_frame() -> None:
     assert kinds >= {(COLUMNS, HAS_TERMS | packing) for packing in (0, IS_ZSTD, IS_LZ4)}
     assert kinds >= {(COLUMNS, HAS_TERMS | IS_MIXED | packing) for packing in (IS_ZSTD, IS_LZ4)}
     assert {name.rpartition(".")[2] for name in contents if "." in name} == {
-        *("segment", "manifest", "tail", "identities", "identities-copy", "cursors")
+        *("segment", "manifest", "tail", "identities", "identities-copy", "key")
     }
 
 
@@ -232,7 +232,7 @@ def look(store: Path, about: dict[str, Any], mode: str) -> None:
 
 
 @pytest.mark.parametrize("store", [FORMAT], indirect=True)
-@pytest.mark.parametrize("pattern", ["strandline", "topic", "*.manifest", "*.cursors"])
+@pytest.mark.parametrize("pattern", ["strandline", "topic", "*.manifest", "*.key"])
 @pytest.mark.parametrize("mode", ["read", "write"])
 def test_a_newer_version_is_refused_with_what_to_do(store: Path, pattern: str, mode: str) -> None:
     about, files = expected(FORMAT), sorted(store.rglob(pattern))
