@@ -138,7 +138,9 @@ BUGS = (
         "before",
         "retention_stops_at_the_slowest_consumer",
     ),
-    _bug(Cursors, "forget", "self._store.put_key(...)", "True", "a_forgotten_consumer_starts_anew"),
+    _bug(
+        Cursors, "forget", "self._store.remove_key(...)", "True", "a_forgotten_consumer_starts_anew"
+    ),
     _bug(
         ranges,
         "check_range",

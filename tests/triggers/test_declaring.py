@@ -24,7 +24,7 @@ def too_much(record: Any, delivery: Any, more: Any) -> None: ...
         (print, {"retry": 1.5}, "write retry="),
         (print, {"retry": None}, "write retry="),
         (print, {"retry": True}, "write retry="),
-        (print, {"retry": -1}, "number of retries"),
+        (print, {"retry": -1}, "retries is a whole number"),
         (print, {"concurrency": "8"}, "concurrency"),
         (print, {"concurrency": 2.5}, "concurrency"),
         (print, {"dedupe_window_s": "60"}, "window"),

@@ -249,55 +249,6 @@ NESTED: dict[str, tuple[pa.DataType, pa.Array, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", NESTED)
-@pytest.mark.parametrize("proof", [False, True])
-def test_a_null_where_none_may_be_inside_a_column_blocks_nothing(
-    name: str, tmp_path: Path, *, proof: bool
-) -> None:
-    arrow, bad, good = NESTED[name]
-    schema = pa.schema([pa.field("v", arrow)])
-    published = [
-        pa.RecordBatch.from_arrays([bad], schema=schema),
-        pa.RecordBatch.from_pylist([{"v": good}], schema=schema),
-    ]
-    objects = MemoryObjects()
-    with opened("memory", tmp_path, objects) as log:
-        log.create_topic(
-            "t", value_kind=ValueKind.BATCH, schema=schema.serialize().to_pybytes(), proof=proof
-        )
-        for batch in published:
-            log.append("t", batch)  # Past the scope, which may refuse it.
-        hot = table_of(log)
-
-        report = tier(log, "t", objects, include_open=True, local_bytes=0)
-
-        assert report.evicted_records == 2
-        (table,) = objects_of(objects)
-        assert "v" in table.schema.names  # Readable by others, not packed.
-        check_same(values(log), published)
-        assert str(table_of(log).to_pydict()) == str(hot.to_pydict())
-        assert table_of(log).schema == hot.schema
-        assert not log.verify("t")[0].findings
-
-
-def test_text_that_is_none_is_packed_so_that_others_can_read_the_rest(tmp_path: Path) -> None:
-    schema = pa.schema([("x", pa.string())])
-    buffers = [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")]
-    bad = pa.RecordBatch.from_arrays(
-        [pa.Array.from_buffers(pa.string(), 1, buffers)], schema=schema
-    )
-    objects = MemoryObjects()
-    with opened("memory", tmp_path, objects) as log:
-        log.create_topic("t", value_kind=ValueKind.BATCH)
-        log.append("t", bad)
-
-        tier(log, "t", objects, include_open=True, local_bytes=0)
-
-        (table,) = objects_of(objects)
-        assert table.schema.names[-1] == "packed"
-        assert values(log)[0].column(0).buffers()[2].to_pybytes()[:2] == b"\xff\xfe"
-
-
 # --- the parts ---
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from strandline.log import positions
 from strandline.log.access import Access
 from strandline.log.log import Log
 from strandline.stores.files import adoption, checked, frame, recovery, succession, trimming
@@ -63,8 +64,8 @@ CRASH_BUGS = [
     Bug(
         "a dropped topic comes back",
         FileTopics,
-        "drop",
-        "self._store(...)",
+        "dropping",
+        "self.store(...)",
         "pass",
     ),
     Bug(
@@ -125,15 +126,15 @@ CRASH_BUGS = [
     ),
     Bug(
         "a position is handed out before its records are durable",
-        Log,
-        "position",
+        positions,
+        "position_at",
         "_.durable_before(...)",
-        "self._store.state(found, number)",
+        "store.state(topic, partition)",
     ),
     Bug(
         "a forgotten consumer comes back",
         FileKeys,
-        "put",
+        "remove",
         "self._io.sync_directory(...)",
         "pass",
     ),

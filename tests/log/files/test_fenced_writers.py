@@ -10,7 +10,7 @@ from strandline.log import Log
 from strandline.stores.files.lane import Lane
 from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
-from strandline.values import Event, FailedError, StrandlineError, UnknownError
+from strandline.values import ClosedError, Event, StrandlineError, UnknownError
 from tests.logs import file_log
 from tests.planting import Bug
 
@@ -60,7 +60,7 @@ def test_a_writer_that_shares_goes_on_in_the_next_epoch(shared: Log) -> None:
 
 
 def test_a_writer_that_owns_the_partition_has_lost_it(owner: Log) -> None:
-    with pytest.raises(FailedError):
+    with pytest.raises(ClosedError):
         owner.append("orders", Event("made", 3))
 
     assert numbers_in(owner)[-1] == 2
@@ -81,9 +81,7 @@ def test_a_fenced_lane_that_is_not_renewed_is_noticed(shared: Log, bug: Bug) -> 
 
 def test_an_owner_that_goes_on_is_noticed(owner: Log) -> None:
     bug = Bug("an owner shares", Lane, "append", "self._is_exclusive", "False")
-    late = Bug(
-        "and looks at nothing", PartitionWriter, "_prepare", "raise ClosedError(...)", "pass"
-    )
+    late = Bug("and looks at nothing", PartitionWriter, "_prepare", "raise self._fenced()", "pass")
 
     with bug.planted(), late.planted(), pytest.raises(pytest.fail.Exception):
         test_a_writer_that_owns_the_partition_has_lost_it(owner)

@@ -145,7 +145,7 @@ def test_a_crash_before_a_consumer_is_listed_is_made_up_for(log: sl.Log, tmp_pat
     assert log.cursor("orders", "unlisted", 0) == 1
     with log.consumer("orders", "unlisted"):
         pass
-    for file in (tmp_path / "events" / "topics").glob("*/cursors/*.cursors"):
+    for file in (tmp_path / "events" / "topics").glob("*/keys/*.key"):
         file.unlink()
     with pytest.raises(sl.CorruptError):
         log.cursor("orders", "unlisted", 0)

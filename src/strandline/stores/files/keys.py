@@ -37,6 +37,8 @@ class FileKeys:
         self._root = root
         self._io = root.io
         self._topics = topics
+        #: What is known to be listed: a crash may come between a key and its entry.
+        self._known: set[tuple[UUID, str]] = set()
 
     def all(self, entry: TopicEntry) -> Mapping[str, bytes]:
         """Return every key with its value; CorruptError if one is damaged or missing."""
@@ -69,8 +71,10 @@ class FileKeys:
             stored = StoredKey(entry.topic.id, key, value)
             unique = str(self._root.clock.new_id())
             checked.store(self._io, path, KIND, stored, unique=unique)
-            if expected is None:
+            known = entry.topic.id, _stem(path)
+            if expected is None or known not in self._known:
                 self._topics.list_key(entry, _stem(path), is_there=True)
+                self._known.add(known)
             return True
 
     def remove(self, entry: TopicEntry, key: str) -> bool:
@@ -78,6 +82,7 @@ class FileKeys:
         path = _path(entry, key)
         with self._changing(path):
             is_listed = _stem(path) in self._listed(entry)
+            self._known.discard((entry.topic.id, _stem(path)))
             # In this order: what is missing and not listed was removed.
             self._topics.list_key(entry, _stem(path), is_there=False)
             if not self._io.exists(path):
