@@ -13,13 +13,14 @@ SCHEDULES = 200
 SCHEDULES_MORE = 1_800
 #: More than any of the planted bugs needs.
 SCHEDULES_TO_CATCH = 2_000
-#: Schedules that noticed some of them, tried before all others.
+#: Schedules that noticed some of them, tried before all others. Any edit of the write
+#: path moves them: several, where few do.
 NOTICED_BY = {
-    "one write overtakes those queued before it": 654,
-    "what arrives during a bracket for one write is forgotten": 5030,
-    "a bracket is not left after a failure": 2400,
-    "who waits to be durable is not called after a bracket": 1144,
-    "a bracket for one write is not left after a failure": 1179,
+    "one write overtakes those queued before it": (654,),
+    "what arrives during a bracket for one write is forgotten": (5030, 5326, 6093, 9725),
+    "a bracket is not left after a failure": (2400,),
+    "who waits to be durable is not called after a bracket": (1144,),
+    "a bracket for one write is not left after a failure": (1179,),
 }
 
 
@@ -49,7 +50,7 @@ def test_a_schedule_repeats_itself() -> None:
 @pytest.mark.parametrize("bug", COORDINATOR_BUGS, ids=str)
 def test_the_schedules_catch_a_planted_bug(bug: Bug) -> None:
     with bug.planted():
-        for seed in (NOTICED_BY.get(bug.title, 0), *range(SCHEDULES_TO_CATCH)):
+        for seed in (*NOTICED_BY.get(bug.title, ()), *range(SCHEDULES_TO_CATCH)):
             try:
                 coordinator_schedules.run(seed)
             except (AssertionError, DeadlockError):
