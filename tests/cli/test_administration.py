@@ -1,5 +1,7 @@
 """Consumers, trimming, verifying, tiering, views, the machine."""
 
+import json
+import os
 import shutil
 from pathlib import Path
 
@@ -161,6 +163,12 @@ def test_doctor_looks_at_everything_and_says_what_to_do() -> None:
     assert found["python"]["verdict"] == "ok"
     assert all(each["advice"] for each in found.values() if each["verdict"] != "ok")
     assert "verdict" in ran("doctor").stdout
+
+
+def test_doctor_shows_a_path_that_is_no_utf_8(tmp_path: Path) -> None:
+    shown = run("doctor", "--path", f"{tmp_path}/{os.fsdecode(bytes([0xFF]))}", "--json")
+
+    assert "is_well" in json.loads(shown.stdout)
 
 
 @pytest.mark.parametrize(

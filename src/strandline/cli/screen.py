@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import re
 import sys
@@ -27,7 +28,11 @@ def printable(text: str) -> str:
 
 def to_json(value: object) -> str:
     """Return `value` on one line of JSON, safe to show on a terminal."""
-    text = msgspec.json.encode(value, enc_hook=str).decode()
+    try:
+        text = msgspec.json.encode(value, enc_hook=str).decode()
+    except UnicodeEncodeError:
+        # An argument that is no UTF-8 has surrogates, which JSON has not.
+        text = json.dumps(value, default=str, separators=(",", ":"))
     return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
@@ -96,14 +101,9 @@ def note(line: str) -> None:
 
 def note_error(name: str, message: str, code: int, fields: Mapping[str, object]) -> None:
     """Write an error to standard error as one JSON document."""
-    shown = {"class": name, "message": _shown(message)}
-    told = {each: _shown(value) for each, value in fields.items()}
+    shown = {"class": name, "message": message}
+    told = {each: str(value) for each, value in fields.items()}
     note(to_json({"error": {**shown, "fields": told, "exit_code": code}}))
-
-
-def _shown(value: object) -> str:
-    # An argument that is no UTF-8 has surrogates, which JSON has not.
-    return str(value).encode(errors="backslashreplace").decode()
 
 
 def _cell(value: object) -> str:
