@@ -38,6 +38,8 @@ class Interruption:
         self.place = ""
         self.error: BaseException | None = None
         # A subscript, because after a call the trace function itself would be interrupted.
+        # One object for as long as it is needed: CPython 3.11 can lose its own hold of it.
+        self._tracer = self._trace
         self._pending: defaultdict[int, None] = defaultdict(_thread.interrupt_main)
 
     def run(self, action: Callable[[], object]) -> None:
@@ -51,7 +53,7 @@ class Interruption:
             signal.signal(signal.SIGINT, previous)
 
     def _run(self, action: Callable[[], object]) -> None:
-        sys.settrace(self._trace)
+        sys.settrace(self._tracer)
         try:
             action()
         finally:
@@ -74,7 +76,7 @@ class Interruption:
                 _stop_tracing(frame)
                 self._pending[0]
                 return None
-        return self._trace
+        return self._tracer
 
     def _is_spared(self, frame: FrameType | None) -> bool:
         while frame is not None:
