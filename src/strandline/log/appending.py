@@ -75,7 +75,11 @@ class Appends:
 
     def append(self, topic: TopicName, value: Value, key: str | None, terms: Terms) -> Receipt:
         """Append one value."""
-        lane = self._lanes.get(topic) or self._lane(topic, (value,))
+        try:
+            lane = self._lanes.get(topic) or self._lane(topic, (value,))
+        except TypeError:
+            # What cannot be looked up is no topic either.
+            lane = self._lane(topic, (value,))
         try:
             return self._append(lane, value, key, terms)
         except DroppedError:
@@ -90,7 +94,11 @@ class Appends:
         terms: Terms,
     ) -> Receipts:
         """Append each value as a record of its own."""
-        lane = self._lanes.get(topic) or self._lane(topic, values)
+        try:
+            lane = self._lanes.get(topic) or self._lane(topic, values)
+        except TypeError:
+            # What cannot be looked up is no topic either.
+            lane = self._lane(topic, values)
         try:
             return self._append_many(lane, values, keys, terms)
         except DroppedError:

@@ -14,11 +14,11 @@ from strandline.log import Broker, LiveSubscription
 from strandline.log.queue_depth import QUEUE_DEPTH_VARIABLE, READ_AHEAD
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.broker import LocalBroker
-from strandline.subscriptions.consumer import DELIVERIES_MAX, Consumer
+from strandline.subscriptions.consumer import Consumer
 from strandline.subscriptions.delivery import Delivery
 from strandline.subscriptions.machine_broker import MachineBroker
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
-from strandline.subscriptions.outstanding import OUTSTANDING_MAX
+from strandline.subscriptions.outstanding import DELIVERIES_MAX, OUTSTANDING_MAX
 from strandline.subscriptions.start import StartPoint
 from strandline.subscriptions.stream import Stream
 from strandline.subscriptions.subscribing import subscribe

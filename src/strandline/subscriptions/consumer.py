@@ -7,7 +7,6 @@ import heapq
 import threading
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Final
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
@@ -16,7 +15,7 @@ from strandline.subscriptions.assignment import checked_place
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.membership import Membership
-from strandline.subscriptions.outstanding import Attempts, Outstanding
+from strandline.subscriptions.outstanding import DELIVERIES_MAX, Attempts, Outstanding
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.parking import park, parking_name
 from strandline.subscriptions.redriven import Redriven
@@ -35,12 +34,15 @@ from strandline.values import (
     check_consumer_name,
     parse_tenant,
 )
-from strandline.values.arguments import check_items, check_seconds, check_timeout, check_whole
+from strandline.values.arguments import (
+    check_flag,
+    check_items,
+    check_seconds,
+    check_timeout,
+    check_whole,
+)
 from strandline.values.names import check_text
 from strandline.writes.loops import check_on_asyncio, is_on_loop
-
-DELIVERIES_MAX: Final = 5
-"""After how many deliveries a record that is nacked again is parked."""
 
 
 class Consumer(Stream[Delivery]):
@@ -88,6 +90,7 @@ class Consumer(Stream[Delivery]):
         clock: Clock | None = None,
         redriven: bool = True,
     ) -> None:
+        self._takes_redriven = check_flag("redriven", redriven)
         if deliveries_max is not None:
             check_count("deliveries_max", deliveries_max)
         self._log = log
@@ -120,7 +123,6 @@ class Consumer(Stream[Delivery]):
         self._partitions = log.describe_topic(self._topic).settings.partitions
         allowed = DELIVERIES_MAX if deliveries_max is None else deliveries_max
         self._redriven = Redriven(log, self._topic, self._name, tenant, allowed)
-        self._takes_redriven = redriven
         try:
             self.assign(range(self._partitions) if partitions is None else partitions)
             if redriven:
@@ -176,7 +178,8 @@ class Consumer(Stream[Delivery]):
             if self._is_upkeep_due() and not is_on_loop():
                 self._keep_up()
             elif self._find():
-                self._check_may_count()
+                if is_on_loop() and self._log.durability_max is not Durability.APPLIED:
+                    raise InvalidError("the delivery count may have to wait, await arrived()")
                 self._prepare()
                 is_over = False
             elif is_over:
@@ -466,10 +469,6 @@ class Consumer(Stream[Delivery]):
         if self._membership.is_silent(self._clock.monotonic()):
             self._membership.show_life()
         self._look_for_redriven()
-
-    def _check_may_count(self) -> None:
-        if is_on_loop() and self._log.durability_max is not Durability.APPLIED:
-            raise InvalidError("storing the delivery count may have to wait, await arrived()")
 
     def _hand_over(self) -> Delivery | None:
         if (redriven := self._redriven.take()) is not None:

@@ -10,6 +10,9 @@ from typing import Final
 
 from strandline.values import InvalidError, Offset, UnavailableError
 
+DELIVERIES_MAX: Final = 5
+"""After how many deliveries a record that is nacked again is parked."""
+
 OUTSTANDING_MAX: Final = 1024
 """How many records a consumer is given beyond the first that it has not dealt with."""
 

@@ -28,6 +28,7 @@ from strandline.values.arguments import check_seconds, check_timeout
 from strandline.values.internal_topics import SEGMENTS_TOPIC
 from strandline.views import PUBLISH_TIMEOUT_S, SNAPSHOT_INTERVAL_S, LiveView, RefusedError
 from strandline.views.health import ViewHealth
+from strandline.views.live_view import check_poison
 
 CATALOGUE_PARTITIONS: Final = 8
 SNAPSHOT_NAME: Final = "catalogue.snapshot"
@@ -94,6 +95,7 @@ class SegmentCatalogue:
         io: Io | None = None,
     ) -> None:
         check_seconds("snapshot_interval_s", snapshot_interval_s, allows_zero=False)
+        check_poison(poison)
         self._log = log
         self._clock = clock or SystemClock()
         self.topic = made_segments_topic(log, partitions)

@@ -24,9 +24,10 @@ def parse_log_url(url: object) -> LogUrl:
     slashes for a host: `file:///PATH` is absolute, with %-escapes, as `Path.as_uri` writes
     it; `sqlite:///PATH` is relative and `sqlite:////PATH` absolute, as in SQLAlchemy.
     """
-    if not isinstance(url, str) or ":" not in url:
+    text = check_text(url, "URL") if isinstance(url, str) else ""
+    if ":" not in text:
         raise InvalidError("a log is named memory:, file:PATH or sqlite:PATH", url=url)
-    scheme, _, location = check_text(url, "URL").partition(":")
+    scheme, _, location = text.partition(":")
     if scheme not in SCHEMES:
         raise InvalidError(
             "there is no such kind of log, use memory:, file:PATH or sqlite:PATH", url=url
@@ -35,8 +36,8 @@ def parse_log_url(url: object) -> LogUrl:
         if location:
             raise InvalidError("a memory: log has no name, use memory: alone", url=url)
         return LogUrl(scheme, "")
-    path = _file_path(url, location) if scheme == "file" else _sqlite_path(url, location)
-    return LogUrl(scheme, _checked(url, path))
+    path = _file_path(text, location) if scheme == "file" else _sqlite_path(text, location)
+    return LogUrl(scheme, _checked(text, path))
 
 
 def _file_path(url: str, location: str) -> str:

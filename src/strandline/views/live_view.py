@@ -84,8 +84,7 @@ class LiveView(Generic[StateT]):
         clock: Clock | None = None,
         io: Io | None = None,
     ) -> None:
-        if check_text(poison, "poison") not in ("stop", "quarantine"):
-            raise InvalidError('poison is "stop" or "quarantine"', poison=poison)
+        check_poison(poison)
         if snapshot is not None and not view.has_snapshots:
             raise InvalidError("a view with snapshots has encode and decode", view=view.name)
         if not isinstance(view.version, int):
@@ -449,3 +448,9 @@ def check_off_loop(instead: str) -> None:
 def forked() -> ClosedError:
     """Return the error of the child of a fork."""
     return ClosedError("a view is not carried over a fork, open it anew")
+
+
+def check_poison(poison: str) -> None:
+    """Raise InvalidError for what becomes of no poison."""
+    if check_text(poison, "poison") not in ("stop", "quarantine"):
+        raise InvalidError('poison is "stop" or "quarantine"', poison=poison)
