@@ -20,7 +20,7 @@ NOTICED_BY = {
     "what arrives during a bracket for one write is forgotten": (5030, 5326, 6093, 9725),
     "a bracket is not left after a failure": (2400,),
     "who waits to be durable is not called after a bracket": (1144,),
-    "a bracket for one write is not left after a failure": (1179,),
+    "a bracket for one write is not left after a failure": (3126, 3987, 5457),
 }
 
 

@@ -11,8 +11,7 @@ from unittest import mock
 
 import pytest
 
-from strandline.stores.files import keys, root
-from strandline.stores.files import store as file_store
+from strandline.stores.files import keys, partition_writer, root
 from strandline.stores.sqlite import store_lock
 from strandline.writes import drain
 from tests.model.interrupted_calls import CALLS, PAIRS, Store, interrupt, interrupt_at
@@ -56,7 +55,11 @@ unsafely_locked = contextlib.contextmanager(root.locked.__wrapped__)  # type: ig
 
 BUGS: dict[str, tuple[str, str, Any]] = {
     "the drain": ("file", "append", mock.patch.object(drain, "Attempt", UnsafeAttempt)),
-    "a partition": ("file", "append", mock.patch.object(file_store, "Attempt", UnsafeAttempt)),
+    "a partition": (
+        "file",
+        "append",
+        mock.patch.object(partition_writer, "Attempt", UnsafeAttempt),
+    ),
     "a database": ("sqlite", "append", mock.patch.object(store_lock, "Attempt", UnsafeAttempt)),
     "cursors": ("file", "ack", mock.patch.object(keys, "locked", unsafely_locked)),
 }

@@ -161,7 +161,7 @@ def test_a_flipped_bit_in_a_page_of_the_tier_is_an_error(
     log.create_topic("t")
     fill(log, 15)
     move(log, tmp_path)
-    (stored,) = (path for path in (tmp_path / "cold store").rglob("*") if path.is_file())
+    (stored,) = tmp_path.rglob("*.parquet")
     content = stored.read_bytes()
     chunk = parquet.ParquetFile(stored).metadata.row_group(0).column(8)
     assert chunk.path_in_schema == "payload"
