@@ -392,6 +392,10 @@ class Database:
             return self.io.stat(path).size
         except FileNotFoundError:
             return 0
+        except OSError as error:
+            raise UnavailableError(
+                "a file of this log cannot be looked at, try again", path=path, reason=str(error)
+            ) from error
 
     def inode(self) -> int:
         """Return which file this is."""
