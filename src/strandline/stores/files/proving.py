@@ -13,7 +13,7 @@ from strandline.stores.files.identity_window import findings
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.segment import FRAMES_AT
 from strandline.stores.files.state import State
-from strandline.values import CorruptError, ProofFinding, ProofHead, TrimmedError
+from strandline.values import CorruptError, ProofFinding, TrimmedError
 
 
 def value_after(frame: Frame, file: str) -> bytes | None:
@@ -47,19 +47,6 @@ def value_before(files: PartitionFiles, state: State, offset: int) -> bytes:
     for entry in entries_of(frame, place.kind, file)[start - frame.base : offset - frame.base]:
         value = place.chain.link_kept(value, entry)
     return value
-
-
-def head_at(files: PartitionFiles, offset: int) -> ProofHead:
-    """Return the head at `offset`, or at the low-water mark if that lies beyond it."""
-    chain = files.place.chain
-    while True:
-        state = files.look()
-        if state is None:
-            return chain.head(0, chain.origin)
-        offset = max(offset, state.marks.low)
-        # Overtaken by a trim, it looks again.
-        with contextlib.suppress(TrimmedError):
-            return chain.head(offset, value_before(files, state, offset))
 
 
 def history_of(
