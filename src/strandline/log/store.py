@@ -71,8 +71,6 @@ class Capabilities:
     """Whether large appends are kept as Arrow columns: their drafts are made as such then."""
     trims_at_once: bool = False
     """Whether retention is applied after each append, because that costs next to nothing."""
-    staging: str | None = None
-    """A directory that Spark's tasks may stage files in; None if there is none."""
 
 
 class StoredTopic(Protocol):
