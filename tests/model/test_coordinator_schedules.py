@@ -18,6 +18,7 @@ SCHEDULES_TO_CATCH = 2_000
 NOTICED_BY = {
     "one write overtakes those queued before it": (654,),
     "what arrives during a bracket for one write is forgotten": (5030, 5326, 6093, 9725),
+    "stop forgets what is queued": (3896, 5745, 6022),
     "a bracket is not left after a failure": (2400,),
     "who waits to be durable is not called after a bracket": (1144,),
     "a bracket for one write is not left after a failure": (3126, 3987, 5457),

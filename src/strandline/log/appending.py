@@ -19,6 +19,7 @@ from strandline.values import (
     Durability,
     InvalidError,
     Partition,
+    Topic,
     UnavailableError,
     ValueKind,
 )
@@ -105,9 +106,12 @@ class Appends:
             self._lanes.pop(topic, None)
             return self._append_many(self._lane(topic, values), values, keys, terms)
 
-    def forget(self) -> None:
-        """Look topics up anew."""
-        self._lanes.clear()
+    def forget(self, topic: Topic) -> None:
+        """Drop what is cached of one topic; the turns of all others go on."""
+        for name in (topic, topic.name):
+            lane = self._lanes.get(name)
+            if lane is not None and lane.stored.topic.id == topic.id:
+                self._lanes.pop(name, None)
 
     # --- inside ---
 

@@ -182,8 +182,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def drop_topic(self, topic: TopicName) -> None:
         check_may_shorten(topic)
         self._access.check_mode(Mode.WRITE)
-        self._store.drop_topic(self._access.find(topic))
-        self._appends.forget()
+        found = self._access.find(topic)
+        self._store.drop_topic(found)
+        self._appends.forget(found.topic)
 
     # --- writing ---
 
