@@ -23,7 +23,7 @@ from examples.demo.pipeline_files import COUNTED, REVENUE
 from examples.demo.plan import EXPRESS, PAID, PARTITIONS, SHOP, Plan
 from examples.demo.shop import MIDNIGHT, Outcome, day, outcome
 from examples.demo.spending import all_spending, open_spending
-from strandline.triggers import parked_records
+from strandline.triggers import dead_letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ def check(plan: Plan) -> list[Line]:
     """Return the account of a run that has ended."""
     wanted = outcome(day(plan))
     with sl.open(plan.url) as log:
-        parked = Counter(each.event.payload["id"] for each in parked_records(log, SHOP))
+        dead_lettered = Counter(each.event.payload["id"] for each in dead_letters(log, SHOP))
         return [
             line("events in the log, hot and cold", wanted.ids, ids(log, SHOP, "id")),
             line("express orders labelled by the trigger", wanted.express, ids(log, EXPRESS, "id")),
-            line("broken express orders parked", wanted.parked, parked),
+            line("broken express orders dead-lettered", wanted.dead_lettered, dead_lettered),
             line("paid orders, joined by Spark", wanted.paid, ids(log, PAID, "order")),
             line("hours and countries in the table", {*wanted.revenue.items()}, revenue(plan)),
             line("customers in the view", {*wanted.spent.items()}, spending(plan, log)),

@@ -7,7 +7,7 @@ NAME = "express-desk"
 
 
 def express_desk(log: sl.Log) -> sl.Triggers:
-    """Return a runner that makes a label for each express order; broken ones are parked."""
+    """Return a runner that makes a label for each express order; broken ones are dead-lettered."""
     triggers = sl.Triggers(log)
 
     @triggers.on(

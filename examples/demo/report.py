@@ -71,13 +71,13 @@ def complaints(found: Findings) -> list[str]:
 
 def _tell_what_happened(console: Console, found: Findings) -> None:
     wanted, tail = found.wanted, found.tail
-    labels, parked, paid = (each.found for each in found.lines[1:4])
+    labels, dead_lettered, paid = (each.found for each in found.lines[1:4])
     told = {
         "events in": f"{wanted.offered:,} offered by two processes and a desk, "
         f"{found.told['repeats']:,} of them a second time and recognised; {wanted.late:,} came "
         f"late, {wanted.broken:,} were broken",
-        "events out": f"{tail.seen + labels + parked + paid:,}: {tail.seen:,} to the tail, "
-        f"{labels:,} labels, {parked:,} parked, {paid:,} paid orders",
+        "events out": f"{tail.seen + labels + dead_lettered + paid:,}: {tail.seen:,} to the tail, "
+        f"{labels:,} labels, {dead_lettered:,} dead letters, {paid:,} paid orders",
         "tail": f"{tail.seen:,} live, {tail.gaps} gaps; from append to reader "
         f"{tail.latency_ms(0.5):.1f} ms at the median, 99 of 100 within "
         f"{tail.latency_ms(0.99):.0f} ms",

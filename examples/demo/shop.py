@@ -148,7 +148,7 @@ class Outcome:
     offered: int = 0
     late: int = 0
     express: set[str] = field(default_factory=set)
-    parked: set[str] = field(default_factory=set)
+    dead_lettered: set[str] = field(default_factory=set)
     broken: int = 0
     paid: set[int] = field(default_factory=set)
     revenue: Counter[Hour] = field(default_factory=Counter)
@@ -187,6 +187,6 @@ def _note_order(found: Outcome, offer: Offer) -> None:
     is_broken = not isinstance(offer.payload["cents"], int)
     found.broken += is_broken
     if offer.is_express:
-        (found.parked if is_broken else found.express).add(offer.id)
+        (found.dead_lettered if is_broken else found.express).add(offer.id)
     if not is_broken:
         found.spent[offer.customer] += offer.payload["cents"]

@@ -41,7 +41,7 @@ def examples_of(found: Any) -> list[str]:
 @pytest.mark.parametrize("words", HERE, ids=" ".join)
 def test_examples_in_the_help_work(words: tuple[str, ...], orders: str, folder: Path) -> None:
     save_view(folder)
-    park_one(orders)
+    dead_letter_one(orders)
     lines = examples_of(COMMANDS[words])
     assert lines, "each command has an example"
     assert any(line.split("strandline ")[-1].startswith(" ".join(words)) for line in lines)
@@ -86,7 +86,7 @@ def test_the_usage_shows_arguments_as_they_are_typed(words: tuple[str, ...]) -> 
 
 
 def test_no_command_is_described_by_half_a_sentence() -> None:
-    for words in ((), ("park",), ("pipeline",)):
+    for words in ((), ("dead-letters",), ("pipeline",)):
         listed = ran(*words, "--help").stdout.partition("Commands:")[2]
         assert listed
         assert "..." not in listed
@@ -110,8 +110,8 @@ def save_view(folder: Path) -> None:
         totals.wait_ready()
 
 
-def park_one(topic: str) -> None:
-    """Leave the parked record that the examples of `park` look at."""
+def dead_letter_one(topic: str) -> None:
+    """Leave the dead letter that the examples of `dead-letters` look at."""
     with (
         sl.open("file:.strandline/events") as log,
         log.consumer(topic, "billing", deliveries_max=1) as billing,

@@ -148,7 +148,7 @@ def test_ctrl_c_before_anything_has_begun_is_quiet() -> None:
         (("read",), "Missing argument 'TOPIC'."),
         (("reed",), "No such command 'reed'"),
         (("read", "orders", "--limit", "many"), "--limit"),
-        (("park", "replay"), "TOPIC"),
+        (("dead-letters", "redrive"), "TOPIC"),
     ],
 )
 def test_a_call_that_is_not_understood_is_told_in_json_too(
@@ -231,7 +231,7 @@ def test_a_lock_that_another_holds_is_a_matter_of_time(orders: str) -> None:
     ("words", "offered"),
     [
         ("strandline cons", ["consumers"]),
-        ("strandline park re", ["replay"]),
+        ("strandline dead-letters re", ["redrive"]),
         ("strandline read ", ["orders", "returns"]),
         ("strandline read or", ["orders"]),
         ("strandline read --url file:nowhere or", []),

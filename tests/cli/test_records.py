@@ -12,7 +12,7 @@ from pyarrow import csv, parquet
 
 import strandline as sl
 from tests.cli.program import environment, ran, run
-from tests.cli.test_examples import park_one
+from tests.cli.test_examples import dead_letter_one
 
 FORMATS = {
     "rows.csv": "csv",
@@ -366,18 +366,23 @@ def test_rows_of_batches_that_match_are_shown(folder: Path) -> None:
     assert record["rows"] == [{"id": 2}, {"id": 3}]
 
 
-def test_parked_records_are_listed_and_replayed_once(orders: str) -> None:
-    park_one(orders)
+def test_dead_letters_are_listed_and_redriven_once(orders: str) -> None:
+    dead_letter_one(orders)
 
-    [parked] = ran("park", "list", orders, "--json").document["parked"]
-    assert (parked["consumer"], parked["reason"]) == ("billing", "no such customer")
-    assert (parked["partition"], parked["record_offset"], parked["headers"]) == (0, 0, {})
-    assert not parked["is_replayed"]
-    assert ran("park", "list", orders, "--consumer", "other", "--json").document["parked"] == []
+    [letter] = ran("dead-letters", "list", orders, "--json").document["dead_letters"]
+    assert (letter["consumer"], letter["reason"]) == ("billing", "no such customer")
+    assert (letter["partition"], letter["record_offset"], letter["headers"]) == (0, 0, {})
+    assert not letter["is_redriven"]
+    assert (
+        ran("dead-letters", "list", orders, "--consumer", "other", "--json").document[
+            "dead_letters"
+        ]
+        == []
+    )
 
-    replay = ("park", "replay", orders, "--json")
-    assert ran(*replay, "--offset", "7").document["parked"] == []
-    assert len(ran(*replay).document["parked"]) == 1
-    assert ran(*replay).document["parked"] == [], "each goes once"
-    assert ran("park", "list", orders, "--json").document["parked"][0]["is_replayed"]
+    redrive = ("dead-letters", "redrive", orders, "--json")
+    assert ran(*redrive, "--offset", "7").document["dead_letters"] == []
+    assert len(ran(*redrive).document["dead_letters"]) == 1
+    assert ran(*redrive).document["dead_letters"] == [], "each goes once"
+    assert ran("dead-letters", "list", orders, "--json").document["dead_letters"][0]["is_redriven"]
     assert len(payloads(orders)) == 5, "readers of the topic see nothing of it"

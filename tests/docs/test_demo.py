@@ -50,7 +50,7 @@ def test_a_day_is_the_same_each_time_and_has_its_troubles() -> None:
     assert len(offers) == EVENTS
     wanted = outcome(offers)
     assert wanted.late
-    assert wanted.parked
+    assert wanted.dead_lettered
     assert wanted.offered > len(wanted.ids), "some are offered twice"
     assert any(offer.is_double for offer in offers)
 

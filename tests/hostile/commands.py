@@ -68,8 +68,8 @@ GOOD: dict[str, list[str]] = {
     "import": ["path=in.jsonl"],
     "backup": ["target=copy"],
     "restore": ["source=copy"],
-    "park list": ["topic=events"],
-    "park replay": ["topic=events"],
+    "dead-letters list": ["topic=events"],
+    "dead-letters redrive": ["topic=events"],
     "doctor": [],
 }
 """The words of a call that succeeds or says why not; an argument with its name in front."""

@@ -240,7 +240,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Consumer.assign": lambda w: _call(w.consumer.assign, partitions=[0]),
     "Consumer.nack": lambda w: _call(w.consumer.nack, record=w.delivered),
     "Consumer.next": lambda w: _call(w.consumer.next, timeout_s=0),
-    "Consumer.park": lambda w: _call(w.consumer.park, record=w.delivered),
+    "Consumer.dead_letter": lambda w: _call(w.consumer.dead_letter, record=w.delivered),
     "Consumer.seek": lambda w: _call(w.consumer.seek, partition=0, offset=0),
     "Subscription.arrived": lambda w: _call(w.subscription.arrived, timeout_s=0),
     "Subscription.next": lambda w: _call(w.subscription.next, timeout_s=0),
@@ -307,8 +307,8 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Triggers.stop": lambda w: _call(w.runner.stop, timeout_s=0),
     "on": lambda w: _call(_mark, topic="events", name="n"),
     "backoff": lambda w: _call(triggers.backoff),
-    "parked_records": lambda w: _call(triggers.parked_records, log=w.log, topic="events"),
-    "replay_parked": lambda w: _call(triggers.replay_parked, log=w.log, topic="events"),
+    "dead_letters": lambda w: _call(triggers.dead_letters, log=w.log, topic="events"),
+    "redrive": lambda w: _call(triggers.redrive, log=w.log, topic="events"),
     # Doubles for users' own tests.
     "FakeClock": lambda w: _call(FakeClock),
     "FakeClock.advance": lambda w: _call(FakeClock().advance, seconds=1),
@@ -325,7 +325,7 @@ NOT_ATTACKED: dict[str, str] = {
         (
             *("CaughtUp", "ConsumerProgress", "DeliveredBatch", "Delivery", "FellBehind"),
             *("LiveSubscription", "ProofHead", "ProofReport", "TopicDefinition", "TierReport"),
-            *("TierReport.with_added", "Counters", "Parked", "Trigger", "PartitionHealth"),
+            *("TierReport.with_added", "Counters", "DeadLetter", "Trigger", "PartitionHealth"),
             *("Publication", "ViewHealth", "Predicate", "Scope", "ScopedSubscription"),
             *("Subscription", "Assignment", "CopiedSegment.epoch_run", "SavedPartition"),
             *("SavedView", "SavedView.state"),

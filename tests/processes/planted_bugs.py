@@ -86,7 +86,7 @@ PROCESS_BUGS = [
         caught_by="poison",
     ),
     _sqlite(
-        "a consumer parks what was delivered often beside others",
+        "a consumer dead-letters what was delivered often beside others",
         Attempts,
         "is_too_often",
         "return _",

@@ -1,4 +1,4 @@
-"""A record that kills each process that handles it: it is parked, and no other one is."""
+"""A record that kills each process that handles it: it is dead-lettered, and no other one is."""
 
 import tempfile
 from collections import Counter
@@ -35,7 +35,7 @@ def run(
                 break
     poison = NAMES[0], *POISON
     calls = begun[poison]
-    assert messages[-1][0] == "parked", f"{where}: {calls} calls, and {messages[-1]}"
+    assert messages[-1][0] == "dead_letters", f"{where}: {calls} calls, and {messages[-1]}"
     assert ALLOWED <= calls <= ALLOWED + 1, f"{where}: the poison was handled {calls} times"
     assert messages[-1][1] == [[*poison, calls]], f"{where}: {messages[-1]}"
     names = NAMES if by == "handle" else NAMES[:1]

@@ -6,7 +6,7 @@ import time
 
 import strandline as sl
 from strandline.log import Log
-from strandline.triggers import Triggers, parked_records
+from strandline.triggers import Triggers, dead_letters
 from tests.processes.lives import PARTITIONS, TOPIC
 from tests.processes.report import Report
 from tests.processes.stores import open_store
@@ -41,7 +41,7 @@ def handle(report: Report, url: str, concurrency: int) -> None:
         with triggers:
             while not _is_over(log) and time.monotonic() < deadline:
                 time.sleep(0.005)
-        _tell_parked(report, log)
+        _report_dead_letters(report, log)
 
 
 def consume(report: Report, url: str, concurrency: int) -> None:
@@ -55,7 +55,7 @@ def consume(report: Report, url: str, concurrency: int) -> None:
                 _handle(report, NAMES[0], delivery.record)
             for delivery in batch:
                 consumer.ack(delivery.record)
-        _tell_parked(report, log)
+        _report_dead_letters(report, log)
 
 
 def _batch(consumer: sl.Consumer, size: int) -> list[sl.Delivery]:
@@ -81,6 +81,8 @@ def _is_over(log: Log) -> bool:
     return all(end == RECORDS for end in ends)
 
 
-def _tell_parked(report: Report, log: Log) -> None:
-    parked = parked_records(log, TOPIC)
-    report.say("parked", [[p.consumer, p.partition, p.record_offset, p.deliveries] for p in parked])
+def _report_dead_letters(report: Report, log: Log) -> None:
+    letters = dead_letters(log, TOPIC)
+    report.say(
+        "dead_letters", [[p.consumer, p.partition, p.record_offset, p.deliveries] for p in letters]
+    )

@@ -17,7 +17,7 @@ LOGS = 4
 def test_killed_at_any_moment_a_trigger_keeps_its_promises(
     server: ForkServer, scheme: str, seed: int
 ) -> None:
-    """E26, E28: at least once, in order per key, counted, parked once, ids once after restarts."""
+    """E26, E28: at least once, in order per key, one dead letter, ids once after restarts."""
     killed = sum(trigger_kills.run(server, scheme, seed + number) for number in range(LOGS))
 
     assert killed == LOGS * trigger_kills.KILLS_PER_LOG
@@ -32,16 +32,16 @@ def test_a_signal_lets_functions_end_and_loses_no_ack(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_replay_that_is_killed_and_repeated_gives_each_record_once(
+def test_redriving_that_is_killed_and_repeated_redrives_each_record_once(
     server: ForkServer, scheme: str, tmp_path: Path
 ) -> None:
-    trigger_kills.kill_replays(server, url_in(scheme, tmp_path))
+    trigger_kills.kill_redriving(server, url_in(scheme, tmp_path))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("concurrency", poison_kills.CONCURRENCIES)
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_record_that_kills_its_process_is_parked_and_its_neighbours_are_not(
+def test_a_record_that_kills_its_process_is_dead_lettered_and_its_neighbours_are_not(
     server: ForkServer, scheme: str, concurrency: int
 ) -> None:
     poison_kills.run(server, scheme, concurrency, by="handle")
@@ -50,7 +50,7 @@ def test_a_record_that_kills_its_process_is_parked_and_its_neighbours_are_not(
 @pytest.mark.slow
 @pytest.mark.parametrize("concurrency", poison_kills.CONCURRENCIES)
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_consumer_that_takes_many_parks_only_the_record_that_kills_it(
+def test_a_consumer_that_takes_many_dead_letters_only_the_record_that_kills_it(
     server: ForkServer, scheme: str, concurrency: int
 ) -> None:
     poison_kills.run(server, scheme, concurrency, by="consume")

@@ -13,7 +13,7 @@ from tests.processes.stores import url_in
 from tests.processes.triggerers import HOPELESS, IDS, KEYS, RECORDS, RETRIES
 
 KILLS_PER_LOG = 6
-PARKED = 5
+DEAD_LETTERS = 5
 QUIET_S = 2.0
 CALLS_MAX = 20_000
 
@@ -59,7 +59,7 @@ class Witness:
         self.cursors = cursors
 
     def _is_dealt_with(self, place: Place) -> bool:
-        """Whether it was handled, or its id was; the hopeless are parked, which is seen later."""
+        """Whether it was handled, or its id was; dead letters are checked later."""
         partition, offset = place
         first = partition, offset % IDS
         return offset % IDS == HOPELESS or place in self.ended or first in self.ended
@@ -144,21 +144,21 @@ def stop_by_signal(server: ForkServer, scheme: str, folder: Path, seed: int, num
     assert 0 < sum(witness.cursors) < PARTITIONS * RECORDS or wanted > 0, witness.where
 
 
-def kill_replays(server: ForkServer, url: str, *, bug: str | None = None) -> None:
-    """Kill replays at one I/O call after the other; each parked record goes once.
+def kill_redriving(server: ForkServer, url: str, *, bug: str | None = None) -> None:
+    """Kill redriving at one I/O call after the other; each dead letter goes once.
 
     A file log has more to do after each death, so the steps grow.
     """
     server.run("lives:create", url=url)
-    server.run("triggerers:park", url=url, count=PARKED)
+    server.run("triggerers:dead_letter", url=url, count=DEAD_LETTERS)
     nth = 1
     messages: list[Message] = []
     while nth < CALLS_MAX:
-        child = server.start("triggerers:die_replaying", bug=bug, url=url, nth=nth)
+        child = server.start("triggerers:die_redriving", bug=bug, url=url, nth=nth)
         messages = list(child.messages())
         if child.reap() == 0:
             break
         nth += 1 + nth // 8
-    assert messages[-1][0] == "replayed", messages
-    ((_, replays),) = server.run("triggerers:tell_replays", url=url)
-    assert replays == list(range(PARKED)), replays
+    assert messages[-1][0] == "redriven", messages
+    ((_, redriven),) = server.run("triggerers:report_redriven", url=url)
+    assert redriven == list(range(DEAD_LETTERS)), redriven

@@ -10,7 +10,7 @@ import strandline as sl
 from strandline.io import SystemIo
 from strandline.log import Log
 from strandline.testing.faulty_io import FaultyIo
-from strandline.triggers import Triggers, parked_records, replay_parked
+from strandline.triggers import Triggers, dead_letters, redrive
 from tests.processes.lives import PARTITIONS, TOPIC
 from tests.processes.report import Report
 from tests.processes.stores import open_store
@@ -53,7 +53,7 @@ def handle_until_told(report: Report, url: str, seed: int) -> None:
 
 
 def finish(report: Report, url: str, seed: int) -> None:
-    """Run the trigger until everything is dealt with, and say what was parked."""
+    """Run the trigger until everything is dealt with, and say what was dead-lettered."""
     with open_store(url) as log:
         _tell_cursors(report, log)
         deadline = time.monotonic() + PATIENCE_S
@@ -61,8 +61,8 @@ def finish(report: Report, url: str, seed: int) -> None:
             while _cursors(log) != [RECORDS] * PARTITIONS and time.monotonic() < deadline:
                 time.sleep(0.005)
         _tell_cursors(report, log)
-        parked = [(each.partition, each.record_offset) for each in parked_records(log, TOPIC)]
-        report.say("parked", parked)
+        letters = [(each.partition, each.record_offset) for each in dead_letters(log, TOPIC)]
+        report.say("dead_letters", letters)
 
 
 def _triggers(report: Report, log: Log, seed: int) -> Triggers:
@@ -100,29 +100,29 @@ def _tell_cursors(report: Report, log: Log) -> None:
     report.say("cursors", _cursors(log))
 
 
-def park(report: Report, url: str, count: int) -> None:
-    """Have a consumer park so many records."""
+def dead_letter(report: Report, url: str, count: int) -> None:
+    """Have a consumer dead-letter so many records."""
     with open_store(url) as log:
         log.append_many(TOPIC, [sl.Event("order", {"n": n}) for n in range(count)], partition=0)
         with sl.Consumer(log, TOPIC, NAME, partitions=[0]) as consumer:
             for _ in range(count):
                 delivery = consumer.next(PATIENCE_S)
                 assert delivery is not None
-                consumer.park(delivery.record, reason="a test wants it")
+                consumer.dead_letter(delivery.record, reason="a test wants it")
     report.say("done")
 
 
-def die_replaying(report: Report, url: str, nth: int) -> None:
-    """Replay what is parked, and be killed at the `nth` I/O call, if there are so many."""
+def die_redriving(report: Report, url: str, nth: int) -> None:
+    """Redrive what is dead-lettered, and be killed at the `nth` I/O call, if there are so many."""
     io = FaultyIo(SystemIo())
     io.before(nth, lambda _: os.kill(os.getpid(), signal.SIGKILL))
     with open_store(url, io=io) as log:
-        report.say("replayed", [each.offset for each in replay_parked(log, TOPIC)])
+        report.say("redriven", [each.offset for each in redrive(log, TOPIC)])
 
 
-def tell_replays(report: Report, url: str) -> None:
-    """Say which parked records were replayed, in order."""
+def report_redriven(report: Report, url: str) -> None:
+    """Say which dead letters were redriven, in order."""
     with open_store(url) as log:
-        replays = log.topic(f"__strandline.replayed.{TOPIC}")
-        records = log.read(replays, 0, 0)
-        report.say("replays", [int(each.headers["strandline.parked"]) for each in records])
+        redriven = log.topic(f"__strandline.redriven.{TOPIC}")
+        records = log.read(redriven, 0, 0)
+        report.say("redriven", [int(each.headers["strandline.dead_letter"]) for each in records])

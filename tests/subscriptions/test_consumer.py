@@ -1,4 +1,4 @@
-"""Consumers: acks, redelivery, parking, and partitions split by hand."""
+"""Consumers: acks, redelivery, dead letters, and partitions split by hand."""
 
 import base64
 from collections.abc import Callable, Iterator
@@ -186,19 +186,19 @@ def test_a_record_acked_after_its_nack_does_not_come_again(log: Log, clock: Fake
     assert log.cursor("orders", "billing", 0) == 1
 
 
-def test_a_record_nacked_too_often_is_parked_and_passed(log: Log, clock: FakeClock) -> None:
+def test_a_record_nacked_too_often_is_dead_lettered_and_passed(log: Log, clock: FakeClock) -> None:
     event = Event("order.created", {"id": 1}, key="c-9", headers={"trace": "t1"})
     assert log.append("orders", event, partition=1).offset == 0
     fill(log, "orders", 1, 1)
     reader = Consumer(log, "orders", "billing", partitions=[1], clock=clock)
 
-    counts, parked = [], False
-    while not parked:
+    counts, is_dead_lettered = [], False
+    while not is_dead_lettered:
         (delivery,) = deliveries(reader, 1)
         counts.append(delivery.count)
-        parked = reader.nack(delivery.record, reason="no such customer")
+        is_dead_lettered = reader.nack(delivery.record, reason="no such customer")
 
-    (found,) = log.read("__strandline.parked.orders", 0, 0)
+    (found,) = log.read("__strandline.dead_letters.orders", 0, 0)
     assert counts == list(range(1, DELIVERIES_MAX + 1))
     assert (found.kind, found.payload, found.key) == ("order.created", {"id": 1}, "c-9")
     assert dict(found.headers) == {
@@ -214,22 +214,22 @@ def test_a_record_nacked_too_often_is_parked_and_passed(log: Log, clock: FakeClo
     assert offsets(deliveries(reader, 1)) == [1]
 
 
-def test_a_record_that_is_hopeless_is_parked_at_once(log: Log, clock: FakeClock) -> None:
+def test_a_record_that_is_hopeless_is_dead_lettered_at_once(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 2)
     reader = Consumer(log, "orders", "billing", clock=clock)
     (first,) = deliveries(reader, 1)
 
-    reader.park(first.record, reason="no such customer")
+    reader.dead_letter(first.record, reason="no such customer")
 
-    (found,) = log.read("__strandline.parked.orders", 0, 0)
+    (found,) = log.read("__strandline.dead_letters.orders", 0, 0)
     assert found.headers["strandline.deliveries"] == "1"
     assert log.cursor("orders", "billing", 0) == 1
     with pytest.raises(InvalidError, match="not outstanding"):
-        reader.park(first.record)
+        reader.dead_letter(first.record)
     assert offsets(deliveries(reader, 1)) == [1]
 
 
-def test_a_record_is_parked_once_though_its_ack_was_lost(log: Log, clock: FakeClock) -> None:
+def test_a_record_is_dead_lettered_once_though_its_ack_was_lost(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 1)
     for _ in range(2):
         reader = Consumer(log, "orders", "billing", deliveries_max=1, clock=clock)
@@ -238,11 +238,13 @@ def test_a_record_is_parked_once_though_its_ack_was_lost(log: Log, clock: FakeCl
         log.seek("orders", "billing", 0, 0)
         reader.close()
 
-    assert log.marks("__strandline.parked.orders", 0).high == 1
+    assert log.marks("__strandline.dead_letters.orders", 0).high == 1
 
 
 @pytest.mark.parametrize("kind", [ValueKind.BYTES, ValueKind.BATCH])
-def test_what_is_no_event_is_parked_in_base64(log: Log, clock: FakeClock, kind: ValueKind) -> None:
+def test_what_is_no_event_is_dead_lettered_in_base64(
+    log: Log, clock: FakeClock, kind: ValueKind
+) -> None:
     batch = pa.RecordBatch.from_pydict({"id": [1, 2]})
     value = b"\x00raw" if kind is ValueKind.BYTES else batch
     log.create_topic("raw", value_kind=kind)
@@ -251,11 +253,11 @@ def test_what_is_no_event_is_parked_in_base64(log: Log, clock: FakeClock, kind: 
 
     assert reader.nack(deliveries(reader, 1)[0].record)
 
-    (found,) = log.read("__strandline.parked.raw", 0, 0)
+    (found,) = log.read("__strandline.dead_letters.raw", 0, 0)
     stored = base64.b64decode(found.payload)
     back: Any = stored if kind is ValueKind.BYTES else pa.ipc.open_stream(stored).read_next_batch()
     assert back == value
-    assert (found.kind, found.key) == ("parked", "k")
+    assert (found.kind, found.key) == ("dead_letter", "k")
 
 
 def test_two_members_split_the_partitions_by_hand(log: Log, clock: FakeClock) -> None:
@@ -408,9 +410,9 @@ class InterruptedLog(Log):
         return super().read(topic, partition, start, *given, **more)
 
     def append(self, topic: TopicName, value: Any, **terms: Any) -> Any:
-        if self.refusals and "parked" in str(topic):
+        if self.refusals and "dead_letters" in str(topic):
             self.refusals -= 1
-            raise UnavailableError("the parking rests")
+            raise UnavailableError("no dead letters now")
         return super().append(topic, value, **terms)
 
 
@@ -442,7 +444,7 @@ def test_a_delay_from_before_a_seek_hastens_nothing_after_it(log: Log, clock: Fa
     assert offsets(deliveries(reader, 1)) == [0]
 
 
-def test_a_parking_that_fails_is_taken_up_again(clock: FakeClock) -> None:
+def test_a_dead_letter_that_fails_is_taken_up_again(clock: FakeClock) -> None:
     log = InterruptedLog(clock)
     log.create_topic("orders")
     fill(log, "orders", 0, 2)
@@ -457,5 +459,5 @@ def test_a_parking_that_fails_is_taken_up_again(clock: FakeClock) -> None:
             reader.next(0.0)
 
     assert offsets(deliveries(reader, 2)) == [1]
-    (parked,) = log.read(reader.parking, 0, 0)
-    assert parked.value.headers["strandline.deliveries"] == "2"
+    (letter,) = log.read(reader.dead_letter_topic, 0, 0)
+    assert letter.value.headers["strandline.deliveries"] == "2"

@@ -61,7 +61,7 @@ def test_a_loop_consumes_as_a_thread_does(log: sl.Log) -> None:
 
     assert seen == [(0, 1), (1, 1), (1, 2), *((n, 1) for n in range(2, EVENTS))]
     assert log.cursor("orders", "billing", 0) == EVENTS
-    assert log.marks("__strandline.parked.orders", 0).high == 1
+    assert log.marks("__strandline.dead_letters.orders", 0).high == 1
 
 
 def test_both_ways_to_wait_take_from_one_stream(log: sl.Log) -> None:

@@ -44,7 +44,7 @@ def test_a_record_that_was_not_dealt_with_is_counted_on_in_the_next_life(
     assert [(each.record.offset, each.count) for each in later] == [(1, 2), (1, 3), (1, 4)]
 
 
-def test_a_record_delivered_too_often_is_parked_by_the_next_life(
+def test_a_record_delivered_too_often_is_dead_lettered_by_the_next_life(
     log: Log, clock: FakeClock
 ) -> None:
     fill(log, "orders", 0, 2)
@@ -57,11 +57,11 @@ def test_a_record_delivered_too_often_is_parked_by_the_next_life(
 
     assert (delivery.record.offset, delivery.count) == (1, 1)
     assert log.cursor("orders", "billing", 0) == 1
-    (parked,) = log.read(survivor.parking, 0, 0)
-    assert parked.payload == 0
-    assert isinstance(parked.value, Event)
-    assert parked.value.headers["strandline.deliveries"] == "3"
-    assert "never dealt with" in parked.value.headers["strandline.reason"]
+    (letter,) = log.read(survivor.dead_letter_topic, 0, 0)
+    assert letter.payload == 0
+    assert isinstance(letter.value, Event)
+    assert letter.value.headers["strandline.deliveries"] == "3"
+    assert "never dealt with" in letter.value.headers["strandline.reason"]
 
 
 def test_redeliveries_of_earlier_lives_count_behind_the_first_record_too(
@@ -122,7 +122,7 @@ def test_who_goes_back_is_counted_anew(log: Log, clock: FakeClock, by: str) -> N
     assert [take(again).count for _ in range(3)] == [1, 1, 1]
 
 
-def test_a_parked_record_can_be_had_again(log: Log, clock: FakeClock) -> None:
+def test_a_dead_letter_can_be_had_again(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 1)
     with billing(log, clock, deliveries_max=1) as first:
         assert first.nack(take(first).record)
@@ -195,7 +195,7 @@ def test_what_is_appended_after_a_crash_is_not_counted_yet(log: Log, clock: Fake
     assert [take(second).count for _ in range(5)] == [2, 2, 2, 1, 1]
 
 
-def test_crashes_with_many_in_flight_park_nothing_and_the_last_delivery_is_alone(
+def test_crashes_with_many_in_flight_dead_letter_nothing_and_the_last_delivery_is_alone(
     log: Log, clock: FakeClock
 ) -> None:
     fill(log, "orders", 0, 2)
@@ -215,10 +215,10 @@ def test_crashes_with_many_in_flight_park_nothing_and_the_last_delivery_is_alone
         survivor.ack(delivery.record)
 
     assert survivor.next(0.0) is None
-    assert survivor.parking not in [topic.name for topic in log.topics(internal=True)]
+    assert survivor.dead_letter_topic not in [topic.name for topic in log.topics(internal=True)]
 
 
-def test_what_is_alone_when_a_process_ends_again_is_parked_and_no_other(
+def test_what_is_alone_when_a_process_ends_again_is_dead_lettered_and_no_other(
     log: Log, clock: FakeClock
 ) -> None:
     fill(log, "orders", 0, 3)
@@ -236,9 +236,9 @@ def test_what_is_alone_when_a_process_ends_again_is_parked_and_no_other(
         survivor.ack(delivery.record)
 
     assert (accused.offset, others) == (0, [1, 2])
-    (parked,) = log.read(survivor.parking, 0, 0)
-    assert parked.payload == 0
-    assert parked.headers["strandline.deliveries"] == "4"
+    (letter,) = log.read(survivor.dead_letter_topic, 0, 0)
+    assert letter.payload == 0
+    assert letter.headers["strandline.deliveries"] == "4"
 
 
 def test_who_shared_a_crash_has_all_its_nacks_left(log: Log, clock: FakeClock) -> None:

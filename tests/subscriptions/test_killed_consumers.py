@@ -29,7 +29,7 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("mode", ["write", "consume"])
-def test_a_record_that_kills_its_process_each_time_is_parked(url: str, mode: str) -> None:
+def test_a_record_that_kills_its_process_each_time_is_dead_lettered(url: str, mode: str) -> None:
     """In `consume` mode, too, which may create what this needs."""
     lives = [live(url, mode)]
     while lives[-1][0] and len(lives) < LIVES_MAX:
@@ -43,8 +43,8 @@ def test_a_record_that_kills_its_process_each_time_is_parked(url: str, mode: str
         [(3, 1), (4, 1)],
     ]
     with sl.open(url, mode="read") as log:
-        (parked,) = log.read("__strandline.parked.orders", 0, 0)
-        assert parked.payload == POISON
+        (letter,) = log.read("__strandline.dead_letters.orders", 0, 0)
+        assert letter.payload == POISON
         assert log.cursor("orders", "billing", 0) == 5
 
 
@@ -67,7 +67,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_counts_only_rise(url: str) -> 
         assert counts[0] <= 2, f"{seed=}"
     with sl.open(url, mode="read") as log:
         assert log.cursor("orders", "billing", 0) == 204
-        assert "__strandline.parked.orders" not in [t.name for t in log.topics(internal=True)]
+        assert "__strandline.dead_letters.orders" not in [t.name for t in log.topics(internal=True)]
 
 
 def killed_after(lines: int | None, url: str) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Dead letters that are redriven come back to the consumer that parked them, and to it alone."""
+"""Redriven dead letters are delivered to the consumer that they come from, and to no other."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ import pytest
 
 import strandline as sl
 from strandline.subscriptions import redriven
-from strandline.triggers import Triggers, parked_records, replay_parked
+from strandline.triggers import Triggers, dead_letters, redrive
 from tests.subscriptions.doubles import PATIENCE_S, fill
 from tests.triggers.calls import wait_until
 
@@ -53,12 +53,12 @@ def drain(consumer: sl.Consumer) -> list[tuple[int, int, int]]:
     return [(int(partition), int(offset), count) for partition, offset, count in found]
 
 
-def park_first(log: sl.Log, **given: Any) -> None:
-    """Let the worker park the first record, and ack the others."""
+def dead_letter_first(log: sl.Log, **given: Any) -> None:
+    """Let the worker dead-letter the first record, and ack the others."""
     with log.consumer("orders", "worker", **given) as worker:
         delivery = worker.next(0.0)
         assert delivery is not None
-        worker.park(delivery.record, reason="bad")
+        worker.dead_letter(delivery.record, reason="bad")
         drain(worker)
 
 
@@ -69,9 +69,9 @@ def test_a_redriven_record_reaches_the_consumer_that_runs(log: sl.Log) -> None:
         assert worker.nack(delivery.record, reason="bad")
         assert drain(worker) == [(1, 1, 1), (1, 2, 1)]
 
-        (replayed,) = replay_parked(log, "orders")
+        (redriven,) = redrive(log, "orders")
 
-        assert replayed.consumer == "worker"
+        assert redriven.consumer == "worker"
         again = worker.next(0.0)
         assert again == sl.Delivery(delivery.record, 1)
         worker.ack(again.record)
@@ -80,8 +80,8 @@ def test_a_redriven_record_reaches_the_consumer_that_runs(log: sl.Log) -> None:
 
 
 def test_a_redriven_record_waits_for_its_consumer_across_restarts(open_again: OpenAgain) -> None:
-    park_first(open_again())
-    replay_parked(open_again(), "orders")
+    dead_letter_first(open_again())
+    redrive(open_again(), "orders")
     with open_again().consumer("orders", "other") as other:
         assert [offset for _, offset, _ in drain(other)] == [0, 1, 2]
     with open_again().consumer("orders", "worker") as unfinished:
@@ -95,25 +95,27 @@ def test_a_redriven_record_waits_for_its_consumer_across_restarts(open_again: Op
         assert drain(worker) == []
 
 
-def test_one_that_fails_again_is_parked_anew_and_can_be_redriven_anew(log: sl.Log) -> None:
-    park_first(log)
+def test_one_that_fails_again_is_dead_lettered_anew_and_can_be_redriven_anew(log: sl.Log) -> None:
+    dead_letter_first(log)
     with log.consumer("orders", "worker", deliveries_max=2) as worker:
         for times in (1, 2):
-            assert len(replay_parked(log, "orders")) == 1
+            assert len(redrive(log, "orders")) == 1
             seen = []
             for _ in range(2):
                 delivery = worker.next(0.0)
                 assert delivery is not None
-                is_parked = worker.nack(delivery.record, reason="still bad")
-                seen.append((delivery.count, is_parked))
+                is_dead_lettered = worker.nack(delivery.record, reason="still bad")
+                seen.append((delivery.count, is_dead_lettered))
             assert seen == [(1, False), (2, True)]
             assert worker.next(0.0) is None
-            assert len(list(parked_records(log, "orders"))) == 1 + times
+            assert len(list(dead_letters(log, "orders"))) == 1 + times
 
 
-def test_a_redriven_record_that_ends_its_process_each_time_is_parked_anew(log: sl.Log) -> None:
-    park_first(log)
-    replay_parked(log, "orders")
+def test_a_redriven_record_that_ends_its_process_each_time_is_dead_lettered_anew(
+    log: sl.Log,
+) -> None:
+    dead_letter_first(log)
+    redrive(log, "orders")
     for _ in range(2):
         with log.consumer("orders", "worker", deliveries_max=2) as dying:
             assert dying.next(0.0) is not None
@@ -121,30 +123,30 @@ def test_a_redriven_record_that_ends_its_process_each_time_is_parked_anew(log: s
     with log.consumer("orders", "worker", deliveries_max=2) as worker:
         assert worker.next(0.0) is None
 
-    *_, last = parked_records(log, "orders")
-    assert (last.consumer, last.deliveries, last.is_replayed) == ("worker", 2, False)
+    *_, last = dead_letters(log, "orders")
+    assert (last.consumer, last.deliveries, last.is_redriven) == ("worker", 2, False)
 
 
-def test_what_nobody_can_take_is_refused_and_stays_parked(log: sl.Log) -> None:
-    park_first(log)
+def test_what_nobody_can_take_is_refused_and_stays_dead_lettered(log: sl.Log) -> None:
+    dead_letter_first(log)
     with log.consumer("orders", "other") as other:
         delivery = other.next(0.0)
         assert delivery is not None
-        other.park(delivery.record, reason="bad")
+        other.dead_letter(delivery.record, reason="bad")
     log.forget("orders", "worker")
 
     with pytest.raises(sl.InvalidError, match="worker"):
-        replay_parked(log, "orders")
+        redrive(log, "orders")
     with pytest.raises(sl.InvalidError, match="worker"):
-        replay_parked(log, "orders", consumer="worker")
+        redrive(log, "orders", consumer="worker")
 
-    assert not any(each.is_replayed for each in parked_records(log, "orders"))
-    assert [each.consumer for each in replay_parked(log, "orders", consumer="other")] == ["other"]
+    assert not any(each.is_redriven for each in dead_letters(log, "orders"))
+    assert [each.consumer for each in redrive(log, "orders", consumer="other")] == ["other"]
 
 
 def test_members_get_what_is_redriven_of_their_own_partitions(log: sl.Log) -> None:
-    park_first(log)
-    replay_parked(log, "orders")
+    dead_letter_first(log)
+    redrive(log, "orders")
     with (
         log.consumer("orders", "worker", partitions=[0]) as one,
         log.consumer("orders", "worker", partitions=[1]) as two,
@@ -156,20 +158,20 @@ def test_members_get_what_is_redriven_of_their_own_partitions(log: sl.Log) -> No
 
 
 def test_consumers_of_one_name_but_two_tenants_get_their_own(log: sl.Log) -> None:
-    park_first(log)
-    park_first(log, tenant="acme")
+    dead_letter_first(log)
+    dead_letter_first(log, tenant="acme")
 
-    replayed = replay_parked(log, "orders")
+    redriven = redrive(log, "orders")
 
-    assert [each.consumer_tenant for each in replayed] == [None, "acme"]
+    assert [each.consumer_tenant for each in redriven] == [None, "acme"]
     for tenant in (None, "acme"):
         with log.consumer("orders", "worker", tenant=tenant) as worker:
             assert drain(worker) == [(1, 0, 1)]
 
 
 def test_a_consumer_on_an_event_loop_gets_it_too(log: sl.Log) -> None:
-    park_first(log)
-    replay_parked(log, "orders")
+    dead_letter_first(log)
+    redrive(log, "orders")
     worker = log.consumer("orders", "worker")
 
     async def consume() -> sl.Delivery | None:
@@ -184,9 +186,9 @@ def test_a_consumer_on_an_event_loop_gets_it_too(log: sl.Log) -> None:
         assert drain(again) == []
 
 
-def test_a_trigger_takes_what_a_consumer_of_its_name_has_parked(log: sl.Log) -> None:
-    park_first(log)
-    replay_parked(log, "orders")
+def test_a_trigger_takes_what_a_consumer_of_its_name_has_dead_lettered(log: sl.Log) -> None:
+    dead_letter_first(log)
+    redrive(log, "orders")
     seen: list[int] = []
     triggers = Triggers(log)
     triggers.on("orders", name="worker")(lambda record: seen.append(record.offset))
@@ -195,19 +197,19 @@ def test_a_trigger_takes_what_a_consumer_of_its_name_has_parked(log: sl.Log) -> 
         wait_until(lambda: seen == [0])
 
 
-def test_a_replay_topic_of_before_with_one_partition_is_read(log: sl.Log) -> None:
-    log.create_topic("__strandline.replayed.orders", internal=True)
-    park_first(log)
+def test_a_redrive_topic_of_before_with_one_partition_is_read(log: sl.Log) -> None:
+    log.create_topic("__strandline.redriven.orders", internal=True)
+    dead_letter_first(log)
 
-    replay_parked(log, "orders")
+    redrive(log, "orders")
 
     with log.consumer("orders", "worker") as worker:
         assert drain(worker) == [(1, 0, 1)]
 
 
 def test_a_record_that_was_gone_back_to_as_well_is_acked_once_for_both(log: sl.Log) -> None:
-    park_first(log)
-    replay_parked(log, "orders")
+    dead_letter_first(log)
+    redrive(log, "orders")
     log.seek("orders", "worker", 1, 0)
     with log.consumer("orders", "worker") as worker:
         deliveries = [worker.next(0.0) for _ in range(2)]

@@ -53,13 +53,13 @@ def test_an_ack_that_is_refused_moves_nothing(log: sl.Log, worker: sl.Consumer) 
     assert log.cursor("orders", "worker", 0) == 3
 
 
-def test_a_nack_that_is_refused_parks_nothing(log: sl.Log, worker: sl.Consumer) -> None:
+def test_a_nack_that_is_refused_dead_letters_nothing(log: sl.Log, worker: sl.Consumer) -> None:
     (first,) = taken(worker, 1)
 
     asyncio.run(refused(worker.nack, first))
-    asyncio.run(refused(worker.park, first))
+    asyncio.run(refused(worker.dead_letter, first))
 
-    assert not log.topics(internal=True) or "parked" not in str(log.topics(internal=True))
+    assert not log.topics(internal=True) or "dead_letters" not in str(log.topics(internal=True))
     assert worker.nack(first)
 
 

@@ -165,9 +165,9 @@ def test_a_key_that_cannot_be_had_is_a_failure(clock: FakeClock) -> None:
     def fails(record: sl.Record) -> str:
         raise LookupError("no such thing")
 
-    assert handled(log, Calls(), clock, dedupe_key=fails, retry=[]) == Counters(parked=1)
-    (parked,) = log.read("__strandline.parked.orders", 0, 0)
-    assert parked.headers["strandline.reason"] == "LookupError: no such thing"
+    assert handled(log, Calls(), clock, dedupe_key=fails, retry=[]) == Counters(dead_lettered=1)
+    (letter,) = log.read("__strandline.dead_letters.orders", 0, 0)
+    assert letter.headers["strandline.reason"] == "LookupError: no such thing"
 
 
 def test_two_triggers_remember_each_for_itself(log: sl.Log) -> None:

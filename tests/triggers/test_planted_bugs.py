@@ -7,11 +7,11 @@ from typing import NamedTuple
 import pytest
 
 import strandline as sl
-from strandline.subscriptions import Consumer, parking, replaying
+from strandline.subscriptions import Consumer, dead_letters, redriving
 from strandline.testing import FakeClock
 from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
 from tests.planting import Bug
-from tests.triggers import calls, test_handled_keys, test_lanes, test_replaying, test_triggers
+from tests.triggers import calls, test_handled_keys, test_lanes, test_redriving, test_triggers
 
 pytestmark = pytest.mark.slow
 
@@ -84,17 +84,17 @@ def two_lanes() -> None:
     test_lanes.test_who_is_in_two_lanes_waits_for_both()
 
 
-def two_replayers() -> None:
+def two_redrivers() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        test_replaying.test_two_who_replay_at_the_same_time_replay_once(orders(), patch)
+        test_redriving.test_two_processes_that_redrive_at_once_redrive_each_once(orders(), patch)
 
 
-def replays() -> None:
-    test_replaying.test_parked_records_go_to_their_trigger_once_more_and_to_nobody_else(orders())
+def redriven() -> None:
+    test_redriving.test_dead_letters_go_to_their_trigger_once_more_and_to_nobody_else(orders())
 
 
-def replays_of_replays() -> None:
-    test_replaying.test_what_fails_again_is_parked_anew_and_can_be_replayed_anew(orders())
+def redriven_again() -> None:
+    test_redriving.test_what_fails_again_is_dead_lettered_anew_and_can_be_redriven_anew(orders())
 
 
 DISPATCH = dispatch.Dispatch
@@ -133,8 +133,8 @@ BUGS = (
         "self._finish(entry, Verdict.FAILED, error, delay_s=delay_s, holds_lanes=True)",
         a_key_that_waits,
     ),
-    _bug(settling.Settling, "_give_up", "_.park(...)", "pass", replays),
-    _bug(Consumer, "_park", "self.ack(...)", "pass", replays),
+    _bug(settling.Settling, "_give_up", "_.dead_letter(...)", "pass", redriven),
+    _bug(Consumer, "_dead_letter", "self.ack(...)", "pass", redriven),
     _bug(
         DISPATCH,
         "_finish_calls",
@@ -177,9 +177,9 @@ BUGS = (
         "False",
         a_lagging_partition,
     ),
-    _bug(replaying, "replay_parked", 'f"{parking.id}/{parked.offset}"', "None", two_replayers),
-    _bug(replaying, "_replayed", "int(...)", "-1", replays),
-    _bug(parking, "park", 'f"{identity}/{replay}"', "identity", replays_of_replays),
+    _bug(redriving, "redrive", 'f"{letters.id}/{letter.offset}"', "None", two_redrivers),
+    _bug(redriving, "_redriven", "int(...)", "-1", redriven),
+    _bug(dead_letters, "append_dead_letter", 'f"{identity}/{redrive}"', "identity", redriven_again),
 )
 
 

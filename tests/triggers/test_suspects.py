@@ -1,4 +1,4 @@
-"""What was in flight when a process ended is handled alone, and only what ends it is parked."""
+"""What was in flight when a process ended is handled alone, only what ends it is a dead letter."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ import strandline as sl
 from strandline.subscriptions import Consumer
 from strandline.subscriptions.outstanding import Attempts
 from strandline.testing import FakeClock
-from strandline.triggers import Counters, Triggers, gate, parked_records
+from strandline.triggers import Counters, Triggers, dead_letters, gate
 from strandline.triggers.gate import ALONE_S, Gate
 from tests.triggers.calls import Calls, cursors, publish, wait_until
 
@@ -69,13 +69,13 @@ def test_a_suspect_that_fails_has_its_whole_schedule(log: sl.Log) -> None:
         raise ValueError("no such customer")
 
     with triggers:
-        wait_until(lambda: triggers.metrics()["billing"].parked == 1)
+        wait_until(lambda: triggers.metrics()["billing"].dead_lettered == 1)
 
     assert counts.seen == [2, 3, 4]
-    assert triggers.metrics()["billing"] == Counters(retried=2, parked=1)
+    assert triggers.metrics()["billing"] == Counters(retried=2, dead_lettered=1)
 
 
-def test_a_record_that_ended_its_process_alone_too_often_is_parked_without_a_call(
+def test_a_record_that_ended_its_process_alone_too_often_is_dead_lettered_without_a_call(
     log: sl.Log, caplog: pytest.LogCaptureFixture
 ) -> None:
     publish(log, [1, 2])
@@ -94,9 +94,9 @@ def test_a_record_that_ended_its_process_alone_too_often_is_parked_without_a_cal
         wait_until(lambda: cursors(log, "billing")[0] == 2)
 
     assert calls.seen == [1]
-    (parked,) = parked_records(log, "orders")
-    assert (parked.record_offset, parked.deliveries) == (0, 3)
-    assert "TooOftenError" in parked.reason
+    (letter,) = dead_letters(log, "orders")
+    assert (letter.record_offset, letter.deliveries) == (0, 3)
+    assert "TooOftenError" in letter.reason
     assert [each.__dict__["deliveries"] for each in caplog.records] == [3]
 
 

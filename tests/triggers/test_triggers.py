@@ -10,7 +10,7 @@ import pytest
 import strandline as sl
 from strandline.subscriptions import OUTSTANDING_MAX
 from strandline.testing import FakeClock
-from strandline.triggers import Counters, Triggers, on, replay_parked
+from strandline.triggers import Counters, Triggers, on, redrive
 from tests.triggers.calls import Calls, cursors, publish, wait_until
 from tests.triggers.conftest import OpenAgain
 
@@ -125,7 +125,7 @@ def test_a_failure_is_tried_again_by_its_schedule_with_the_count(clock: FakeCloc
     assert triggers.metrics()["billing"] == Counters(handled=2, retried=2)
 
 
-def test_after_the_last_retry_a_record_is_parked_with_its_cause(
+def test_after_the_last_retry_a_record_is_dead_lettered_with_its_cause(
     log: sl.Log, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = Calls()
@@ -140,13 +140,13 @@ def test_after_the_last_retry_a_record_is_parked_with_its_cause(
     with caplog.at_level(logging.ERROR, "strandline"), Triggers(log, [bill]) as triggers:
         wait_until(lambda: cursors(log, "billing")[0] == 2)
         wait_until(
-            lambda: triggers.metrics()["billing"] == Counters(handled=1, retried=1, parked=1)
+            lambda: triggers.metrics()["billing"] == Counters(handled=1, retried=1, dead_lettered=1)
         )
 
-    (parked,) = log.read("__strandline.parked.orders", 0, 0)
-    assert parked.payload["number"] == 1
-    assert parked.headers["strandline.deliveries"] == "2"
-    assert parked.headers["strandline.reason"] == "ValueError: no such customer"
+    (letter,) = log.read("__strandline.dead_letters.orders", 0, 0)
+    assert letter.payload["number"] == 1
+    assert letter.headers["strandline.deliveries"] == "2"
+    assert letter.headers["strandline.reason"] == "ValueError: no such customer"
     assert sorted(calls.seen) == [1, 1, 2]
     (told,) = caplog.records
     assert told.__dict__["cause"] == "ValueError: no such customer"
@@ -168,7 +168,7 @@ def test_a_failure_that_is_tried_again_is_a_warning_with_its_place(
         raise ValueError("no such customer")
 
     with caplog.at_level(logging.WARNING, "strandline"), triggers:
-        wait_until(lambda: triggers.metrics()["billing"].parked == 1)
+        wait_until(lambda: triggers.metrics()["billing"].dead_lettered == 1)
 
     *warnings, last = caplog.records
     assert [each.levelname for each in (*warnings, last)] == ["WARNING", "WARNING", "ERROR"]
@@ -202,7 +202,7 @@ def test_whatever_a_function_raises_harms_no_other(error: BaseException) -> None
         publish(log, [1, 2])
         calls.wait_for(2)
         wait_until(
-            lambda: [triggers.metrics()[name].parked for name in ("sync", "async")] == [2, 2]
+            lambda: [triggers.metrics()[name].dead_lettered for name in ("sync", "async")] == [2, 2]
         )
 
     assert calls.seen == [1, 2]
@@ -459,10 +459,10 @@ def test_a_log_that_is_open_for_consuming_is_enough(scheme: str, tmp_path: Path)
         with triggers:
             wait_until(lambda: cursors(log, "billing")[0] == 3)
             is_mended.set()
-            replay_parked(log, "orders")
+            redrive(log, "orders")
             wait_until(lambda: triggers.metrics()["billing"].handled == 2)
 
-    assert triggers.metrics()["billing"] == Counters(handled=2, parked=1, deduplicated=1)
+    assert triggers.metrics()["billing"] == Counters(handled=2, dead_lettered=1, deduplicated=1)
 
 
 def test_a_topic_of_a_tenant_keeps_all_that_triggers_need_with_that_tenant(log: sl.Log) -> None:
@@ -478,8 +478,8 @@ def test_a_topic_of_a_tenant_keeps_all_that_triggers_need_with_that_tenant(log: 
             raise ValueError("not yet")
 
     with triggers:
-        wait_until(lambda: triggers.metrics()["billing"].parked == 1)
-        assert len(replay_parked(log, topic)) == 1
+        wait_until(lambda: triggers.metrics()["billing"].dead_lettered == 1)
+        assert len(redrive(log, topic)) == 1
         wait_until(lambda: triggers.metrics()["billing"].handled == 1)
 
     assert calls.seen == ["acme", "acme"]

@@ -5,7 +5,7 @@ import pytest
 
 import strandline as sl
 from strandline.predicates import PredicateError
-from strandline.triggers import Counters, Triggers, replay_parked
+from strandline.triggers import Counters, Triggers, redrive
 from tests.triggers.calls import Calls, cursors, wait_until
 
 ORDERS = pa.schema([("id", pa.int64()), ("amount", pa.int64())])
@@ -103,7 +103,7 @@ def test_bytes_have_no_columns(log: sl.Log) -> None:
         triggers.start()
 
 
-def test_a_row_that_makes_the_predicate_fail_is_parked_with_the_cause(log: sl.Log) -> None:
+def test_a_row_that_makes_the_predicate_fail_is_dead_lettered_with_the_cause(log: sl.Log) -> None:
     calls = Calls()
     topic = log.scope().register("sales", ORDERS).topic
     triggers = Triggers(log)
@@ -118,11 +118,11 @@ def test_a_row_that_makes_the_predicate_fail_is_parked_with_the_cause(log: sl.Lo
         wait_until(lambda: log.cursor(topic, "x", 0) == 2)
 
     assert calls.seen == [1]
-    (parked,) = log.read("__strandline.parked.sales", 0, 0)
-    assert "row" in parked.headers["strandline.reason"]
+    (letter,) = log.read("__strandline.dead_letters.sales", 0, 0)
+    assert "row" in letter.headers["strandline.reason"]
 
 
-def test_a_parked_batch_is_replayed_as_its_matching_rows(log: sl.Log) -> None:
+def test_a_dead_lettered_batch_is_redriven_as_its_matching_rows(log: sl.Log) -> None:
     seen: list[list[int]] = []
     topic = log.scope().register("sales", ORDERS).topic
     triggers = Triggers(log)
@@ -135,8 +135,8 @@ def test_a_parked_batch_is_replayed_as_its_matching_rows(log: sl.Log) -> None:
 
     log.scope().publish(topic, pa.record_batch([[1, 2], [1, 2]], schema=ORDERS))
     with triggers:
-        wait_until(lambda: triggers.metrics()["x"].parked == 1)
-        replay_parked(log, topic)
+        wait_until(lambda: triggers.metrics()["x"].dead_lettered == 1)
+        redrive(log, topic)
         wait_until(lambda: triggers.metrics()["x"].handled == 1)
 
     assert seen == [[2], [2]]

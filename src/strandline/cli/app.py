@@ -9,8 +9,8 @@ from strandline.cli import (
     bench,
     consumers,
     copying,
+    dead_letters,
     doctor,
-    park,
     pipeline,
     reading,
     snapshots,
@@ -59,5 +59,5 @@ _COMMANDS = (
 )
 for _command in _COMMANDS:
     _command.add_to(app)
-app.add_typer(park.app, name="park")
+app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(pipeline.app, name="pipeline")

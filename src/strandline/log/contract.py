@@ -14,7 +14,7 @@ Everywhere:
   happened then. So is a call that the log's mode does not allow.
 - `read` allows what changes nothing. `consume` allows also all of LogConsumers, `sync`
   and `flush`, and to create, append to and trim internal topics, where consumers keep
-  delivery counts and parked records. `write` allows everything.
+  delivery counts and dead letters. `write` allows everything.
 - After `close`, ClosedError. After a fork, the child's calls work or raise ClosedError.
 - Damaged storage is CorruptError; whatever verifies stays readable.
 - What is passed in is never changed and what is handed out is never changed later:

@@ -109,7 +109,7 @@ def stored_schema(body: "bytes | pa.Buffer") -> pa.Schema:
 
 def _invalid(error: InvalidError) -> CorruptError:
     return CorruptError(
-        "the batch of this record is not valid Arrow data, skip or park it",
+        "the batch of this record is not valid Arrow data, skip or dead-letter it",
         file=None,
         position=None,
         reason=error.fields.get("reason", str(error)),

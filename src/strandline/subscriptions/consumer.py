@@ -13,11 +13,11 @@ from strandline.log import Log, TopicName
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import checked_place
 from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.membership import Membership
 from strandline.subscriptions.outstanding import DELIVERIES_MAX, Attempts, Outstanding
 from strandline.subscriptions.pages import POLL_S
-from strandline.subscriptions.parking import park, parking_name
 from strandline.subscriptions.redriven import Redriven
 from strandline.subscriptions.stream import Stream
 from strandline.subscriptions.subscribing import subscribe
@@ -48,16 +48,16 @@ from strandline.writes.loops import check_on_asyncio, is_on_loop
 class Consumer(Stream[Delivery]):
     """Reads a topic from its cursor, which follows what is acked. At least once.
 
-    A record is outstanding from its delivery until it is acked or parked. The cursor in
+    A record is outstanding from its delivery until it is acked or dead-lettered. The cursor in
     the log is the first outstanding one, so a record that is nacked holds it back while
     later ones are dealt with; after a restart everything from the cursor on comes again.
     A partition without a cursor begins at `start`.
 
     Deliveries are counted in the log, so that a record which kills its consumer each
-    time is parked, too. Processes that end while several records are in flight, which
+    time is dead-lettered, too. Processes that end while several records are in flight, which
     is neither acked nor nacked, prove nothing against one of them: a record that was
     delivered `deliveries_max` times without an end is delivered once more, alone, and
-    parked if the process ends then, too. With None nothing is parked here: the caller
+    dead-lettered if the process ends then, too. With None nothing is dead-lettered here: the caller
     does that, by `attempts`, and calls `begin_alone` before it handles a suspect.
 
     `for`, `async for`, `next` and `arrived` may be mixed, one thread or task at a time;
@@ -71,7 +71,7 @@ class Consumer(Stream[Delivery]):
     While it is open, no other of its name may read a partition of its own, in any
     process: UnavailableError, with the `pid` and `host` of the one that does.
 
-    What was parked and then redriven (`replay_parked`) comes as its record again, with
+    What was dead-lettered and then redriven (`redrive`) comes as its record again, with
     its own place and a count that begins at 1. `redriven=False` is for who reads that
     itself, as a trigger does.
     """
@@ -107,7 +107,7 @@ class Consumer(Stream[Delivery]):
         self._resting: list[tuple[float, int, int]] = []
         self._preparing = threading.Lock()
         self._on_its_way: Record | Delivery | None = None
-        self._parking = parking_name(self._topic)
+        self._dead_letter_topic = dead_letter_topic_name(self._topic)
         self._counting = Counting(log, self._topic, self._name, tenant, deliveries_max)
         self._lock = self._counting.lock
         self._outstanding = self._counting.outstanding
@@ -126,15 +126,15 @@ class Consumer(Stream[Delivery]):
         try:
             self.assign(range(self._partitions) if partitions is None else partitions)
             if redriven:
-                self._redriven.expect_if_parked()
+                self._redriven.expect_if_any()
         except BaseException:
             self.close()
             raise
 
     @property
-    def parking(self) -> str:
-        """The name of the topic, of the same tenant, where records are parked."""
-        return self._parking
+    def dead_letter_topic(self) -> str:
+        """The name of the topic, of the same tenant, where records are dead-lettered."""
+        return self._dead_letter_topic
 
     def assign(self, partitions: Iterable[int]) -> None:
         """Read exactly these partitions from now on, new ones from the cursor.
@@ -225,9 +225,9 @@ class Consumer(Stream[Delivery]):
             return self._ack(record)
 
     def nack(self, record: Record, *, delay_s: float = 0.0, reason: str = "") -> bool:
-        """Have the record delivered again after `delay_s`, or parked if that was often enough.
+        """Have the record delivered again after `delay_s`, or dead-lettered after the last try.
 
-        Returns whether it was parked; it is dealt with then. InvalidError if it is not
+        Returns whether it was dead-lettered; it is dealt with then. InvalidError if it is not
         outstanding.
         """
         delay_s, reason = check_seconds("delay_s", delay_s), check_text(reason, "reason")
@@ -243,22 +243,22 @@ class Consumer(Stream[Delivery]):
                     due = self._clock.monotonic() + delay_s
                     heapq.heappush(self._resting, (due, record.partition, record.offset))
                 return False
-        self._park(outstanding, record, count, reason)
+        self._dead_letter(outstanding, record, count, reason)
         return True
 
-    def park(self, record: Record, *, reason: str = "") -> None:
-        """Park the record, however often it was delivered; it is dealt with then.
+    def dead_letter(self, record: Record, *, reason: str = "") -> None:
+        """Dead-letter the record, however often it was delivered; it is dealt with then.
 
         InvalidError if it is not outstanding.
         """
         reason = check_text(reason, "reason")
         if self._redriven.holds(record):
-            self._redriven.park(record, reason=reason)
+            self._redriven.dead_letter(record, reason=reason)
             return
         with self._lock:
             outstanding = self._of(record)
             count = outstanding.count(record.offset)
-        self._park(outstanding, record, count, reason)
+        self._dead_letter(outstanding, record, count, reason)
 
     def attempts(self, record: Record) -> Attempts:
         """Return how the deliveries of an outstanding record before this one have ended."""
@@ -396,7 +396,7 @@ class Consumer(Stream[Delivery]):
             return None
 
     def _prepare(self) -> None:
-        """Make a delivery of the record on its way, or park it. May have to wait."""
+        """Make a delivery of the record on its way, or dead-letter it. May have to wait."""
         with self._preparing:
             record = self._on_its_way
             if not isinstance(record, Record):
@@ -407,7 +407,7 @@ class Consumer(Stream[Delivery]):
                 attempts = outstanding.attempts(record.offset)
             allowed = self._deliveries_max
             if allowed is not None and attempts.is_too_often(allowed):
-                self._park(outstanding, record, attempts.count, NEVER_HANDLED)
+                self._dead_letter(outstanding, record, attempts.count, NEVER_HANDLED)
                 self._on_its_way = None
                 return
             if allowed is not None:
@@ -423,8 +423,10 @@ class Consumer(Stream[Delivery]):
                 return None
             return Delivery(record, outstanding.deliver(record.offset))
 
-    def _park(self, outstanding: Outstanding, record: Record, count: int, reason: str) -> None:
-        park(
+    def _dead_letter(
+        self, outstanding: Outstanding, record: Record, count: int, reason: str
+    ) -> None:
+        append_dead_letter(
             self._log,
             self._topic,
             record,
@@ -436,7 +438,7 @@ class Consumer(Stream[Delivery]):
         with self._lock:
             outstanding.take_on(record.offset)
         self.ack(record)
-        # Whoever goes back to it later wants to have it, and not to have it parked again.
+        # Whoever goes back to it later wants to have it, and not to have it dead-lettered again.
         self._counting.note(record.partition)
         if self._takes_redriven:
             self._redriven.expect()
@@ -447,7 +449,7 @@ class Consumer(Stream[Delivery]):
         self._redriven.look(self._clock, self._new_redriven_reader)
 
     def _new_redriven_reader(self, topic: Topic, partitions: Iterable[int]) -> Consumer:
-        # One delivery more than allowed: such a record is parked for its own topic.
+        # One delivery more than allowed: such a record is dead-lettered for its own topic.
         allowed = None if self._deliveries_max is None else self._deliveries_max + 1
         return Consumer(
             self._log,

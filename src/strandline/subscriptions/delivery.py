@@ -6,7 +6,7 @@ from typing import Final
 from strandline.values import Record
 
 NEVER_HANDLED: Final = "delivered as often as allowed, and never dealt with"
-"""Why a record is parked whose deliveries all ended without an ack or a nack."""
+"""Why a record is dead-lettered whose deliveries all ended without an ack or a nack."""
 
 
 @dataclass(frozen=True, slots=True)

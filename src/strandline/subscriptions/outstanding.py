@@ -11,7 +11,7 @@ from typing import Final
 from strandline.values import InvalidError, Offset, UnavailableError
 
 DELIVERIES_MAX: Final = 5
-"""After how many deliveries a record that is nacked again is parked."""
+"""After how many deliveries a record that is nacked again is dead-lettered."""
 
 OUTSTANDING_MAX: Final = 1024
 """How many records a consumer is given beyond the first that it has not dealt with."""
@@ -44,7 +44,7 @@ class Attempts:
         return self.shared + self.alone > 0
 
     def is_too_often(self, deliveries_max: int) -> bool:
-        """Whether the record is parked instead of being delivered once more.
+        """Whether the record is dead-lettered instead of being delivered once more.
 
         Never without evidence: a process has ended while this record alone was in flight.
         """

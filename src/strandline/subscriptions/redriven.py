@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from strandline.clock import Clock
 from strandline.log import Log
+from strandline.subscriptions.dead_letters import append_dead_letter
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.pages import POLL_S
-from strandline.subscriptions.parking import park
-from strandline.subscriptions.replaying import (
+from strandline.subscriptions.redriving import (
     is_for,
     may_be_redriven,
     original,
-    replay_partitions,
-    replay_topic,
+    redrive_partitions,
+    redrive_topic,
 )
 from strandline.values import InvalidError, Record, Topic, UnavailableError
 
@@ -29,16 +29,16 @@ _AT_ONCE: Final = float("-inf")
 
 
 class _Carrier(NamedTuple):
-    """A record of the replay topic, and how often what it carries was delivered."""
+    """A record of the redrive topic, and how often what it carries was delivered."""
 
     record: Record
     deliveries: int
 
 
 class Redriven:
-    """What one consumer gets of its topic's replay topic. Thread-safe.
+    """What one consumer gets of its topic's redrive topic. Thread-safe.
 
-    A reader of the replay topic, under the consumer's own name, keeps the place and the
+    A reader of the redrive topic, under the consumer's own name, keeps the place and the
     counts; it is opened once there may be anything to read.
     """
 
@@ -65,8 +65,8 @@ class Redriven:
         """Look for records from now on."""
         self.is_expected = True
 
-    def expect_if_parked(self) -> None:
-        """Look for records from now on, if any was ever parked."""
+    def expect_if_any(self) -> None:
+        """Look for records from now on, if any was ever dead-lettered."""
         if may_be_redriven(self._log, self._topic):
             self.expect()
 
@@ -114,21 +114,21 @@ class Redriven:
                 self._drop(record, place)
 
     def nack(self, record: Record, *, delay_s: float, reason: str) -> bool:
-        """Have the record delivered again, or parked anew if that was often enough."""
+        """Have the record delivered again, or dead-lettered anew if that was often enough."""
         with self._lock:
             carrier = self._last(record)
             if carrier.deliveries >= self._deliveries_max:
-                self._park(record, carrier.record, carrier.deliveries, reason)
+                self._dead_letter(record, carrier.record, carrier.deliveries, reason)
                 return True
             self._the_reader().nack(carrier.record, delay_s=delay_s)
             self._look_at = _AT_ONCE
             return False
 
-    def park(self, record: Record, *, reason: str) -> None:
-        """Park the record anew. May have to wait."""
+    def dead_letter(self, record: Record, *, reason: str) -> None:
+        """Dead-letter the record anew. May have to wait."""
         with self._lock:
             carrier = self._last(record)
-            self._park(record, carrier.record, carrier.deliveries, reason)
+            self._dead_letter(record, carrier.record, carrier.deliveries, reason)
 
     def close(self) -> None:
         """Deliver nothing more; what is outstanding comes again."""
@@ -139,9 +139,9 @@ class Redriven:
             self._reader.close()
 
     def _step(self, new_reader: NewReader) -> bool:
-        """Take one record of the replay topic; False if there is none."""
+        """Take one record of the redrive topic; False if there is none."""
         if self._reader is None:
-            topic = replay_topic(self._log, self._topic)
+            topic = redrive_topic(self._log, self._topic)
             self._reader = new_reader(topic, self._readable(self._partitions))
             if self._is_closed:
                 # A close in between did not find it.
@@ -155,15 +155,15 @@ class Redriven:
             return True
         record = original(self._log, self._topic, carrier)
         if found.count > self._deliveries_max:
-            self._park(record, carrier, found.count - 1, NEVER_HANDLED)
+            self._dead_letter(record, carrier, found.count - 1, NEVER_HANDLED)
             return True
         at = self._carriers.setdefault((record.partition, record.offset), {})
         at[carrier.partition, carrier.offset] = _Carrier(carrier, found.count)
         self._ready.append(Delivery(record, found.count))
         return True
 
-    def _park(self, record: Record, carrier: Record, count: int, reason: str) -> None:
-        park(
+    def _dead_letter(self, record: Record, carrier: Record, count: int, reason: str) -> None:
+        append_dead_letter(
             self._log,
             self._topic,
             record,
@@ -171,7 +171,7 @@ class Redriven:
             tenant=self._tenant,
             deliveries=count,
             reason=reason,
-            replay=carrier.offset,
+            redrive=carrier.offset,
         )
         self._the_reader().ack(carrier)
         self._drop(record, (carrier.partition, carrier.offset))
@@ -191,7 +191,7 @@ class Redriven:
         return [*found.values()][-1]
 
     def _readable(self, partitions: Iterable[int]) -> list[int]:
-        return replay_partitions(self._log, self._topic, partitions)
+        return redrive_partitions(self._log, self._topic, partitions)
 
     def _the_reader(self) -> Consumer:
         assert self._reader is not None

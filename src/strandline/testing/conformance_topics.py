@@ -88,13 +88,13 @@ def topics_are_listed_by_name_and_by_tenant(open_log: OpenLog) -> None:
     for name in ("b", "c", "a"):
         log.create_topic(name)
     log.create_topic("d", tenant="acme")
-    log.create_topic("__strandline.parked", internal=True)
+    log.create_topic("__strandline.dead_letters", internal=True)
 
     names = [topic.name for topic in log.topics()]
 
     assert names == ["a", "b", "c"]
     assert [topic.name for topic in log.topics(tenant="acme")] == ["d"]
-    assert [topic.name for topic in log.topics(internal=True)] == ["__strandline.parked"]
+    assert [topic.name for topic in log.topics(internal=True)] == ["__strandline.dead_letters"]
     assert not log.topics(tenant="other")
     assert log.tenants() == ["acme"]
 
@@ -147,10 +147,10 @@ def only_internal_topics_have_the_reserved_prefix(open_log: OpenLog) -> None:
 
     with refused(InvalidError):
         log.create_topic("orders", internal=True)
-    log.create_topic("__strandline.parked", internal=True)
-    log.append("__strandline.parked", event(5))
+    log.create_topic("__strandline.dead_letters", internal=True)
+    log.append("__strandline.dead_letters", event(5))
 
-    assert numbers(log, "__strandline.parked") == [5]
+    assert numbers(log, "__strandline.dead_letters") == [5]
 
 
 def an_unknown_topic_is_refused_with_near_matches(open_log: OpenLog) -> None:

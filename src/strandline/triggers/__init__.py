@@ -1,15 +1,15 @@
 """Triggers: functions that are called for records.
 
-Promises: each record that a trigger wants is handled at least once, or parked with the
+Promises: each record that a trigger wants is handled at least once, or dead-lettered with the
 cause; its cursor never passes one that is neither; records of one key are handled one by
 one, in order; a key that was handled is not handled again within its window, also after
-a restart; what is parked can be replayed, once. See design 0044.
+a restart; what is dead-lettered can be redriven, once. See design 0044.
 
 Does not promise exactly once: a process may be killed after a function has returned and
 before the log knows. Does not share a trigger among several runners: the second is refused.
 """
 
-from strandline.subscriptions.replaying import Parked, parked_records, replay_parked
+from strandline.subscriptions.redriving import DeadLetter, dead_letters, redrive
 from strandline.triggers.counters import Counters
 from strandline.triggers.schedule import backoff
 from strandline.triggers.trigger import Trigger, on
@@ -17,11 +17,11 @@ from strandline.triggers.triggers import Triggers
 
 __all__ = [
     "Counters",
-    "Parked",
+    "DeadLetter",
     "Trigger",
     "Triggers",
     "backoff",
+    "dead_letters",
     "on",
-    "parked_records",
-    "replay_parked",
+    "redrive",
 ]

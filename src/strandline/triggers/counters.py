@@ -12,7 +12,7 @@ class Counters:
     """Functions that returned."""
     retried: int = 0
     """Failures after which the record comes again."""
-    parked: int = 0
+    dead_lettered: int = 0
     deduplicated: int = 0
     """Records passed over because their key was handled."""
     passed_over: int = 0

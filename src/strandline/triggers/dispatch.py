@@ -21,7 +21,7 @@ from strandline.triggers.gate import Gate
 from strandline.triggers.handled_keys import HandledKey, HandledKeys, digest_of
 from strandline.triggers.lanes import Lanes
 from strandline.triggers.settling import Finished, Settling, Verdict, reason_of
-from strandline.triggers.source import ReplaySource, Source, TopicSource
+from strandline.triggers.source import RedriveSource, Source, TopicSource
 from strandline.triggers.stop import Stop
 from strandline.triggers.trigger import Trigger
 from strandline.triggers.workers import Workers
@@ -55,7 +55,7 @@ class Dispatch:
             self._keys = HandledKeys(log, topic, trigger.name, window_us)
         self._settling = Settling(log, topic, trigger, self._keys, clock)
         self._sources: list[Source] = []
-        for kind in (TopicSource, ReplaySource):
+        for kind in (TopicSource, RedriveSource):
             try:
                 self._sources.append(kind(log, topic, trigger, clock))
             except BaseException:
@@ -405,7 +405,7 @@ class Dispatch:
             case Verdict.FAILED:
                 counters.retried += 1
             case Verdict.HOPELESS:
-                counters.parked += 1
+                counters.dead_lettered += 1
 
     # --- the end ---
 

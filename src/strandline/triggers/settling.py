@@ -1,4 +1,4 @@
-"""What became of records, written down: handled keys first, then acks, parking and retries."""
+"""What became of records, written down: handled keys first, then acks, dead letters and retries."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ class Verdict(Enum):
     FAILED = "failed"
     """It comes again."""
     HOPELESS = "hopeless"
-    """It is parked."""
+    """It is dead-lettered."""
 
     @property
     def is_final(self) -> bool:
@@ -91,9 +91,10 @@ class Settling:
             return
         reason = reason_of(one.error)
         carrier = one.source.read(one.carrier.partition, one.carrier.offset)
-        one.source.park(carrier, deliveries=one.count, reason=reason)
+        one.source.dead_letter(carrier, deliveries=one.count, reason=reason)
         _logger.error(
-            "trigger %s parked a record: topic=%s partition=%d offset=%d deliveries=%d cause=%s",
+            "trigger %s dead-lettered a record: "
+            "topic=%s partition=%d offset=%d deliveries=%d cause=%s",
             *(self._trigger.name, carrier.topic, carrier.partition, carrier.offset),
             *(one.count, reason),
             exc_info=one.error if one.error is not None and one.error.__traceback__ else None,

@@ -1,4 +1,4 @@
-"""Where a trigger's records come from: its topic, and what is replayed of it."""
+"""Where a trigger's records come from: its topic, and what is redriven of it."""
 
 from datetime import datetime
 from typing import Protocol
@@ -6,8 +6,8 @@ from typing import Protocol
 from strandline.clock import Clock
 from strandline.log import Log
 from strandline.subscriptions import Consumer
-from strandline.subscriptions.parking import park
-from strandline.subscriptions.replaying import is_for, original, replay_topic
+from strandline.subscriptions.dead_letters import append_dead_letter
+from strandline.subscriptions.redriving import is_for, original, redrive_topic
 from strandline.triggers.trigger import Trigger
 from strandline.values import EARLIEST, Record, Start, Topic
 
@@ -25,8 +25,8 @@ class Source(Protocol):
     def subject(self, carrier: Record) -> Record | None:
         """Return the record that a carrier stands for; None if it is for another trigger."""
 
-    def park(self, carrier: Record, *, deliveries: int, reason: str) -> None:
-        """Park the subject; the carrier is dealt with then. May have to wait."""
+    def dead_letter(self, carrier: Record, *, deliveries: int, reason: str) -> None:
+        """Dead-letter the subject; the carrier is dealt with then. May have to wait."""
 
 
 class TopicSource:
@@ -45,24 +45,24 @@ class TopicSource:
         """See Source."""
         return carrier
 
-    def park(self, carrier: Record, *, deliveries: int, reason: str) -> None:  # noqa: ARG002 - The consumer counts itself.
+    def dead_letter(self, carrier: Record, *, deliveries: int, reason: str) -> None:  # noqa: ARG002 - The consumer counts itself.
         """See Source."""
-        self.consumer.park(carrier, reason=reason)
+        self.consumer.dead_letter(carrier, reason=reason)
 
 
-class ReplaySource:
-    """Parked records of the topic that somebody wants handled once more."""
+class RedriveSource:
+    """Dead letters of the topic that somebody wants handled once more."""
 
     def __init__(self, log: Log, topic: Topic, trigger: Trigger, clock: Clock) -> None:
         self._log = log
         self._topic = topic
         self._name = trigger.name
-        self._replays = replay_topic(log, topic)
-        self.consumer = _consumer(log, self._replays, trigger, EARLIEST, clock)
+        self._redriven = redrive_topic(log, topic)
+        self.consumer = _consumer(log, self._redriven, trigger, EARLIEST, clock)
 
     def read(self, partition: int, offset: int) -> Record:
         """See Source."""
-        return _read(self._log, self._replays, partition, offset)
+        return _read(self._log, self._redriven, partition, offset)
 
     def subject(self, carrier: Record) -> Record | None:
         """See Source."""
@@ -70,19 +70,19 @@ class ReplaySource:
             return None
         return original(self._log, self._topic, carrier)
 
-    def park(self, carrier: Record, *, deliveries: int, reason: str) -> None:
+    def dead_letter(self, carrier: Record, *, deliveries: int, reason: str) -> None:
         """See Source."""
         whole = self.read(carrier.partition, carrier.offset)
         subject = self.subject(whole)
         assert subject is not None
-        park(
+        append_dead_letter(
             self._log,
             self._topic,
             subject,
             self._name,
             deliveries=deliveries,
             reason=reason,
-            replay=carrier.offset,
+            redrive=carrier.offset,
         )
         self.consumer.ack(carrier)
 
@@ -90,7 +90,7 @@ class ReplaySource:
 def _consumer(
     log: Log, topic: Topic, trigger: Trigger, start: Start | datetime, clock: Clock
 ) -> Consumer:
-    # The trigger parks a record itself, and says so.
+    # The trigger dead-letters a record itself, and says so.
     return Consumer(
         log,
         topic,

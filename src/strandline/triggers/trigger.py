@@ -119,7 +119,7 @@ def on(
     The function is returned as it was. It takes the record, or the record and its
     `Delivery`, which has the count, and may be `async`. What it returns is ignored, and
     the record is dealt with. What it raises is a failure: the record comes again after
-    each of the delays of `retry` in turn, and is parked with the cause after the last.
+    each of the delays of `retry` in turn, and is dead-lettered with the cause after the last.
     A whole number as `retry` is so many retries, with the delays of `backoff`.
 
     `where` is a predicate; other records are passed over. `name` is that of its

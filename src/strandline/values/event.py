@@ -261,7 +261,7 @@ def _encode_headers(headers: object) -> bytes:
 
 def _raise_corrupt(what: str, error: Exception) -> NoReturn:
     raise CorruptError(
-        f"the {what} of this event cannot be decoded, skip or park it",
+        f"the {what} of this event cannot be decoded, skip or dead-letter it",
         file=None,
         position=None,
         reason=str(error),

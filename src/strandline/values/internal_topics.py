@@ -9,8 +9,8 @@ from strandline.values.topic import Topic
 SEGMENTS_TOPIC: Final = f"{RESERVED_PREFIX}segments"
 SCHEMAS_TOPIC: Final = f"{RESERVED_PREFIX}schemas"
 DELIVERIES_PREFIX: Final = f"{RESERVED_PREFIX}deliveries."
-PARKED_PREFIX: Final = f"{RESERVED_PREFIX}parked."
-REPLAYED_PREFIX: Final = f"{RESERVED_PREFIX}replayed."
+DEAD_LETTERS_PREFIX: Final = f"{RESERVED_PREFIX}dead_letters."
+REDRIVEN_PREFIX: Final = f"{RESERVED_PREFIX}redriven."
 HANDLED_PREFIX: Final = f"{RESERVED_PREFIX}handled."
 
 
@@ -42,15 +42,15 @@ INTERNAL_TOPICS: Final = (
     InternalTopic(
         DELIVERIES_PREFIX,
         "how often a consumer was given its outstanding records; the consumer trims it",
-        "counts begin anew, so a poison record is delivered more often before it is parked",
+        "counts begin anew, so a poison record is delivered more often before it is dead-lettered",
     ),
     InternalTopic(
-        PARKED_PREFIX,
+        DEAD_LETTERS_PREFIX,
         "dead letters of a topic",
         "they can no longer be redriven; the original stays as long as its own topic keeps it",
     ),
     InternalTopic(
-        REPLAYED_PREFIX,
+        REDRIVEN_PREFIX,
         "which dead letters were redriven",
         "they may be redriven a second time; with force, one that is not handled yet is not "
         "redriven at all",

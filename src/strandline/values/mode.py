@@ -12,7 +12,7 @@ class Mode(StrEnum):
     """Changes no byte."""
 
     CONSUME = "consume"
-    """Also moves consumers' cursors, counts deliveries and parks records.
+    """Also moves consumers' cursors, counts deliveries and dead-letters records.
 
     For the latter two it creates, appends to and trims internal topics, and no others.
     """

@@ -1,4 +1,4 @@
-"""Parked records: listed, and handed to their trigger once more, once."""
+"""Dead letters: listed, and handed to their trigger once more, once."""
 
 import base64
 from functools import partial
@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
-from strandline.subscriptions import replaying
-from strandline.triggers import Counters, Triggers, parked_records, replay_parked
+from strandline.subscriptions import redriving
+from strandline.triggers import Counters, Triggers, dead_letters, redrive
 from tests.triggers.calls import Calls, cursors, publish, wait_until
 
 
@@ -38,82 +38,82 @@ def work_off(log: sl.Log, *faulty: Faulty) -> None:
 
 
 def is_done(log: sl.Log, name: str) -> bool:
-    """Return whether no record waits for a trigger, replayed ones included."""
-    replays = log.topic("__strandline.replayed.orders")
-    topics: list[Any] = [("orders", 0), ("orders", 1), (replays, 0), (replays, 1)]
+    """Return whether no record waits for a trigger, redriven ones included."""
+    redriven = log.topic("__strandline.redriven.orders")
+    topics: list[Any] = [("orders", 0), ("orders", 1), (redriven, 0), (redriven, 1)]
     return all(
         log.marks(topic, partition).high == (log.cursor(topic, name, partition) or 0)
         for topic, partition in topics
     )
 
 
-def test_parked_records_go_to_their_trigger_once_more_and_to_nobody_else(log: sl.Log) -> None:
+def test_dead_letters_go_to_their_trigger_once_more_and_to_nobody_else(log: sl.Log) -> None:
     publish(log, [1, 2])
     publish(log, [3], partition=1)
     billing, shipping = Faulty(log, "billing", {1, 3}), Faulty(log, "shipping", set())
     work_off(log, billing, shipping)
     assert {
-        (each.consumer, each.partition, each.record_offset, each.reason, each.is_replayed)
-        for each in parked_records(log, "orders")
+        (each.consumer, each.partition, each.record_offset, each.reason, each.is_redriven)
+        for each in dead_letters(log, "orders")
     } == {
         ("billing", 0, 0, "ValueError: 1", False),
         ("billing", 1, 0, "ValueError: 3", False),
     }
 
     billing.fails_for.clear()
-    replayed = replay_parked(log, "orders")
+    redriven = redrive(log, "orders")
     work_off(log, billing, shipping)
 
-    assert [each.offset for each in replayed] == [0, 1]
+    assert [each.offset for each in redriven] == [0, 1]
     assert sorted(billing.calls.seen[3:]) == [(0, 0, 1), (1, 0, 3)]
     assert len(shipping.calls.seen) == 3
     assert billing.triggers.metrics()["billing"] == Counters(handled=2)
     assert shipping.triggers.metrics()["shipping"] == Counters(passed_over=2)
     assert [log.marks("orders", partition).high for partition in range(2)] == [2, 1]
-    assert replay_parked(log, "orders") == []
-    assert all(each.is_replayed for each in parked_records(log, "orders"))
+    assert redrive(log, "orders") == []
+    assert all(each.is_redriven for each in dead_letters(log, "orders"))
 
 
-def test_what_fails_again_is_parked_anew_and_can_be_replayed_anew(log: sl.Log) -> None:
+def test_what_fails_again_is_dead_lettered_anew_and_can_be_redriven_anew(log: sl.Log) -> None:
     publish(log, [1])
     billing = Faulty(log, "billing", {1})
     work_off(log, billing)
     for times in (1, 2):
-        assert len(replay_parked(log, "orders")) == 1
+        assert len(redrive(log, "orders")) == 1
         work_off(log, billing)
-        assert len(list(parked_records(log, "orders"))) == 1 + times
+        assert len(list(dead_letters(log, "orders"))) == 1 + times
     billing.fails_for.clear()
-    replay_parked(log, "orders")
+    redrive(log, "orders")
     work_off(log, billing)
 
     assert billing.calls.seen == [(0, 0, 1)] * 4
-    assert replay_parked(log, "orders") == []
-    assert [each.is_replayed for each in parked_records(log, "orders")] == [True] * 3
+    assert redrive(log, "orders") == []
+    assert [each.is_redriven for each in dead_letters(log, "orders")] == [True] * 3
 
 
-def test_two_who_replay_at_the_same_time_replay_once(
+def test_two_processes_that_redrive_at_once_redrive_each_once(
     log: sl.Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(log, [1])
     billing = Faulty(log, "billing", {1})
     work_off(log, billing)
 
-    replayed = replay_parked(log, "orders")
-    # The other one has looked before the first has replayed.
-    monkeypatch.setattr(replaying, "_replayed", lambda *_: set())
+    redriven = redrive(log, "orders")
+    # The other one has looked before the first has redriven.
+    monkeypatch.setattr(redriving, "_redriven", lambda *_: set())
 
-    assert len(replayed) == 1
-    assert replay_parked(log, "orders") == []
-    assert log.marks("__strandline.replayed.orders", 0).high == 1
+    assert len(redriven) == 1
+    assert redrive(log, "orders") == []
+    assert log.marks("__strandline.redriven.orders", 0).high == 1
 
 
 def test_a_runner_at_work_gets_them_at_once(log: sl.Log) -> None:
     publish(log, [1])
     billing = Faulty(log, "billing", {1})
     with billing.triggers as triggers:
-        wait_until(lambda: triggers.metrics()["billing"].parked == 1)
+        wait_until(lambda: triggers.metrics()["billing"].dead_lettered == 1)
         billing.fails_for.clear()
-        replay_parked(log, "orders")
+        redrive(log, "orders")
         wait_until(lambda: triggers.metrics()["billing"].handled == 1)
 
 
@@ -122,22 +122,20 @@ def test_of_one_consumer_or_by_their_offsets(log: sl.Log) -> None:
     billing, shipping = Faulty(log, "billing", {1, 2}), Faulty(log, "shipping", {2})
     work_off(log, billing, shipping)
 
-    assert [each.consumer for each in replay_parked(log, "orders", consumer="shipping")] == [
-        "shipping"
-    ]
-    assert [each.offset for each in replay_parked(log, "orders", offsets=[1, 2, 99])] == [1]
-    assert [each.offset for each in replay_parked(log, "orders")] == [0]
-    assert [each.offset for each in parked_records(log, "orders", consumer="shipping")] == [2]
+    assert [each.consumer for each in redrive(log, "orders", consumer="shipping")] == ["shipping"]
+    assert [each.offset for each in redrive(log, "orders", offsets=[1, 2, 99])] == [1]
+    assert [each.offset for each in redrive(log, "orders")] == [0]
+    assert [each.offset for each in dead_letters(log, "orders", consumer="shipping")] == [2]
 
 
-def test_nothing_parked_is_nothing_to_replay(log: sl.Log) -> None:
-    assert replay_parked(log, "orders") == []
-    assert list(parked_records(log, "orders")) == []
+def test_no_dead_letter_is_nothing_to_redrive(log: sl.Log) -> None:
+    assert redrive(log, "orders") == []
+    assert list(dead_letters(log, "orders")) == []
     with pytest.raises(sl.InvalidError):
-        replay_parked(log, "no-such-topic")
+        redrive(log, "no-such-topic")
 
 
-def test_a_parked_record_outlives_its_original(log: sl.Log) -> None:
+def test_a_dead_letter_outlives_its_original(log: sl.Log) -> None:
     event = sl.Event("order", {"number": 1}, key="k", headers={"trace": "t1"})
     log.append("orders", event, partition=0)
     billing = Faulty(log, "billing", {1})
@@ -147,7 +145,7 @@ def test_a_parked_record_outlives_its_original(log: sl.Log) -> None:
     again = Triggers(log)
     again.on("orders", name="billing")(seen.append)
 
-    replay_parked(log, "orders")
+    redrive(log, "orders")
     with again:
         wait_until(lambda: len(seen) == 1)
 
@@ -175,10 +173,10 @@ def test_bytes_and_batches_come_back_as_they_were(
             raise ValueError("not yet")
 
     with triggers:
-        wait_until(lambda: triggers.metrics()["reader"].parked == 1)
+        wait_until(lambda: triggers.metrics()["reader"].dead_lettered == 1)
         if is_trimmed:
             log.trim("raw", 0, 1)
-        replay_parked(log, "raw")
+        redrive(log, "raw")
         wait_until(lambda: triggers.metrics()["reader"].handled == 1)
 
     first, second = given
@@ -186,7 +184,7 @@ def test_bytes_and_batches_come_back_as_they_were(
     assert (second.partition, second.offset, second.key) == (0, 0, "k")
 
 
-def test_retries_of_a_replay_are_counted_from_one(log: sl.Log) -> None:
+def test_retries_of_a_redriven_record_are_counted_from_one(log: sl.Log) -> None:
     counts: list[int] = []
     triggers = Triggers(log)
 
@@ -198,8 +196,8 @@ def test_retries_of_a_replay_are_counted_from_one(log: sl.Log) -> None:
 
     publish(log, [1])
     with triggers:
-        wait_until(lambda: triggers.metrics()["billing"].parked == 1)
-        replay_parked(log, "orders")
+        wait_until(lambda: triggers.metrics()["billing"].dead_lettered == 1)
+        redrive(log, "orders")
         wait_until(lambda: triggers.metrics()["billing"].handled == 1)
 
     assert counts == [1, 2, 1, 2]

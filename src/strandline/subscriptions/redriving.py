@@ -1,4 +1,4 @@
-"""Parked records, and redriving them to the consumers and triggers that parked them."""
+"""Dead letters, and redriving them to the consumers and triggers that dead-lettered them."""
 
 import base64
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from strandline.log import Log, TopicName
-from strandline.subscriptions.parking import parking_name
+from strandline.subscriptions.dead_letters import dead_letter_topic_name
 from strandline.values import (
     Event,
     InvalidError,
@@ -23,19 +23,19 @@ from strandline.values import (
 )
 from strandline.values.arguments import check_items, check_whole
 from strandline.values.batches import decode_batch
-from strandline.values.internal_topics import REPLAYED_PREFIX
+from strandline.values.internal_topics import REDRIVEN_PREFIX
 
 _OURS: Final = "strandline."
-_PARKED: Final = "strandline.parked"
+_DEAD_LETTER: Final = "strandline.dead_letter"
 _TENANT: Final = "strandline.consumer_tenant"
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
-    """A record in a parking topic."""
+class DeadLetter:
+    """A record in a dead-letter topic."""
 
     offset: Offset
-    """Its place in the parking topic."""
+    """Its place in the dead-letter topic."""
     consumer: str
     """Who could not deal with it: the name of a trigger, or of another consumer."""
     deliveries: int
@@ -45,42 +45,44 @@ class Parked:
     record_offset: Offset
     event: Event
     """As it is stored: an event with our headers, or bytes or a batch in base64."""
-    is_replayed: bool
+    is_redriven: bool
     """Whether it was handed to its consumer once more."""
     consumer_tenant: str | None = None
     """Whose consumer that is, in a topic that several tenants share."""
 
 
-def parked_records(log: Log, topic: TopicName, *, consumer: str | None = None) -> Iterator[Parked]:
-    """Yield what is parked of a topic, oldest first; of one consumer, if given."""
+def dead_letters(
+    log: Log, topic: TopicName, *, consumer: str | None = None
+) -> Iterator[DeadLetter]:
+    """Yield what is dead-lettered of a topic, oldest first; of one consumer, if given."""
     consumer = None if consumer is None else check_consumer_name(consumer)
     found = log.topic(topic)
-    parking = _parking_of(log, found)
-    if parking is None:
+    letters = _dead_letter_topic(log, found)
+    if letters is None:
         return
-    replayed = _replayed(log, found)
-    for record in log.read(parking, 0, log.marks(parking, 0).low):
-        parked = _parked(record, is_replayed=record.offset in replayed)
-        if consumer is None or parked.consumer == consumer:
-            yield parked
+    redriven = _redriven(log, found)
+    for record in log.read(letters, 0, log.marks(letters, 0).low):
+        letter = _dead_letter(record, is_redriven=record.offset in redriven)
+        if consumer is None or letter.consumer == consumer:
+            yield letter
 
 
-def replay_parked(
+def redrive(
     log: Log,
     topic: TopicName,
     *,
     consumer: str | None = None,
     offsets: Iterable[int] | None = None,
-) -> list[Parked]:
-    """Redrive what is parked of a topic to the consumers that parked it; return what that was.
+) -> list[DeadLetter]:
+    """Redrive the dead letters of a topic to their consumers; return those redriven.
 
-    Of one consumer or trigger, if given; only what has these offsets in the parking
+    Of one consumer or trigger, if given; only what has these offsets in the dead-letter
     topic, if given. Each goes once, however often this is called, also by several at a
-    time or after a crash: what was replayed is left out. One that fails again is parked
-    anew, and can be replayed anew. No other reader of the topic sees anything of it.
+    time or after a crash: what was redriven is left out. One that fails again is dead-lettered
+    anew, and can be redriven anew. No other reader of the topic sees anything of it.
 
     A consumer or trigger that does not run gets them when it does. InvalidError if one
-    of them no longer exists in the log (it was forgotten); all stays parked then. What
+    of them no longer exists in the log (it was forgotten); all remains a dead letter then. What
     is returned is durable, where the log reaches that.
     """
     consumer = None if consumer is None else check_consumer_name(consumer)
@@ -88,63 +90,63 @@ def replay_parked(
     wanted = None
     if offsets is not None:
         wanted = frozenset(check_whole("offset", each) for each in check_items("offsets", offsets))
-    parking = _parking_of(log, found)
-    done: list[Parked] = []
-    if parking is None:
+    letters = _dead_letter_topic(log, found)
+    done: list[DeadLetter] = []
+    if letters is None:
         return done
     chosen = [
-        parked
-        for parked in parked_records(log, found, consumer=consumer)
-        if not parked.is_replayed and (wanted is None or parked.offset in wanted)
+        letter
+        for letter in dead_letters(log, found, consumer=consumer)
+        if not letter.is_redriven and (wanted is None or letter.offset in wanted)
     ]
     _check_takers(log, found, chosen)
-    replays = replay_topic(log, found)
-    count = log.describe_topic(replays).settings.partitions
-    for parked in chosen:
-        (record,) = log.read(parking, 0, parked.offset, parked.offset + 1)
+    redriven = redrive_topic(log, found)
+    count = log.describe_topic(redriven).settings.partitions
+    for letter in chosen:
+        (record,) = log.read(letters, 0, letter.offset, letter.offset + 1)
         receipt = log.append(
-            replays,
-            _with_header(parked.event, _PARKED, str(parked.offset)),
-            partition=_replay_partition(parked.partition, count),
+            redriven,
+            _with_header(letter.event, _DEAD_LETTER, str(letter.offset)),
+            partition=_redrive_partition(letter.partition, count),
             tenant=record.tenant,
             durability=log.durability_max,
-            idempotency_key=f"{parking.id}/{parked.offset}",
+            idempotency_key=f"{letters.id}/{letter.offset}",
         )
         if not receipt.is_repeat:
-            done.append(parked)
+            done.append(letter)
     return done
 
 
-def replay_topic(log: Log, topic: Topic) -> Topic:
-    """Return the internal topic by which the consumers of a topic get parked records."""
-    found = _find(log, topic, _replay_name(topic))
+def redrive_topic(log: Log, topic: Topic) -> Topic:
+    """Return the internal topic by which the consumers of a topic get dead letters."""
+    found = _find(log, topic, _redrive_topic_name(topic))
     if found is not None:
         return found
     return log.create_topic(
-        _replay_name(topic),
+        _redrive_topic_name(topic),
         partitions=log.describe_topic(topic).settings.partitions,
         tenant=topic.tenant,
         internal=True,
     )
 
 
-def replay_partitions(log: Log, topic: Topic, partitions: Iterable[int]) -> list[int]:
-    """Return the partitions of the replay topic that a reader of these partitions reads."""
-    count = log.describe_topic(replay_topic(log, topic)).settings.partitions
+def redrive_partitions(log: Log, topic: Topic, partitions: Iterable[int]) -> list[int]:
+    """Return the partitions of the redrive topic that a reader of these partitions reads."""
+    count = log.describe_topic(redrive_topic(log, topic)).settings.partitions
     return sorted(number for number in partitions if number < count)
 
 
 def may_be_redriven(log: Log, topic: Topic) -> bool:
-    """Whether anything was ever parked of the topic."""
-    return _parking_of(log, topic) is not None
+    """Whether anything was ever dead-lettered of the topic."""
+    return _dead_letter_topic(log, topic) is not None
 
 
-def original(log: Log, topic: Topic, replay: Record) -> Record:
-    """Return the record that was parked and is replayed by this one."""
-    parked = _parked(replay, is_replayed=True)
-    value = _value(parked.event, log.describe_topic(topic).settings.value_kind)
+def original(log: Log, topic: Topic, redrive: Record) -> Record:
+    """Return the record that was dead-lettered and is redriven by this one."""
+    letter = _dead_letter(redrive, is_redriven=True)
+    value = _value(letter.event, log.describe_topic(topic).settings.value_kind)
     try:
-        here = list(log.read(topic, parked.partition, parked.record_offset, records_max=1))
+        here = list(log.read(topic, letter.partition, letter.record_offset, records_max=1))
     except StrandlineError:
         # Trimmed, or of a topic of this name that was dropped.
         here = []
@@ -152,32 +154,32 @@ def original(log: Log, topic: Topic, replay: Record) -> Record:
         return here[0]
     return Record(
         topic=topic.name,
-        partition=parked.partition,
-        offset=parked.record_offset,
-        timestamp_us=replay.timestamp_us,
-        key=replay.key,
-        tenant=replay.tenant,
+        partition=letter.partition,
+        offset=letter.record_offset,
+        timestamp_us=redrive.timestamp_us,
+        key=redrive.key,
+        tenant=redrive.tenant,
         value=value,
     )
 
 
-def is_for(replay: Record, topic: Topic, consumer: str, tenant: str | None = None) -> bool:
+def is_for(redrive: Record, topic: Topic, consumer: str, tenant: str | None = None) -> bool:
     """Whether a consumer of this name, of this tenant in a shared topic, is to have it."""
     whose = None if tenant == topic.tenant else tenant
-    headers = replay.headers
+    headers = redrive.headers
     return (headers.get("strandline.consumer"), headers.get(_TENANT)) == (consumer, whose)
 
 
-def _replay_name(topic: Topic) -> str:
-    return check_topic_name(f"{REPLAYED_PREFIX}{topic.name}", internal=True)
+def _redrive_topic_name(topic: Topic) -> str:
+    return check_topic_name(f"{REDRIVEN_PREFIX}{topic.name}", internal=True)
 
 
-def _replay_partition(partition: int, count: int) -> int:
-    # A replay topic of before has one partition, whatever its topic has.
+def _redrive_partition(partition: int, count: int) -> int:
+    # A redrive topic of before has one partition, whatever its topic has.
     return partition if partition < count else 0
 
 
-def _check_takers(log: Log, topic: Topic, chosen: Iterable[Parked]) -> None:
+def _check_takers(log: Log, topic: Topic, chosen: Iterable[DeadLetter]) -> None:
     places = {(each.consumer, each.consumer_tenant, each.partition) for each in chosen}
     gone = {
         consumer
@@ -186,7 +188,7 @@ def _check_takers(log: Log, topic: Topic, chosen: Iterable[Parked]) -> None:
     }
     if gone:
         raise InvalidError(
-            "no consumer of this name can take what it parked: open it once, or redrive "
+            "no consumer of this name can take what it dead-lettered: open it once, or redrive "
             "those of others with consumer=",
             topic=topic.name,
             consumers=sorted(gone),
@@ -200,24 +202,24 @@ def _find(log: Log, topic: Topic, name: str) -> Topic | None:
         return None
 
 
-def _parking_of(log: Log, topic: Topic) -> Topic | None:
-    return _find(log, topic, parking_name(topic))
+def _dead_letter_topic(log: Log, topic: Topic) -> Topic | None:
+    return _find(log, topic, dead_letter_topic_name(topic))
 
 
-def _replayed(log: Log, topic: Topic) -> set[int]:
-    replays = _find(log, topic, _replay_name(topic))
-    if replays is None:
+def _redriven(log: Log, topic: Topic) -> set[int]:
+    redriven = _find(log, topic, _redrive_topic_name(topic))
+    if redriven is None:
         return set()
     return {
-        int(record.headers[_PARKED])
-        for partition in range(log.describe_topic(replays).settings.partitions)
-        for record in log.read(replays, partition, log.marks(replays, partition).low)
+        int(record.headers[_DEAD_LETTER])
+        for partition in range(log.describe_topic(redriven).settings.partitions)
+        for record in log.read(redriven, partition, log.marks(redriven, partition).low)
     }
 
 
-def _parked(record: Record, *, is_replayed: bool) -> Parked:
+def _dead_letter(record: Record, *, is_redriven: bool) -> DeadLetter:
     headers = record.headers
-    return Parked(
+    return DeadLetter(
         offset=record.offset,
         consumer=headers["strandline.consumer"],
         deliveries=int(headers["strandline.deliveries"]),
@@ -225,7 +227,7 @@ def _parked(record: Record, *, is_replayed: bool) -> Parked:
         partition=Partition(int(headers["strandline.partition"])),
         record_offset=Offset(int(headers["strandline.offset"])),
         event=record.event,
-        is_replayed=is_replayed,
+        is_redriven=is_redriven,
         consumer_tenant=headers.get(_TENANT),
     )
 

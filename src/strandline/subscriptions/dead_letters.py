@@ -1,4 +1,4 @@
-"""Where records go that a consumer could not deal with: an event topic beside their own."""
+"""Where records go that a consumer could not handle: an event topic beside their own."""
 
 import base64
 
@@ -6,18 +6,18 @@ import pyarrow as pa
 
 from strandline.log import Log
 from strandline.values import Event, Offset, Record, Topic, check_topic_name
-from strandline.values.internal_topics import PARKED_PREFIX
+from strandline.values.internal_topics import DEAD_LETTERS_PREFIX
 
 
-def parking_name(topic: Topic) -> str:
-    """Return the name of the parking topic; InvalidError if it would be no name.
+def dead_letter_topic_name(topic: Topic) -> str:
+    """Return the name of the dead-letter topic; InvalidError if it would be no name.
 
     It is an internal one, which a log that is open for consuming may create, too.
     """
-    return check_topic_name(f"{PARKED_PREFIX}{topic.name}", internal=True)
+    return check_topic_name(f"{DEAD_LETTERS_PREFIX}{topic.name}", internal=True)
 
 
-def park(
+def append_dead_letter(
     log: Log,
     topic: Topic,
     record: Record,
@@ -26,23 +26,23 @@ def park(
     tenant: str | None = None,
     deliveries: int,
     reason: str,
-    replay: int | None = None,
+    redrive: int | None = None,
 ) -> Offset:
-    """Append the record to the parking topic, once however often this is called.
+    """Append the record to the dead-letter topic, once however often this is called.
 
-    Once more for each `replay`, a number that tells the replays of the record apart.
+    Once for each `redrive`, a number that distinguishes the redrives of the record.
 
     It is as durable as the log can make it when this returns where it is, since the
     consumer's cursor passes the original next.
 
     An event keeps its kind, payload, key, headers and time. Bytes, and a batch as an
-    Arrow stream, become the payload in base64, with the kind `parked`. Headers that
+    Arrow stream, become the payload in base64, with the kind `dead_letter`. Headers that
     begin with `strandline.` say where it came from and why.
     """
-    parking = log.create_topic(parking_name(topic), tenant=topic.tenant, internal=True)
+    letters = log.create_topic(dead_letter_topic_name(topic), tenant=topic.tenant, internal=True)
     identity = f"{topic.id}/{record.partition}/{record.offset}/{consumer}"
-    if replay is not None:
-        identity = f"{identity}/{replay}"
+    if redrive is not None:
+        identity = f"{identity}/{redrive}"
     # In a shared topic, consumers of one name may be those of several tenants.
     whose = None if tenant == topic.tenant else tenant
     if whose is not None:
@@ -58,8 +58,8 @@ def park(
     if whose is not None:
         origin["strandline.consumer_tenant"] = whose
     receipt = log.append(
-        parking,
-        _parked(record, origin),
+        letters,
+        _dead_letter(record, origin),
         tenant=record.tenant,
         durability=log.durability_max,
         idempotency_key=identity,
@@ -67,7 +67,7 @@ def park(
     return receipt.offset
 
 
-def _parked(record: Record, origin: dict[str, str]) -> Event:
+def _dead_letter(record: Record, origin: dict[str, str]) -> Event:
     value = record.value
     if isinstance(value, Event):
         return Event(
@@ -79,7 +79,7 @@ def _parked(record: Record, origin: dict[str, str]) -> Event:
         )
     encoded = value if isinstance(value, bytes) else _stream(value)
     payload = base64.b64encode(encoded).decode("ascii")
-    return Event("parked", payload, key=record.key, headers=origin)
+    return Event("dead_letter", payload, key=record.key, headers=origin)
 
 
 def _stream(batch: pa.RecordBatch) -> bytes:

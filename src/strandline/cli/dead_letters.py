@@ -1,0 +1,126 @@
+"""Commands about dead letters: records that a consumer could not handle."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from strandline.cli.command import command, new_app
+from strandline.cli.options import Json, Tenant, TopicName, Url, existing, opened, topic_of
+from strandline.cli.screen import show_json, show_table
+from strandline.values import Mode
+
+if TYPE_CHECKING:
+    from strandline.triggers import DeadLetter
+
+_OURS = "strandline."
+_ANSWER = (
+    "{topic, dead_letters: [{offset, consumer, deliveries, reason, partition, record_offset, kind, "
+    "key, payload, headers, is_redriven}, …]}: `offset` is its place in the dead-letter topic, "
+    "`partition` and `record_offset` that in its own."
+)
+
+_Consumer = Annotated[
+    str | None, typer.Option("--consumer", metavar="NAME", help="Of this one; else of all.")
+]
+
+app = new_app("List and redrive dead letters: records that a consumer could not handle.")
+
+
+@command(
+    "list",
+    examples="""$ strandline dead-letters list orders
+        $ strandline dead-letters list orders --consumer billing --json""",
+    answers=_ANSWER,
+)
+def list_dead_letters(
+    topic: TopicName,
+    *,
+    url: Url = None,
+    consumer: _Consumer = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """List what is dead-lettered of a topic, oldest first, and why."""
+    from strandline.triggers import dead_letters  # noqa: PLC0415 Takes long to import.
+
+    with opened(url, Mode.READ) as log:
+        found = list(dead_letters(log, topic_of(log, topic, tenant), consumer=consumer))
+    _show(topic, found, json=json)
+
+
+@command(
+    "redrive",
+    examples="""$ strandline dead-letters redrive orders --consumer billing
+        $ strandline dead-letters redrive orders --offset 0 --json""",
+    answers=_ANSWER[:-1] + "; only what this call has redriven.",
+)
+def redrive(
+    topic: TopicName,
+    *,
+    url: Url = None,
+    consumer: _Consumer = None,
+    offset: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--offset", metavar="N", min=0, help="In the dead-letter topic. May be repeated."
+        ),
+    ] = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Deliver dead letters again to the triggers and consumers that could not handle them.
+
+    Each is redriven once, however often this is called; one that fails again becomes a new
+    dead letter. A consumer that is not running gets them when it runs. Other consumers see
+    nothing of it. Refused if one of the consumers was removed: choose others with --consumer.
+    """
+    from strandline.triggers import redrive  # noqa: PLC0415 Takes long to import.
+
+    with existing(url, Mode.CONSUME) as log:
+        found = redrive(
+            log, topic_of(log, topic, tenant), consumer=consumer, offsets=offset or None
+        )
+    _show(topic, found, json=json)
+
+
+def _show(topic: str, found: "list[DeadLetter]", *, json: bool) -> None:
+    if json:
+        show_json({"topic": topic, "dead_letters": [_dead_letter_json(each) for each in found]})
+        return
+    show_table(
+        ("offset", "consumer", "deliveries", "record", "kind", "redriven", "reason"),
+        [
+            (
+                each.offset,
+                each.consumer,
+                each.deliveries,
+                f"{each.partition}/{each.record_offset}",
+                each.event.kind,
+                each.is_redriven,
+                each.reason,
+            )
+            for each in found
+        ],
+    )
+
+
+def _dead_letter_json(letter: "DeadLetter") -> dict[str, object]:
+    headers = letter.event.headers
+    return {
+        "offset": letter.offset,
+        "consumer": letter.consumer,
+        "deliveries": letter.deliveries,
+        "reason": letter.reason,
+        "partition": letter.partition,
+        "record_offset": letter.record_offset,
+        "kind": letter.event.kind,
+        "key": letter.event.key,
+        "payload": msgspec.Raw(letter.event.payload_json),
+        "headers": {name: each for name, each in headers.items() if not name.startswith(_OURS)},
+        "is_redriven": letter.is_redriven,
+    }
+
+
+list_dead_letters.add_to(app)
+redrive.add_to(app)
