@@ -48,17 +48,17 @@ from strandline.writes.loops import check_on_asyncio, is_on_loop
 class Consumer(Stream[Delivery]):
     """Reads a topic from its cursor, which follows what is acked. At least once.
 
-    A record is outstanding from its delivery until it is acked or dead-lettered. The cursor in
-    the log is the first outstanding one, so a record that is nacked holds it back while
-    later ones are dealt with; after a restart everything from the cursor on comes again.
+    A record is outstanding from its delivery until it is acked or dead-lettered. The
+    cursor in the log is the first outstanding one, so a nacked record holds it back while
+    later ones are acked; after a restart everything from the cursor on is delivered again.
     A partition without a cursor begins at `start`.
 
     Deliveries are counted in the log, so that a record which kills its consumer each
-    time is dead-lettered, too. Processes that end while several records are in flight, which
-    is neither acked nor nacked, prove nothing against one of them: a record that was
-    delivered `deliveries_max` times without an end is delivered once more, alone, and
-    dead-lettered if the process ends then, too. With None nothing is dead-lettered here: the caller
-    does that, by `attempts`, and calls `begin_alone` before it handles a suspect.
+    time becomes a dead letter, too. If several records are in flight (neither acked nor
+    nacked) when a process ends, none of them is known to be the cause: a record that was
+    delivered `deliveries_max` times is delivered once more, alone, and dead-lettered if
+    the process ends again. With None the consumer dead-letters nothing: the caller does,
+    by `attempts`, and calls `begin_alone` before it handles a suspect.
 
     `for`, `async for`, `next` and `arrived` may be mixed, one thread or task at a time;
     a step that times out, is cancelled or fails loses no delivery. `ack`, `nack` and
@@ -72,8 +72,8 @@ class Consumer(Stream[Delivery]):
     process: UnavailableError, with the `pid` and `host` of the one that does.
 
     What was dead-lettered and then redriven (`redrive`) comes as its record again, with
-    its own place and a count that begins at 1. `redriven=False` is for who reads that
-    itself, as a trigger does.
+    its own place and a count that begins at 1. A trigger reads these itself, and passes
+    `redriven=False`.
     """
 
     def __init__(
@@ -423,9 +423,7 @@ class Consumer(Stream[Delivery]):
                 return None
             return Delivery(record, outstanding.deliver(record.offset))
 
-    def _dead_letter(
-        self, outstanding: Outstanding, record: Record, count: int, reason: str
-    ) -> None:
+    def _dead_letter(self, waiting: Outstanding, record: Record, count: int, reason: str) -> None:
         append_dead_letter(
             self._log,
             self._topic,
@@ -436,9 +434,9 @@ class Consumer(Stream[Delivery]):
             reason=reason,
         )
         with self._lock:
-            outstanding.take_on(record.offset)
+            waiting.take_on(record.offset)
         self.ack(record)
-        # Whoever goes back to it later wants to have it, and not to have it dead-lettered again.
+        # A later seek back to it delivers it again, with a new count.
         self._counting.note(record.partition)
         if self._takes_redriven:
             self._redriven.expect()
