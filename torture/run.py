@@ -25,7 +25,7 @@ from tests.views import schedules as view_schedules
 from torture import hostile, interrupts, processes, sinks
 
 #: How often it is said how far a torture is, where no bar is seen.
-_TOLD_EVERY_S = 60.0
+_PROGRESS_INTERVAL_S = 60.0
 
 
 class Torture(NamedTuple):
@@ -140,7 +140,7 @@ def _torture(pool: ProcessPoolExecutor, torture: Torture, seed: int, share_s: fl
 def _tell(torture: Torture, passed: int, told_at: float, *, is_shown: bool) -> float:
     """Print how far it is, now and then, where no bar is seen; return when that was last done."""
     now = time.monotonic()
-    if is_shown or now < told_at + _TOLD_EVERY_S:
+    if is_shown or now < told_at + _PROGRESS_INTERVAL_S:
         return told_at
     print(f"{torture.name}: {passed} of {torture.seeds} so far", flush=True)
     return now

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import strandline as sl
-from strandline.cli.checkup import Place, Verdict, is_well, look
+from strandline.cli.checkup import Place, Verdict, is_healthy, look
 from strandline.io import FileSystem, InotifyLimits
 from tests.cli.program import ran, run
 from tests.cli.test_examples import save_view
@@ -156,7 +156,7 @@ def test_doctor_looks_at_everything_and_says_what_to_do() -> None:
     shown = ran("doctor", "--json").document
 
     found = {each["check"]: each for each in shown["checks"]}
-    assert shown["is_well"]
+    assert shown["is_healthy"]
     assert {"python", "pyarrow", "sqlite", "file system", "inotify", "java", "pyspark"} <= set(
         found
     )
@@ -168,7 +168,7 @@ def test_doctor_looks_at_everything_and_says_what_to_do() -> None:
 def test_doctor_shows_a_path_that_is_no_utf_8(tmp_path: Path) -> None:
     shown = run("doctor", "--path", f"{tmp_path}/{os.fsdecode(bytes([0xFF]))}", "--json")
 
-    assert "is_well" in json.loads(shown.stdout)
+    assert "is_healthy" in json.loads(shown.stdout)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_doctor_knows_what_a_file_system_is_good_for(
     assert {name: found[name].verdict for name in verdicts} == verdicts
     assert found["inotify"].verdict is Verdict.WARNING
     assert "sysctl" in found["inotify"].advice
-    assert is_well(found.values()) == (Verdict.FAILED not in verdicts.values())
+    assert is_healthy(found.values()) == (Verdict.FAILED not in verdicts.values())
 
 
 def test_bench_measures_and_leaves_nothing_behind(folder: Path) -> None:

@@ -85,8 +85,8 @@ BUGS = (
     _bug(
         Cursors,
         "_is_live",
-        "_SILENCE_US",
-        "_SILENCE_US * 9",
+        "_IDLE_US",
+        "_IDLE_US * 9",
         "a_silent_consumer_no_longer_holds_trimming",
     ),
     _bug(
@@ -139,7 +139,7 @@ BUGS = (
         "retention_stops_at_the_slowest_consumer",
     ),
     _bug(
-        Cursors, "forget", "self._store.remove_key(...)", "True", "a_forgotten_consumer_starts_anew"
+        Cursors, "delete", "self._store.remove_key(...)", "True", "a_deleted_consumer_starts_again"
     ),
     _bug(
         ranges,
@@ -200,7 +200,7 @@ BUGS = (
     _bug(
         MemoryPartition,
         "add_watch",
-        "watch.tell(...)",
+        "watch.notify(...)",
         "pass",
         "a_watch_hints_at_what_is_there_already",
     ),

@@ -39,7 +39,7 @@ def test_windows_are_those_of_the_code() -> None:
 
     assert f"The last {values.PRODUCER_SEQUENCES_KEPT:,} are recognised" in page
     assert f"the latest {values.IDEMPOTENCY_KEYS_KEPT:,} of a partition" in page
-    assert values.IDENTITY_AGE_S == values.CONSUMER_SILENCE_S == 7 * 24 * 3600
+    assert values.IDENTITY_AGE_S == values.CONSUMER_IDLE_S == 7 * 24 * 3600
     assert "seven days of append time" in page
     assert "After seven days of silence" in page
 

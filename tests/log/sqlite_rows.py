@@ -205,8 +205,8 @@ def _check_writing(whole: Written, path: Path, title: str) -> bool:
             except TYPED:
                 is_refused = True
             else:
-                told = (again.offset, again.is_repeat)
-                assert told == (offset, True), f"{title}: {terms} went to {told}, not {offset}"
+                stored = (again.offset, again.is_repeat)
+                assert stored == (offset, True), f"{title}: {terms} went to {stored}, not {offset}"
         for topic in TOPICS:
             end = len(whole.records[topic])
             try:

@@ -81,7 +81,7 @@ def test_a_consumer_that_is_forgotten_during_an_ack_begins_anew(
     log: Log, clock: MeddlingClock
 ) -> None:
     log.ack("orders", "billing", 1, 7)
-    clock.meddle = lambda: log.forget("orders", "billing")
+    clock.meddle = lambda: log.delete_consumer("orders", "billing")
 
     assert log.ack("orders", "billing", 0, 3) == 3
     assert [log.cursor("orders", "billing", number) for number in range(2)] == [3, None]

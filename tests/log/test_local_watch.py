@@ -122,7 +122,7 @@ def test_a_task_roused_for_nothing_sleeps_on_until_its_time_is_up(watch: LocalWa
         task = asyncio.ensure_future(watch.moved(0.05))
         for _ in range(2):
             await asyncio.sleep(0)
-            watch.rouse()
+            watch.wake_once()
             await asyncio.sleep(0)
         return [hint.end for hint in await task]
 

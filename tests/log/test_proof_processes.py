@@ -30,7 +30,7 @@ class Appender:
             text=True,
         )
 
-    def tell(self, count: int) -> None:
+    def notify(self, count: int) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{count}\n")
         self.process.stdin.flush()
@@ -41,7 +41,7 @@ class Appender:
 
     def append(self, count: int) -> int:
         """Append so many, and return the offset of the last."""
-        self.tell(count)
+        self.notify(count)
         return self.answer()
 
 
@@ -135,7 +135,7 @@ def test_a_chain_holds_after_kills(url: str) -> None:
             end = victim.append(2) + 1
             # Killed somewhere in the middle of these.
             for _ in range(200):
-                victim.tell(1)
+                victim.notify(1)
             for _ in range(turn * 10):
                 end = victim.answer() + 1
         heads.append(check(url, end, *heads))

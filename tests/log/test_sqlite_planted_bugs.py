@@ -117,7 +117,7 @@ BUGS = [
     ),
     Planted(
         Bug(
-            "a state counts what heads tell of",
+            "a state counts what heads notify of",
             partition_row,
             "load_partition",
             "if tail: ...",

@@ -16,7 +16,7 @@ import pytest
 from strandline.clock import Clock, SystemClock
 from strandline.io import SystemIo
 from strandline.locks import Signal
-from strandline.log.file_news import FileNews
+from strandline.log.file_changes import FileChanges
 from strandline.log.local_watch import LocalWatch
 from strandline.log.watches import Spot, Watches
 from strandline.testing import FakeClock, FaultyIo
@@ -37,7 +37,7 @@ class Tails:
         self.looks = 0
         #: Called with each look, after it.
         self.on_look: Callable[[], None] = lambda: None
-        self.watches: Watches[int, Any] = Watches(clock, self._spot, self._end, self._open_news)
+        self.watches: Watches[int, Any] = Watches(clock, self._spot, self._end, self._open_changes)
         for number in range(3):
             self.path(number).write_bytes(bytes(8))
 
@@ -53,7 +53,7 @@ class Tails:
     def append(self, number: int, end: int) -> None:
         """Append as this process does."""
         self.write(number, end)
-        self.watches.tell(number, end)
+        self.watches.notify(number, end)
 
     def open(self) -> LocalWatch:
         return self.watches.open(lambda topic: topic)
@@ -70,8 +70,8 @@ class Tails:
         self.on_look()
         return end
 
-    def _open_news(self) -> FileNews[int]:
-        return FileNews(self._io.lookout(), lambda number: str(self.path(number)))
+    def _open_changes(self) -> FileChanges[int]:
+        return FileChanges(self._io.file_watcher(), lambda number: str(self.path(number)))
 
 
 @pytest.fixture(params=["notices", "polling"])
@@ -197,7 +197,7 @@ def test_all_tasks_of_a_loop_are_told_at_once_and_time_and_again(tails: Tails) -
         for end in (1, 2):
             waiting = asyncio.gather(*(watch.moved() for watch in watches))
             await asyncio.sleep(0)
-            await asyncio.to_thread(tails.watches.tell, 0, end)
+            await asyncio.to_thread(tails.watches.notify, 0, end)
             async with asyncio.timeout(PATIENCE_S):
                 told.append([hint.end for hints in await waiting for hint in hints])
         return told
@@ -235,8 +235,8 @@ def test_a_reader_that_listens_is_woken_by_whatever_is_not_a_file(tails: Tails) 
     watch.add("orders", 0, 0)
     actions: list[Callable[[], None]] = [
         watch.wake,
-        lambda: tails.watches.tell(0, 5),
-        lambda: tails.watches.tell_dropped([0]),
+        lambda: tails.watches.notify(0, 5),
+        lambda: tails.watches.notify_dropped([0]),
     ]
     for action in actions:
         sleeping = started(watch.wait)
@@ -340,7 +340,7 @@ def test_an_end_that_was_overtaken_does_not_come_last(noticed: Tails) -> None:
     noticed.on_look = be_overtaken
     noticed.write(0, 1)
     assert looked.wait(PATIENCE_S)
-    noticed.watches.tell(0, 2)
+    noticed.watches.notify(0, 2)
     noticed.on_look = lambda: None
     told.set()
     noticed.write(1, 9)
@@ -401,7 +401,7 @@ def test_who_drops_a_topic_tells_its_own_readers(tails: Tails) -> None:
     watch.add("orders", 0, 0)
     sleeping = started(lambda: watch.wait(PATIENCE_S))
 
-    tails.watches.tell_dropped([0, 1])
+    tails.watches.notify_dropped([0, 1])
 
     assert [hint.partition for hint in sleeping.result(PATIENCE_S)] == [0]
 

@@ -99,14 +99,14 @@ def files(
         length = len(content)
         yield Damage(f"{path} missing", path, 0, length, without(tree, path))
         suffix = path.rpartition(".")[2]
-        twins = {each: text for each, text in known.items() if each.endswith(suffix)}
+        case_variants = {each: text for each, text in known.items() if each.endswith(suffix)}
         ways = {
             "empty": b"",
             "cut to half of what is in use": content[: used.get(path, length) // 2],
             "cut by a byte of what is in use": content[: max(0, used.get(path, length) - 1)],
             "longer": content + chance.randbytes(100),
             "twice": content + content,
-            **{f"a copy of {twin}": text for twin, text in twins.items() if twin != path},
+            **{f"a copy of {twin}": text for twin, text in case_variants.items() if twin != path},
             **{
                 f"from another log, {twin}": text
                 for twin, text in contents_of(other).items()

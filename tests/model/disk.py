@@ -300,9 +300,9 @@ class Disk:
             if self._locks.get(inode) == fd:
                 del self._locks[inode]
 
-    def lookout(self) -> NoReturn:
+    def file_watcher(self) -> NoReturn:
         """Tell that there are no notices here: whoever wants them has to look."""
-        _fail(errno.ENOSYS, "lookout")
+        _fail(errno.ENOSYS, "file_watcher")
 
     def _link(self, directory: int, name: str, *, is_directory: bool) -> int:
         self._inode += 1

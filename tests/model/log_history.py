@@ -223,7 +223,7 @@ class LogHistory:
             part.writes.acknowledge(record.value, record.offset, level)
             part.stamps[record.value] = record.timestamp_us
 
-    def told_durable(self, name: str, partition: int, end: int) -> None:
+    def tail_durable(self, name: str, partition: int, end: int) -> None:
         """Everything before `end` is durable."""
         part = self._topics[name].partitions[partition]
         part.writes.sync(end)

@@ -136,7 +136,7 @@ class LogWorkload:
         if (name := self.topic()) is None:
             return
         self.tell(lambda history: history.ask_forget(name, "billing"))
-        self.log.forget(name, "billing")
+        self.log.delete_consumer(name, "billing")
         self.tell(lambda history: history.told_forget(name, "billing"))
 
     def change_retention(self) -> None:
@@ -193,7 +193,7 @@ class LogWorkload:
         self._tell_durable(name, partition, target)
 
     def _tell_durable(self, name: str, partition: int, end: int) -> None:
-        self.tell(lambda history: history.told_durable(name, partition, end))
+        self.tell(lambda history: history.tail_durable(name, partition, end))
 
     def _place(self) -> tuple[str, int] | None:
         """Return a topic and one of its partitions, by turns."""

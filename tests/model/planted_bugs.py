@@ -6,7 +6,7 @@ from strandline.writes.coordinator import Coordinator
 from strandline.writes.drain import Drain
 from strandline.writes.stage import Stage
 from strandline.writes.storage import Storage
-from strandline.writes.subscriber import Audience, Subscriber
+from strandline.writes.subscriber import Subscriber, Subscribers
 from tests.planting import Bug
 
 COORDINATOR_BUGS = [
@@ -57,7 +57,7 @@ COORDINATOR_BUGS = [
         "stop leaves while the flusher works",
         Coordinator,
         "_finish",
-        "self._storage.come_to_rest(...)",
+        "self._storage.wait_idle(...)",
         "pass",
     ),
     Bug(
@@ -131,7 +131,7 @@ COORDINATOR_BUGS = [
         "pass",
     ),
     Bug(
-        "who waits to be durable is not called after a bracket",
+        "who waits to be durable is not drain_pending after a bracket",
         BracketedDrain,
         "_drain_inside",
         "self.storage.durable.call_next()",
@@ -141,14 +141,14 @@ COORDINATOR_BUGS = [
         "who waits to be durable is moved to no list",
         Item,
         "move",
-        "self.patient",
+        "self.durable_waiters",
         "()",
     ),
     Bug(
         "what is handed over is left to somebody else",
         Channel,
         "hand_over",
-        "self.storage.ask_for_queued()",
+        "self.storage.request_queued()",
         "pass",
     ),
     Bug(
@@ -168,7 +168,7 @@ COORDINATOR_BUGS = [
     ),
     Bug(
         "a subscriber is added after its view",
-        Audience,
+        Subscribers,
         "add",
         "subscriber.begin(...)",
         "_; subscriber._seen = 10**9",

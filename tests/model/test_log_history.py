@@ -48,7 +48,7 @@ def known() -> LogHistory:
     history.ask_append("orders", 0, [1, 2, 3])
     records = [SeenRecord(offset, offset + 1, 100) for offset in range(4)]
     history.told_append("orders", 0, records[:3], Durability.DURABLE)
-    history.told_durable("orders", 0, 3)
+    history.tail_durable("orders", 0, 3)
     history.ask_append("orders", 0, [4])
     history.told_append("orders", 0, records[3:], Durability.WRITTEN)
     history.ask_cursor("orders", "billing", 0, 2)
@@ -124,7 +124,7 @@ def test_it_finds_a_topic_that_was_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "seen"),
+    ("request", "seen"),
     [
         (lambda history: history.ask_trim("orders", 0, 2), shown(low=2)),
         (
@@ -139,12 +139,12 @@ def test_it_finds_a_topic_that_was_dropped() -> None:
     ],
 )
 def test_what_was_asked_for_is_seen_or_not(
-    ask: Callable[[LogHistory], None], seen: SeenTopic
+    request: Callable[[LogHistory], None], seen: SeenTopic
 ) -> None:
     history = known()
     assert history.check({"orders": seen})
 
-    ask(history)
+    request(history)
 
     assert history.check({"orders": seen}) == []
     assert history.check({"orders": shown()}) == []

@@ -76,7 +76,7 @@ def stop_while_holding(report: Report, url: str, producer: str) -> None:
 
         io.before(1, _stopping(report), kinds=UNLOCKS)
         writer.append(0)
-        io.heal()
+        io.clear_faults()
         report.say("awake")
 
 
@@ -116,7 +116,7 @@ def stop_at(report: Report, *, url: str, producer: str, nth: int, level: str, be
     _stop(report)
     planned = io.before(nth, _stopping(report))
     writer.append(0, 2, Durability.parse(level))
-    io.heal()
+    io.clear_faults()
     if not planned.fired:
         report.say("over")
     writer.append(0)
@@ -165,7 +165,7 @@ def stop_while_taking_over(report: Report, *, url: str, producer: str, nth: int)
         writer = Writer(report, log, producer, 0)
         writer.append(0, 2, Durability.DURABLE)
         assert replacing.fired
-        io.heal()
+        io.clear_faults()
         report.say("over")
         writer.append(0)
 

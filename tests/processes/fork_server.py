@@ -65,12 +65,12 @@ class Child:
         *lines, self._buffer = (self._buffer + read).split(b"\n")
         return [json.loads(line) for line in lines]
 
-    def messages(self, patience_s: float = PATIENCE_S) -> Iterator[Message]:
+    def messages(self, busy_timeout_s: float = PATIENCE_S) -> Iterator[Message]:
         """Yield each message until the process ends, by itself or not.
 
         Whoever stops early finds the rest later.
         """
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + busy_timeout_s
         while (found := self.ready(max(0.0, deadline - time.monotonic()))) is not None:
             self._unread.extend(found)
             while self._unread:

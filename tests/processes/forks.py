@@ -40,7 +40,7 @@ CALLS: dict[str, Callable[[Log], object]] = {
     "seek": lambda log: log.seek(TOPIC, CONSUMER, 0, 1),
     "cursor": lambda log: log.cursor(TOPIC, CONSUMER, 0),
     "consumers": lambda log: log.consumers(TOPIC),
-    "forget": lambda log: log.forget(TOPIC, CONSUMER),
+    "forget": lambda log: log.delete_consumer(TOPIC, CONSUMER),
     "sync": lambda log: log.sync(TOPIC, 0),
     "flush": lambda log: log.flush(),
 }

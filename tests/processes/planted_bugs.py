@@ -382,7 +382,7 @@ PROCESS_BUGS = [
         "an owner who was robbed takes turns with the robber",
         PartitionWriter,
         "_prepare",
-        "is_owner and self._tenure is not None",
+        "is_owner and self._owned is not None",
         "False",
         caught_by="a robbed owner",
     ),

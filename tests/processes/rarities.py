@@ -27,7 +27,7 @@ def rarities(report: Report, url: str, io: FaultyIo) -> None:
     _prepare(report, path)
     with _opened(path, io) as log:
         _look_around(log)
-        assert log.forget(TOPIC, OTHER)
+        assert log.delete_consumer(TOPIC, OTHER)
         assert log.seal(TOPIC)
         report.say("dropping", SIDE)
         log.drop_topic(SIDE)

@@ -19,7 +19,7 @@ ELSEWHERE = {
         *("_holder", "suspect", "clear_suspicion", "_is_in_use"),
         *("_wal_bytes", "_check_outside"),
     },
-    "file": {"load_manifest", "replace", "_read", "_may_be_alive"},
+    "file": {"load_manifest", "replace", "_read", "_may_still_write"},
 }
 #: Copies of a log have a sweep of their own, see tests/log/test_copies.py.
 COPIES = ("copying.py", "shortening.py")

@@ -10,7 +10,7 @@ from tests.processes.fork_server import Child, ForkServer, HangError
 from tests.processes.lives import PARTITIONS
 from tests.processes.report import Message
 from tests.processes.stores import url_in
-from tests.processes.triggerers import HOPELESS, IDS, KEYS, RECORDS, RETRIES
+from tests.processes.triggerers import DEAD_LETTER, IDS, KEYS, RECORDS, RETRIES
 
 KILLS_PER_LOG = 6
 DEAD_LETTERS = 5
@@ -62,7 +62,7 @@ class Witness:
         """Whether it was handled, or its id was; dead letters are checked later."""
         partition, offset = place
         first = partition, offset % IDS
-        return offset % IDS == HOPELESS or place in self.ended or first in self.ended
+        return offset % IDS == DEAD_LETTER or place in self.ended or first in self.ended
 
     def _begin(self, place: Place, count: int) -> None:
         partition, offset = place
@@ -97,7 +97,7 @@ def run(server: ForkServer, scheme: str, seed: int, *, bug: str | None = None) -
         for message in server.run("triggerers:finish", bug=bug, url=url, seed=seed):
             witness.note(message)
     assert witness.cursors == [RECORDS] * PARTITIONS, f"{witness.where}: {witness.cursors}"
-    hopeless = [(p, n) for p in range(PARTITIONS) for n in (HOPELESS, HOPELESS + IDS)]
+    hopeless = [(p, n) for p in range(PARTITIONS) for n in (DEAD_LETTER, DEAD_LETTER + IDS)]
     assert sorted(tuple(each) for each in message[1]) == hopeless, f"{witness.where}: {message}"
     return KILLS_PER_LOG
 

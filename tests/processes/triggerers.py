@@ -20,7 +20,7 @@ RECORDS = 60
 IDS = RECORDS // 2
 KEYS = 5
 RETRIES = 12
-HOPELESS = 11
+DEAD_LETTER = 11
 FAILS_ONCE = 7
 PATIENCE_S = 20.0
 
@@ -84,7 +84,7 @@ def _triggers(report: Report, log: Log, seed: int) -> Triggers:
             rest_s = rng.choice([0.0, 0.0, rng.uniform(0, 0.004)])
         time.sleep(rest_s)
         number = record.payload["n"] % IDS
-        if number == HOPELESS or (number == FAILS_ONCE and delivery.count == 1):
+        if number == DEAD_LETTER or (number == FAILS_ONCE and delivery.count == 1):
             report.say("failed", *place, delivery.count)
             raise ValueError(number)
         report.say("end", *place, delivery.count)

@@ -395,11 +395,11 @@ def test_a_snapshot_or_rebuild_that_dies_at_any_change_of_a_file_is_run_again(
         # Until the last three, Spark's own files are what would be there.
         for step in range(steps - 2, steps + 1):
             name = f"{module}-{step}"
-            io.heal()
+            io.clear_faults()
             io.fail(nth=step, kinds=CHANGES, error=KilledError())
             with pytest.raises(KilledError):
                 job(name)
-            io.heal()
+            io.clear_faults()
             assert job(name) == undisturbed, step
     left = [path.name for path in tmp_path.iterdir() if path.name.endswith(".partial")]
     assert left == []

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
+from strandline.subscriptions.cursor import Cursor, Cursors, Need, Place
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.values import Offset, Partition, Topic
 
@@ -64,8 +64,8 @@ class CursorMachine(RuleBasedStateMachine):
         if cursor.is_removed:
             self.page_of = None
             return
-        if cursor.want is Want.SPEAK:
-            self.hear(place, cursor.speak())
+        if cursor.need is Need.EMIT_MARKER:
+            self.on_hints(place, cursor.emit_marker())
             return
         offset = self.page.pop(0)
         cursor.deliver(offset)
@@ -84,9 +84,9 @@ class CursorMachine(RuleBasedStateMachine):
 
     def give(self, cursor: Cursor) -> None:
         place = cursor.place
-        if cursor.want is Want.SPEAK:
-            self.hear(place, cursor.speak())
-        elif cursor.want is Want.LOOK:
+        if cursor.need is Need.EMIT_MARKER:
+            self.on_hints(place, cursor.emit_marker())
+        elif cursor.need is Need.LOOK:
             cursor.look(self.ends[place])
         elif cursor.next < self.ends[place]:
             self.page = list(range(cursor.next, min(cursor.next + 2, self.ends[place])))
@@ -96,7 +96,7 @@ class CursorMachine(RuleBasedStateMachine):
             cursor.find_nothing()
         self.cursors.queue(cursor)
 
-    def hear(self, place: Place, marker: Marker) -> None:
+    def on_hints(self, place: Place, marker: Marker) -> None:
         expected = self.expected[place]
         if isinstance(marker, CaughtUp):
             assert marker.offset == expected
@@ -136,60 +136,60 @@ TestCursors: Any = CursorMachine.TestCase
 def test_a_cursor_first_rests_after_a_look_that_found_nothing_more() -> None:
     cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.look(1)
-    wants = [cursor.want]
+    wants = [cursor.need]
 
     cursor.deliver(0)
-    wants.append(cursor.want)
+    wants.append(cursor.need)
     cursor.look(1)
-    cursor.speak()
-    wants.append(cursor.want)
+    cursor.emit_marker()
+    wants.append(cursor.need)
     cursor.doubt()
-    wants.append(cursor.want)
+    wants.append(cursor.need)
 
-    assert wants == [Want.READ, Want.LOOK, Want.NOTHING, Want.LOOK]
+    assert wants == [Need.READ, Need.LOOK, Need.NOTHING, Need.LOOK]
 
 
 def test_a_cursor_that_has_caught_up_rests_once_it_has_what_it_was_hinted_at() -> None:
     cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.look(0)
-    cursor.speak()
+    cursor.emit_marker()
     cursor.hint(2)
     wants = []
 
     for offset in range(2):
-        wants.append(cursor.want)
+        wants.append(cursor.need)
         cursor.deliver(offset)
-    wants.append(cursor.want)
+    wants.append(cursor.need)
     cursor.hint(2)
-    wants.append(cursor.want)
+    wants.append(cursor.need)
 
-    assert wants == [Want.READ, Want.READ, Want.NOTHING, Want.LOOK]
+    assert wants == [Need.READ, Need.READ, Need.NOTHING, Need.LOOK]
 
 
 def test_a_hint_without_news_asks_for_a_look_also_amid_deliveries() -> None:
     cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.look(0)
-    cursor.speak()
+    cursor.emit_marker()
     cursor.hint(1)
 
     cursor.hint(0)
     cursor.deliver(0)
 
-    assert cursor.want is Want.LOOK
+    assert cursor.need is Need.LOOK
 
 
 def test_a_hint_that_was_wrong_is_replaced_by_a_look() -> None:
     cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.hint(2)
-    wants = [cursor.want]
+    wants = [cursor.need]
 
     cursor.find_nothing()
-    wants.append(cursor.want)
+    wants.append(cursor.need)
     cursor.look(0)
 
-    assert wants == [Want.READ, Want.LOOK]
-    assert cursor.speak() == CaughtUp(PLACE.partition, Offset(0), TOPIC)
-    assert cursor.want is Want.NOTHING
+    assert wants == [Need.READ, Need.LOOK]
+    assert cursor.emit_marker() == CaughtUp(PLACE.partition, Offset(0), TOPIC)
+    assert cursor.need is Need.NOTHING
 
 
 def test_an_old_hint_takes_nothing_back() -> None:
@@ -204,11 +204,11 @@ def test_an_old_hint_takes_nothing_back() -> None:
 def test_fell_behind_needs_more_than_the_bound() -> None:
     cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.look(0)
-    cursor.speak()
+    cursor.emit_marker()
 
     cursor.hint(BEHIND_MAX)
-    at_the_bound = cursor.want
+    at_the_bound = cursor.need
     cursor.hint(BEHIND_MAX + 1)
 
-    assert at_the_bound is Want.READ
-    assert cursor.speak() == FellBehind(PLACE.partition, None, TOPIC)
+    assert at_the_bound is Need.READ
+    assert cursor.emit_marker() == FellBehind(PLACE.partition, None, TOPIC)

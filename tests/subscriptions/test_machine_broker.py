@@ -14,8 +14,8 @@ import pytest
 import strandline as sl
 from strandline.clock import SystemClock
 from strandline.io import SystemIo
+from strandline.io.file_watcher import FileWatcher
 from strandline.io.inotify import Inotify
-from strandline.io.lookout import Lookout
 from strandline.values import InvalidError, Tenant, Topic
 
 PATIENCE_S = 30.0
@@ -31,11 +31,11 @@ def live(topic: Topic) -> sl.LiveSubscription:
 class PollingIo(SystemIo):
     """An io whose system gives no notices."""
 
-    def lookout(self) -> Lookout:  # type: ignore[override] # A class, there.
+    def file_watcher(self) -> FileWatcher:  # type: ignore[override] # A class, there.
         def refuse() -> Inotify:
             raise OSError("no more notices")
 
-        return Lookout(refuse)
+        return FileWatcher(refuse)
 
 
 @pytest.fixture

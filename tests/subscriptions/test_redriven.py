@@ -133,7 +133,7 @@ def test_what_nobody_can_take_is_refused_and_stays_dead_lettered(log: sl.Log) ->
         delivery = other.next(0.0)
         assert delivery is not None
         other.dead_letter(delivery.record, reason="bad")
-    log.forget("orders", "worker")
+    log.delete_consumer("orders", "worker")
 
     with pytest.raises(sl.InvalidError, match="worker"):
         redrive(log, "orders")

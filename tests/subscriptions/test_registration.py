@@ -9,10 +9,10 @@ import pytest
 
 import strandline as sl
 from strandline.subscriptions import membership
-from strandline.subscriptions.membership import LIFE_SIGN_S
+from strandline.subscriptions.membership import HEARTBEAT_S
 from strandline.testing import FakeClock
 from strandline.triggers import Triggers
-from strandline.values import CONSUMER_SILENCE_S
+from strandline.values import CONSUMER_IDLE_S
 from tests.subscriptions.doubles import PATIENCE_S, fill
 
 Open = Callable[..., sl.Log]
@@ -52,8 +52,8 @@ def test_retention_keeps_what_a_live_consumer_has_not_acked(log: sl.Log, clock: 
 
         worker.ack(first.record)
         assert kept_from(log, clock) == [1, 0]
-        rest = [worker.next(0.0) for _ in range(9)]
-        assert None not in rest
+        delay = [worker.next(0.0) for _ in range(9)]
+        assert None not in delay
 
 
 def test_a_consumer_that_never_acked_is_listed_with_its_true_lag(
@@ -118,7 +118,7 @@ def test_a_silent_consumer_expires_and_one_that_is_read_does_not(
     with log.consumer("quiet", "read", clock=clock) as read:
         log.consumer("quiet", "closed", clock=clock).close()
         for _ in range(8):
-            clock.advance(LIFE_SIGN_S)
+            clock.advance(HEARTBEAT_S)
             assert read.next(0.0) is None
 
         live = {(each.consumer, each.is_live) for each in log.consumers("quiet")}
@@ -129,7 +129,7 @@ def test_a_silent_consumer_expires_and_one_that_is_read_does_not(
 def test_a_sign_of_life_is_shown_on_an_event_loop_too(log: sl.Log, clock: FakeClock) -> None:
     log.create_topic("quiet")
     with log.consumer("quiet", "read", clock=clock) as read:
-        clock.advance(CONSUMER_SILENCE_S + 1)
+        clock.advance(CONSUMER_IDLE_S + 1)
         assert asyncio.run(read.arrived(0.0)) is None
 
         assert [each.is_live for each in log.consumers("quiet")] == [True]
@@ -176,7 +176,7 @@ def test_a_consumer_that_registers_nothing_is_found_out(log: sl.Log, clock: Fake
 
 def test_a_consumer_that_shows_no_life_is_found_out(log: sl.Log, clock: FakeClock) -> None:
     with (
-        mock.patch.object(membership.Membership, "is_silent", return_value=False),
+        mock.patch.object(membership.Membership, "is_heartbeat_due", return_value=False),
         pytest.raises(AssertionError),
     ):
         test_a_silent_consumer_expires_and_one_that_is_read_does_not(log, clock)

@@ -69,11 +69,11 @@ def test_only_assigned_partitions_come_and_from_their_starts(steered: SteeredLog
 
     with subscribe(log, "orders", start={0: 1, 1: 0}) as subscription:
         found = places(take(subscription, 4))
-        rest = drain(subscription)
+        delay = drain(subscription)
 
     assert set(found[:3]) == {(0, 1), (0, 2), (1, 0)}
     assert found[3] == (1, 1)
-    assert rest == []
+    assert delay == []
 
 
 def test_live_records_come_only_of_assigned_partitions(steered: SteeredLog) -> None:

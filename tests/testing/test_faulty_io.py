@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> str:
 def fd(io: FaultyIo, path: str) -> Iterator[int]:
     fd = io.open(path, "create")
     yield fd
-    io.heal()
+    io.clear_faults()
     io.close(fd)
 
 
@@ -107,7 +107,7 @@ def test_a_fault_may_last_for_ever_and_be_healed(io: FaultyIo, fd: int) -> None:
     for _ in range(3):
         with pytest.raises(OSError, match="Input/output"):
             io.sync(fd)
-    io.heal()
+    io.clear_faults()
     io.sync(fd)
 
     assert fault.fired == 3

@@ -88,7 +88,7 @@ def as_rows(log: Any, start: int, end: int | None, options: dict[str, Any]) -> A
 
 
 @contextlib.contextmanager
-def twins(backend: str, folder: Path) -> Iterator[tuple[Any, Any]]:
+def case_variants(backend: str, folder: Path) -> Iterator[tuple[Any, Any]]:
     clock = FakeClock()
     place = folder / str(next(_folders))
     place.mkdir()
@@ -124,7 +124,7 @@ def test_a_moved_log_reads_like_one_that_never_was(  # noqa: PLR0917 - Drawn, no
     trimmed: int,
     asked: list[tuple[int, int | None, dict[str, Any]]],
 ) -> None:
-    with twins(backend, tmp_path) as (log, model):
+    with case_variants(backend, tmp_path) as (log, model):
         for each in (log, model):
             each.create_topic("t", value_kind=kind)
         made = itertools.count()

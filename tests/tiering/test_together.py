@@ -193,9 +193,9 @@ def test_local_limits_keep_what_they_say(tmp_path: Path) -> None:
         assert tier(log, "t", objects, local_age_s=3600, clock=later, **kept).evicted_records == 10
 
 
-def await_condition(condition: Callable[[], bool], patience_s: float = 30.0) -> None:
+def await_condition(condition: Callable[[], bool], busy_timeout_s: float = 30.0) -> None:
     ended = threading.Event()
-    for _ in range(int(patience_s * 200)):
+    for _ in range(int(busy_timeout_s * 200)):
         if condition():
             return
         ended.wait(0.005)

@@ -317,7 +317,7 @@ def test_keys_are_forgotten_by_the_time_of_their_records(
 
     keys.add(HandledKey(b"a", 400))
     kept = [time_us for time_us in range(0, 600, 100) if keys.is_handled(b"a", time_us + 9)]
-    keys.forget(410)
+    keys.expire(410)
 
     assert kept == [300, 400, 500]
     assert [keys.is_handled(b"a", time_us) for time_us in (300, 400, 500)] == [False, False, True]

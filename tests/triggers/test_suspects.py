@@ -230,7 +230,7 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 
 def test_a_gate_lets_others_in_when_the_suspect_has_left() -> None:
     class Trigger:
-        wants_alone = False
+        must_run_alone = False
         begun = 0
 
         def begin_ready(self) -> None:
@@ -241,11 +241,11 @@ def test_a_gate_lets_others_in_when_the_suspect_has_left() -> None:
         opened.join(other)
         opened.enter("a", alone=False)
         assert not opened.may_begin(alone=True)
-        other.wants_alone = True
+        other.must_run_alone = True
         assert not opened.may_begin(alone=False)
         opened.leave("a")
         assert other.begun == 1
-        other.wants_alone = False
+        other.must_run_alone = False
         opened.enter("suspect", alone=True)
         assert not opened.may_begin(alone=False)
         opened.leave("suspect")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 import strandline as sl
 from strandline.log import Log
 from strandline.typed.catalogue import Catalogue
-from strandline.typed.delivered import DeliveredBatch, Sight
+from strandline.typed.delivered import DeliveredBatch, VisibleRows
 from strandline.typed.readers import ConsumerProgress, Readers
 from strandline.values import Tenant, Topic
 from tests.typed.paired_runs import Seen, life
@@ -110,15 +110,15 @@ def test_producers_that_all_tenants_share_are_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_a_count_of_what_is_hidden_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = Sight.of
+    of = VisibleRows.of
 
-    def telling(self: Sight, record: sl.Record) -> Any:
+    def telling(self: VisibleRows, record: sl.Record) -> Any:
         found = of(self, record)
         if found is None and isinstance(record.value, pa.RecordBatch):
             return DeliveredBatch(replace(record, value=record.value.slice(0, 0)), pa.array([]))
         return found
 
-    monkeypatch.setattr(Sight, "of", telling)
+    monkeypatch.setattr(VisibleRows, "of", telling)
 
     assert caught()
 
@@ -153,13 +153,13 @@ def test_a_definition_that_tells_whether_anothers_topic_exists_is_caught(
 
 
 def test_a_predicate_that_meets_rows_of_another_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = Sight.of
+    of = VisibleRows.of
 
     def telling(self: Any, record: sl.Record) -> Any:
         if isinstance(record.value, pa.RecordBatch):
             self._rows_of(record, record.value)
         return of(self, record)
 
-    monkeypatch.setattr(Sight, "of", telling)
+    monkeypatch.setattr(VisibleRows, "of", telling)
 
     assert "PredicateEvalError" in caught()

@@ -64,7 +64,7 @@ def test_a_poison_record_stops_its_partition_and_no_other_wb7(log: Log) -> None:
         assert health.partitions[0].readiness is Readiness.STOPPED
         assert isinstance(health.partitions[0].fault, sl.StoppedError)
         assert health.partitions[1].readiness is Readiness.READY
-        assert not health.is_well
+        assert not health.is_healthy
 
 
 def test_nothing_past_a_poison_record_is_snapshotted_wb7(log: Log, tmp_path: Path) -> None:
@@ -89,10 +89,10 @@ def test_nothing_past_a_poison_record_is_snapshotted_wb7(log: Log, tmp_path: Pat
 
 def test_a_stopped_partition_starts_again_when_it_is_assigned_anew(log: Log) -> None:
     class Healing(Accounts):
-        is_well = False
+        is_healthy = False
 
         def apply(self, state: State, record: sl.Record) -> int:
-            if not self.is_well and record.payload == 13:
+            if not self.is_healthy and record.payload == 13:
                 raise OSError("a passing trouble")
             return super().apply(state, record)
 
@@ -101,7 +101,7 @@ def test_a_stopped_partition_starts_again_when_it_is_assigned_anew(log: Log) -> 
         with pytest.raises(sl.StoppedError):
             view.publish(opened("ann", 13), partition=0)
 
-        accounts.is_well = True
+        accounts.is_healthy = True
         view.reconcile([0])
         with pytest.raises(sl.StoppedError):
             view.read(0, dict)
@@ -124,7 +124,7 @@ def test_a_quarantined_record_leaves_no_trace_and_is_listed_wb7(log: Log) -> Non
         health = view.health()
         assert list(health.partitions[0].quarantined) == [1]
         assert "ValueError" in health.partitions[0].quarantined[1]
-        assert not health.is_well
+        assert not health.is_healthy
 
 
 def test_several_poison_records_are_each_set_aside(log: Log) -> None:
@@ -180,10 +180,10 @@ def test_a_new_version_meets_what_was_quarantined_wb7(log: Log, tmp_path: Path) 
 
 def test_a_rebuild_tries_again_what_was_stopped_at_or_set_aside(log: Log) -> None:
     class Healing(Accounts):
-        is_well = False
+        is_healthy = False
 
         def apply(self, state: State, record: sl.Record) -> int:
-            if self.is_well and record.kind == "poison":
+            if self.is_healthy and record.kind == "poison":
                 return 0
             return super().apply(state, record)
 
@@ -198,11 +198,11 @@ def test_a_rebuild_tries_again_what_was_stopped_at_or_set_aside(log: Log) -> Non
                 with pytest.raises(sl.StoppedError):
                     catch_up(view, log)
 
-            accounts.is_well = True
+            accounts.is_healthy = True
             view.rebuild()
             view.wait_ready(PATIENCE_S)
 
-            assert view.health().is_well
+            assert view.health().is_healthy
             assert state_of(view, 1) == {"ann": 1 if policy == "stop" else 2}
 
 

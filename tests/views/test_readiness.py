@@ -213,7 +213,7 @@ def test_lag_is_seen_and_a_read_may_ask_for_more_wb9(log: Log) -> None:
         catch_up(view, log)
         assert view.read(0, dict, min_offset=2) == {"ann": 3}
         assert view.lag() == {0: 0}
-        assert view.health().is_well
+        assert view.health().is_healthy
 
 
 def test_a_pump_that_ends_is_told_by_every_answer_wb5(open_again: OpenAgain) -> None:

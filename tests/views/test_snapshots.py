@@ -239,10 +239,10 @@ def test_a_failure_at_each_step_of_writing_leaves_the_old_snapshot_or_the_new(
                 assert state_of(view) == folded(log, 0)
                 check_restart(log, path, (before, view.applied(0)))
 
-                io.heal()
+                io.clear_faults()
                 view.save()
                 assert view.committed(0) == view.applied(0)
-                assert view.health().is_well
+                assert view.health().is_healthy
             assert not list(path.parent.glob("*.tmp")), "nothing is left behind"
     assert nth > 6
 

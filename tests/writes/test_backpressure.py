@@ -192,14 +192,14 @@ def test_a_wait_that_times_out_while_its_write_is_applied_does_not_hand_it_back(
 def test_a_flush_that_one_caller_gave_up_on_still_serves_the_other(open_store: OpenStore) -> None:
     store = open_store(started=False)
     store.channel.try_write(Put("a", 1))
-    hasty, patient = store.channel.flush(), store.channel.flush()
+    hasty, durable_waiters = store.channel.flush(), store.channel.flush()
 
     with pytest.raises(UnavailableError):
         hasty.wait(WRITTEN, 0.001)
     store.coordinator.start()
 
-    assert patient.epoch(PATIENCE_S) == 1
-    patient.wait(WRITTEN, PATIENCE_S)
+    assert durable_waiters.epoch(PATIENCE_S) == 1
+    durable_waiters.wait(WRITTEN, PATIENCE_S)
     assert len(store.events) == 1
 
 

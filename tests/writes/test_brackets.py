@@ -467,7 +467,7 @@ def test_nobody_who_has_gone_away_is_called_to_sync(open_store: OpenStore) -> No
     store.steps.enter.hold()
     entering = Call(lambda: store.channel.write(Put("b", 2), WRITTEN))
     store.steps.enter.wait_held()
-    patient = Call(lambda: store.channel.write(Put("c", 3), DURABLE))
+    durable_waiters = Call(lambda: store.channel.write(Put("c", 3), DURABLE))
     clock.wait_for_waiters(1)
     hasty = Call(lambda: store.channel.write(Put("d", 4), DURABLE, 60))
     clock.wait_for_waiters(2)
@@ -481,5 +481,5 @@ def test_nobody_who_has_gone_away_is_called_to_sync(open_store: OpenStore) -> No
         hasty.result()
     store.steps.sync.let_go()
 
-    assert patient.result().wait() == 2
+    assert durable_waiters.result().wait() == 2
     assert syncing.result().wait() == 0

@@ -148,7 +148,7 @@ def test_a_waiter_that_gives_up_leaves_the_work_to_another(open_store: OpenStore
     store.steps.flush.wait_held()
     hasty = Call(lambda: store.channel.write(Put("b", 2)).wait(WRITTEN, 1.0))
     clock.wait_for_waiters(1)
-    patient = Call(lambda: store.channel.write(Put("c", 3), WRITTEN))
+    durable_waiters = Call(lambda: store.channel.write(Put("c", 3), WRITTEN))
     clock.wait_for_waiters(2)
 
     clock.advance(1.0)
@@ -158,7 +158,7 @@ def test_a_waiter_that_gives_up_leaves_the_work_to_another(open_store: OpenStore
     assert isinstance(error, UnavailableError)
     assert error.write is None
     first.result()
-    assert patient.result().level is WRITTEN
+    assert durable_waiters.result().level is WRITTEN
 
 
 class WatchedClock(FakeClock):
@@ -194,7 +194,7 @@ def test_a_waiter_that_is_woken_to_work_and_is_late_wakes_another(open_store: Op
     clock.asks.hold()
     hasty = Call(wait_hastily)
     clock.asks.wait_held()
-    patient = Call(lambda: receipts[1].wait(WRITTEN))
+    durable_waiters = Call(lambda: receipts[1].wait(WRITTEN))
     clock.wait_for_waiters(1)
 
     store.steps.flush.let_go()
@@ -203,7 +203,7 @@ def test_a_waiter_that_is_woken_to_work_and_is_late_wakes_another(open_store: Op
     clock.asks.let_go()
 
     assert isinstance(hasty.error(), UnavailableError)
-    assert patient.result() == 2
+    assert durable_waiters.result() == 2
 
 
 def test_a_write_does_not_overtake_one_that_nobody_has_taken_up_yet(open_store: OpenStore) -> None:

@@ -185,7 +185,7 @@ def test_cancelling_a_wait_changes_nothing_else(open_store: OpenStore, level: Du
 
     async def main() -> int:
         cancelled = asyncio.create_task(receipt.reached(level))
-        patient = asyncio.create_task(receipt.reached(level))
+        durable_waiters = asyncio.create_task(receipt.reached(level))
         await asyncio.sleep(0)
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -193,7 +193,7 @@ def test_cancelling_a_wait_changes_nothing_else(open_store: OpenStore, level: Du
         assert store.channel.depth == 1
         store.coordinator.start()
         async with asyncio.timeout(PATIENCE_S):
-            return await patient
+            return await durable_waiters
 
     assert asyncio.run(main()) == 0
     assert receipt.epoch(PATIENCE_S) == 1

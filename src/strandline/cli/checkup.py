@@ -56,7 +56,7 @@ def place_at(path: str) -> Place:
     return Place(path, file_system_of(path), inotify_limits())
 
 
-def is_well(findings: Iterable[Finding]) -> bool:
+def is_healthy(findings: Iterable[Finding]) -> bool:
     """Whether a log would work here."""
     return all(each.verdict is not Verdict.FAILED for each in findings)
 

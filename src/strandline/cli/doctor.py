@@ -14,7 +14,7 @@ from strandline.cli.screen import show, show_json, show_table
     "doctor",
     examples="""$ strandline doctor
         $ strandline doctor --path /var --json""",
-    answers="{is_well, checks: [{check, verdict, found, advice}, …]}; a verdict is ok, absent, "
+    answers="{is_healthy, checks: [{check, verdict, found, advice}, …]}; a verdict is ok, absent, "
     "warning or failed.",
 )
 def doctor(
@@ -31,9 +31,9 @@ def doctor(
     from strandline.cli import checkup  # noqa: PLC0415 Takes long to import.
 
     findings = list(checkup.look(checkup.place_at(path)))
-    is_well = checkup.is_well(findings)
+    is_healthy = checkup.is_healthy(findings)
     if json:
-        show_json({"is_well": is_well, "checks": [each._asdict() for each in findings]})
+        show_json({"is_healthy": is_healthy, "checks": [each._asdict() for each in findings]})
     else:
         show_table(
             ("check", "verdict", "found"),
@@ -42,5 +42,5 @@ def doctor(
         for each in findings:
             if each.advice:
                 show(f"{each.check}: {each.advice}")
-    if not is_well:
+    if not is_healthy:
         raise typer.Exit(ExitCode.FAILED_CHECK)

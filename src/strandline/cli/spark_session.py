@@ -18,7 +18,7 @@ Master: TypeAlias = Annotated[
     ),
 ]
 LOCAL = "local[*]"
-_SAID_BYTES_MAX = 64 * 1024
+_OUTPUT_BYTES_MAX = 64 * 1024
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ def session(master: str) -> Iterator[Any]:
         is_ours = not _has_session()
         if sys.stderr.isatty():
             note("starting Spark …")
-        with _java_out_of_sight(os.path.join(folder, "java.log")):
+        with _java_output_to(os.path.join(folder, "java.log")):
             spark = local_session(folder, master=master)
         try:
             yield spark
@@ -40,7 +40,7 @@ def session(master: str) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _java_out_of_sight(path: str) -> Iterator[None]:
+def _java_output_to(path: str) -> Iterator[None]:
     """Have a Java that is started meanwhile write to a file what it says of itself.
 
     What goes wrong is told by exceptions; if it does not even start, by that file.
@@ -51,7 +51,7 @@ def _java_out_of_sight(path: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        os.write(kept, os.pread(said, _SAID_BYTES_MAX, 0))  # noqa: TID251 The same.
+        os.write(kept, os.pread(said, _OUTPUT_BYTES_MAX, 0))  # noqa: TID251 The same.
         raise
     finally:
         os.dup2(kept, 2)  # noqa: TID251 The same.

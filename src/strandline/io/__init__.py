@@ -4,8 +4,8 @@ Files are plain descriptors. Errors are those of the operating system, as they
 come: a backend translates them at its own edge.
 """
 
+from strandline.io.file_watcher import FileWatcher
 from strandline.io.files import Buffer, FileStatus, Io, OpenMode, SystemIo, replace_file
-from strandline.io.lookout import Lookout
 from strandline.io.machine import (
     FileSystem,
     InotifyLimits,
@@ -20,9 +20,9 @@ __all__ = [
     "Buffer",
     "FileStatus",
     "FileSystem",
+    "FileWatcher",
     "InotifyLimits",
     "Io",
-    "Lookout",
     "OpenMode",
     "SystemIo",
     "file_system_of",

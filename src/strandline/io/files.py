@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from strandline.io.lookout import Lookout
+from strandline.io.file_watcher import FileWatcher
 
 OpenMode = Literal["read", "write", "create", "create_new"]
 """Read an existing file; read and write an existing one; the same, making it if it
@@ -111,7 +111,7 @@ class Io(Protocol):
     def unlock(self, fd: int, /) -> None:
         """Release the lock."""
 
-    def lookout(self) -> Lookout:
+    def file_watcher(self) -> FileWatcher:
         """Return what tells of changed files; to be closed by the caller."""
 
     def boot_id(self) -> bytes:
@@ -144,7 +144,7 @@ class SystemIo:
     rmdir = staticmethod(os.rmdir)
     replace = staticmethod(os.replace)
     exists = staticmethod(os.path.lexists)
-    lookout = staticmethod(Lookout)
+    file_watcher = staticmethod(FileWatcher)
 
     def __init__(self) -> None:
         self._boot_id: bytes | None = None

@@ -106,7 +106,7 @@ class Appends:
             self._lanes.pop(topic, None)
             return self._append_many(self._lane(topic, values), values, keys, terms)
 
-    def forget(self, topic: Topic) -> None:
+    def drop_topic(self, topic: Topic) -> None:
         """Drop what is cached of one topic; the turns of all others go on."""
         for name in (topic, topic.name):
             lane = self._lanes.get(name)

@@ -365,7 +365,7 @@ class LogConsumers(Protocol):
     before it, where a log reaches durable.
 
     A consumer exists in a partition from its first register, ack or seek there. After
-    CONSUMER_SILENCE_S without one it no longer holds trimming back, but keeps its
+    CONSUMER_IDLE_S without one it no longer holds trimming back, but keeps its
     cursors: it finds them, or TrimmedError, and never starts anew unnoticed.
     Cursors that are damaged or missing are CorruptError in every call that needs them.
     """
@@ -441,7 +441,9 @@ class LogConsumers(Protocol):
         Sorted by name, then partition.
         """
 
-    def forget(self, topic: TopicName, consumer: str, *, tenant: str | None = None) -> bool:
+    def delete_consumer(
+        self, topic: TopicName, consumer: str, *, tenant: str | None = None
+    ) -> bool:
         """Remove the consumer's cursors in all partitions; False if there were none."""
 
 

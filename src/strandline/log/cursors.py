@@ -10,7 +10,7 @@ from strandline.log.ranges import check_kept, check_not_beyond
 from strandline.log.registering import registered_at
 from strandline.log.store import PartitionState, Store, StoredTopic
 from strandline.values import (
-    CONSUMER_SILENCE_S,
+    CONSUMER_IDLE_S,
     ConsumerLag,
     CorruptError,
     DivergedError,
@@ -25,7 +25,7 @@ from strandline.values import (
 )
 
 _PREFIX = "cursors/"
-_SILENCE_US = CONSUMER_SILENCE_S * 1_000_000
+_IDLE_US = CONSUMER_IDLE_S * 1_000_000
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -157,7 +157,7 @@ class Cursors:
         live = (each for each in cursors if each is not None and self._is_live(each))
         return min((Offset(each.offset) for each in live), default=None)
 
-    def forget(self, topic: StoredTopic, tenant: Tenant | None, name: str) -> bool:
+    def delete(self, topic: StoredTopic, tenant: Tenant | None, name: str) -> bool:
         """Remove a consumer; False if there was none."""
         return self._store.remove_key(topic, _key(tenant, name))
 
@@ -215,7 +215,7 @@ class Cursors:
                 yield found
 
     def _is_live(self, cursor: Cursor) -> bool:
-        return self._clock.now_us() - cursor.seen_at_us <= _SILENCE_US
+        return self._clock.now_us() - cursor.seen_at_us <= _IDLE_US
 
 
 def _key(tenant: Tenant | None, name: str) -> str:

@@ -75,7 +75,7 @@ def decide(head: Head, request: AppendRequest, now_us: int) -> Decision:
     return Decision(timestamp_us, originals)
 
 
-def remember(head: Head, request: AppendRequest, decision: Decision, start: int) -> None:
+def record_identities(head: Head, request: AppendRequest, decision: Decision, start: int) -> None:
     """Add the identities of what is about to be stored from `start` on."""
     timestamp_us, originals = decision
     if request.idempotency_key is not None:

@@ -22,7 +22,7 @@ class Watched(Protocol):
         """Tell no more."""
 
 
-class Sleep(Waiter, Protocol):
+class BlockingWaiter(Waiter, Protocol):
     """A waiter that is a thread."""
 
     def wait(self, deadline: float | None) -> bool:
@@ -32,7 +32,7 @@ class Sleep(Waiter, Protocol):
 class LocalWatch:
     """Implements Watch for partitions that are told of in this process.
 
-    `new_sleep` and `new_loop_waiter` are for a log that has to know who sleeps.
+    `new_waiter` and `new_loop_waiter` are for a log that has to know who sleeps.
     Locks are taken in one order: a partition's, then the watch's.
     """
 
@@ -41,13 +41,13 @@ class LocalWatch:
         clock: Clock,
         find: Callable[[TopicName, int], Watched],
         on_close: Callable[["LocalWatch"], None],
-        new_sleep: Callable[[Clock], Sleep] = ThreadWaiter,
+        new_waiter: Callable[[Clock], BlockingWaiter] = ThreadWaiter,
         new_loop_waiter: Callable[[], LoopWaiter] = LoopWaiter,
     ) -> None:
         self._clock = clock
         self._find = find
         self._on_close = on_close
-        self._sleep = new_sleep(clock)
+        self._thread_waiter = new_waiter(clock)
         self._new_loop_waiter = new_loop_waiter
         self._lock = threading.Lock()
         self._partitions: set[Watched] = set()
@@ -82,7 +82,7 @@ class LocalWatch:
             watched = self._find(topic, number)
         except InvalidError:
             # The topic is gone, or there was none.
-            self._forget(topic, number)
+            self._unwatch(topic, number)
             return
         watched.remove_watch(self)
         self._partitions.discard(watched)
@@ -90,11 +90,11 @@ class LocalWatch:
     def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
         check_timeout(timeout_s)
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
-        sleep = self._sleep
+        waiter = self._thread_waiter
         try:
-            while (hints := self._take(sleep)) is None:
-                if not sleep.wait(deadline):
-                    return self._take(sleep) or ()
+            while (hints := self._take(waiter)) is None:
+                if not waiter.wait(deadline):
+                    return self._take(waiter) or ()
             return hints
         finally:
             self._waiter = None
@@ -116,12 +116,12 @@ class LocalWatch:
     def wake(self) -> None:
         with self._lock:
             self._is_woken = True
-            self._rouse()
+            self._wake()
 
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-            self._rouse()
+            self._wake()
         while self._partitions:
             self._partitions.pop().remove_watch(self)
         self._on_close(self)
@@ -140,12 +140,12 @@ class LocalWatch:
         with self._lock:
             self._drop((topic.id.int, partition))
 
-    def rouse(self) -> None:
+    def wake_once(self) -> None:
         """Have a sleeper look again, although there may be nothing to return."""
         with self._lock:
-            self._rouse()
+            self._wake()
 
-    def tell(self, hint: Hint) -> None:
+    def notify(self, hint: Hint) -> None:
         """Pass the hint on, unless it is no news."""
         place = hint.topic.id.int, hint.partition
         with self._lock:
@@ -155,15 +155,15 @@ class LocalWatch:
                 if waiter is not None:
                     waiter.wake()
 
-    def tell_dropped(self, hint: Hint) -> None:
+    def notify_dropped(self, hint: Hint) -> None:
         """Pass a last hint on, though the partition has not grown."""
         place = hint.topic.id.int, hint.partition
         with self._lock:
             if place in self._seen:
                 self._hints[place] = hint
-                self._rouse()
+                self._wake()
 
-    def _forget(self, name: TopicName, partition: int) -> None:
+    def _unwatch(self, name: TopicName, partition: int) -> None:
         """Stop watching what can no longer be found by its name."""
         with self._lock:
             for place, topic in tuple(self._topics.items()):
@@ -177,7 +177,7 @@ class LocalWatch:
 
     # --- sleeping ---
 
-    def _rouse(self) -> None:
+    def _wake(self) -> None:
         waiter = self._waiter
         if waiter is not None:
             waiter.wake()

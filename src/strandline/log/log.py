@@ -184,7 +184,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self._access.check_mode(Mode.WRITE)
         found = self._access.find(topic)
         self._store.drop_topic(found)
-        self._appends.forget(found.topic)
+        self._appends.drop_topic(found.topic)
 
     # --- writing ---
 
@@ -394,10 +394,12 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         found = self._access.find(topic)
         return self._cursors.lags(found, owner(found.topic, tenant))
 
-    def forget(self, topic: TopicName, consumer: str, *, tenant: str | None = None) -> bool:
+    def delete_consumer(
+        self, topic: TopicName, consumer: str, *, tenant: str | None = None
+    ) -> bool:
         found, whose, name = self._access.consumer(topic, consumer, tenant)
         self._access.check_mode(Mode.CONSUME)
-        return self._cursors.forget(found, whose, name)
+        return self._cursors.delete(found, whose, name)
 
     # --- the rooms above, from here ---
 

@@ -51,7 +51,7 @@ class Claim(Protocol):
 
 
 class Hint(NamedTuple):
-    """News without data: the partition ends at `end` now, or did a moment ago.
+    """ChangeSource without data: the partition ends at `end` now, or did a moment ago.
 
     Of a watch with `durable_only`, the end is that of what is durable.
     """

@@ -35,27 +35,27 @@ class TopicNames:
     def discard(self, tenant: Tenant | None, name: str) -> None:
         """Note that a name is free."""
         group = self._names.get((tenant, is_internal_name(name)), {})
-        twins = group.get(name.lower(), set())
-        twins.discard(name)
-        if not twins:
+        case_variants = group.get(name.lower(), set())
+        case_variants.discard(name)
+        if not case_variants:
             group.pop(name.lower(), None)
 
-    def twins(self, tenant: Tenant | None, name: str) -> Iterable[str]:
+    def case_variants(self, tenant: Tenant | None, name: str) -> Iterable[str]:
         """Return the tenant's names that are the same but for case."""
         group = self._names.get((tenant, is_internal_name(name)), {})
         return tuple(group.get(name.lower(), ()))
 
 
 def check_new_topic(
-    name: str, settings: TopicSettings, known: TopicSettings | None, twins: Iterable[str]
+    name: str, settings: TopicSettings, known: TopicSettings | None, case_variants: Iterable[str]
 ) -> None:
     """Raise unless a topic of this name may be created, or is there with equal settings.
 
-    `known` are the settings of the tenant's topic of this name, `twins` the tenant's names
+    `known` are the settings of the tenant's topic of this name, `case_variants` the tenant's names
     that are the same but for case. A store calls this under the exclusion in which it creates.
     """
     if known is None:
-        check_case_twin(name, list(twins))
+        check_case_twin(name, list(case_variants))
     else:
         check_same_settings(name, known, settings)
 

@@ -29,7 +29,7 @@ Known = TypeVar("Known", bound=StoredTopic)
 """What a store knows a topic by."""
 
 
-class News(Protocol[Place]):
+class ChangeSource(Protocol[Place]):
     """How a backend learns of what other processes write.
 
     One thread waits at a time, and one adds and removes; the rest may be called from
@@ -77,7 +77,7 @@ class WatchedPartition(Generic[Place]):
         self._spot = spot
         self._lock = threading.Lock()
         self._local: set[LocalWatch] = set()
-        self._told = -1
+        self._notified = -1
 
     def add_watch(self, watch: LocalWatch, seen: Offset) -> None:
         with self._lock:
@@ -85,47 +85,47 @@ class WatchedPartition(Generic[Place]):
             watch.start(self._spot.topic, self._spot.partition, seen)
             self._watches.attend(self._spot.place)
             # Asleep while there was nothing to listen to, its reader did not listen.
-            watch.rouse()
+            watch.wake_once()
         # Entered first: whatever is written from now on is told.
         end = self._watches.end(self._spot.place)
         with self._lock:
             if end is None:
-                watch.tell_dropped(self._hint(0))
+                watch.notify_dropped(self._hint(0))
             else:
                 # A later end may have been told since.
-                watch.tell(self._hint(max(end, self._told)))
+                watch.notify(self._hint(max(end, self._notified)))
 
     def remove_watch(self, watch: LocalWatch) -> None:
         with self._lock:
             self._local.discard(watch)
             watch.stop(self._spot.topic, self._spot.partition)
             if not self._local:
-                self._watches.neglect(self._spot.place)
+                self._watches.unwatch(self._spot.place)
 
     @property
     def is_watched(self) -> bool:
         """Whether anybody wants to know."""
         return bool(self._local)
 
-    def tell(self, end: int) -> bool:
+    def notify(self, end: int) -> bool:
         """Pass on that the partition ends here; False if that is no news."""
         with self._lock:
             # Two who tell may overtake each other: the earlier end must not come last.
-            if end <= self._told:
+            if end <= self._notified:
                 return False
-            self._told = end
+            self._notified = end
             _, topic, partition = self._spot
             hint = _new(Hint, (topic, partition, end))
             for watch in self._local:
-                watch.tell(hint)
+                watch.notify(hint)
             return True
 
-    def tell_dropped(self) -> None:
+    def notify_dropped(self) -> None:
         """Pass on that the partition is gone, or cannot be looked at: the reader will see."""
         with self._lock:
             hint = self._hint(0)
             for watch in self._local:
-                watch.tell_dropped(hint)
+                watch.notify_dropped(hint)
 
     def _hint(self, end: int) -> Hint:
         return Hint(self._spot.topic, self._spot.partition, Offset(end))
@@ -135,7 +135,7 @@ class Watches(Generic[Place, Known]):
     """The partitions of one log that somebody in this process watches.
 
     `spot` names a partition, or what is durable of it if asked to; `end` tells where it
-    ends now (None if it is gone), and `open_news` begins to listen. A reader that is
+    ends now (None if it is gone), and `open_changes` begins to listen. A reader that is
     alone listens by itself while it waits; for several, and for an event loop, one
     thread does. Locks are taken in one order: a partition's, then that of Watches.
     """
@@ -145,18 +145,18 @@ class Watches(Generic[Place, Known]):
         clock: Clock,
         spot: Callable[[Known, int, bool], Spot[Place]],
         end: Callable[[Place], int | None],
-        open_news: Callable[[], News[Place]],
+        open_changes: Callable[[], ChangeSource[Place]],
     ) -> None:
         self._clock = clock
         self._spot = spot
         self.end = end
-        self._open_news = open_news
+        self._open_changes = open_changes
         self._lock = threading.Lock()
         self._partitions: dict[Place, WatchedPartition[Place]] = {}
         self._watches: set[LocalWatch] = set()
         #: What the news is asked for; none of it without news.
         self._attended: set[Place] = set()
-        self._news: News[Place] | None = None
+        self._changes: ChangeSource[Place] | None = None
         self._thread: threading.Thread | None = None
         #: Held by whoever listens, until all are told of what was heard.
         self._turn = threading.Lock()
@@ -171,24 +171,24 @@ class Watches(Generic[Place, Known]):
         """Return a watch of nothing yet, which looks topics up with `find`."""
         watched = partial(self._watched, find, durable_only)
         watch = LocalWatch(
-            self._clock, watched, self._watches.discard, self._sleep, self._loop_waiter
+            self._clock, watched, self._watches.discard, self._blocking_waiter, self._loop_waiter
         )
         self._watches.add(watch)
         return watch
 
-    def tell(self, place: Place, end: int) -> None:
+    def notify(self, place: Place, end: int) -> None:
         """Pass on that this process has written up to `end`."""
         watched = self._partitions.get(place)
         if watched is not None and watched.is_watched:
-            watched.tell(end)
+            watched.notify(end)
 
-    def tell_dropped(self, places: Collection[Place]) -> None:
+    def notify_dropped(self, places: Collection[Place]) -> None:
         """Pass on that a topic was dropped."""
         for place in places:
             watched = self._partitions.pop(place, None)
-            self.neglect(place)
+            self.unwatch(place)
             if watched is not None:
-                watched.tell_dropped()
+                watched.notify_dropped()
 
     def close(self) -> None:
         """End every watch, and the listening."""
@@ -210,20 +210,20 @@ class Watches(Generic[Place, Known]):
         with self._lock:
             if self._is_closed:
                 return
-            if self._news is None:
-                self._news = self._open_news()
+            if self._changes is None:
+                self._changes = self._open_changes()
             if place not in self._attended:
                 self._attended.add(place)
-                self._news.add(place)
-            if len(self._watches) > 1 or self._has_loops or not self._news.is_for_readers:
-                self._begin_thread(self._news)
+                self._changes.add(place)
+            if len(self._watches) > 1 or self._has_loops or not self._changes.is_for_readers:
+                self._begin_thread(self._changes)
 
-    def neglect(self, place: Place) -> None:
+    def unwatch(self, place: Place) -> None:
         """Need no more news of this partition."""
         with self._lock:
-            if self._news is not None and place in self._attended:
+            if self._changes is not None and place in self._attended:
                 self._attended.discard(place)
-                self._news.remove(place)
+                self._changes.remove(place)
                 self._end_if_idle()
 
     def _watched(
@@ -236,29 +236,29 @@ class Watches(Generic[Place, Known]):
 
     # --- for the sleepers ---
 
-    def _sleep(self, clock: Clock) -> ListeningWaiter:
+    def _blocking_waiter(self, clock: Clock) -> ListeningWaiter:
         return ListeningWaiter(clock, ListeningEvent(self._listen_once, self._wake))
 
     def _loop_waiter(self) -> LoopWaiter:
         with self._lock:
             self._has_loops = True
-            if self._news is not None:
-                self._begin_thread(self._news)
+            if self._changes is not None:
+                self._begin_thread(self._changes)
         return LoopWaiter()
 
     def _listen_once(self, event: ListeningEvent, timeout_s: float | None) -> bool:
         has_turn = False
         try:
             with self._lock:
-                news = self._news
-                if news is None or self._thread is not None:
+                changes = self._changes
+                if changes is None or self._thread is not None:
                     return False
                 if not self._attempt_turn:
                     return False
                 has_turn = True
                 self._listener = event
             # Entered first: whoever sets the event from now on wakes the news, too.
-            self._listen(news, 0 if event.is_set() else timeout_s)
+            self._listen(changes, 0 if event.is_set() else timeout_s)
             return True
         finally:
             if has_turn:
@@ -270,18 +270,18 @@ class Watches(Generic[Place, Known]):
                         self._end_if_idle()
 
     def _wake(self, event: ListeningEvent) -> bool:
-        news = self._news
-        if news is None or self._listener is not event:
+        changes = self._changes
+        if changes is None or self._listener is not event:
             return False
-        news.wake()
+        changes.wake()
         return True
 
     # --- listening ---
 
-    def _begin_thread(self, news: News[Place]) -> None:
+    def _begin_thread(self, changes: ChangeSource[Place]) -> None:
         if self._thread is None:
             thread = threading.Thread(
-                target=self._keep_listening, args=(news,), name="strandline-news", daemon=True
+                target=self._keep_listening, args=(changes,), name="strandline-news", daemon=True
             )
             thread.start()
             # A reader that listens has its turn first, and tells everybody of what it hears.
@@ -289,42 +289,42 @@ class Watches(Generic[Place, Known]):
 
     def _end_if_idle(self) -> None:
         """Give the news back if nobody needs it; whoever listens does so when it is woken."""
-        news = self._news
-        if news is None or (self._attended and not self._is_closed):
+        changes = self._changes
+        if changes is None or (self._attended and not self._is_closed):
             return
         if self._thread is not None or self._turn.locked():
-            news.wake()
+            changes.wake()
         else:
-            self._end(news)
+            self._end(changes)
 
-    def _end(self, news: News[Place]) -> None:
-        self._news = self._thread = None
+    def _end(self, changes: ChangeSource[Place]) -> None:
+        self._changes = self._thread = None
         self._attended.clear()
         self._is_behind = False
-        news.close()
+        changes.close()
 
-    def _keep_listening(self, news: News[Place]) -> None:
+    def _keep_listening(self, changes: ChangeSource[Place]) -> None:
         while True:
             with self._turn:
-                self._listen(news, None)
+                self._listen(changes, None)
             with self._lock:
                 if self._is_closed or not self._attended:
-                    self._end(news)
+                    self._end(changes)
                     return
 
-    def _listen(self, news: News[Place], timeout_s: float | None) -> None:
+    def _listen(self, changes: ChangeSource[Place], timeout_s: float | None) -> None:
         """Wait for news and tell everybody. The caller has the turn."""
         if self._is_behind:
             changed: Collection[Place] = tuple(self._attended)
         else:
             self._is_behind = True
-            changed = news.wait(timeout_s)
+            changed = changes.wait(timeout_s)
         self._listener = None
         has_changed = False
         for place in changed:
             has_changed |= self._look(place)
         if has_changed:
-            news.found()
+            changes.found()
         self._is_behind = False
 
     def _look(self, place: Place) -> bool:
@@ -335,9 +335,9 @@ class Watches(Generic[Place, Known]):
             end = self.end(place)
         except (StrandlineError, OSError):
             # The reader is told of it by its own look.
-            watched.tell_dropped()
+            watched.notify_dropped()
             return True
         if end is None:
-            self.tell_dropped([place])
+            self.notify_dropped([place])
             return True
-        return watched.tell(end)
+        return watched.notify(end)

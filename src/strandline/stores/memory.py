@@ -15,7 +15,7 @@ from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
 from strandline.log.claims import ConsumerPlace, LocalClaim, LocalClaims
 from strandline.log.columns import RecordBatches
-from strandline.log.decide import decide, remember
+from strandline.log.decide import decide, record_identities
 from strandline.log.draft import load
 from strandline.log.history import Body, History, Piece
 from strandline.log.identities import Identities
@@ -119,9 +119,9 @@ class MemoryPartition:
             self.size_bytes += size_bytes
         if fresh:
             self.last_us = stamp
-            remember(self, request, decision, start)
+            record_identities(self, request, decision, start)
             for watch in self._watches:
-                watch.tell(self._hint())
+                watch.notify(self._hint())
         return Placement(start, stamp, originals)
 
     def value_before(self, offset: int) -> bytes:
@@ -142,7 +142,7 @@ class MemoryPartition:
             self.check_usable()
             self._watches.add(watch)
             watch.start(self.topic, self.number, seen)
-            watch.tell(self._hint())
+            watch.notify(self._hint())
 
     def remove_watch(self, watch: LocalWatch) -> None:
         with self.lock:
@@ -154,7 +154,7 @@ class MemoryPartition:
         with self.lock:
             self.end = reason
             for watch in self._watches:
-                watch.tell_dropped(self._hint())
+                watch.notify_dropped(self._hint())
 
     def _hint(self) -> Hint:
         return Hint(self.topic, self.number, Offset(self.next))
@@ -218,8 +218,10 @@ class MemoryStore:
     ) -> MemoryTopic:
         with self._lock:
             known = self._topics.get((tenant, name))
-            twins = self._names.twins(tenant, name)
-            check_new_topic(name, settings, None if known is None else known.settings, twins)
+            case_variants = self._names.case_variants(tenant, name)
+            check_new_topic(
+                name, settings, None if known is None else known.settings, case_variants
+            )
             if known is None:
                 known = self._topics[tenant, name] = self._make(name, tenant, settings)
                 self._by_id[known.topic.id] = known

@@ -104,7 +104,7 @@ class Consumer(Stream[Delivery]):
         self._membership = Membership(
             log, self._topic, name, tenant=tenant, start=start, clock=self._clock
         )
-        self._resting: list[tuple[float, int, int]] = []
+        self._delayed: list[tuple[float, int, int]] = []
         self._preparing = threading.Lock()
         self._on_its_way: Record | Delivery | None = None
         self._dead_letter_topic = dead_letter_topic_name(self._topic)
@@ -156,8 +156,8 @@ class Consumer(Stream[Delivery]):
             for partition in added:
                 self._leave(partition)
             raise
-        for given_up in set(self._outstanding) - wanted:
-            self._leave(given_up)
+        for released in set(self._outstanding) - wanted:
+            self._leave(released)
 
     def assigned(self) -> list[Partition]:
         """Return the partitions that this member reads, ascending."""
@@ -187,7 +187,7 @@ class Consumer(Stream[Delivery]):
                     self._look_for_redriven()
                 return self._hand_over()
             else:
-                self._on_its_way = self._subscription.next(self._rest_s(deadline))
+                self._on_its_way = self._subscription.next(self._wait_s(deadline))
                 is_over = self._is_over(deadline)
         return delivery
 
@@ -208,7 +208,7 @@ class Consumer(Stream[Delivery]):
                     await asyncio.to_thread(self._look_for_redriven)
                 return self._hand_over()
             else:
-                self._on_its_way = await self._subscription.arrived(self._rest_s(deadline))
+                self._on_its_way = await self._subscription.arrived(self._wait_s(deadline))
                 is_over = self._is_over(deadline)
         return delivery
 
@@ -237,11 +237,11 @@ class Consumer(Stream[Delivery]):
             outstanding = self._of(record)
             count = outstanding.count(record.offset)
             charged = outstanding.attempts(record.offset).charged + 1
-            is_resting = outstanding.is_resting(record.offset)
-            if self._deliveries_max is None or is_resting or charged < self._deliveries_max:
-                if outstanding.rest(record.offset):
+            is_delayed = outstanding.is_delayed(record.offset)
+            if self._deliveries_max is None or is_delayed or charged < self._deliveries_max:
+                if outstanding.delay(record.offset):
                     due = self._clock.monotonic() + delay_s
-                    heapq.heappush(self._resting, (due, record.partition, record.offset))
+                    heapq.heappush(self._delayed, (due, record.partition, record.offset))
                 return False
         self._dead_letter(outstanding, record, count, reason)
         return True
@@ -345,8 +345,8 @@ class Consumer(Stream[Delivery]):
             self._subscription.assignment.remove(partition)
             with self._lock:
                 self._outstanding.pop(partition, None)
-                self._resting = [due for due in self._resting if due[1] != partition]
-                heapq.heapify(self._resting)
+                self._delayed = [due for due in self._delayed if due[1] != partition]
+                heapq.heapify(self._delayed)
             item = self._on_its_way
             record = item.record if isinstance(item, Delivery) else item
             if record is not None and record.partition == partition:
@@ -382,17 +382,17 @@ class Consumer(Stream[Delivery]):
         (self._on_its_way,) = self._log.read(self._topic, partition, offset, records_max=1)
         with self._lock:
             # Not simply the first of them: others may have been nacked meanwhile.
-            self._resting.remove(due)
-            heapq.heapify(self._resting)
-            self._outstanding[partition].rouse(offset)
+            self._delayed.remove(due)
+            heapq.heapify(self._delayed)
+            self._outstanding[partition].end_delay(offset)
 
     def _first_due(self) -> tuple[float, int, int] | None:
         with self._lock:
-            while self._resting and self._resting[0][0] <= self._clock.monotonic():
-                due = self._resting[0]
-                if self._outstanding[due[1]].is_resting(due[2]):
+            while self._delayed and self._delayed[0][0] <= self._clock.monotonic():
+                due = self._delayed[0]
+                if self._outstanding[due[1]].is_delayed(due[2]):
                     return due
-                heapq.heappop(self._resting)
+                heapq.heappop(self._delayed)
             return None
 
     def _prepare(self) -> None:
@@ -462,12 +462,12 @@ class Consumer(Stream[Delivery]):
 
     def _is_upkeep_due(self) -> bool:
         now = self._clock.monotonic()
-        return self._membership.is_silent(now) or self._redriven.is_due(now)
+        return self._membership.is_heartbeat_due(now) or self._redriven.is_due(now)
 
     def _keep_up(self) -> None:
         """Say that the consumer lives, and look for what was redriven. May have to wait."""
-        if self._membership.is_silent(self._clock.monotonic()):
-            self._membership.show_life()
+        if self._membership.is_heartbeat_due(self._clock.monotonic()):
+            self._membership.send_heartbeat()
         self._look_for_redriven()
 
     def _hand_over(self) -> Delivery | None:
@@ -486,10 +486,10 @@ class Consumer(Stream[Delivery]):
     def _is_over(self, deadline: float | None) -> bool:
         return deadline is not None and self._clock.monotonic() >= deadline
 
-    def _rest_s(self, deadline: float | None) -> float:
+    def _wait_s(self, deadline: float | None) -> float:
         now = self._clock.monotonic()
         with self._lock:
-            due = self._resting[0][0] if self._resting else now + POLL_S
+            due = self._delayed[0][0] if self._delayed else now + POLL_S
         ends = (due, now + POLL_S) if deadline is None else (due, now + POLL_S, deadline)
         return max(0.0, min(ends) - now)
 

@@ -31,10 +31,10 @@ class Place(NamedTuple):
     partition: Partition
 
 
-class Want(Enum):
+class Need(Enum):
     """What a cursor needs next."""
 
-    SPEAK = auto()
+    EMIT_MARKER = auto()
     """Its marker delivered."""
     READ = auto()
     """A page from `next` on."""
@@ -44,7 +44,7 @@ class Want(Enum):
 
 
 # Members of an enumeration are slow to look up.
-_SPEAK, _READ, _LOOK, _NOTHING = Want
+_EMIT_MARKER, _READ, _LOOK, _NOTHING = Need
 
 
 class Cursor:
@@ -79,10 +79,10 @@ class Cursor:
         """What is to be said before the record at `next`, oldest first."""
 
     @property
-    def want(self) -> Want:
+    def need(self) -> Need:
         """What it needs next."""
         if self.markers:
-            return _SPEAK
+            return _EMIT_MARKER
         if self.next < self.end:
             return _READ
         return _NOTHING if self._is_sure and self._has_caught_up else _LOOK
@@ -124,7 +124,7 @@ class Cursor:
         self.next = Offset(offset + 1)
         self.end = max(self.end, self.next)
 
-    def speak(self) -> Marker:
+    def emit_marker(self) -> Marker:
         """Hand over the oldest marker."""
         return self.markers.popleft()
 
@@ -201,6 +201,6 @@ class Cursors:
             cursor = self._queue[0]
             cursor.is_queued = False
             self._queue.popleft()
-            if not cursor.is_removed and cursor.want is not _NOTHING:
+            if not cursor.is_removed and cursor.need is not _NOTHING:
                 return cursor
         return None

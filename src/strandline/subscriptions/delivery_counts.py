@@ -46,7 +46,7 @@ class DeliveryCounts:
         if cursor < last.payload["floor"]:
             return {}
         # Notes of earlier versions have no charges.
-        charges = {offset: rest for offset, *rest in last.payload.get("charges", ())}
+        charges = {offset: delay for offset, *delay in last.payload.get("charges", ())}
         found = {}
         for offset, count in last.payload["counts"]:
             if offset >= cursor:

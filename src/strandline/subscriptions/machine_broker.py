@@ -13,7 +13,7 @@ import msgspec
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo, real_path
-from strandline.io.lookout import Lookout
+from strandline.io.file_watcher import FileWatcher
 from strandline.log import LiveSubscription, TopicName
 from strandline.subscriptions.broker import LocalBroker, key_of, wanted_topic
 from strandline.values import InvalidError, Tenant, Topic, parse_tenant
@@ -39,7 +39,7 @@ class MachineBroker:
         self._path = real_path(check_path("path", path))
         self._local = LocalBroker()
         self._lock = threading.Lock()
-        self._lookout: Lookout | None = None
+        self._file_watcher: FileWatcher | None = None
         #: The files that are written to wake others, and those that say that we live.
         self._wakes: dict[TopicKey, int] = {}
         self._signs: set[int] = set()
@@ -53,7 +53,7 @@ class MachineBroker:
             raise InvalidError(
                 "this directory cannot be made", path=self._path, reason=str(error)
             ) from error
-        _alive.add(self)
+        _instances.add(self)
 
     def publish(self, topic: TopicName, /) -> None:
         key = key_of(topic)
@@ -64,13 +64,13 @@ class MachineBroker:
         key = key_of(live.topic)
         self._open_wake(key)
         with self._lock:
-            if self._lookout is None:
-                lookout = self._io.lookout()
+            if self._file_watcher is None:
+                file_watcher = self._io.file_watcher()
                 threading.Thread(
-                    target=self._listen, args=(lookout,), name="strandline-broker", daemon=True
+                    target=self._listen, args=(file_watcher,), name="strandline-broker", daemon=True
                 ).start()
-                self._lookout = lookout
-            self._lookout.add(self._file(_name(key), _WAKE))
+                self._file_watcher = file_watcher
+            self._file_watcher.add(self._file(_name(key), _WAKE))
         detach = self._local.attach(live, wake)
         try:
             path, fd = self._sign(live)
@@ -98,20 +98,20 @@ class MachineBroker:
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-            lookout, self._lookout = self._lookout, None
+            file_watcher, self._file_watcher = self._file_watcher, None
             fds = [*self._wakes.values(), *self._signs]
             self._wakes.clear()
             self._signs.clear()
         self._local.close()
-        if lookout is not None:
-            lookout.close()
+        if file_watcher is not None:
+            file_watcher.close()
         for fd in fds:
             self._io.close(fd)
 
     def disown(self) -> None:
         """Give up in a forked child what says that its parent lives."""
         self._lock = threading.Lock()
-        self._lookout = None
+        self._file_watcher = None
         fds, self._signs = self._signs, set()
         for fd in fds:
             self._io.close(fd)
@@ -128,10 +128,10 @@ class MachineBroker:
                 fd = self._wakes[key] = self._io.open(self._file(_name(key), _WAKE), "create")
             return fd
 
-    def _listen(self, lookout: Lookout) -> None:
+    def _listen(self, file_watcher: FileWatcher) -> None:
         while True:
             try:
-                changed = lookout.wait()
+                changed = file_watcher.wait()
             except OSError:
                 # It was closed.
                 return
@@ -211,12 +211,12 @@ def _decode(text: bytes) -> LiveSubscription | None:
         return None
 
 
-_alive: weakref.WeakSet[MachineBroker] = weakref.WeakSet()
+_instances: weakref.WeakSet[MachineBroker] = weakref.WeakSet()
 
 
-def _tell_child() -> None:
-    for broker in tuple(_alive):
+def _reset_in_child() -> None:
+    for broker in tuple(_instances):
         broker.disown()
 
 
-os.register_at_fork(after_in_child=_tell_child)
+os.register_at_fork(after_in_child=_reset_in_child)

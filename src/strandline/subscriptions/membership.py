@@ -10,7 +10,7 @@ from strandline.log import Claim, Log
 from strandline.subscriptions.cursor import Place
 from strandline.subscriptions.start import resolve
 from strandline.values import (
-    CONSUMER_SILENCE_S,
+    CONSUMER_IDLE_S,
     Offset,
     Partition,
     Start,
@@ -18,7 +18,7 @@ from strandline.values import (
     UnavailableError,
 )
 
-LIFE_SIGN_S: Final = CONSUMER_SILENCE_S / 7
+HEARTBEAT_S: Final = CONSUMER_IDLE_S / 7
 """How often a consumer that is being read says that it lives, though it acks nothing."""
 
 
@@ -65,11 +65,11 @@ class Membership:
         if (claim := self._claims.pop(partition, None)) is not None:
             claim.release()
 
-    def is_silent(self, now: float) -> bool:
+    def is_heartbeat_due(self, now: float) -> bool:
         """Whether it is time for a sign of life."""
-        return now >= self._seen_at + LIFE_SIGN_S
+        return now >= self._seen_at + HEARTBEAT_S
 
-    def show_life(self) -> None:
+    def send_heartbeat(self) -> None:
         """Say that the consumer lives, in each of its partitions. May have to wait."""
         self._seen_at = self._clock.monotonic()
         # One that fails is made up for by the next, long before the silence is too long.

@@ -55,12 +55,12 @@ class Outstanding:
     """The deliveries of one partition at or after its floor."""
 
     __slots__ = (
+        "_delayed",
         "_delivered",
         "_earlier",
         "_in_flight",
         "_next",
         "_reserved_end",
-        "_resting",
         "_settled",
         "floor",
         "is_noted",
@@ -77,7 +77,7 @@ class Outstanding:
         """Whether it is alone, for each record that is neither settled nor resting."""
         self._delivered: set[int] = set()
         self._settled: set[int] = set()
-        self._resting: set[int] = set()
+        self._delayed: set[int] = set()
         self._next = int(floor)
         """The first record that was not delivered here."""
         self._reserved_end = int(floor)
@@ -191,7 +191,7 @@ class Outstanding:
             return
         if offset not in self._delivered:
             raise InvalidError("this record was not delivered here", offset=offset)
-        self._resting.discard(offset)
+        self._delayed.discard(offset)
         self._in_flight.pop(offset, None)
         self._earlier.pop(offset, None)
         self._settled.add(offset)
@@ -200,23 +200,23 @@ class Outstanding:
             self._delivered.discard(self.floor)
             self.floor = Offset(self.floor + 1)
 
-    def rest(self, offset: int) -> bool:
+    def delay(self, offset: int) -> bool:
         """The record has failed and waits to be delivered again; False if it does already."""
-        if offset in self._resting:
+        if offset in self._delayed:
             return False
-        self._resting.add(offset)
+        self._delayed.add(offset)
         self._in_flight.pop(offset, None)
         earlier = self.attempts(offset)
         self._earlier[offset] = replace(earlier, failed=earlier.failed + 1)
         return True
 
-    def is_resting(self, offset: int) -> bool:
+    def is_delayed(self, offset: int) -> bool:
         """Whether the record waits to be delivered again."""
-        return offset in self._resting
+        return offset in self._delayed
 
-    def rouse(self, offset: int) -> None:
+    def end_delay(self, offset: int) -> None:
         """The record's wait is over, if it was not settled meanwhile."""
-        self._resting.discard(offset)
+        self._delayed.discard(offset)
 
 
 def _ended(attempts: Attempts, *, alone: bool) -> Attempts:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from strandline.clock import Clock
 from strandline.log import Hint, Log, Watch
-from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
+from strandline.subscriptions.cursor import Cursor, Cursors, Need, Place
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.screening import Outcome, Screen
 from strandline.values import InvalidError, Record, Topic, UnavailableError
@@ -22,7 +22,7 @@ PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 
 # What makes a named tuple by name is slow, and so are the members of an enumeration.
 _new: Any = tuple.__new__
-_SPEAK, _READ, _, _NOTHING = Want
+_EMIT_MARKER, _READ, _, _NOTHING = Need
 
 
 class Skipped(Enum):
@@ -89,7 +89,7 @@ class Pages:
                 self._cursors.doubt()
                 raise
 
-    def hear(self, hints: Collection[Hint]) -> None:
+    def on_hints(self, hints: Collection[Hint]) -> None:
         """Follow the hints of one wait. Without any, the next take looks everywhere."""
         if not hints:
             self.look_everywhere()
@@ -102,14 +102,14 @@ class Pages:
         """Have the next take look for itself."""
         self._poll_at = self._clock.monotonic()
 
-    def rest_s(self, deadline: float | None) -> float:
+    def wait_s(self, deadline: float | None) -> float:
         """Return how long it may sleep: until the next poll, or the deadline."""
         due = self._poll_at if deadline is None else min(self._poll_at, deadline)
         return max(0.0, due - self._clock.monotonic())
 
     def _next_item(self) -> Record | Marker | Skipped | None:
         while True:
-            if self._page and (item := self._in_hand()):
+            if self._page and (item := self._take_buffered()):
                 return item
             self._poll()
             cursor = self._cursors.turn()
@@ -118,7 +118,7 @@ class Pages:
             if marker := self._serve(cursor):
                 return marker
 
-    def _in_hand(self) -> Record | Marker | Skipped | None:
+    def _take_buffered(self) -> Record | Marker | Skipped | None:
         cursor = self._cursor
         if not self._page or cursor is None:
             return None
@@ -127,7 +127,7 @@ class Pages:
                 self._drop_page()
                 return None
             if cursor.markers:
-                return cursor.speak()
+                return cursor.emit_marker()
             wanted = self._page[0] if self._screens is None else self._wanted(cursor)
             self._hand_over(cursor)
             if wanted is not None:
@@ -162,13 +162,13 @@ class Pages:
             self._cursors.doubt()
 
     def _serve(self, cursor: Cursor) -> Marker | None:
-        want = cursor.want
-        if want is _SPEAK:
-            marker = cursor.speak()
+        need = cursor.need
+        if need is _EMIT_MARKER:
+            marker = cursor.emit_marker()
             self._cursors.queue(cursor)
             return marker
         try:
-            if want is _READ:
+            if need is _READ:
                 self._read(cursor)
             else:
                 self._look_at(cursor)
@@ -182,7 +182,7 @@ class Pages:
     def _look_at(self, cursor: Cursor) -> None:
         marks = self._log.marks(*cursor.place)
         cursor.look(marks.durable if self._durable_only else marks.high)
-        if cursor.want is not _NOTHING:
+        if cursor.need is not _NOTHING:
             self._cursors.queue(cursor)
 
     def _read(self, cursor: Cursor) -> None:
@@ -201,8 +201,8 @@ class Pages:
             self._cursors.queue(cursor)
         if len(self._cursors) > 1:
             # A partition that never runs dry must not keep the others from being heard.
-            self._glance()
+            self._check_marks()
 
-    def _glance(self) -> None:
+    def _check_marks(self) -> None:
         if hints := self._watch.wait(0.0):
-            self.hear(hints)
+            self.on_hints(hints)

@@ -82,7 +82,7 @@ class Subscription(Stream[ItemT]):
                 if is_on_loop():
                     return self._take_at_once(deadline)
                 is_last = self._is_over(deadline)
-                self._sleep(deadline)
+                self._wait(deadline)
                 if is_last:
                     self._pages.look_everywhere()
                     return self._take()
@@ -101,7 +101,7 @@ class Subscription(Stream[ItemT]):
                 await _let_others_run()
             while (item := await self._take_on_loop()) is None:
                 is_last = self._is_over(deadline)
-                await self._sleep_on_loop(deadline)
+                await self._wait_on_loop(deadline)
                 if is_last:
                     self._pages.look_everywhere()
                     return await self._take_on_loop()
@@ -151,7 +151,7 @@ class Subscription(Stream[ItemT]):
 
     def _take_at_once(self, deadline: float | None) -> ItemT | None:
         """Return what is there, on an event loop that must not be held up."""
-        self._sleep(self._clock.monotonic())
+        self._wait(self._clock.monotonic())
         self._pages.look_everywhere()
         item = self._take()
         if item is None and not self._is_over(deadline):
@@ -176,19 +176,19 @@ class Subscription(Stream[ItemT]):
     # In both ways to sleep: no hints were heard if the sleep is broken off, though the
     # watch may have given some away. So the next step looks for itself.
 
-    def _sleep(self, deadline: float | None) -> None:
+    def _wait(self, deadline: float | None) -> None:
         hints: tuple[Hint, ...] = ()
         try:
-            hints = tuple(self._watch.wait(self._pages.rest_s(deadline)))
+            hints = tuple(self._watch.wait(self._pages.wait_s(deadline)))
         finally:
-            self._pages.hear(hints)
+            self._pages.on_hints(hints)
 
-    async def _sleep_on_loop(self, deadline: float | None) -> None:
+    async def _wait_on_loop(self, deadline: float | None) -> None:
         hints: tuple[Hint, ...] = ()
         try:
-            hints = tuple(await self._watch.moved(self._pages.rest_s(deadline)))
+            hints = tuple(await self._watch.moved(self._pages.wait_s(deadline)))
         finally:
-            self._pages.hear(hints)
+            self._pages.on_hints(hints)
 
 
 @types.coroutine

@@ -356,11 +356,11 @@ def tenants_consumers_are_apart(open_log: OpenLog) -> None:
     assert log.cursor(acmes, "billing", 0, tenant="acme") == log.cursor(acmes, "billing", 0)
     with refused(InvalidError):
         log.ack(acmes, "billing", 0, 4, tenant="other")
-    assert not log.forget("shared", "billing", tenant="other")
+    assert not log.delete_consumer("shared", "billing", tenant="other")
     assert log.cursor("shared", "billing", 0) == 1
 
 
-def a_forgotten_consumer_starts_anew(open_log: OpenLog) -> None:
+def a_deleted_consumer_starts_again(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders", partitions=2)
     fill(log, "orders", 5)
@@ -368,10 +368,10 @@ def a_forgotten_consumer_starts_anew(open_log: OpenLog) -> None:
     log.ack("orders", "billing", 1, 0)
     log.ack("orders", "mail", 0, 4)
 
-    was_known = log.forget("orders", "billing")
+    was_known = log.delete_consumer("orders", "billing")
 
     assert was_known
-    assert not log.forget("orders", "billing")
+    assert not log.delete_consumer("orders", "billing")
     assert log.cursor("orders", "billing", 0) is None
     assert [each.consumer for each in log.consumers("orders")] == ["mail"]
     assert log.trim("orders", 0, 5).low == log.cursor("orders", "mail", 0)

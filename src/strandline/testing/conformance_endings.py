@@ -50,7 +50,7 @@ def after_close_every_call_is_refused(open_log: OpenLog) -> None:
         lambda: log.seek("orders", "billing", 0, 1),
         lambda: log.cursor("orders", "billing", 0),
         lambda: log.consumers("orders"),
-        lambda: log.forget("orders", "billing"),
+        lambda: log.delete_consumer("orders", "billing"),
         lambda: log.sync("orders", 0),
         log.flush,
         log.describe,

@@ -3,7 +3,7 @@
 from strandline.testing.conformance_checks import OpenTimedLog, event, fill, high, refused
 from strandline.testing.fake_clock import FakeClock
 from strandline.values import (
-    CONSUMER_SILENCE_S,
+    CONSUMER_IDLE_S,
     IDENTITY_AGE_S,
     InvalidError,
     TrimmedError,
@@ -111,7 +111,7 @@ def a_silent_consumer_no_longer_holds_trimming(open_log: OpenTimedLog, clock: Fa
     fill(log, "orders", 10)
     log.ack("orders", "silent", 0, 1)
     log.ack("orders", "idle", 0, 3)
-    clock.advance(CONSUMER_SILENCE_S)
+    clock.advance(CONSUMER_IDLE_S)
     log.ack("orders", "idle", 0, 3)
 
     held = log.trim("orders", 0, 9)
@@ -134,9 +134,9 @@ def registering_is_a_sign_of_life(open_log: OpenTimedLog, clock: FakeClock) -> N
     log.create_topic("orders")
     fill(log, "orders", 3)
     log.register("orders", "billing", {0: 0})
-    clock.advance(CONSUMER_SILENCE_S)
+    clock.advance(CONSUMER_IDLE_S)
     log.register("orders", "billing", {0: 0})
-    clock.advance(CONSUMER_SILENCE_S)
+    clock.advance(CONSUMER_IDLE_S)
 
     held = log.trim("orders", 0, 3)
     clock.advance(1)

@@ -14,8 +14,8 @@ from strandline.values import InvalidError
 from strandline.values.arguments import check_seconds, check_whole, whole
 
 _NS_PER_S = 1_000_000_000
-_PATIENCE_S = 10.0
-_GLANCE_S = 0.002
+_TIMEOUT_S = 10.0
+_POLL_S = 0.002
 
 
 @dataclass(order=True)
@@ -88,7 +88,7 @@ class FakeClock:
         try:
             # Setting the event would wake it sooner, but could not be told from the
             # owner's own set; so a look now and then, in real time.
-            while not event.wait(_GLANCE_S):
+            while not event.wait(_POLL_S):
                 if self._is_over(waiter):
                     return event.is_set()
             return True
@@ -125,7 +125,7 @@ class FakeClock:
     def wait_for_waiters(self, count: int) -> None:
         """Return once at least `count` threads are inside `wait` with nothing to wake them."""
         with self._changed:
-            arrived = self._changed.wait_for(lambda: self.waiting >= count, _PATIENCE_S)
+            arrived = self._changed.wait_for(lambda: self.waiting >= count, _TIMEOUT_S)
             assert arrived, f"too few threads wait on the clock: {self.waiting} of {count}"
 
     @property
@@ -151,14 +151,14 @@ class FakeClock:
     def _move_to(self, ns: int) -> None:
         with self._changed:
             self._ns = max(self._ns, ns)
-            left = self._changed.wait_for(self._nobody_is_over, _PATIENCE_S)
+            left = self._changed.wait_for(self._none_is_due, _TIMEOUT_S)
             assert left, "a due waiter did not leave the clock"
 
     def _is_over(self, waiter: _Waiter) -> bool:
         with self._changed:
             return waiter.due_ns is not None and waiter.due_ns <= self._ns
 
-    def _nobody_is_over(self) -> bool:
+    def _none_is_due(self) -> bool:
         return not any(self._is_over(waiter) for waiter in self._waiters)
 
 

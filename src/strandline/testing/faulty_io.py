@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NoReturn, TypeVar
 
-from strandline.io import Buffer, FileStatus, Io, Lookout, OpenMode
+from strandline.io import Buffer, FileStatus, FileWatcher, Io, OpenMode
 
 OperationKind = Literal[
     "open",
@@ -31,7 +31,7 @@ OperationKind = Literal[
     "identity",
     "try_lock",
     "unlock",
-    "lookout",
+    "file_watcher",
     "boot_id",
 ]
 Result = TypeVar("Result")
@@ -64,7 +64,7 @@ class Fault:
     seen: int = 0
     fired: int = 0
 
-    def strikes(self, operation: Operation) -> bool:
+    def fires(self, operation: Operation) -> bool:
         """Count `operation` and return whether it is one to fail."""
         if self.kinds is not None and operation.kind not in self.kinds:
             return False
@@ -96,7 +96,7 @@ class FaultyIo:
         self._faults: list[Fault] = []
         self._paths: dict[int, str] = {}
         self._reboots = 0
-        self._tells_of_changes = True
+        self._reports_changes = True
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -142,7 +142,7 @@ class FaultyIo:
         """Call `hook` just before the `nth` operation; it may look, wait or raise."""
         return self._plan(Fault(nth, kinds, forever, None, hook=hook))
 
-    def heal(self) -> None:
+    def clear_faults(self) -> None:
         """Forget all planned faults."""
         with self._lock:
             self._faults.clear()
@@ -152,8 +152,8 @@ class FaultyIo:
         self._reboots += 1
 
     def stop_notices(self) -> None:
-        """Be on a machine that tells nobody of changed files: new lookouts have to poll."""
-        self._tells_of_changes = False
+        """Behave as a machine without notices of changed files: new file watchers have to poll."""
+        self._reports_changes = False
 
     def open(self, path: str, mode: OpenMode, /) -> int:
         """See Io."""
@@ -256,10 +256,12 @@ class FaultyIo:
         """See Io."""
         self._run(self._on(fd, "unlock"), lambda: self._inner.unlock(fd))
 
-    def lookout(self) -> Lookout:
+    def file_watcher(self) -> FileWatcher:
         """See Io."""
-        make = self._inner.lookout if self._tells_of_changes else partial(Lookout, _no_inotify)
-        return self._run(Operation("lookout", ""), make)
+        make = (
+            self._inner.file_watcher if self._reports_changes else partial(FileWatcher, _no_inotify)
+        )
+        return self._run(Operation("file_watcher", ""), make)
 
     def boot_id(self) -> bytes:
         """See Io."""
@@ -294,11 +296,11 @@ class FaultyIo:
     ) -> Result:
         with self._lock:
             self._operations.append(operation)
-            striking = [fault for fault in self._faults if fault.strikes(operation)]
-        for fault in striking:
+            firing = [fault for fault in self._faults if fault.fires(operation)]
+        for fault in firing:
             if fault.hook is not None:
                 fault.hook(operation)
-        for fault in striking:
+        for fault in firing:
             if fault.error is not None:
                 if fault.after or operation.kind == "close":
                     act()

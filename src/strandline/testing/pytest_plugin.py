@@ -62,5 +62,5 @@ def faulty_log(tmp_path: "PathLike[str]") -> Iterator[FaultyLog]:
     try:
         yield FaultyLog(opened, io)
     finally:
-        io.heal()
+        io.clear_faults()
         opened.close()

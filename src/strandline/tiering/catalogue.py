@@ -167,24 +167,24 @@ class SegmentCatalogue:
 
     def find(self, place: UserPartition, epoch: int, offset: int) -> CopiedSegment | None:
         """Return the finished copy that answers for this offset; None if there is none."""
-        return self._ask(place, lambda copies: copies.find(epoch, offset), None)
+        return self._query(place, lambda copies: copies.find(epoch, offset), None)
 
     def segments(self, place: UserPartition, epoch: int | None = None) -> Sequence[CopiedSegment]:
         """Return the copies that are not deleted, by start; of one epoch if given."""
-        return self._ask(place, lambda copies: copies.listed(epoch), ())
+        return self._query(place, lambda copies: copies.listed(epoch), ())
 
     def highest_readable_offset(self, place: UserPartition, epoch: int) -> int | None:
         """Return the highest offset of the epoch that can be read from the tier now."""
-        return self._ask(place, lambda copies: copies.readable(epoch), None)
+        return self._query(place, lambda copies: copies.readable(epoch), None)
 
     def highest_copied_offset(self, place: UserPartition, epoch: int) -> int | None:
         """Return the highest offset of the epoch that was ever copied, deleted or not."""
-        end = self._ask(place, lambda copies: copies.copied.get(epoch), None)
+        end = self._query(place, lambda copies: copies.copied.get(epoch), None)
         return None if end is None else end - 1
 
     def deletion(self, place: UserPartition) -> DeletionState | None:
         """Return how far the removal of the whole partition has come; None if nowhere."""
-        return self._ask(place, lambda copies: copies.deletion, None)
+        return self._query(place, lambda copies: copies.deletion, None)
 
     def places(self) -> Sequence[UserPartition]:
         """Return every partition with anything in the tier, as far as assigned."""
@@ -194,7 +194,7 @@ class SegmentCatalogue:
             found += known or []
         return sorted(found, key=lambda place: place.identity)
 
-    def _ask(
+    def _query(
         self,
         place: UserPartition,
         query: Callable[[PartitionCopies], _AnswerT],

@@ -59,10 +59,10 @@ class ColdSegments:
     def find(self, place: UserPartition, epochs: Sequence[Epoch], offset: int) -> CopiedSegment:
         """Return the copy that answers for `offset`, which the hot half has let go of."""
         number = max((each.number for each in epochs if each.start <= offset), default=0)
-        found = self._ask(place, lambda copies: copies.find(number, offset))
+        found = self._query(place, lambda copies: copies.find(number, offset))
         if found is None:
             self.catch_up(place)
-            found = self._ask(place, lambda copies: copies.find(number, offset))
+            found = self._query(place, lambda copies: copies.find(number, offset))
         if found is None:
             self.check_kept(place, offset)
             raise CorruptError(
@@ -92,7 +92,7 @@ class ColdSegments:
         found: list[CopiedSegment] = []
         while True:
             number = max((each.number for each in epochs if each.start <= start), default=0)
-            segment = self._ask(place, partial(PartitionCopies.find, epoch=number, offset=start))
+            segment = self._query(place, partial(PartitionCopies.find, epoch=number, offset=start))
             if segment is None:
                 return found
             found.append(segment)
@@ -101,14 +101,16 @@ class ColdSegments:
     def evicted(self, place: UserPartition) -> int:
         """Return the offset before which the log may have let go of everything."""
         self.catch_up(place)
-        return self._ask(place, lambda copies: copies.evicted)
+        return self._query(place, lambda copies: copies.evicted)
 
     def listed(self, place: UserPartition) -> Sequence[CopiedSegment]:
         """Return every copy that is not deleted yet."""
         self.catch_up(place)
-        return self._ask(place, lambda copies: copies.listed())
+        return self._query(place, lambda copies: copies.listed())
 
-    def _ask(self, place: UserPartition, query: Callable[[PartitionCopies], _AnswerT]) -> _AnswerT:
+    def _query(
+        self, place: UserPartition, query: Callable[[PartitionCopies], _AnswerT]
+    ) -> _AnswerT:
         # Under the lock: whoever catches up changes what is asked.
         with self._lock:
             if not self._count:

@@ -98,7 +98,7 @@ class PartitionCopies:
                 return  # So are all that follow.
             self._reach[index] = before
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Forget every segment; that the partition was deleted stays known."""
         self.evicted = 0
         for kept in (self.segments, self.copied, self._finished, self._live):

@@ -104,7 +104,7 @@ def take(state: CatalogueState, step: Step) -> None:
     else:
         copies.deletion = step.state
         if step.state is DeletionState.FINISHED:
-            copies.forget()
+            copies.clear()
 
 
 def _check(state: CatalogueState, step: Step) -> None:

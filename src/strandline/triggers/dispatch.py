@@ -27,7 +27,7 @@ from strandline.triggers.trigger import Trigger
 from strandline.triggers.workers import Workers
 from strandline.values import Record, StrandlineError, UnavailableError
 
-LAST_WORDS_S: Final = 5.0
+CANCEL_TIMEOUT_S: Final = 5.0
 """How long cancelled functions and the last acks may take, once time is up."""
 
 _logger = logging.getLogger("strandline")
@@ -64,10 +64,10 @@ class Dispatch:
         self._workers = Workers(trigger.concurrency, trigger.name)
         self._lanes: Lanes[Entry] = Lanes()
         self._ready: deque[Entry] = deque()
-        self._resting: dict[tuple[int, int, int], Entry] = {}
+        self._delayed: dict[tuple[int, int, int], Entry] = {}
         self._calls: dict[asyncio.Task[None], Entry] = {}
         self._finished: list[Finished] = []
-        self._patience: dict[Source, asyncio.Timeout] = {}
+        self._timeouts: dict[Source, asyncio.Timeout] = {}
         self._abandoned: list[Entry] = []
         self._is_stopping = False
 
@@ -80,14 +80,14 @@ class Dispatch:
         """Work until asked to stop; raises what keeps it from working."""
         self._stop = stop
         self._alarm = Alarm(self._clock, self._stir)
-        self._has_news = asyncio.Event()
+        self._has_work = asyncio.Event()
         self._has_room = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_stirred = asyncio.Event()
         self._gate.join(self)
         feeders = [asyncio.create_task(self._feed(source)) for source in self._sources]
         settler = asyncio.create_task(self._settle_all())
-        asked = asyncio.create_task(stop.is_asked.wait())
+        asked = asyncio.create_task(stop.is_requested.wait())
         try:
             await asyncio.wait([*feeders, settler, asked], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -121,17 +121,17 @@ class Dispatch:
                 continue
             except UnavailableError as error:
                 _logger.debug("trigger %s has to wait: %s", self.trigger.name, error)
-                await self._rest()
+                await self._delay()
                 continue
             self._take(source, delivery)
 
     async def _next_of(self, source: Source) -> Delivery:
         """Return the next delivery; TimeoutError once stirred, which loses none."""
         try:
-            async with asyncio.timeout(None) as self._patience[source]:
+            async with asyncio.timeout(None) as self._timeouts[source]:
                 delivery = await source.consumer.arrived()
         finally:
-            del self._patience[source]
+            del self._timeouts[source]
         assert delivery is not None
         return delivery
 
@@ -142,9 +142,9 @@ class Dispatch:
         return len(self._calls) < self.trigger.concurrency
 
     def _is_ending(self) -> bool:
-        return self._is_stopping or self._stop.is_asked.is_set()
+        return self._is_stopping or self._stop.is_requested.is_set()
 
-    async def _rest(self) -> None:
+    async def _delay(self) -> None:
         """Return after the next batch was settled, or after a while."""
         self._is_stirred.clear()
         self._alarm.ring_in(POLL_S)
@@ -153,16 +153,16 @@ class Dispatch:
     def _stir(self) -> None:
         """Have the feeders look again."""
         now = asyncio.get_running_loop().time()
-        for patience in self._patience.values():
-            if not patience.expired():
-                patience.reschedule(now)
+        for timeout in self._timeouts.values():
+            if not timeout.expired():
+                timeout.reschedule(now)
         self._is_stirred.set()
 
     def _take(self, source: Source, delivery: Delivery) -> None:
         entry = Entry(source, _light(delivery.record), delivery.count, None)
-        rested = self._resting.pop(entry.place, None)
-        if rested is not None:
-            entry = rested
+        delayed = self._delayed.pop(entry.place, None)
+        if delayed is not None:
+            entry = delayed
             entry.count = delivery.count
         attempts = source.consumer.attempts(delivery.record)
         entry.attempt, entry.is_suspect = attempts.charged + 1, attempts.is_suspect
@@ -180,8 +180,8 @@ class Dispatch:
             self._read(entry, delivery.record)
         is_unwanted = entry.record is None and entry.error is None and not entry.is_suspect
         if is_unwanted:
-            self._finish(entry, Verdict.UNWANTED, holds_lanes=rested is not None)
-        elif rested is not None or self._lanes.enter(entry, self._lanes_of(entry)):
+            self._finish(entry, Verdict.UNWANTED, holds_lanes=delayed is not None)
+        elif delayed is not None or self._lanes.enter(entry, self._lanes_of(entry)):
             self._ready.append(entry)
         else:
             entry.record = None
@@ -218,7 +218,7 @@ class Dispatch:
             yield "handled", entry.key.key
 
     @property
-    def wants_alone(self) -> bool:
+    def must_run_alone(self) -> bool:
         """See gate.Member."""
         is_next = bool(self._ready) and self._ready[0].is_suspect
         return is_next and self._has_free_call() and not self._is_ending()
@@ -322,7 +322,7 @@ class Dispatch:
 
     def _fail(self, entry: Entry, error: BaseException) -> None:
         if entry.attempt >= self._attempts_max or isinstance(error, TooOftenError):
-            self._finish(entry, Verdict.HOPELESS, error, holds_lanes=True)
+            self._finish(entry, Verdict.DEAD_LETTER, error, holds_lanes=True)
             return
         delay_s = self.trigger.retry[entry.attempt - 1]
         _logger.warning(
@@ -339,7 +339,7 @@ class Dispatch:
                 "cause": reason_of(error),
             },
         )
-        self._resting[entry.place] = entry
+        self._delayed[entry.place] = entry
         self._finish(entry, Verdict.FAILED, error, delay_s=delay_s)
 
     def _finish(
@@ -357,7 +357,7 @@ class Dispatch:
         if entry.is_suspect:
             entry.settled = finished.settled = asyncio.Event()
         self._finished.append(finished)
-        self._has_news.set()
+        self._has_work.set()
         if holds_lanes:
             self._ready.extend(self._lanes.leave(entry))
 
@@ -365,8 +365,8 @@ class Dispatch:
 
     async def _settle_all(self) -> None:
         while self._finished or not self._is_stopping or self._calls:
-            await self._has_news.wait()
-            self._has_news.clear()
+            await self._has_work.wait()
+            self._has_work.clear()
             batch, self._finished = self._finished, []
             if batch:
                 await self._settle(batch)
@@ -387,7 +387,7 @@ class Dispatch:
             if finished.verdict is Verdict.FAILED:
                 self._alarm.ring_in(finished.delay_s)
         if self._keys is not None and self._settling.horizon_us is not None:
-            self._keys.forget(self._settling.horizon_us)
+            self._keys.expire(self._settling.horizon_us)
             self._settling.horizon_us = None
         self._is_stirred.set()
         if any(finished.verdict is Verdict.FAILED for finished in batch):
@@ -404,7 +404,7 @@ class Dispatch:
                 counters.passed_over += 1
             case Verdict.FAILED:
                 counters.retried += 1
-            case Verdict.HOPELESS:
+            case Verdict.DEAD_LETTER:
                 counters.dead_lettered += 1
 
     # --- the end ---
@@ -429,7 +429,7 @@ class Dispatch:
                 "trigger %s hands back %d records whose functions did not end in time",
                 *(self.trigger.name, len(left)),
             )
-            await asyncio.wait(left, timeout=LAST_WORDS_S)
+            await asyncio.wait(left, timeout=CANCEL_TIMEOUT_S)
 
     def _release_unsettled(self) -> None:
         """Let nothing wait for what will never be settled."""
@@ -438,9 +438,9 @@ class Dispatch:
                 entry.settled.set()
 
     async def _finish_settling(self, settler: asyncio.Task[None]) -> None:
-        self._has_news.set()
+        self._has_work.set()
         if not settler.done():
-            await asyncio.wait([settler], timeout=LAST_WORDS_S)
+            await asyncio.wait([settler], timeout=CANCEL_TIMEOUT_S)
         if not settler.done():
             settler.cancel()
             await asyncio.wait([settler])

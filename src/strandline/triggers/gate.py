@@ -15,7 +15,7 @@ class Member(Protocol):
     """One trigger, as the gate knows it."""
 
     @property
-    def wants_alone(self) -> bool:
+    def must_run_alone(self) -> bool:
         """Whether the next record that it would begin is a suspect."""
 
     def begin_ready(self) -> None:
@@ -48,7 +48,7 @@ class Gate:
             if self._inside:
                 self._set_timer()
             return not self._inside
-        return self._alone is None and not any(each.wants_alone for each in self._members)
+        return self._alone is None and not any(each.must_run_alone for each in self._members)
 
     def enter(self, call: Hashable, *, alone: bool) -> None:
         """A call begins, which `may_begin`."""
@@ -65,12 +65,12 @@ class Gate:
             self._alone = None
         if not self._inside:
             self._cancel_timer()
-        if was_alone or (not self._inside and any(each.wants_alone for each in self._members)):
+        if was_alone or (not self._inside and any(each.must_run_alone for each in self._members)):
             self._begin_all()
 
     def _begin_all(self) -> None:
         # Suspects first: whoever is not one waits for them anyway.
-        for member in sorted(self._members, key=lambda each: not each.wants_alone):
+        for member in sorted(self._members, key=lambda each: not each.must_run_alone):
             member.begin_ready()
 
     def _set_timer(self) -> None:

@@ -78,7 +78,7 @@ class HandledKeys:
         bisect.insort(self._times.setdefault(handled.key, []), handled.timestamp_us)
         heapq.heappush(self._earliest, (handled.timestamp_us, handled.key))
         if len(self._earliest) > KEYS_MAX:
-            self._forget_earliest()
+            self._drop_earliest()
 
     def store(self, handled: Sequence[HandledKey]) -> None:
         """Make them last; as durable as the log can when this returns. May have to wait."""
@@ -98,12 +98,12 @@ class HandledKeys:
         if before is not None:
             self._log.trim(self._notes, 0, before)
 
-    def forget(self, horizon_us: int) -> None:
+    def expire(self, horizon_us: int) -> None:
         """Do in memory what `trim` does in the log."""
         while self._earliest and self._earliest[0][0] <= horizon_us - self._window_us:
-            self._forget_earliest()
+            self._drop_earliest()
 
-    def _forget_earliest(self) -> None:
+    def _drop_earliest(self) -> None:
         _, key = heapq.heappop(self._earliest)
         times = self._times[key]
         del times[0]

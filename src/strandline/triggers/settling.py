@@ -27,7 +27,7 @@ class Verdict(Enum):
     UNWANTED = "unwanted"
     FAILED = "failed"
     """It comes again."""
-    HOPELESS = "hopeless"
+    DEAD_LETTER = "hopeless"
     """It is dead-lettered."""
 
     @property

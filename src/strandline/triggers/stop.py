@@ -8,17 +8,17 @@ class Stop:
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
-        self.is_asked = asyncio.Event()
+        self.is_requested = asyncio.Event()
         self.is_urgent = asyncio.Event()
 
-    def ask(self, timeout_s: float | None = None) -> None:
+    def request(self, timeout_s: float | None = None) -> None:
         """Take no more records, and end within the time."""
         if timeout_s is not None:
             self.timeout_s = timeout_s
-        self.is_asked.set()
+        self.is_requested.set()
 
-    def insist(self) -> None:
+    def request_or_force(self) -> None:
         """Stop; at once, if that was asked for before."""
-        if self.is_asked.is_set():
+        if self.is_requested.is_set():
             self.is_urgent.set()
-        self.is_asked.set()
+        self.is_requested.set()

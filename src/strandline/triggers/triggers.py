@@ -105,7 +105,7 @@ class Triggers:
             raise InvalidError("an event loop runs in this thread, use async with")
         run = self._begin()
         try:
-            asyncio.run(self._work(run, heeds_signals=_is_main_thread()))
+            asyncio.run(self._work(run, handles_signals=_is_main_thread()))
         finally:
             run.end()
         run.check()
@@ -120,7 +120,7 @@ class Triggers:
             thread.start()
             run.is_open.wait()
         except BaseException:
-            run.ask_to_stop()
+            run.request_stop()
             if not thread.is_alive():
                 # Interrupted, it may start even so, and stops then.
                 run.end()
@@ -153,7 +153,7 @@ class Triggers:
         """Have it stop, and do not wait for that. From anywhere, also from a function."""
         timeout_s = check_timeout(timeout_s)
         if self._run is not None:
-            self._run.ask_to_stop(timeout_s)
+            self._run.request_stop(timeout_s)
 
     def __enter__(self) -> Self:
         self.start()
@@ -174,7 +174,7 @@ class Triggers:
         run = self._run
         assert run is not None
         assert run.task is not None
-        run.ask_to_stop()
+        run.request_stop()
         await run.task
         run.check()
 
@@ -200,15 +200,15 @@ class Triggers:
             self._run = _Run(self._stop_timeout_s)
             return self._run
 
-    async def _work(self, run: "_Run", *, heeds_signals: bool = False) -> None:
+    async def _work(self, run: "_Run", *, handles_signals: bool = False) -> None:
         try:
             stop = run.enter_loop()
             self._dispatches = await asyncio.to_thread(self._open)
             run.is_open.set()
-            with _signals(stop) if heeds_signals else contextlib.nullcontext():
+            with _signals(stop) if handles_signals else contextlib.nullcontext():
                 works = [asyncio.create_task(each.run(stop)) for each in self._dispatches]
                 await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
-                stop.ask()
+                stop.request()
                 await asyncio.wait(works)
             run.error = next((error for work in works if (error := work.exception())), None)
             if run.error is not None:
@@ -253,21 +253,21 @@ class _Run:
             self._loop, self._stop = asyncio.get_running_loop(), stop
             self._loop_thread = threading.get_ident()
         for timeout_s in self._asked:
-            stop.ask(timeout_s)
+            stop.request(timeout_s)
         return stop
 
-    def ask_to_stop(self, timeout_s: float | None = None) -> None:
+    def request_stop(self, timeout_s: float | None = None) -> None:
         """From any thread, at any time."""
         with self._lock:
             if self._loop is None or self._stop is None:
                 self._asked.append(timeout_s)
                 return
         if self.is_on_its_loop():
-            self._stop.ask(timeout_s)
+            self._stop.request(timeout_s)
             return
         # A loop that is closed has stopped.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._stop.ask, timeout_s)
+            self._loop.call_soon_threadsafe(self._stop.request, timeout_s)
 
     def is_on_its_loop(self) -> bool:
         """Whether the calling thread is the one that this run works on."""
@@ -288,7 +288,7 @@ class _Run:
 def _signals(stop: Stop) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
-        loop.add_signal_handler(number, stop.insist)
+        loop.add_signal_handler(number, stop.request_or_force)
     try:
         yield
     finally:

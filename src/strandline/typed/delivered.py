@@ -56,7 +56,7 @@ Delivered: TypeAlias = DeliveredBatch | Record
 """Batches of a topic of batches; events and bytes come as the records that they are."""
 
 
-class Sight:
+class VisibleRows:
     """What one reader sees of one topic: its tenant's rows and nobody's, that match.
 
     In this order: whose the record is, then the version of the schema that is read, then

@@ -7,7 +7,7 @@ from strandline.log import Log
 from strandline.subscriptions.cursor import Place
 from strandline.subscriptions.start import Starts, resolve
 from strandline.typed.definition import TopicDefinition
-from strandline.typed.delivered import Delivered, Sight
+from strandline.typed.delivered import Delivered, VisibleRows
 from strandline.values import InvalidError, Offset, Partition
 from strandline.values.arguments import check_whole
 
@@ -37,7 +37,7 @@ def replayed(
     log: Log,
     definition: TopicDefinition,
     spans: Sequence[tuple[Partition, Offset, Offset]],
-    sight: Sight,
+    visible: VisibleRows,
 ) -> Iterator[Delivered]:
     """Yield what is seen in each span, partition by partition, with one page in memory."""
     for partition, begin, end in spans:
@@ -53,5 +53,5 @@ def replayed(
             )
             for record in page:
                 at = record.offset + 1
-                if (shown := sight.of(record)) is not None:
+                if (shown := visible.of(record)) is not None:
                     yield shown

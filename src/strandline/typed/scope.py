@@ -16,7 +16,7 @@ from strandline.subscriptions.start import Starts
 from strandline.subscriptions.subscribing import subscribe
 from strandline.typed.catalogue import AnyTopic, Catalogue
 from strandline.typed.definition import TopicDefinition
-from strandline.typed.delivered import Delivered, Sight
+from strandline.typed.delivered import Delivered, VisibleRows
 from strandline.typed.errors import SchemaMismatchError, TenantMismatchError
 from strandline.typed.readers import ConsumerProgress, Reader, Readers
 from strandline.typed.replaying import replayed, spans_of
@@ -224,7 +224,7 @@ class Scope:
         `version`, counted from 1. Everything else as `Log.subscribe`.
         """
         known = self._catalogue.look_up(name)
-        sight = Sight(self._catalogue, known, self._tenant, where=where, version=version)
+        visible = VisibleRows(self._catalogue, known, self._tenant, where=where, version=version)
         reader = None
         if consumer is not None:
             reader = Reader(known.topic, self._tenant, check_consumer_name(consumer))
@@ -244,7 +244,7 @@ class Scope:
             reader.starts = {each: assignment.position(each) for each in assignment.assigned()}
             self._readers.add(reader)
         return ScopedSubscription(
-            *(self._log, known.topic, inner, sight),
+            *(self._log, known.topic, inner, visible),
             clock=self._clock,
             reader=reader,
             readers=self._readers,
@@ -265,9 +265,9 @@ class Scope:
         `where` and `version` as for `subscribe`.
         """
         known = self._catalogue.look_up(name)
-        sight = Sight(self._catalogue, known, self._tenant, where=where, version=version)
+        visible = VisibleRows(self._catalogue, known, self._tenant, where=where, version=version)
         spans = () if start is None else spans_of(self._log, known, start)
-        return replayed(self._log, known, spans, sight)
+        return replayed(self._log, known, spans, visible)
 
     def consumers(self, name: AnyTopic) -> Sequence[ConsumerProgress]:
         """Return how far the tenant's consumers of a topic have come.

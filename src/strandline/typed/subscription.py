@@ -7,7 +7,7 @@ from strandline.clock import Clock
 from strandline.locks import Attempt
 from strandline.log import Log
 from strandline.subscriptions import Assignment, CaughtUp, FellBehind, Marker, Stream, Subscription
-from strandline.typed.delivered import Delivered, DeliveredBatch, Sight
+from strandline.typed.delivered import Delivered, DeliveredBatch, VisibleRows
 from strandline.typed.readers import Reader, Readers
 from strandline.values import InvalidError, Offset, Record, Topic
 from strandline.values.arguments import check_timeout
@@ -29,7 +29,7 @@ class ScopedSubscription(Stream[ItemT]):
         log: Log,
         topic: Topic,
         inner: Subscription[Record | Marker],
-        sight: Sight,
+        visible: VisibleRows,
         *,
         clock: Clock,
         reader: Reader | None,
@@ -38,7 +38,7 @@ class ScopedSubscription(Stream[ItemT]):
         self._log = log
         self._topic = topic
         self._inner = inner
-        self._sight = sight
+        self._visible = visible
         self._clock = clock
         self._reader = reader
         self._readers = readers
@@ -109,7 +109,7 @@ class ScopedSubscription(Stream[ItemT]):
         """Return what is seen of the item on its way, which has arrived then."""
         item = self._on_its_way
         assert item is not None
-        shown = item if isinstance(item, CaughtUp | FellBehind) else self._sight.of(item)
+        shown = item if isinstance(item, CaughtUp | FellBehind) else self._visible.of(item)
         self._on_its_way = None
         if self._reader is not None and isinstance(shown, DeliveredBatch | Record):
             self._reader.delivered[shown.partition] = shown.offset

@@ -32,7 +32,7 @@ from strandline.values.errors import (
 from strandline.values.event import Event
 from strandline.values.internal_topics import check_may_shorten
 from strandline.values.limits import (
-    CONSUMER_SILENCE_S,
+    CONSUMER_IDLE_S,
     IDEMPOTENCY_KEYS_KEPT,
     IDENTITY_AGE_S,
     PRODUCER_SEQUENCES_KEPT,
@@ -77,7 +77,7 @@ from strandline.values.topic import (
 )
 
 __all__ = [
-    "CONSUMER_SILENCE_S",
+    "CONSUMER_IDLE_S",
     "EARLIEST",
     "IDEMPOTENCY_KEYS_KEPT",
     "IDENTITY_AGE_S",

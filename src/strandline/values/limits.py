@@ -16,5 +16,5 @@ IDEMPOTENCY_KEYS_KEPT = 65_536
 IDENTITY_AGE_S = 7 * 24 * 3600
 """How long a partition recognises an idempotency key, or a silent producer."""
 
-CONSUMER_SILENCE_S = 7 * 24 * 3600
+CONSUMER_IDLE_S = 7 * 24 * 3600
 """After how long without a sign of life a consumer no longer holds trimming back."""

@@ -70,7 +70,7 @@ def check_idempotency_key(key: object) -> str:
 def check_case_twin(name: str, existing: Iterable[str]) -> None:
     """Raise InvalidError if `name` differs from an existing name only by case.
 
-    Such twins are one file on a file system that ignores case, and one name to a
+    Such case_variants are one file on a file system that ignores case, and one name to a
     tired reader. A name that exists exactly as given is no twin.
     """
     folded = name.lower()

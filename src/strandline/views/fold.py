@@ -57,7 +57,7 @@ class Fold(Generic[StateT]):
         """Where it was when it was last loaded or saved."""
         self.origin: int | None = None
         """Where it has to begin anew, whatever the snapshot says."""
-        self.is_given_up = False
+        self.is_released = False
         self.is_loaded = False
         self._view = view
         self._clock = clock
@@ -68,7 +68,7 @@ class Fold(Generic[StateT]):
         # A query may ask the same partition again.
         self._turnstile = threading.RLock()
         self._lock = threading.RLock()
-        self._is_asked = False
+        self._is_requested = False
 
     # --- the pump's side ---
 
@@ -96,7 +96,7 @@ class Fold(Generic[StateT]):
     def apply_page(self, page: Sequence[Record]) -> None:
         """Apply records that begin at `mark.value`; PoisonError at the first that fails."""
         at = 0
-        while at < len(page) and not self.is_given_up:
+        while at < len(page) and not self.is_released:
             # A reader that waits is inside the turnstile, and goes first.
             with self._turnstile:
                 pass
@@ -124,7 +124,7 @@ class Fold(Generic[StateT]):
                         outcomes.note(offset, result)
             mark.value = offset + 1
             at += 1
-            if self._is_asked:
+            if self._is_requested:
                 break
         return at
 
@@ -142,21 +142,21 @@ class Fold(Generic[StateT]):
         """Up to where it has to apply to be ready; None while that cannot be asked."""
         return self._target
 
-    def aim(self, target: int) -> None:
+    def set_target(self, target: int) -> None:
         """Be ready once everything before `target` is applied."""
         self._target = target
         self.end = max(self.end, target)
         self._settle()
 
-    def lose_aim(self) -> None:
+    def clear_target(self) -> None:
         """Be not ready until there is a new target."""
         with self._lock:
             self._target = None
             self._is_ready = False
 
-    def give_up(self) -> None:
+    def release(self) -> None:
         """This partition is no longer assigned, or is assigned anew."""
-        self.is_given_up = True
+        self.is_released = True
         self.mark.wake_all()
 
     def stop(self, ending: StrandlineError, *, answering: bool = False) -> None:
@@ -181,9 +181,9 @@ class Fold(Generic[StateT]):
         if not self._is_ready:
             raise self._not_ready(min_offset)
         with self._turnstile:
-            self._is_asked = True
+            self._is_requested = True
             with self._lock:
-                self._is_asked = False
+                self._is_requested = False
                 behind = min_offset is not None and self.mark.value <= min_offset
                 if behind or not self._is_ready:
                     raise self._not_ready(min_offset)
@@ -237,7 +237,7 @@ class Fold(Generic[StateT]):
         """Raise if it goes no further."""
         if self.ending is not None:
             raise copy.copy(self.ending)
-        if self.is_given_up:
+        if self.is_released:
             raise UnavailableError("this view has given the partition up", partition=self.partition)
 
     def _settle(self) -> None:

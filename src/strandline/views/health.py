@@ -54,7 +54,7 @@ class ViewHealth:
     partitions: Mapping[int, PartitionHealth]
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether it runs, and each partition answers and has nothing set aside."""
         return (
             self.is_running

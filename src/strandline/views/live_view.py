@@ -37,9 +37,9 @@ from strandline.views.publishing import (
     PUBLISH_TIMEOUT_S,
     AppendOptions,
     Publication,
+    adding_position,
     publication,
     settled_partition,
-    telling_where,
 )
 from strandline.views.pump import Pump, Request
 from strandline.views.saving import SNAPSHOT_INTERVAL_S, Saving
@@ -134,15 +134,15 @@ class LiveView(Generic[StateT]):
             self._check_open()
             kept = {p: fold for p, fold in self._folds.items() if p in wanted}
             added = {p: self._fold(p) for p in sorted(wanted - kept.keys())}
-            given_up = [fold for p, fold in self._folds.items() if p not in wanted]
+            released = [fold for p, fold in self._folds.items() if p not in wanted]
             for fold in (*kept.values(), *added.values()):
                 if fold.target is None and fold.ending is None:
-                    self._pump.aim(fold)
+                    self._pump.set_target(fold)
             self._folds = {**kept, **added}
-            for fold in given_up:
-                fold.give_up()
+            for fold in released:
+                fold.release()
             self._pump.enter(tuple(added.values()))
-            if given_up:
+            if released:
                 self._pump.wake()
 
     def assigned(self) -> Sequence[Partition]:
@@ -166,11 +166,11 @@ class LiveView(Generic[StateT]):
             old = [self._folds[p] for p in again]
             self._folds = {**self._folds, **again}
             for fold in old:
-                fold.give_up()
+                fold.release()
             for fold in again.values():
                 fold.origin = 0
-                self._pump.aim(fold)
-            request = self._pump.ask(lambda: self._saving.drop(chosen))
+                self._pump.set_target(fold)
+            request = self._pump.request(lambda: self._saving.drop(chosen))
             self._pump.enter(tuple(again.values()))
         self._finish(request)
 
@@ -326,7 +326,7 @@ class LiveView(Generic[StateT]):
         with fold.outcomes.publishing(fold.mark.value):
             receipt = self._log.append(self._topic, value, timeout_s=timeout_s, **options)
             offset = receipt.offset
-            with telling_where(receipt):
+            with adding_position(receipt):
                 met = fold.wait(lambda: fold.mark.value > offset, offset + 1, deadline)
             return publication(fold, receipt, is_applied=met)
 
@@ -345,7 +345,7 @@ class LiveView(Generic[StateT]):
             receipt = await self._log.append(self._topic, value, timeout_s=timeout_s, **options)
             offset = receipt.offset
             left_s = max(0.0, deadline - self._clock.monotonic())
-            with telling_where(receipt):
+            with adding_position(receipt):
                 met = await fold.reached(lambda: fold.mark.value > offset, offset + 1, left_s)
             return publication(fold, receipt, is_applied=met)
 
@@ -355,7 +355,7 @@ class LiveView(Generic[StateT]):
         """Write a snapshot now, if anything has advanced. UnavailableError if it fails."""
         check_off_loop("asyncio.to_thread")
         self._check_open()
-        self._finish(self._pump.ask(self._pump.save))
+        self._finish(self._pump.request(self._pump.save))
         if (fault := self._saving.save_fault) is not None:
             raise UnavailableError("the snapshot could not be written") from fault
 

@@ -53,7 +53,7 @@ class Outcomes:
             if is_entered:
                 with self._lock:
                     self.floors.remove(floor)
-                    self._forget_below(min(self.floors, default=None))
+                    self._drop_below(min(self.floors, default=None))
 
     def take(self, partition: int, offset: int, quarantined: str | None) -> Any:
         """Return what `apply` returned for the record; None if it was applied before.
@@ -72,7 +72,7 @@ class Outcomes:
             reason=reason,
         ) from (result if isinstance(result, RefusedError) else None)
 
-    def _forget_below(self, floor: int | None) -> None:
+    def _drop_below(self, floor: int | None) -> None:
         """Others' records were noted too, and would add up while publishers overlap."""
         if floor is None:
             self._results.clear()

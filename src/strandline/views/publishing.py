@@ -47,7 +47,7 @@ def settled_partition(value: Value, options: AppendOptions, count: int) -> int |
 
 
 @contextmanager
-def telling_where(receipt: Receipt) -> Iterator[None]:
+def adding_position(receipt: Receipt) -> Iterator[None]:
     """Say where the record is, if the view gives its partition up meanwhile."""
     try:
         yield

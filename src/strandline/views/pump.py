@@ -9,7 +9,7 @@ from typing import Generic
 from strandline.clock import Clock
 from strandline.locks import Latch
 from strandline.log import Log
-from strandline.subscriptions.cursor import Cursor, Cursors, Place, Want
+from strandline.subscriptions.cursor import Cursor, Cursors, Need, Place
 from strandline.subscriptions.pages import POLL_S
 from strandline.values import (
     ClosedError,
@@ -113,9 +113,9 @@ class Pump(Generic[StateT]):
             for fold in folds:
                 fold.stop(_closed())
         elif folds:
-            self._rouse()
+            self._wake()
 
-    def ask(self, action: Callable[[], None]) -> Request:
+    def request(self, action: Callable[[], None]) -> Request:
         """Have `action` run between two pages."""
         request = Request(action)
         with self._lock:
@@ -123,7 +123,7 @@ class Pump(Generic[StateT]):
                 request.refuse(_closed())
                 return request
             self._requests.append(request)
-        self._rouse()
+        self._wake()
         return request
 
     def wake(self) -> None:
@@ -150,7 +150,7 @@ class Pump(Generic[StateT]):
         thread.join(timeout_s)
         return not thread.is_alive()
 
-    def _rouse(self) -> None:
+    def _wake(self) -> None:
         with self._lock:
             if self._thread is None and not self._is_stopping:
                 self._begin_thread()
@@ -192,7 +192,7 @@ class Pump(Generic[StateT]):
             self.save()
         cursor = self._cursors.turn()
         if cursor is None:
-            self._rest()
+            self._wait()
         else:
             self._serve(cursor)
 
@@ -214,11 +214,11 @@ class Pump(Generic[StateT]):
         with contextlib.suppress(ClosedError):
             self._watch.close()
 
-    def _rest(self) -> None:
+    def _wait(self) -> None:
         due = min(self._poll_at, self._saving.due_at)
-        self._hear(max(0.0, due - self._clock.monotonic()))
+        self._wait_for_hints(max(0.0, due - self._clock.monotonic()))
 
-    def _hear(self, timeout_s: float) -> None:
+    def _wait_for_hints(self, timeout_s: float) -> None:
         for hint in self._watch.wait(timeout_s):
             self._cursors.hint(Place(hint.topic, hint.partition), hint.end)
 
@@ -230,12 +230,12 @@ class Pump(Generic[StateT]):
         self._cursors.doubt()
         for fold in (*self._served.values(), *self._to_open):
             if fold.target is None:
-                self.aim(fold)
+                self.set_target(fold)
 
-    def aim(self, fold: Fold[StateT]) -> None:
+    def set_target(self, fold: Fold[StateT]) -> None:
         """Ask where the partition ends, which is how far the fold has to come. Any thread."""
         try:
-            fold.aim(self._log.marks(self._topic, fold.partition).high)
+            fold.set_target(self._log.marks(self._topic, fold.partition).high)
         except ClosedError:
             raise
         except StrandlineError as error:
@@ -252,7 +252,7 @@ class Pump(Generic[StateT]):
         if not self._to_open:
             return
         for fold in tuple(self._to_open):
-            if fold.is_given_up or self._open(fold):
+            if fold.is_released or self._open(fold):
                 self._to_open.remove(fold)
         if not self._to_open:
             self._saving.release()
@@ -285,9 +285,9 @@ class Pump(Generic[StateT]):
     def save(self) -> None:
         """Snapshot what has advanced; what the log has lost is folded again."""
         for fold in self._saving.save(tuple(self._served.values())):
-            fold.lose_aim()
+            fold.clear_target()
             self.reopen(fold)
-            self.aim(fold)
+            self.set_target(fold)
 
     def reopen(self, fold: Fold[StateT]) -> None:
         """Fold again from the snapshot, or from the oldest record kept."""
@@ -309,12 +309,12 @@ class Pump(Generic[StateT]):
 
     def _serve(self, cursor: Cursor) -> None:
         fold = self._served.get(cursor.place.partition)
-        if fold is None or fold.is_given_up or fold.ending is not None:
+        if fold is None or fold.is_released or fold.ending is not None:
             self._served.pop(cursor.place.partition, None)
             self._leave(cursor.place)
             return
         cursor.markers.clear()
-        if cursor.want is Want.NOTHING:
+        if cursor.need is Need.NOTHING:
             return
         try:
             self._advance(cursor, fold)
@@ -336,7 +336,7 @@ class Pump(Generic[StateT]):
             self._cursors.queue(cursor)
 
     def _advance(self, cursor: Cursor, fold: Fold[StateT]) -> None:
-        if cursor.want is not Want.READ:
+        if cursor.need is not Need.READ:
             cursor.look(self._log.marks(*cursor.place).high)
             fold.end = cursor.end
             return
@@ -349,7 +349,7 @@ class Pump(Generic[StateT]):
             cursor.deliver(offset)
         if len(self._cursors) > 1:
             # A partition that never runs dry must not keep the others from being heard.
-            self._hear(0.0)
+            self._wait_for_hints(0.0)
 
     def _set_aside(self, fold: Fold[StateT], poison: PoisonError) -> None:
         cause = poison.cause

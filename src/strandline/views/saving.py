@@ -155,7 +155,7 @@ class Saving(Generic[StateT]):
         return bool(stored)
 
     def _has_advanced(self, fold: Fold[StateT]) -> bool:
-        is_whole = fold.is_loaded and fold.ending is None and not fold.is_given_up
+        is_whole = fold.is_loaded and fold.ending is None and not fold.is_released
         return is_whole and fold.mark.value - 1 > self.committed(fold.partition)
 
     def part(self, fold: Fold[StateT]) -> tuple[Section, bytes]:

@@ -18,7 +18,7 @@ PAGE_RECORDS: Final = 512
 _PAGES_KEPT: Final = 4
 
 
-class _Shelf:
+class _PageCache:
     """The latest pages of one partition, while several views read it."""
 
     def __init__(self) -> None:
@@ -36,33 +36,33 @@ class SharedPages:
     def __init__(self, log: Log) -> None:
         # Whoever reads holds the log; this is found through it.
         self._log = weakref.ref(log)
-        self._shelves: dict[Place, _Shelf] = {}
+        self._caches: dict[Place, _PageCache] = {}
 
     def join(self, place: Place) -> None:
         """A view reads this partition from now on. What was kept of it is forgotten."""
-        shelf = self._shelves.setdefault(place, _Shelf())
-        with shelf.lock:
-            shelf.views += 1
-            shelf.pages.clear()
+        cache = self._caches.setdefault(place, _PageCache())
+        with cache.lock:
+            cache.views += 1
+            cache.pages.clear()
 
     def leave(self, place: Place) -> None:
         """A view reads this partition no longer."""
-        shelf = self._shelves[place]
-        with shelf.lock:
-            shelf.views -= 1
-            shelf.pages.clear()
+        cache = self._caches[place]
+        with cache.lock:
+            cache.views -= 1
+            cache.pages.clear()
 
     def read(self, place: Place, start: int) -> Sequence[Record]:
         """Return the records from `start` on, a page of them. Raises as the log's `read`."""
-        shelf = self._shelves[place]
-        if shelf.views < 2:  # noqa: PLR2004 - Two are needed to share.
+        cache = self._caches[place]
+        if cache.views < 2:  # noqa: PLR2004 - Two are needed to share.
             return self._page(place, start)
-        with shelf.lock:
-            kept = next((page for began, page in shelf.pages if began == start), None)
+        with cache.lock:
+            kept = next((page for began, page in cache.pages if began == start), None)
             if kept is None:
                 page = self._page(place, start)
                 if page:
-                    shelf.pages.append((start, page))
+                    cache.pages.append((start, page))
                 return page
         return [_fresh(record) for record in kept]
 

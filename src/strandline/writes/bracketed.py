@@ -43,7 +43,7 @@ class BracketedChannel(Channel[W, R]):
                     receipt = drain.write_now(write, self.name, timeout_s)
             finally:
                 drain.lock.release()
-            if drain.called:
+            if drain.drain_pending:
                 drain.pass_on()
         except BaseException:
             drain.pass_on()
@@ -65,7 +65,7 @@ class BracketedChannel(Channel[W, R]):
                 receipt = drain.try_now(write) if is_first else None
             finally:
                 drain.lock.release()
-            if drain.called:
+            if drain.drain_pending:
                 drain.pass_on()
         except BaseException:
             drain.pass_on()
@@ -90,7 +90,7 @@ class _Outcome:
         self.result: Any = None
         self.error: Exception | None = None
 
-    def tell(self, failure: BaseException | None) -> None:
+    def settle(self, failure: BaseException | None) -> None:
         if self.error is None and failure is not None:
             self.error = _unknown(failure)
         if self.error is None:
@@ -220,7 +220,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     # --- all that is queued ---
 
     def _round(self, *, may_wait: bool, until: float | None = None) -> None:
-        self.called = False
+        self.drain_pending = False
         if not self._started or self._ending.reason is not None:
             return
         self._accept_leading_barriers()
@@ -246,7 +246,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
             context = self._bracket.enter(max(0.0, deadline - self._clock.monotonic()))
         except UnavailableError as exc:
             self._hand_back(deadline, exc)
-            self.called = True
+            self.drain_pending = True
             return False
         except Exception as exc:
             self._fail(exc)
@@ -278,7 +278,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
             if failure is None and isinstance(outcome.item, Barrier):
                 self._accept_barrier(outcome.item, outcome.epoch)
             else:
-                outcome.tell(failure)
+                outcome.settle(failure)
         self.storage.durable.call_next()
         if interrupt is not None and not isinstance(interrupt, Exception):
             raise interrupt

@@ -29,7 +29,7 @@ _WAIT = FlushReason.WAIT
 class Item(Generic[W, R]):
     """A write in its queue."""
 
-    __slots__ = ("channel", "deadline", "patient", "receipt", "waiters", "write")
+    __slots__ = ("channel", "deadline", "durable_waiters", "receipt", "waiters", "write")
 
     def __init__(self, channel: Channel[W, R], write: W, deadline: float | None) -> None:
         self.channel = channel
@@ -39,28 +39,28 @@ class Item(Generic[W, R]):
         #: Those asleep until the outcome is known.
         self.waiters: list[Waiter] = []
         #: Those among them who want to be woken when the write is durable, if it is well.
-        self.patient: list[Waiter] = []
+        self.durable_waiters: list[Waiter] = []
         self.receipt: Receipt[R] = Receipt(channel.storage, _item=self)
 
-    def enter(self, waiter: Waiter, *, is_patient: bool) -> None:
+    def enter(self, waiter: Waiter, *, until_durable: bool) -> None:
         """Put down the name of somebody who goes to sleep."""
         self.waiters.append(waiter)
-        if is_patient:
-            self.patient.append(waiter)
+        if until_durable:
+            self.durable_waiters.append(waiter)
 
     def move(self, epoch: int, mark: Watermark) -> Sequence[Waiter]:
         """Have the patient wait for `mark` from here on; return them."""
         with self.channel.mutex:
-            mark.waiters += [(epoch, waiter) for waiter in self.patient]
-            return tuple(self.patient)
+            mark.waiters += [(epoch, waiter) for waiter in self.durable_waiters]
+            return tuple(self.durable_waiters)
 
     def leave(self, waiter: Waiter, epoch: int, mark: Watermark) -> None:
         """Strike the name out wherever it stands."""
         with self.channel.mutex:
             if waiter in self.waiters:
                 self.waiters.remove(waiter)
-            if waiter in self.patient:
-                self.patient.remove(waiter)
+            if waiter in self.durable_waiters:
+                self.durable_waiters.remove(waiter)
                 if (epoch, waiter) in mark.waiters:
                     mark.waiters.remove((epoch, waiter))
 
@@ -134,7 +134,7 @@ class Channel(Generic[W, R]):
                             drain.freeze(_WAIT)
                 finally:
                     drain.lock.release()
-                if drain.called:
+                if drain.drain_pending:
                     drain.pass_on()
                 is_written = flushes and self.storage.flush_frozen()
             finally:
@@ -166,7 +166,7 @@ class Channel(Generic[W, R]):
         The thread that syncs takes it, with what others bring until it comes to that.
         """
         receipt = self._accept(write, timeout_s)
-        self.storage.ask_for_queued()
+        self.storage.request_queued()
         return receipt
 
     async def write_on_loop(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
@@ -195,7 +195,7 @@ class Channel(Generic[W, R]):
                 # has room for a write too many, and never for one too few.
                 self._barriers += 1
                 self._items.append(barrier)
-        self._drain.called = True
+        self._drain.drain_pending = True
         self._drain.run(may_wait=False)
         return barrier.receipt
 
@@ -218,7 +218,7 @@ class Channel(Generic[W, R]):
     def resume(self) -> None:
         """Take writes again, those that were held first."""
         self._paused = False
-        self._drain.called = True
+        self._drain.drain_pending = True
         self._drain.run(may_wait=False)
 
     @property
@@ -376,7 +376,7 @@ class Channel(Generic[W, R]):
             if self.depth >= self._capacity:
                 return False
             self._items.append(item)
-        self._drain.called = True
+        self._drain.drain_pending = True
         return True
 
     def _full(self, write: W) -> UnavailableError:

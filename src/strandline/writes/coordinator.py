@@ -29,7 +29,7 @@ from strandline.writes.loops import check_on_asyncio
 from strandline.writes.metrics import FlushReason, Metrics
 from strandline.writes.settings import Settings
 from strandline.writes.storage import Storage
-from strandline.writes.subscriber import Audience, Subscriber
+from strandline.writes.subscriber import Subscriber, Subscribers
 from strandline.writes.view import View
 from strandline.writes.waiter import ThreadWaiter
 from strandline.writes.watermark import Watermark
@@ -65,18 +65,18 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             raise InvalidError("name one channel or more, each once", channels=list(channels))
         self._clock = clock if clock is not None else SystemClock()
         self._ending = Ending()
-        self._audience: Audience[V, F, S] = Audience()
+        self._subscribers: Subscribers[V, F, S] = Subscribers()
         self._storage: Storage[F, S] = Storage(
             flusher,
             snapshot,
-            audience=self._audience,
+            subscribers=self._subscribers,
             fail=self._fail,
             ending=self._ending,
             clock=self._clock,
         )
         parts = (settings, channels, context, delta, self._storage)
         seams: dict[str, Any] = {
-            "audience": self._audience,
+            "subscribers": self._subscribers,
             "fail": self._fail,
             "ending": self._ending,
             "clock": self._clock,
@@ -93,7 +93,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         self._stop_lock = threading.Lock()
         self._stopping = False
         self._stopped = Watermark()
-        _alive.add(self)
+        _instances.add(self)
 
     # --- life ---
 
@@ -261,8 +261,8 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             self._drain.cancel_timer()
             self._drain.hand_back_all(_stopped)
             try:
-                self._drain.come_to_rest(deadline)
-                self._storage.come_to_rest(deadline)
+                self._drain.wait_idle(deadline)
+                self._storage.wait_idle(deadline)
             finally:
                 self._wake_all()
             self._stopped.advance(1)
@@ -276,10 +276,10 @@ class Coordinator(Generic[W, R, F, V, S, C]):
                     raise UnavailableError("the coordinator is still stopping, stop again to wait")
 
     def _on_flushed(self) -> None:
-        if self._audience.subscribers:
-            self._audience.offer(self._drain.view())
+        if self._subscribers.subscribers:
+            self._subscribers.offer(self._drain.view())
         if self._storage.is_backlogged:
-            self._drain.relieve()
+            self._drain.release_backpressure()
 
     def _fail(self, cause: BaseException) -> BaseException:
         """End the coordinator for `cause`; return what the thread that met it shall raise."""
@@ -294,17 +294,17 @@ class Coordinator(Generic[W, R, F, V, S, C]):
     def _wake_all(self) -> None:
         self._storage.written.mark.wake_all()
         self._storage.durable.mark.wake_all()
-        self._audience.end(self._ending)
+        self._subscribers.end(self._ending)
 
     def disown(self) -> None:
         """Make every write and wait say that the store belongs to the parent process."""
-        self._drain.forget_threads()
-        self._storage.forget_threads()
+        self._drain.reset_after_fork()
+        self._storage.reset_after_fork()
         self._stop_lock = threading.Lock()
         self._stopping = True
         self._drain.is_direct = False
         self._ending.reason = _forked
-        self._audience.disown(_forked)
+        self._subscribers.disown(_forked)
         self._stopped.advance(1)
 
 
@@ -316,12 +316,12 @@ def _forked() -> ClosedError:
     return ClosedError("the store was opened before a fork, open it anew in the child process")
 
 
-_alive: weakref.WeakSet[Coordinator[Any, Any, Any, Any, Any, Any]] = weakref.WeakSet()
+_instances: weakref.WeakSet[Coordinator[Any, Any, Any, Any, Any, Any]] = weakref.WeakSet()
 
 
-def _tell_child() -> None:
-    for coordinator in tuple(_alive):
+def _reset_in_child() -> None:
+    for coordinator in tuple(_instances):
         coordinator.disown()
 
 
-os.register_at_fork(after_in_child=_tell_child)
+os.register_at_fork(after_in_child=_reset_in_child)

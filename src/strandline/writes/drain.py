@@ -25,7 +25,7 @@ from strandline.writes.receipt import Receipt, refused
 from strandline.writes.settings import Settings
 from strandline.writes.standby import Standby
 from strandline.writes.storage import Storage
-from strandline.writes.subscriber import Audience, Subscriber
+from strandline.writes.subscriber import Subscriber, Subscribers
 from strandline.writes.view import Stamped, View
 
 # Members of an enumeration are slow to look up.
@@ -48,7 +48,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         new_delta: Callable[[C], Delta[W, R, F, V, C]],
         storage: Storage[F, S],
         *,
-        audience: Audience[V, F, S],
+        subscribers: Subscribers[V, F, S],
         fail: Callable[[BaseException], BaseException],
         ending: Ending,
         clock: Clock,
@@ -64,7 +64,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self.flushes = dict.fromkeys(FlushReason, 0)
         self.waits = 0
         #: Something has been queued that no round of draining has looked at.
-        self.called = False
+        self.drain_pending = False
         #: A write may be applied as it arrives, past the queues.
         self.is_direct = False
         self._settings = settings
@@ -72,7 +72,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._new_delta = new_delta
         self._delta = new_delta(context)
         self._fail = fail
-        self._audience = audience
+        self._subscribers = subscribers
         self._ending = ending
         self._clock = clock
         self._started = False
@@ -99,7 +99,7 @@ class Drain(Generic[W, R, F, V, S, C]):
 
     def subscribe(self) -> Subscriber[V, F, S]:
         """Follow the views from here on."""
-        subscriber = self._audience.add(self._clock, self.view)
+        subscriber = self._subscribers.add(self._clock, self.view)
         if self._ending.reason is not None:
             subscriber.end(self._ending)
         return subscriber
@@ -114,7 +114,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             self._started = True
             self.storage.flushed_at = self._clock.monotonic()
             self._set_direct()
-        self.called = True
+        self.drain_pending = True
         self.run(may_wait=False)
 
     def close(self, deadline: float) -> None:
@@ -154,7 +154,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             for item in channel.take_all():
                 item.receipt.refuse(error())
 
-    def come_to_rest(self, deadline: float) -> None:
+    def wait_idle(self, deadline: float) -> None:
         """Return once no thread drains any more, and let ours end."""
         self._standby.close()
         with self.held(deadline):
@@ -165,7 +165,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         if self._is_disowned:
             self._ending.check()
 
-    def forget_threads(self) -> None:
+    def reset_after_fork(self) -> None:
         """Start anew in a forked child, where no other thread lives."""
         self._is_disowned = True
         self.lock = threading.Lock()
@@ -183,7 +183,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         """
         if not self.attempt:
             # Said before the second try: the holder either sees it or has let go.
-            self.called = True
+            self.drain_pending = True
             if not self.attempt:
                 return
         try:
@@ -193,7 +193,7 @@ class Drain(Generic[W, R, F, V, S, C]):
                 pass  # Every receipt says so.
             finally:
                 self.lock.release()
-            if self.called:
+            if self.drain_pending:
                 self.pass_on()
         except BaseException:
             # An interrupt may have come before the work was passed on.
@@ -216,7 +216,7 @@ class Drain(Generic[W, R, F, V, S, C]):
                 self.lock.release()
         finally:
             try:
-                if self.called:
+                if self.drain_pending:
                     self.pass_on()
             except BaseException:
                 self.pass_on()
@@ -227,7 +227,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         try:
             self._round(may_wait=may_wait, until=until)
         except BaseException as exc:
-            self.called = True
+            self.drain_pending = True
             self._give_up_taken(exc)
             raise
         finally:
@@ -264,7 +264,7 @@ class Drain(Generic[W, R, F, V, S, C]):
 
     def _round(self, *, may_wait: bool, until: float | None = None) -> None:  # noqa: ARG002 - A bracket may have to wait.
         """Serve what is queued now, but not what arrives meanwhile: that is passed on."""
-        self.called = False
+        self.drain_pending = False
         if self._started:
             self._serve_queues(self._settle_now)
 
@@ -277,7 +277,7 @@ class Drain(Generic[W, R, F, V, S, C]):
                 return
             turns -= 1
             if not take(item) or turns <= 0:
-                self.called = True
+                self.drain_pending = True
                 return
 
     def _next(self) -> Item[W, R] | None:
@@ -294,7 +294,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         barrier.receipt.require_sync(turn)
         barrier.receipt.accept(epoch, None)
         level = Durability.DURABLE if barrier.durable else Durability.WRITTEN
-        self.storage.ask(level, epoch, turn)
+        self.storage.request(level, epoch, turn)
 
     def apply_now(self, write: W) -> Receipt[R]:
         """Give `write` the next epoch and apply it. The caller holds `lock`."""
@@ -323,7 +323,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             raise self._fail(exc)
         if size >= self._flush_bytes:
             self.freeze(FlushReason.SIZE)
-            self.storage.ask(Durability.WRITTEN, epoch)
+            self.storage.request(Durability.WRITTEN, epoch)
         return Receipt(self.storage, epoch, result)
 
     def _settle_now(self, item: Item[W, R]) -> bool:
@@ -363,8 +363,8 @@ class Drain(Generic[W, R, F, V, S, C]):
         else:
             self.flushes[reason] += 1
             self._look_at_backlog()
-        if self._audience.subscribers:
-            self._audience.offer(self.view_locked())
+        if self._subscribers.subscribers:
+            self._subscribers.offer(self.view_locked())
 
     def freeze_for(self, epoch: int) -> int:
         """Freeze if `epoch` is not frozen yet; return the last epoch that needs no other freeze."""
@@ -385,7 +385,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         )
         self._set_direct()
 
-    def relieve(self) -> None:
+    def release_backpressure(self) -> None:
         """Take writes again if enough of what was frozen is written now."""
         with self.held():
             self._look_at_backlog()

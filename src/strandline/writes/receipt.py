@@ -97,16 +97,16 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         self._epoch = epoch
         self._result = result
         item = self._item
-        if item is None or not item.patient:
+        if item is None or not item.durable_waiters:
             self._settle()
             return
         # Invariant: before anybody can see the outcome, and strike out its name.
-        patient = item.move(epoch, self._storage.durable.mark)
-        if not all(waiter.leads for waiter in patient):
-            self._storage.ask(_DURABLE, epoch)
+        durable_waiters = item.move(epoch, self._storage.durable.mark)
+        if not all(waiter.leads for waiter in durable_waiters):
+            self._storage.request(_DURABLE, epoch)
         self._item = None
         for waiter in tuple(item.waiters):
-            if waiter not in patient:
+            if waiter not in durable_waiters:
                 waiter.wake()
 
     def refuse(self, error: Exception, epoch: int = 0) -> None:
@@ -227,7 +227,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         waiter = ThreadWaiter(self._storage.clock)
         try:
             try:
-                item.enter(waiter, is_patient=level is _DURABLE)
+                item.enter(waiter, until_durable=level is _DURABLE)
                 while not self.is_settled:
                     item.channel.drain(until)
                     if self._item is not None and not waiter.wait(until):
@@ -249,7 +249,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         timeout_s = None if expiry is None else expiry - self._storage.clock.monotonic()
         waiter = LoopWaiter()
         try:
-            item.enter(waiter, is_patient=level is _DURABLE)
+            item.enter(waiter, until_durable=level is _DURABLE)
             async with asyncio.timeout(timeout_s):
                 while self._item is not None:
                     await waiter.wait()

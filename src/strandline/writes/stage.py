@@ -90,7 +90,7 @@ class Stage:
             self.mark.wake_leader()
             raise
 
-    async def reach_on_loop(self, epoch: int, ask: Callable[[], None], turn: int = 0) -> None:
+    async def reach_on_loop(self, epoch: int, request: Callable[[], None], turn: int = 0) -> None:
         """Return once `epoch` is at this level; `ask` makes another thread work."""
         if self.is_reached(epoch, turn):
             return
@@ -98,10 +98,10 @@ class Stage:
         with self.mark.awaited_by(waiter, epoch):
             while not self.is_reached(epoch, turn):
                 self._check()
-                ask()
+                request()
                 await waiter.wait()
 
-    def come_to_rest(self, timeout_s: float) -> None:
+    def wait_idle(self, timeout_s: float) -> None:
         """Return once no thread works any more; after the ending, none will."""
         if not Attempt(self.busy, timeout_s):
             raise UnavailableError(

@@ -16,7 +16,7 @@ from strandline.writes.ending import Ending
 from strandline.writes.metrics import SAMPLE_MASK, Measurements
 from strandline.writes.stage import Stage
 from strandline.writes.standby import Standby
-from strandline.writes.subscriber import Audience
+from strandline.writes.subscriber import Subscribers
 
 
 class Storage(Generic[F, S]):
@@ -31,7 +31,7 @@ class Storage(Generic[F, S]):
         flusher: Flusher[F, S],
         snapshot: S,
         *,
-        audience: Audience[Any, F, S],
+        subscribers: Subscribers[Any, F, S],
         fail: Callable[[BaseException], BaseException],
         ending: Ending,
         clock: Clock,
@@ -59,13 +59,13 @@ class Storage(Generic[F, S]):
         self.measured = Measurements()
         self.sync_s = 0.0
         self._flusher = flusher
-        self._audience = audience
+        self._subscribers = subscribers
         self._ending = ending
         self._fail = fail
-        self._asking = threading.Lock()
+        self._request_lock = threading.Lock()
         #: The epochs asked to be written, to be durable, and the round of syncing asked for.
         self._wanted = (0, 0, 0)
-        self._is_asked_for_queued = False
+        self._is_queued_requested = False
         # Two, so that nobody who wants to be written waits behind a slow sync.
         self._flushing = Standby("strandline-flush", self._serve_written)
         self._syncing = Standby("strandline-sync", self._serve_durable)
@@ -94,33 +94,33 @@ class Storage(Generic[F, S]):
             # frozen first, so a delta is always in one of the two.
             self.stored = (snapshot, entry)
             frozen.popleft()
-            if self.is_backlogged or self._audience.subscribers:
+            if self.is_backlogged or self._subscribers.subscribers:
                 self.on_flushed()
             mark.value = entry[1].stop - 1
             if mark.waiters:
                 mark.wake_reached()
         return True
 
-    def ask(self, level: Durability, epoch: int, turn: int = 0) -> None:
+    def request(self, level: Durability, epoch: int, turn: int = 0) -> None:
         """Have `epoch` brought to `level` by a thread that nobody waits for."""
-        with self._asking:
+        with self._request_lock:
             written, durable, turned = self._wanted
             if level is Durability.DURABLE:
                 durable, turned = max(durable, epoch), max(turned, turn)
             self._wanted = (max(written, epoch), durable, turned)
         (self._syncing if level is Durability.DURABLE else self._flushing).wake()
 
-    def ask_for_queued(self) -> None:
+    def request_queued(self) -> None:
         """Have what is queued now taken, and made durable, by a thread that nobody waits for."""
-        self._is_asked_for_queued = True
+        self._is_queued_requested = True
         self._syncing.wake()
 
     async def reach_on_loop(self, level: Durability, epoch: int, turn: int = 0) -> None:
         """Return once `epoch` is at `level`, asleep on the running event loop."""
-        await self.written.reach_on_loop(epoch, lambda: self.ask(Durability.WRITTEN, epoch))
+        await self.written.reach_on_loop(epoch, lambda: self.request(Durability.WRITTEN, epoch))
         if level is Durability.DURABLE:
             await self.durable.reach_on_loop(
-                epoch, lambda: self.ask(Durability.DURABLE, epoch, turn), turn
+                epoch, lambda: self.request(Durability.DURABLE, epoch, turn), turn
             )
 
     def level_of(self, epoch: int, turn: int = 0) -> Durability:
@@ -135,18 +135,18 @@ class Storage(Generic[F, S]):
         self.written.reach(epoch, deadline)
         self.durable.reach(epoch if durable else asked, deadline, turn)
 
-    def come_to_rest(self, deadline: float) -> None:
+    def wait_idle(self, deadline: float) -> None:
         """Return once the flusher is no longer in use, and let our threads end."""
         self._flushing.close()
         self._syncing.close()
         for stage in (self.written, self.durable):
-            stage.come_to_rest(max(0.0, deadline - self.clock.monotonic()))
+            stage.wait_idle(max(0.0, deadline - self.clock.monotonic()))
 
-    def forget_threads(self) -> None:
+    def reset_after_fork(self) -> None:
         """Start anew in a forked child, where no other thread lives."""
         self.written.renew_lock()
         self.durable.renew_lock()
-        self._asking = threading.Lock()
+        self._request_lock = threading.Lock()
         self._flushing.dismiss()
         self._syncing.dismiss()
 
@@ -174,9 +174,9 @@ class Storage(Generic[F, S]):
 
     def _serve_durable(self) -> None:
         applied = 0
-        if self._is_asked_for_queued:
+        if self._is_queued_requested:
             # Taken back only where it was seen: who asks has queued its write before.
-            self._is_asked_for_queued = False
+            self._is_queued_requested = False
             applied = self.take_queued()
         _, durable, turn = self._wanted
         durable = max(durable, applied)

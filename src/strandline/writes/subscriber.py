@@ -96,9 +96,9 @@ class Subscriber(Generic[V, F, S]):
     ends when the subscriber is closed or the coordinator is stopped.
     """
 
-    def __init__(self, audience: Audience[V, F, S], ending: Ending, clock: Clock) -> None:
+    def __init__(self, subscribers: Subscribers[V, F, S], ending: Ending, clock: Clock) -> None:
         self.monitor = Monitor(ending, clock)
-        self._audience = audience
+        self._subscribers = subscribers
         self._ending = ending
         self._clock = clock
         self._lock = threading.Lock()
@@ -106,7 +106,7 @@ class Subscriber(Generic[V, F, S]):
         self._first: View[V, F, S] | None = None
         self._seen = -1
         self._is_initialized = False
-        self._news: View[V, F, S] | None = None
+        self._pending: View[V, F, S] | None = None
         self._missed = 0
 
     def initialize(self) -> View[V, F, S]:
@@ -165,7 +165,7 @@ class Subscriber(Generic[V, F, S]):
 
     def close(self) -> None:
         """Receive no more; whoever waits here or on the monitor is told at once."""
-        self._audience.remove(self)
+        self._subscribers.remove(self)
         self._ending.settle(lambda: ClosedError("this subscriber is closed, subscribe again"))
         self.wake_all()
 
@@ -175,8 +175,8 @@ class Subscriber(Generic[V, F, S]):
         """Take `view` as the first one; offers that are not newer do not count."""
         with self._lock:
             self._first = view
-            if self._news is not None and self._news.version <= view.version:
-                self._news = None
+            if self._pending is not None and self._pending.version <= view.version:
+                self._pending = None
                 self._missed = 0
             self._seen = max(self._seen, view.version)
 
@@ -186,8 +186,8 @@ class Subscriber(Generic[V, F, S]):
             if view.version <= self._seen:
                 return
             self._seen = view.version
-            self._missed += self._news is not None
-            self._news = view
+            self._missed += self._pending is not None
+            self._pending = view
         for waiter in tuple(self._waiters):
             waiter.wake()
 
@@ -213,16 +213,16 @@ class Subscriber(Generic[V, F, S]):
         if not self._is_initialized:
             raise InvalidError("the subscriber has no starting point, call initialize first")
         with self._lock:
-            if self._news is None:
+            if self._pending is None:
                 self._ending.check()
                 return None
-            update = Update(self._news, self._missed)
-            self._news = None
+            update = Update(self._pending, self._missed)
+            self._pending = None
             self._missed = 0
             return update
 
 
-class Audience(Generic[V, F, S]):
+class Subscribers(Generic[V, F, S]):
     """All subscribers of one coordinator."""
 
     def __init__(self) -> None:

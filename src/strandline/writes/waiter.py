@@ -50,17 +50,17 @@ class ThreadWaiter:
 class LoopWaiter:
     """A coroutine asleep on the running event loop."""
 
-    __slots__ = ("_bell", "_event")
+    __slots__ = ("_event", "_wakeup")
 
     leads = False
 
     def __init__(self) -> None:
         check_on_asyncio()
-        self._bell = _bell_of(asyncio.get_running_loop())
+        self._wakeup = _wakeup_of(asyncio.get_running_loop())
         self._event = asyncio.Event()
 
     def wake(self) -> None:
-        self._bell.ring(self._event)
+        self._wakeup.ring(self._event)
 
     async def wait(self) -> None:
         """Sleep until woken."""
@@ -68,7 +68,7 @@ class LoopWaiter:
         self._event.clear()
 
 
-class _Bell:
+class _LoopWakeup:
     """Wakes the sleepers of one loop: many at the cost of one call from another thread."""
 
     __slots__ = ("_events", "_is_rung", "_loop")
@@ -102,12 +102,14 @@ class _Bell:
             self._events.popleft().set()
 
 
-_bells: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Bell] = weakref.WeakKeyDictionary()
+_wakeups: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWakeup] = (
+    weakref.WeakKeyDictionary()
+)
 
 
-def _bell_of(loop: asyncio.AbstractEventLoop) -> _Bell:
+def _wakeup_of(loop: asyncio.AbstractEventLoop) -> _LoopWakeup:
     # Only the loop's own thread comes here.
-    bell = _bells.get(loop)
-    if bell is None:
-        bell = _bells[loop] = _Bell(loop)
-    return bell
+    wakeup = _wakeups.get(loop)
+    if wakeup is None:
+        wakeup = _wakeups[loop] = _LoopWakeup(loop)
+    return wakeup

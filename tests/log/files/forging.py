@@ -87,11 +87,11 @@ class Forger:
         self._io.close(segment)
         tail = self._io.open(self.place.path(self.manifest.tail), "write")
         seed = self.place.tail_seed(self.manifest.epoch.number)
-        told = unpack(seed, self._io.pread(tail, TAIL_BYTES, 0))
-        assert told.end is not None
-        assert told.durable is not None
-        told_end = told.end._replace(position=len(content), next=end, crc=crc)
-        durable = told.durable._replace(position=len(content), next=end, crc=crc)
+        slots = unpack(seed, self._io.pread(tail, TAIL_BYTES, 0))
+        assert slots.end is not None
+        assert slots.durable is not None
+        told_end = slots.end._replace(position=len(content), next=end, crc=crc)
+        durable = slots.durable._replace(position=len(content), next=end, crc=crc)
         self._io.pwrite(tail, pack_end(seed, told_end), 0)
         self._io.pwrite(tail, pack_durable(seed, durable), DURABLE_AT)
         self._io.close(tail)

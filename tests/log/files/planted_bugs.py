@@ -189,7 +189,7 @@ CRASH_BUGS = [
         "False",
     ),
     Bug(
-        "a write is told before it is in the file",
+        "a write is slots before it is in the file",
         PartitionWriter,
         "_write",
         "_.pwrite(_.segment.fd, ...)",

@@ -275,8 +275,8 @@ def _check_repeats(log: Log, whole: Written, title: str) -> bool:
         except TYPED:
             is_refused = True
         else:
-            told = (receipts[0].offset, receipts[0].is_repeat)
-            assert told == (offset, True), f"{title}: {terms} went to {told}, not {offset}"
+            slots = (receipts[0].offset, receipts[0].is_repeat)
+            assert slots == (offset, True), f"{title}: {terms} went to {slots}, not {offset}"
     return is_refused
 
 

@@ -68,7 +68,7 @@ CALLS: dict[str, Callable[[Log], object]] = {
     "ack": lambda log: log.ack(TOPIC, "billing", 0, 2),
     "cursor": lambda log: log.cursor(TOPIC, "billing", 0),
     "consumers": lambda log: log.consumers(TOPIC),
-    "forget": lambda log: log.forget(TOPIC, "billing"),
+    "forget": lambda log: log.delete_consumer(TOPIC, "billing"),
 }
 
 
@@ -78,12 +78,12 @@ def test_a_failing_disk_is_unavailable_and_the_error_says_where_and_why(
 ) -> None:
     io.fail(1, errno.EIO, forever=True)
 
-    with pytest.raises(UnavailableError) as told:
+    with pytest.raises(UnavailableError) as slots:
         call(log)
-    io.heal()
+    io.clear_faults()
 
-    assert str(told.value.fields["path"]).startswith(path)
-    assert told.value.fields["reason"] == "Input/output error"
+    assert str(slots.value.fields["path"]).startswith(path)
+    assert slots.value.fields["reason"] == "Input/output error"
     call(log)
 
 
@@ -107,11 +107,11 @@ def test_opening_on_a_failing_disk_is_unavailable(path: str, io: FaultyIo) -> No
     file_log(path).close()
     io.fail(3, errno.EACCES, forever=True)
 
-    with pytest.raises(UnavailableError) as told:
+    with pytest.raises(UnavailableError) as slots:
         file_log(path, io=io)
 
-    assert isinstance(told.value.__cause__, PermissionError)
-    assert str(told.value.fields["path"]).startswith(path)
+    assert isinstance(slots.value.__cause__, PermissionError)
+    assert str(slots.value.fields["path"]).startswith(path)
 
 
 def test_a_read_that_has_begun_is_told_and_can_begin_again(log: Log, io: FaultyIo) -> None:
@@ -121,7 +121,7 @@ def test_a_read_that_has_begun_is_told_and_can_begin_again(log: Log, io: FaultyI
 
     with pytest.raises(UnavailableError):
         list(records)
-    io.heal()
+    io.clear_faults()
 
     assert numbers(log) == [0, 1, 2]
 

@@ -310,14 +310,14 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 def test_rows_and_terms_have_the_shapes_of_the_page(files: Files) -> None:
     events, values = tables("### Rows")
     terms, appends = table("### Terms"), table("### Terms: an append")
-    kinds, told = set(), []
+    kinds, slots = set(), []
     for path, content in ending(files, ".segment"):
         value_kind = body_of(files[topic_file(path)])["value_kind"]
         for start, end, _, count in frames_in(content):
             kind, flags, body = content[start + 6], content[start + 7], content[start + 40 : end]
             if flags & HAS_TERMS:
                 length = int.from_bytes(body[:2], "little")
-                told.append(msgspec.msgpack.decode(body[2 : 2 + length]))
+                slots.append(msgspec.msgpack.decode(body[2 : 2 + length]))
                 body = body[2 + length :]
             if kind == ROWS:
                 rows = msgspec.msgpack.decode(body)
@@ -326,17 +326,17 @@ def test_rows_and_terms_have_the_shapes_of_the_page(files: Files) -> None:
                     check_shape(row, events if value_kind == "event" else values)
                 kinds.add(value_kind)
 
-    for each in told:
+    for each in slots:
         check_shape(each, terms)
         for append in each[6] if len(each) > 6 else ():
             check_shape(append, appends)
-    assert any(len(each) > 6 for each in told)
+    assert any(len(each) > 6 for each in slots)
     assert kinds == {"event", "bytes", "batch"}
-    assert {each[0] for each in told} == {None, "shop"}
-    assert {each[1] for each in told} == {None, "till", "gaps"}
-    assert {each[2] for each in told if each[1] == "till"} >= {0, 10, 20}
-    assert {each[3] for each in told} >= {None, "0-0", "1-0", "2-1"}
-    assert any(each[4] is not None and each[4][0] == each[2] for each in told)
+    assert {each[0] for each in slots} == {None, "shop"}
+    assert {each[1] for each in slots} == {None, "till", "gaps"}
+    assert {each[2] for each in slots if each[1] == "till"} >= {0, 10, 20}
+    assert {each[3] for each in slots} >= {None, "0-0", "1-0", "2-1"}
+    assert any(each[4] is not None and each[4][0] == each[2] for each in slots)
 
 
 def topic_file(path: str) -> str:

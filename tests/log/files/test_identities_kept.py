@@ -55,7 +55,7 @@ def test_a_writer_that_was_robbed_takes_no_identity_with_it(tmp_path: Path) -> N
                 log.seal("orders")
             except StrandlineError:
                 assert planned.fired
-            io.heal()
+            io.clear_faults()
         with file_log(path) as again:
             assert again.append("orders", FIRST, idempotency_key="first").offset == 0, nth
         if not planned.fired:

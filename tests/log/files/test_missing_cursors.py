@@ -76,7 +76,7 @@ def test_damaged_cursors_are_an_error_for_who_needs_them(
 def test_a_consumer_whose_cursors_are_missing_can_be_forgotten(log: sl.Log, tmp_path: Path) -> None:
     cursors_of(tmp_path, log.topic("orders")).unlink()
 
-    assert log.forget("orders", "worker")
+    assert log.delete_consumer("orders", "worker")
 
     assert log.verify("orders")[0].is_sound
     with log.consumer("orders", "worker") as anew:

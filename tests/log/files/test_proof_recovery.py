@@ -56,7 +56,7 @@ def test_records_copied_after_a_failed_sync_keep_their_place(
     io.fail(1, errno.EIO, kinds=SYNC)
     with pytest.raises(FailedError):
         log.sync("orders", 0)
-    io.heal()
+    io.clear_faults()
 
     assert gone_on(path, io).records == 75 + 6
 
@@ -72,7 +72,7 @@ def test_after_a_torn_write_the_last_whole_frame_tells(path: str, io: FaultyIo, 
     io.write_short(1, errno.ENOSPC, keep_bytes=40)
     with pytest.raises(FailedError):
         log.append("orders", event(9))
-    io.heal()
+    io.clear_faults()
     io.reboot()
 
     assert gone_on(path, io).records == 75 + 6

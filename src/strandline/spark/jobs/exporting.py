@@ -14,7 +14,7 @@ from strandline.spark.jobs.expressions import condition
 from strandline.spark.jobs.published_folder import FileFormat, PublishedFolder, covered_by
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.stages import reading
-from strandline.spark.jobs.tasks import Progress, telling
+from strandline.spark.jobs.tasks import Progress, reporting
 from strandline.values import InvalidError, UnavailableError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _told(spark: "SparkSession", records: int, progress: Progress | None) -> Ite
     is_done = False
     with (
         reading(spark.sparkContext, records) as share,
-        telling(lambda: records if is_done else share(), progress),
+        reporting(lambda: records if is_done else share(), progress),
     ):
         yield
         is_done = True

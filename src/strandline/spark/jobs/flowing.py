@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 #: More often than Spark could forget a progress: it keeps the last hundred.
-_ASKED_EVERY_S: Final = 1
+_POLL_INTERVAL_S: Final = 1
 #: Spark gives a Python process of a stream ten seconds to start, which a busy machine may
 #: not keep. Going on is what a checkpoint is for.
 _BUSY: Final = "Python worker failed to connect back"
@@ -70,7 +70,7 @@ def _run(
     writer = writer.options(**options).option("checkpointLocation", _located(checkpoint))
     query = writer.trigger(availableNow=True).start()
     try:
-        while not query.awaitTermination(_ASKED_EVERY_S):
+        while not query.awaitTermination(_POLL_INTERVAL_S):
             seen.look(query)
     except StreamingQueryException as error:
         return text_of(error)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 """Hears how many more rows are done. Called on another thread."""
 
-_TOLD_EVERY_S: Final = 0.2
+_PROGRESS_INTERVAL_S: Final = 0.2
 #: How many Spark tasks there are at most for each one that can run at a time.
 _SLICES: Final = 4
 
@@ -56,7 +56,7 @@ def run_each(
         done.add(size(result))
         return result
 
-    with telling(lambda: done.value, progress):
+    with reporting(lambda: done.value, progress):
         slices = min(len(items), _SLICES * context.defaultParallelism)
         results = context.parallelize(items, slices).map(attempt).collect()
     finished: list[DoneT] = []
@@ -68,7 +68,7 @@ def run_each(
 
 
 @contextlib.contextmanager
-def telling(done: Callable[[], int], progress: Progress | None) -> Iterator[None]:
+def reporting(done: Callable[[], int], progress: Progress | None) -> Iterator[None]:
     """Tell `progress` what `done` rises by, while the body runs and at its end."""
     if progress is None:
         yield
@@ -82,7 +82,7 @@ def telling(done: Callable[[], int], progress: Progress | None) -> Iterator[None
         told = now
 
     def repeat() -> None:
-        while not clock.wait(is_over, _TOLD_EVERY_S):
+        while not clock.wait(is_over, _PROGRESS_INTERVAL_S):
             tell()
 
     thread = threading.Thread(target=repeat, name="strandline-progress", daemon=True)

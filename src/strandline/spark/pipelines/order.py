@@ -21,7 +21,7 @@ class Order(msgspec.Struct, frozen=True):
     dry_run: bool
 
 
-class Said(msgspec.Struct, frozen=True):
+class OutputLine(msgspec.Struct, frozen=True):
     """A line of the answer."""
 
     what: Literal["event", "completed", "failed"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from strandline.clock import SystemClock
-from strandline.spark.pipelines.order import Order, Said
+from strandline.spark.pipelines.order import Order, OutputLine
 from strandline.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -42,17 +42,17 @@ def _run(classic: "SparkSession", order: Order) -> None:
     completed = False
     try:
         for message in _messages(_connected(classic), order):
-            _say("event", message)
+            _emit("event", message)
             completed = completed or message.startswith(_COMPLETED)
     except Exception as error:  # noqa: BLE001 # Whatever Spark raises, the caller is to hear of.
         # A run that is complete stays so: Spark trips over Python sources afterwards.
         if not completed:
-            _say("failed", _told(error))
+            _emit("failed", _error_text(error))
             return
     if completed:
-        _say("completed", "")
+        _emit("completed", "")
     else:
-        _say("failed", "the run ended without saying how")
+        _emit("failed", "the run ended without saying how")
 
 
 def _session(order: Order) -> "SparkSession":
@@ -117,7 +117,7 @@ def _messages(spark: "SparkSession", order: Order) -> Iterable[str]:
             yield told.event.message
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return an error as text, with its class where that is not one of Spark's."""
     if type(error).__module__.startswith("pyspark."):
         return str(error)
@@ -138,8 +138,8 @@ def _end_with_caller() -> None:
     os._exit(1)
 
 
-def _say(what: Literal["event", "completed", "failed"], text: str) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(Said(what, text)) + b"\n")
+def _emit(what: Literal["event", "completed", "failed"], text: str) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(OutputLine(what, text)) + b"\n")
     sys.stdout.flush()
 
 

@@ -14,7 +14,7 @@ import msgspec
 from strandline.io import SystemIo
 from strandline.opening import absolute_url
 from strandline.spark.causes import root_cause
-from strandline.spark.pipelines.order import Order, Said
+from strandline.spark.pipelines.order import Order, OutputLine
 from strandline.spark.pipelines.specification import load_specification
 from strandline.values import UnavailableError
 
@@ -109,7 +109,7 @@ def _flow_cause(text: str) -> str:
 @contextmanager
 def _program(
     io: SystemIo, order: Order, environment: dict[str, str], log: str
-) -> Iterator[Iterator[Said]]:
+) -> Iterator[Iterator[OutputLine]]:
     # A classic session of this process is none of the program's business.
     own = {name: value for name, value in environment.items() if name not in _NOT_INHERITED}
     said = io.open(log, "create")
@@ -128,7 +128,9 @@ def _program(
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        yield (msgspec.json.decode(line, type=Said) for line in process.stdout if _is_ours(line))
+        yield (
+            msgspec.json.decode(line, type=OutputLine) for line in process.stdout if _is_ours(line)
+        )
     finally:
         process.kill()
         process.wait()

@@ -190,7 +190,7 @@ class Intents:
         for name in self._folder.names():
             if name.endswith(".tmp"):
                 self._folder.remove(name)
-        self._forget(sorted(done))
+        self._remove_finished(sorted(done))
 
     def remove_staged(self, names: Sequence[str]) -> None:
         """Remove files of an attempt that came to nothing, but for those that are named."""
@@ -223,7 +223,7 @@ class Intents:
             return 0.0
         return self._folder.clock.now_us() / 1e6 - changed_ns / 1e9
 
-    def _forget(self, finished: list[int]) -> None:
+    def _remove_finished(self, finished: list[int]) -> None:
         if len(finished) <= 2 * BATCHES_KEPT:
             return
         old = finished[:-BATCHES_KEPT]

@@ -110,7 +110,7 @@ class _Step:
         """
         start, since_us = self._since(progress)
         marks = self.log.marks(self.topic, self._chunk.partition)
-        if marks.high <= start or self._is_remembered(marks, start, since_us):
+        if marks.high <= start or self._is_in_window(marks, start, since_us):
             return self.append()
         found = self._search(max(start, int(marks.low)))
         if found is not None:
@@ -137,7 +137,7 @@ class _Step:
             return self._chunk.start, step.at_us
         return self._chunk.start, self.intent.recorded_at_us
 
-    def _is_remembered(self, marks: Marks, start: int, since_us: int) -> bool:
+    def _is_in_window(self, marks: Marks, start: int, since_us: int) -> bool:
         """Whether the log surely knows the append, if there was one."""
         now_us = self.now_us
         if marks.low < marks.high:

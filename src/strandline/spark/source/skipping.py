@@ -83,14 +83,14 @@ class Skipping:
     def _skipped(self, log: Log, place: Place, start: int, end: int) -> Iterator[tuple[int, int]]:
         try:
             for first, stop, footer in cast("Tier", log.tier).footers(*place, start, end):
-                for group_start, group_end in self._hopeless(footer):
+                for group_start, group_end in self._excluded(footer):
                     run = max(first, group_start), min(stop, group_end)
                     if run[0] < run[1]:
                         yield run
         except TrimmedError:
             return  # Overtaken; whoever reads is told, or goes on.
 
-    def _hopeless(self, footer: Footer | None) -> Iterator[tuple[int, int]]:
+    def _excluded(self, footer: Footer | None) -> Iterator[tuple[int, int]]:
         for index, run in enumerate(footer.groups if footer is not None else ()):
             assert footer is not None
             for bound, arrow in self.bounds:

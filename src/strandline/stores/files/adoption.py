@@ -4,7 +4,7 @@ from strandline.log.store import DroppedError
 from strandline.stores.files.manifest import LockIdentity, Manifest
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.state import agrees
-from strandline.stores.files.succession import Tenure
+from strandline.stores.files.succession import OwnedEpoch
 from strandline.stores.files.tail import (
     DROPPED,
     TAIL_BYTES,
@@ -17,7 +17,7 @@ from strandline.stores.files.tail import (
 from strandline.stores.open_file import OpenFile
 
 
-def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> Tenure | None:
+def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> OwnedEpoch | None:
     """Return the present epoch's files; None if whoever holds `lock` has to begin another.
 
     DroppedError if the topic is gone, CorruptError if the manifest is an older copy.
@@ -35,9 +35,9 @@ def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> Tenur
         return None
     seed = place.tail_seed(manifest.epoch.number)
     raw = io.pread(tail.fd, TAIL_BYTES, 0)
-    told = unpack(seed, raw)
-    _check_not_dropped(files, told)
-    end, durable = told.end, told.durable
+    slots = unpack(seed, raw)
+    _check_not_dropped(files, slots)
+    end, durable = slots.end, slots.durable
     if (
         end is None
         or durable is None
@@ -53,7 +53,7 @@ def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> Tenur
         return None
     segment = OpenFile(io, place.segment_path(manifest.active), "write")
     frames = place.identity(manifest, manifest.active).seed
-    return Tenure(manifest, tail, segment, frames, end, durable)
+    return OwnedEpoch(manifest, tail, segment, frames, end, durable)
 
 
 def _found_end(files: PartitionFiles, manifest: Manifest, end: End) -> End | None:
@@ -63,8 +63,8 @@ def _found_end(files: PartitionFiles, manifest: Manifest, end: End) -> End | Non
     copy. One that does not agree with the manifest tells nothing: then the frames do.
     """
     active = manifest.active
-    is_told = end.segment == active.number and agrees(manifest, end)
-    found = files.find_end(manifest, durable_at(end) if is_told else None)
+    is_in_tail = end.segment == active.number and agrees(manifest, end)
+    found = files.find_end(manifest, durable_at(end) if is_in_tail else None)
     if found.damaged_at is not None:
         return None
     return end._replace(

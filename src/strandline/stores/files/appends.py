@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from strandline.clock import Clock
 from strandline.log.chain import Chain, link
-from strandline.log.decide import decide, remember
+from strandline.log.decide import decide, record_identities
 from strandline.log.draft import Draft
 from strandline.log.draft_columns import COLUMNS_MIN, size_of
 from strandline.log.history import EventBody
@@ -127,7 +127,7 @@ class AppendDelta:
             self._add(write.drafts, now_us, None if tenant is None else FrameTerms(tenant))
         elif len(originals) < len(write.drafts):
             self._add(write.drafts[len(originals) :], now_us, _frame_terms(write, len(originals)))
-            remember(head, write, decision, offset)
+            record_identities(head, write, decision, offset)
         placement: Placement = _new(Placement, (offset, now_us, originals))
         return placement
 

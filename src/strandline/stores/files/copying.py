@@ -176,7 +176,7 @@ class _Copy:
         try:
             for files in entry.partitions:
                 copied.append(self._copy_partition(files, directory))
-                files.forget()
+                files.close_files()
             self._copy_settings(entry, directory)
         except (DroppedError, FileNotFoundError):
             if self._io.exists(entry.path):
@@ -196,7 +196,7 @@ class _Copy:
         try:
             copied = _PartitionCopy(files, directory, self._ends).run()
         finally:
-            files.forget()
+            files.close_files()
         self._io.sync_directory(directory)
         return copied
 

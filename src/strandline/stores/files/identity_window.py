@@ -77,7 +77,7 @@ class IdentityWindow:
         if self._offset == start:
             self._offset = end
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Read everything anew when it is needed: what was remembered may not be stored."""
         self._identities = None
 
@@ -118,7 +118,7 @@ class IdentityWindow:
             for file, frame in self._files.frames(state, start, end):
                 for append in _appends(frame, file):
                     if append.base >= self._offset:
-                        _remember(self._identities, append)
+                        _cache(self._identities, append)
             self._offset = end
         return self._identities
 
@@ -242,7 +242,7 @@ def _before(state: IdentityState, end: int) -> IdentityState:
     return IdentityState(producers, [each for each in state.keys if each[2] + each[4] <= end])
 
 
-def _remember(identities: Identities, append: AppendTerms) -> None:
+def _cache(identities: Identities, append: AppendTerms) -> None:
     base, count, timestamp_us = append.base, append.records, append.timestamp_us
     tenant = None if append.tenant is None else Tenant(append.tenant)
     if append.idempotency_key is not None:

@@ -10,7 +10,7 @@ from strandline.stores.files.fencing import fenced
 from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_writer import PartitionWriter
-from strandline.stores.files.syncing import Telling
+from strandline.stores.files.syncing import MarkListener
 from strandline.stores.files.topics import TopicEntry
 from strandline.stores.files.writing_settings import WritingSettings
 from strandline.values import ClosedError, Durability, FailedError
@@ -23,16 +23,18 @@ _, _WRITTEN, _DURABLE = Durability
 class Lane:
     """The way into one partition. Any thread may use it."""
 
-    def __init__(self, files: PartitionFiles, settings: WritingSettings, tell: Telling) -> None:
-        self._parts = (files, settings, tell)
+    def __init__(
+        self, files: PartitionFiles, settings: WritingSettings, notify: MarkListener
+    ) -> None:
+        self._parts = (files, settings, notify)
         self._is_exclusive = settings.is_exclusive
         self._lock = threading.Lock()
         self.is_current = True
         self._begin()
 
     def _begin(self) -> None:
-        files, settings, tell = self._parts
-        self.store = PartitionWriter(files, settings, tell)
+        files, settings, notify = self._parts
+        self.store = PartitionWriter(files, settings, notify)
         self._coordinator: Coordinator[AppendRequest, Placement, Frozen, None, None, Head] = (
             Coordinator(
                 Settings(bracket_timeout_s=settings.lock_timeout_s),
@@ -102,9 +104,9 @@ class Lane:
 class Lanes:
     """The lanes of a log, each made when it is first needed."""
 
-    def __init__(self, settings: WritingSettings, tell: Telling) -> None:
+    def __init__(self, settings: WritingSettings, notify: MarkListener) -> None:
         self._settings = settings
-        self._tell = tell
+        self._notify = notify
         self._lock = threading.Lock()
         self._topics: set[TopicEntry] = set()
         self._is_closed = False
@@ -118,7 +120,7 @@ class Lanes:
             if lane is None:
                 files = topic.partitions[partition]
                 try:
-                    lane = Lane(files, self._settings, self._tell)
+                    lane = Lane(files, self._settings, self._notify)
                 except OSError as error:
                     raise unavailable(error, files.place.directory) from error
                 topic.lanes[partition] = lane

@@ -52,7 +52,7 @@ class _Seen(NamedTuple):
     raw: bytes
     state: State
     #: How far its second slot says that it is durable; None if more than the first two told.
-    told_durable: int | None
+    tail_durable: int | None
 
 
 class Newest:
@@ -128,7 +128,7 @@ class PartitionFiles:
             self.known_durable = end
             self._seen = None
 
-    def forget(self) -> None:
+    def close_files(self) -> None:
         """Let go of every file."""
         with self._lock:
             self._let_go()
@@ -146,7 +146,7 @@ class PartitionFiles:
         segment, the durable mark or the fence is not what it was.
         """
         seen, manifest = self._seen, self._manifest
-        if seen is None or manifest is None or seen.told_durable is None:
+        if seen is None or manifest is None or seen.tail_durable is None:
             return None
         if raw[END_BYTES:] != seen.raw[END_BYTES:]:
             return None
@@ -159,8 +159,8 @@ class PartitionFiles:
             or end.next < seen.state.marks.high
         ):
             return None
-        state = state_at(manifest, end, seen.told_durable, self.known_durable)
-        self._seen = _new(_Seen, (raw, state, seen.told_durable))
+        state = state_at(manifest, end, seen.tail_durable, self.known_durable)
+        self._seen = _new(_Seen, (raw, state, seen.tail_durable))
         return state
 
     def _look(self, raw: bytes | None = None) -> State | None:
@@ -175,11 +175,11 @@ class PartitionFiles:
                 return self._found_state(manifest, Tail(None, None, None))
             if raw is None:
                 raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
-            told = unpack(self._tail_seed, raw)
-            state = self._state_of(manifest, tail, told)
+            slots = unpack(self._tail_seed, raw)
+            state = self._state_of(manifest, tail, slots)
             if state is not None:
-                is_plain = told.end is not None and not is_fenced(raw)
-                durable = told.durable.next if is_plain and told.durable is not None else None
+                is_plain = slots.end is not None and not is_fenced(raw)
+                durable = slots.durable.next if is_plain and slots.durable is not None else None
                 self._seen = _Seen(raw, state, durable)
                 return state
             self._tail = raw = None
@@ -211,9 +211,9 @@ class PartitionFiles:
             # What was told since settles it; an end that stays as it is cannot be believed.
             is_same = read_tail(self._io, file.fd, self._tail_seed).end == end
             return self._found_state(manifest, tail) if is_same else None
-        return self._told_state(manifest, file, tail, end)
+        return self._tail_state(manifest, file, tail, end)
 
-    def _told_state(self, manifest: Manifest, file: OpenFile, tail: Tail, end: End) -> State:
+    def _tail_state(self, manifest: Manifest, file: OpenFile, tail: Tail, end: End) -> State:
         """Return the state that a tail tells which agrees with the manifest."""
         if tail.fence is not None:
             end = self._sealed_end(tail.fence, tail, end, manifest.active.base)

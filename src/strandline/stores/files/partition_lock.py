@@ -71,7 +71,7 @@ class PartitionLock:
                 self._io.unlock(self._file.fd)
             except OSError:
                 # Closing lets go, too.
-                self.forget()
+                self.close_file()
             # Last: an interrupted release is repeated.
             self.is_held = False
 
@@ -84,7 +84,7 @@ class PartitionLock:
         if not self.is_in_place():
             raise UnavailableError("the partition's files were replaced meanwhile, try again")
 
-    def forget(self) -> None:
+    def close_file(self) -> None:
         """Let go of the file, and so of the lock."""
         self.is_held = False
         if self._file is not None:
@@ -94,7 +94,7 @@ class PartitionLock:
 
     def replace(self, unique: str) -> None:
         """Put a new lock file, held by us, in place of one whose holder does not let go."""
-        self.forget()
+        self.close_file()
         temporary = f"{self._path}.{unique}.tmp"
         file = OpenFile(self._io, temporary, "create_new")
         try:
@@ -135,10 +135,10 @@ class PartitionLock:
         if not self._io.try_lock(self._file.fd):
             self.is_held = False
             if not self._file.is_in_place():
-                self.forget()
+                self.close_file()
             return False
         if self._file.is_in_place():
             return True
         # Somebody removed or replaced the file while we waited.
-        self.forget()
+        self.close_file()
         return False

@@ -28,12 +28,12 @@ from strandline.stores.files.state import State
 from strandline.stores.files.succession import (
     RESERVE_MAX_BYTES,
     RESERVE_MIN_BYTES,
-    Tenure,
+    OwnedEpoch,
     begin_epoch,
     make_segment,
     report_losses,
 )
-from strandline.stores.files.syncing import Syncing, Telling, UnsettledError, failing
+from strandline.stores.files.syncing import MarkListener, Syncing, UnsettledError, failing
 from strandline.stores.files.tail import (
     DURABLE_AT,
     END_BYTES,
@@ -76,7 +76,9 @@ class PartitionWriter:
     `sync`, which any one thread may be in at the same time.
     """
 
-    def __init__(self, files: PartitionFiles, settings: WritingSettings, tell: Telling) -> None:
+    def __init__(
+        self, files: PartitionFiles, settings: WritingSettings, notify: MarkListener
+    ) -> None:
         self.files = files
         self.place = files.place
         self._io = files.place.io
@@ -89,15 +91,15 @@ class PartitionWriter:
         self._monotonic = files.place.clock.monotonic
         #: Until when the owner of a partition need not look; a shared one is never owned.
         self._check_at = 0.0
-        self._tell = tell
+        self._notify = notify
         self._lock = PartitionLock(files.place)
         #: Held together with the partition's lock, which keeps no thread of ours out.
         self._mutex = threading.Lock()
         self._attempt = Attempt(self._mutex)
         #: Who holds it, so that it is not released for another.
         self._holder: object | None = None
-        self._syncing = Syncing(files, tell)
-        self._tenure: Tenure | None = None
+        self._syncing = Syncing(files, notify)
+        self._owned: OwnedEpoch | None = None
         #: Whether a newer writer has taken over what was ours alone, which is for good.
         self._is_fenced = False
         #: Whether nobody knows which manifest is there: whoever comes next reads it.
@@ -155,7 +157,7 @@ class PartitionWriter:
             self._acquire(timeout_s)
         may_wait = timeout_s > 0 or not is_on_loop()
         if not self._is_current(is_owner=is_owner):
-            if is_owner and self._tenure is not None:
+            if is_owner and self._owned is not None:
                 raise self._fenced()
             self._catch_up(may_wait=may_wait)
         if self._head.position >= self._segment_bytes:
@@ -174,9 +176,9 @@ class PartitionWriter:
             return
         try:
             if self._is_stale:
-                self._tenure = None
+                self._owned = None
                 self._is_stale = False
-            if self._tenure is None or not self._settings.is_exclusive:
+            if self._owned is None or not self._settings.is_exclusive:
                 self._check_at = 0.0
                 try:
                     self._lock.release()
@@ -206,8 +208,8 @@ class PartitionWriter:
     @property
     def manifest(self) -> Manifest:
         """The manifest, for whoever holds the partition."""
-        assert self._tenure is not None
-        return self._tenure.manifest
+        assert self._owned is not None
+        return self._owned.manifest
 
     def _acquire(self, timeout_s: float) -> None:
         try:
@@ -219,20 +221,20 @@ class PartitionWriter:
 
     def _is_current(self, *, is_owner: bool) -> bool:
         """Whether nobody else has written since we did, or no more than frames."""
-        tenure = self._tenure
-        if tenure is None:
+        owned = self._owned
+        if owned is None:
             return False
-        raw = self._io.pread(tenure.tail.fd, TAIL_BYTES, 0)
+        raw = self._io.pread(owned.tail.fd, TAIL_BYTES, 0)
         if is_fenced(raw):
             return False
         # Whoever has just taken the lock has looked.
         if is_owner and not self._lock.is_in_place():
             return False
-        if self._lock.identity != tenure.manifest.lock:
+        if self._lock.identity != owned.manifest.lock:
             # The file was replaced: whoever holds the old one may still be writing.
             return False
         if raw[:END_BYTES] != self._end_raw:
-            return self._take_over(tenure, raw)
+            return self._take_over(owned, raw)
         return raw[DURABLE_AT:FENCE_AT] == self._durable_raw or self._take_durable(raw)
 
     def _take_durable(self, raw: bytes) -> bool:
@@ -244,15 +246,15 @@ class PartitionWriter:
         self._head.durable = durable.next
         return True
 
-    def _take_over(self, tenure: Tenure, raw: bytes) -> bool:
+    def _take_over(self, owned: OwnedEpoch, raw: bytes) -> bool:
         """Go on where others have come to in the same segment; False if it takes more."""
         end = unpack_end(self._seed, raw)
         if raw[DURABLE_AT:FENCE_AT] != self._durable_raw and not self._take_durable(raw):
             return False
         if (
             end is None
-            or end.generation != tenure.manifest.generation
-            or end.segment != tenure.manifest.active.number
+            or end.generation != owned.manifest.generation
+            or end.segment != owned.manifest.active.number
             # An older copy: within one segment an end only rises.
             or end.next < self._end.next
         ):
@@ -260,7 +262,7 @@ class PartitionWriter:
         if end.pid != self._pid:
             self._lock.name_holder()
         if self._head.chain is not None:
-            self._head.value = self._value_at(tenure.manifest, end)
+            self._head.value = self._value_at(owned.manifest, end)
         self._set(end, raw)
         return True
 
@@ -295,8 +297,8 @@ class PartitionWriter:
     # --- catching up with others ---
 
     def _catch_up(self, *, may_wait: bool) -> None:
-        self._tenure = None
-        self.files.forget()
+        self._owned = None
+        self.files.close_files()
         self._lock.name_holder()
         adopted = adopt_epoch(self.files, self._lock.identity, self._boot)
         if adopted is None:
@@ -315,20 +317,20 @@ class PartitionWriter:
         if not may_wait:
             raise UnavailableError("this has to wait for the disk, and an event loop must not")
 
-    def _hold(self, tenure: Tenure) -> None:
+    def _hold(self, owned: OwnedEpoch) -> None:
         if self._head.chain is not None:
-            self._head.value = self._value_found(tenure.manifest, tenure.end)
-        self._head.seed = tenure.seed
-        self._seed = self.place.tail_seed(tenure.manifest.epoch.number)
-        self._reserved = self._io.size(tenure.segment.fd)
-        self._tenure = tenure
-        end = pack_end(self._seed, tenure.end)
-        if self._io.pread(tenure.tail.fd, END_BYTES, 0) != end:
+            self._head.value = self._value_found(owned.manifest, owned.end)
+        self._head.seed = owned.seed
+        self._seed = self.place.tail_seed(owned.manifest.epoch.number)
+        self._reserved = self._io.size(owned.segment.fd)
+        self._owned = owned
+        end = pack_end(self._seed, owned.end)
+        if self._io.pread(owned.tail.fd, END_BYTES, 0) != end:
             # What somebody left behind who died before the tail was written.
-            self._io.pwrite(tenure.tail.fd, end, 0)
-        raw = self._io.pread(tenure.tail.fd, TAIL_BYTES, 0)
-        self._set(tenure.end, raw)
-        self._head.durable, self._durable_raw = tenure.durable.next, raw[DURABLE_AT:FENCE_AT]
+            self._io.pwrite(owned.tail.fd, end, 0)
+        raw = self._io.pread(owned.tail.fd, TAIL_BYTES, 0)
+        self._set(owned.end, raw)
+        self._head.durable, self._durable_raw = owned.durable.next, raw[DURABLE_AT:FENCE_AT]
 
     def _identities(self, now_us: int) -> Identities:
         """Return the writes that the partition can recognise at a time; under the lock."""
@@ -355,36 +357,36 @@ class PartitionWriter:
             self._write(frozen)
         except BaseException:
             # The head and the identities are ahead of the files: whoever comes next reads them.
-            self._tenure = None
-            self._window.forget()
+            self._owned = None
+            self._window.invalidate()
             raise
 
     def _write(self, frozen: Frozen) -> None:
-        tenure = self._tenure
-        assert tenure is not None
+        owned = self._owned
+        assert owned is not None
         io = self._io
         contents = frozen.chunks if len(frozen.chunks) == 1 else gathered(frozen.chunks)
         start = at = self._end.position
         if frozen.position > self._reserved:
-            self._reserve(tenure.segment.fd, frozen.position, frozen.position - start)
+            self._reserve(owned.segment.fd, frozen.position, frozen.position - start)
         for content in contents:
-            io.pwrite(tenure.segment.fd, content, at)
+            io.pwrite(owned.segment.fd, content, at)
             at += len(content)
         _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
         about = (frozen.position, frozen.next, frozen.last_us, low, frozen.crc, self._pid)
         self._end = end = _new(
             End,
-            (tenure.manifest.generation, boot, epoch, segment, *about, frozen.size_bytes),
+            (owned.manifest.generation, boot, epoch, segment, *about, frozen.size_bytes),
         )
         self._end_raw = raw = pack_end(self._seed, end)
-        io.pwrite(tenure.tail.fd, raw, 0)
-        if io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
+        io.pwrite(owned.tail.fd, raw, 0)
+        if io.pread(owned.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
             raise self._fenced()
         if self._window.is_used:
             self._window.wrote(first, frozen.next)
-        if self._tell.partitions:
-            keep(self.files, tenure.manifest.active, (first, start), frozen)
-            self._tell(self.files, frozen.next, durable_only=False)
+        if self._notify.partitions:
+            keep(self.files, owned.manifest.active, (first, start), frozen)
+            self._notify(self.files, frozen.next, durable_only=False)
 
     def sync(self) -> None:
         try:
@@ -410,9 +412,9 @@ class PartitionWriter:
 
     def roll(self) -> None:
         """Seal the last segment, durable, and begin a new one."""
-        tenure = self._tenure
-        assert tenure is not None
-        head, manifest = self._head, tenure.manifest
+        owned = self._owned
+        assert owned is not None
+        head, manifest = self._head, owned.manifest
         if head.next == manifest.active.base:
             return
         self.make_durable()
@@ -450,9 +452,9 @@ class PartitionWriter:
 
     def make_durable(self) -> None:
         """Sync what is written, by whomever."""
-        tenure = self._tenure
-        assert tenure is not None
-        self._syncing.sync_to(tenure.manifest, self._end)
+        owned = self._owned
+        assert owned is not None
+        self._syncing.sync_to(owned.manifest, self._end)
 
     def keep_identities(self) -> None:
         """Keep a snapshot of what can be recognised, so that older frames may go.
@@ -467,19 +469,19 @@ class PartitionWriter:
         self, manifest: Manifest, *, segment: OpenFile | None = None, end: End | None = None
     ) -> None:
         """Publish a manifest of the present epoch, then the tail that goes with it."""
-        tenure = self._tenure
-        assert tenure is not None
+        owned = self._owned
+        assert owned is not None
         path = self.place.path(manifest_name(manifest.epoch.number))
         self._is_stale = True
         store_manifest(self._io, path, manifest, str(self.place.clock.new_id()), self._lock.check)
         self._end = (end or self._end)._replace(generation=manifest.generation, low=manifest.low)
         self._end_raw = pack_end(self._seed, self._end)
-        self._io.pwrite(tenure.tail.fd, self._end_raw, 0)
-        if self._io.pread(tenure.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
+        self._io.pwrite(owned.tail.fd, self._end_raw, 0)
+        if self._io.pread(owned.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
             if self._settings.is_exclusive:
                 raise self._fenced()
             raise UnavailableError("another process has taken the partition over, try again")
-        self._tenure = tenure._replace(manifest=manifest, segment=segment or tenure.segment)
+        self._owned = owned._replace(manifest=manifest, segment=segment or owned.segment)
         self._is_stale = False
 
     def close(self) -> None:
@@ -488,7 +490,7 @@ class PartitionWriter:
             raise UnavailableError("a thread still changes the partition, close again later")
         try:
             self._lock.release()
-            self._lock.forget()
-            self._tenure = None
+            self._lock.close_file()
+            self._owned = None
         finally:
             self._mutex.release()

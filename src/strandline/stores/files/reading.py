@@ -149,13 +149,13 @@ class Reading:
         """Return the wanted part of a frame of columns, without touching single records."""
         stored, tenant = columns_of(frame, self._place.kind, file)
         count = frame.records
-        partitions, rows, nobody = self._constants(count)
+        partitions, rows, no_tenants = self._constants(count)
         if frame.flags & IS_MIXED:
             stamps, tenants, keys, *value = stored.columns
         else:
             keys, *value = stored.columns
             stamps = _repeated(frame.timestamp_us, _US, count)
-            tenants = nobody if tenant is None else pa.repeat(pa.scalar(tenant, _TEXT), count)
+            tenants = no_tenants if tenant is None else pa.repeat(pa.scalar(tenant, _TEXT), count)
         offsets = pa.arange(frame.base, frame.stop)
         own = [partitions, offsets, rows, stamps, keys, tenants]
         batch = pa.RecordBatch.from_arrays([*own, *value], schema=schema)
@@ -171,10 +171,10 @@ class Reading:
                 _repeated(0, pa.int32(), count),
                 pa.nulls(count, _TEXT),
             )
-        partitions, rows, nobody = self._repeated
+        partitions, rows, no_tenants = self._repeated
         if len(partitions) == count:
             return self._repeated
-        return partitions[:count], rows[:count], nobody[:count]
+        return partitions[:count], rows[:count], no_tenants[:count]
 
 
 def _repeated(number: int, arrow: pa.DataType, count: int) -> pa.Array:

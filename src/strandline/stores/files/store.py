@@ -170,7 +170,7 @@ class FileStore:
             for files in topic.partitions:
                 fence_dropped(files.place)
             remove_directory(self._root.io, topic.directory)
-        self._watches.tell_topic_dropped(topic)
+        self._watches.notify_topic_dropped(topic)
         self._lanes.close_topic(topic)
 
     @translated
@@ -360,7 +360,7 @@ class FileStore:
         self._root.close()
         with contextlib.ExitStack() as closing:
             # Whatever one of them raises, all are closed.
-            closing.callback(self._topics.forget)
+            closing.callback(self._topics.close_files)
             closing.callback(self._claims.close)
             closing.callback(self._watches.close)
             closing.callback(self._lanes.close)

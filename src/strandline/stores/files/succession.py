@@ -61,7 +61,7 @@ RESERVE_MAX_BYTES = 1024 * 1024
 _logger = logging.getLogger("strandline")
 
 
-class Tenure(NamedTuple):
+class OwnedEpoch(NamedTuple):
     """What the present owner of an epoch works with."""
 
     manifest: Manifest
@@ -89,19 +89,19 @@ class _Inherited(NamedTuple):
     copied: tuple[Frame, ...] = ()
     copied_bytes: int = 0
     #: Whether readers may have seen what is copied.
-    are_copied_told: bool = False
+    are_copied_visible: bool = False
     torn_bytes: int = 0
     is_damaged: bool = False
 
     def fence(self, number: int) -> Fence:
         """Return where the epoch ends for readers, until the new one is there."""
-        if self.copied and self.are_copied_told:
+        if self.copied and self.are_copied_visible:
             return Fence(number, self.next, self.copied[-1].end)
         assert self.sealed.end is not None
         return Fence(number, self.sealed.end, self.sealed.position or UNSEALED)
 
 
-def begin_epoch(files: PartitionFiles, lock: PartitionLock, pid: int) -> Tenure:
+def begin_epoch(files: PartitionFiles, lock: PartitionLock, pid: int) -> OwnedEpoch:
     """Begin a new epoch; the caller holds the lock.
 
     UnavailableError if somebody else begins one at the same time.
@@ -117,18 +117,18 @@ class _Succession:
         self._lock = lock
         self._pid = pid
 
-    def run(self) -> Tenure:
+    def run(self) -> OwnedEpoch:
         number, tail = self._claim()
         old = self._place.load_manifest()
         self._fence(range(old.epoch.number if old is not None else 0, number), number)
         # Again: the owner of an epoch in between may have published it by now.
         old = self._place.load_manifest()
         inherited = None if old is None else self._inherit(old, number)
-        tenure = self._publish(number, tail, inherited)
+        owned = self._publish(number, tail, inherited)
         if self._io.pread(tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
             raise UnavailableError("another process has just taken the partition over, try again")
-        self._tidy(tenure.manifest, None if inherited is None else inherited.manifest)
-        return tenure
+        self._tidy(owned.manifest, None if inherited is None else inherited.manifest)
+        return owned
 
     # --- claim, fence, seal ---
 
@@ -205,7 +205,7 @@ class _Succession:
         """Return what there is up to the end, all of it durable."""
         end = tail.end
         if end is not None and end.boot == self._io.boot_id() and agrees(old, end):
-            return self._after_told_end(old, file, tail, end)
+            return self._after_tail_end(old, file, tail, end)
         return self._after_found_end(old, file, tail, self._files.find_end(old, tail.durable))
 
     def _after_found_end(
@@ -220,7 +220,7 @@ class _Succession:
             is_damaged=found.damaged_at is not None,
         )
 
-    def _after_told_end(
+    def _after_tail_end(
         self, old: Manifest, file: OpenFile | None, tail: Tail, end: End
     ) -> _Inherited:
         """Return what there is up to the tail's end, and whole frames that follow on it.
@@ -258,7 +258,7 @@ class _Succession:
         segment = self._files.segment(old, old.active)
         frames = tuple(segment.scan(position, next_, crc))
         inherited = _Inherited(old, sealed, next_, last_us)
-        return self._with_copied(inherited, segment, frames)._replace(are_copied_told=True)
+        return self._with_copied(inherited, segment, frames)._replace(are_copied_visible=True)
 
     def _with_copied(
         self, inherited: _Inherited, segment: SegmentFile, frames: tuple[Frame, ...]
@@ -292,7 +292,7 @@ class _Succession:
 
     # --- the new epoch ---
 
-    def _publish(self, number: int, tail: OpenFile, inherited: _Inherited | None) -> Tenure:
+    def _publish(self, number: int, tail: OpenFile, inherited: _Inherited | None) -> OwnedEpoch:
         place = self._place
         if inherited is None:
             epochs: tuple[StoredEpoch, ...] = (StoredEpoch(0, place.first_epoch_id(), 0),)
@@ -335,7 +335,7 @@ class _Succession:
         self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
         path = place.path(manifest_name(number))
         store_manifest(self._io, path, manifest, str(place.clock.new_id()), self._lock.check)
-        return Tenure(
+        return OwnedEpoch(
             *(manifest, tail, segment, identity.seed, end, durable),
             torn_bytes=inherited.torn_bytes,
             is_damaged=inherited.is_damaged,
@@ -384,11 +384,11 @@ def make_segment(io: Io, path: str, content: bytes) -> OpenFile:
     return file
 
 
-def report_losses(tenure: Tenure, directory: str) -> None:
+def report_losses(owned: OwnedEpoch, directory: str) -> None:
     """Log what a writer before us has left torn or damaged."""
-    end = tenure.end.next
-    if tenure.torn_bytes:
-        torn = tenure.torn_bytes
+    end = owned.end.next
+    if owned.torn_bytes:
+        torn = owned.torn_bytes
         _logger.warning("cut %d bytes of a torn write at offset %d in %s", torn, end, directory)
-    if tenure.is_damaged:
+    if owned.is_damaged:
         _logger.error("records before offset %d in %s are damaged", end, directory)

@@ -35,7 +35,7 @@ def failing(files: PartitionFiles) -> Iterator[None]:
         raise
 
 
-class Telling(Protocol):
+class MarkListener(Protocol):
     """Passes on how far a partition is written, or durable."""
 
     #: Empty while nobody wants to know.
@@ -60,11 +60,11 @@ class LastSync(NamedTuple):
 class Syncing:
     """One thread at a time syncs; the thread that drains may roll at the same time."""
 
-    def __init__(self, files: PartitionFiles, tell: Telling | None) -> None:
+    def __init__(self, files: PartitionFiles, notify: MarkListener | None) -> None:
         self._files = files
         self._io = files.place.io
         #: None for a reader, who leaves no mark behind.
-        self._tell = tell
+        self._notify = notify
         self._last: LastSync | None = None
 
     def sync(self) -> None:
@@ -82,7 +82,7 @@ class Syncing:
                 *(state.last_us, state.active_bytes),
             )
             if self._sync(self._files.segment(manifest, manifest.active), manifest, durable):
-                self._know(end)
+                self._note_durable(end)
                 return
         raise UnsettledError("a change of hands was cut short, open the log for writing to end it")
 
@@ -102,7 +102,7 @@ class Syncing:
             return True
         if not self._sync(last.segment, manifest, durable_at(end)):
             return False
-        self._know(end.next)
+        self._note_durable(end.next)
         return True
 
     def sync_to(self, manifest: Manifest, end: End) -> None:
@@ -110,7 +110,7 @@ class Syncing:
         segment = self._files.segment(manifest, manifest.active)
         if not self._sync(segment, manifest, durable_at(end)):
             raise UnavailableError("another process has taken the partition over, try again")
-        self._know(end.next)
+        self._note_durable(end.next)
 
     def _sync(self, segment: SegmentFile, manifest: Manifest, durable: Durable) -> bool:
         """Sync; False if the epoch ended meanwhile, and nobody knows what was covered."""
@@ -124,10 +124,10 @@ class Syncing:
             raise
         return self._note(segment, manifest, durable, is_failed=False)
 
-    def _know(self, end: int) -> None:
+    def _note_durable(self, end: int) -> None:
         self._files.note_durable(end)
-        if self._tell is not None and self._tell.partitions:
-            self._tell(self._files, end, durable_only=True)
+        if self._notify is not None and self._notify.partitions:
+            self._notify(self._files, end, durable_only=True)
 
     def _note(
         self, segment: SegmentFile, manifest: Manifest, durable: Durable, *, is_failed: bool
@@ -142,24 +142,24 @@ class Syncing:
             return newest is not None and newest.epoch == manifest.epoch
         tail, seed = synced.tail, synced.seed
         # Another process may be writing its own mark; ours then follows with the next sync.
-        is_locked = self._tell is not None and self._io.try_lock(tail.fd)
+        is_locked = self._notify is not None and self._io.try_lock(tail.fd)
         try:
             raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
             known = unpack_durable(seed, raw)
             if known is not None and known.is_failed:
                 self._files.has_failed_sync = True
                 raise ClosedError("a sync has failed here before, open the log anew")
-            if is_failed and self._tell is not None:
+            if is_failed and self._notify is not None:
                 mark = last_certain(known, durable.segment, manifest)
                 self._io.pwrite(tail.fd, pack_durable(seed, mark), DURABLE_AT)
             elif is_locked and (known is None or known.next < durable.next):
                 self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
-            return not is_fenced(raw) or not self._may_be_alive(seed, raw)
+            return not is_fenced(raw) or not self._may_still_write(seed, raw)
         finally:
             if is_locked:
                 self._io.unlock(tail.fd)
 
-    def _may_be_alive(self, seed: int, raw: bytes) -> bool:
+    def _may_still_write(self, seed: int, raw: bytes) -> bool:
         """Whether those who wrote this tail may still write."""
         end = unpack_end(seed, raw)
         return end is not None and end.boot == self._io.boot_id()
@@ -175,7 +175,7 @@ class Syncing:
             tail = last.tail
         else:
             try:
-                tail = OpenFile(self._io, path, "read" if self._tell is None else "write")
+                tail = OpenFile(self._io, path, "read" if self._notify is None else "write")
             except FileNotFoundError:
                 return None
         seed = place.tail_seed(manifest.epoch.number)

@@ -126,11 +126,11 @@ class FileTopics:
         self._check_damage()
         return list(self._entries.values())
 
-    def forget(self) -> None:
+    def close_files(self) -> None:
         """Let go of every file."""
         for entry in tuple(self._entries.values()):
             for files in entry.partitions:
-                files.forget()
+                files.close_files()
 
     # --- changes; the caller holds the lock for them ---
 
@@ -141,8 +141,8 @@ class FileTopics:
         known = None if entry is None else self.fresh(entry)
         if known is None:
             self._check_damage()
-        twins = self._names.twins(tenant, name)
-        check_new_topic(name, settings, None if known is None else known.settings, twins)
+        case_variants = self._names.case_variants(tenant, name)
+        check_new_topic(name, settings, None if known is None else known.settings, case_variants)
         if known is not None:
             return known
         topic = Topic(name, self._root.clock.new_id(), tenant)
@@ -163,7 +163,7 @@ class FileTopics:
         change = sha256(b"strandline drop" + entry.topic.id.bytes).digest()[:16]
         with self._root.changing_topics(change):
             self.store(entry, is_dropped=True)
-            self._forget(entry)
+            self._uncache(entry)
             yield
         self._version = self._root.topics_version()
 
@@ -207,7 +207,7 @@ class FileTopics:
         found = set(self._io.list(self._root.topics))
         for entry in tuple(self._entries.values()):
             if str(entry.topic.id) not in found or not self._io.exists(entry.path):
-                self._forget(entry)
+                self._uncache(entry)
         known = {str(topic_id) for topic_id in self._entries}
         self._damaged = None
         for name in sorted(found - known):
@@ -215,7 +215,7 @@ class FileTopics:
             try:
                 stored = self._load(directory)
                 if not stored.is_dropped:
-                    self._remember(self._entry(stored, directory))
+                    self._cache(self._entry(stored, directory))
             except FileNotFoundError:
                 # Not created yet, or dropped, unless it has records.
                 if has_records(self._io, directory):
@@ -231,13 +231,13 @@ class FileTopics:
         if self._damaged is not None:
             raise copy(self._damaged)
 
-    def _remember(self, entry: TopicEntry) -> TopicEntry:
+    def _cache(self, entry: TopicEntry) -> TopicEntry:
         known = self._entries.setdefault(entry.topic.id, entry)
         self._by_name[known.topic.tenant, known.topic.name] = known
         self._names.add(known.topic.tenant, known.topic.name)
         return known
 
-    def _forget(self, entry: TopicEntry) -> None:
+    def _uncache(self, entry: TopicEntry) -> None:
         self._entries.pop(entry.topic.id, None)
         name = entry.topic.tenant, entry.topic.name
         if self._by_name.get(name) is entry or (
@@ -298,7 +298,7 @@ class FileTopics:
         )
         entry = replace(self._entry(stored, directory), settings=settings)
         self.store(entry)
-        return self._remember(entry)
+        return self._cache(entry)
 
     def store(self, entry: TopicEntry, *, is_dropped: bool = False) -> None:
         """Put what the entry says in its file, durably."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from strandline.log.file_news import FileNews
+from strandline.log.file_changes import FileChanges
 from strandline.log.store import DroppedError
 from strandline.log.terms import check_partition
 from strandline.log.watches import Spot, Watches
@@ -24,29 +24,29 @@ class WatchedPlace(NamedTuple):
 
 
 class FileWatches(Watches[WatchedPlace, TopicEntry]):
-    """The watches of a log; implements Telling.
+    """The watches of a log; implements MarkListener.
 
     Segments lie elsewhere: the tail's change is what is noticed.
     """
 
     def __init__(self, root: Root) -> None:
-        super().__init__(root.clock, _spot, _end, self._news_of_files)
+        super().__init__(root.clock, _spot, _end, self._file_changes)
         self._root = root
         self.partitions: Collection[object] = self._partitions
 
     def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
         """Pass on how far a partition is written, or durable."""
-        self.tell(_new(WatchedPlace, (files, durable_only)), end)
+        self.notify(_new(WatchedPlace, (files, durable_only)), end)
 
-    def tell_topic_dropped(self, entry: TopicEntry) -> None:
+    def notify_topic_dropped(self, entry: TopicEntry) -> None:
         """Pass on that a topic was dropped."""
-        self.tell_dropped(
+        self.notify_dropped(
             [WatchedPlace(files, only) for files in entry.partitions for only in (False, True)]
         )
 
     @translated
-    def _news_of_files(self) -> FileNews[WatchedPlace]:
-        return FileNews(self._root.io.lookout(), _path)
+    def _file_changes(self) -> FileChanges[WatchedPlace]:
+        return FileChanges(self._root.io.file_watcher(), _path)
 
 
 def _spot(topic: TopicEntry, partition: int, durable_only: bool) -> Spot[WatchedPlace]:

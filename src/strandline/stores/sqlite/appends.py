@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from strandline.log.chain import Chain, link
-from strandline.log.decide import decide, remember
+from strandline.log.decide import decide, record_identities
 from strandline.log.draft import Draft
 from strandline.log.history import EventBody
 from strandline.log.identities import Original
@@ -147,7 +147,7 @@ class AppendDelta:
         if fresh:
             self._add(write, row, fresh, now_us)
             if request.has_identity:
-                remember(head, request, decision, start)
+                record_identities(head, request, decision, start)
         return Placement(start, now_us, originals)
 
     def size(self) -> int:

@@ -166,10 +166,10 @@ class _Cut:
         row.last_us = row.last_us if last_us is None else last_us
         execute("DELETE FROM strandline_keys WHERE slot = ? AND start + count > ?", (slot, end))
         execute("DELETE FROM strandline_sequences WHERE slot = ? AND start >= ?", (slot, end))
-        self._mend_producers(slot)
+        self._restore_producers(slot)
         row.identities, row.identities_sum = count_identities(self._copy, slot)
 
-    def _mend_producers(self, slot: int) -> None:
+    def _restore_producers(self, slot: int) -> None:
         """Put each producer back to its last sequence that is left, or forget it."""
         producers = self._copy.execute(
             "SELECT p.tenant, p.producer, max(s.sequence), max(s.timestamp_us), max(s.ordinal)"

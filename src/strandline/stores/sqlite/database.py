@@ -86,7 +86,7 @@ class Database:
         self.path = path
         self.lock = StoreLock(io, clock, f"{path}-strandline.lock")
         self._access = access
-        _alive.add(self)
+        _instances.add(self)
         # What nobody has closed is left to the operating system.
         weakref.finalize(self, leak_connections, self._all)
         try:
@@ -355,10 +355,10 @@ class Database:
                 raise UnavailableError("a sync has failed and readers are in the way of the repair")
             self.lock.clear_suspicion()
 
-    def checkpoint(self, kind: str, patience_s: float = BUSY_S) -> bool:
+    def checkpoint(self, kind: str, busy_timeout_s: float = BUSY_S) -> bool:
         """Move what was written into the database; False if readers were in the way.
 
-        It waits for them for `patience_s`, unless it is PASSIVE.
+        It waits for them for `busy_timeout_s`, unless it is PASSIVE.
 
         The caller holds `lock`. What was moved is durable, and the partitions' rows tell
         of all of it: in the database itself nothing else shows that a record is missing.
@@ -366,7 +366,7 @@ class Database:
         with self.transaction() as connection:
             note_tails(connection, self.path)
         self.logged_bytes = 0
-        deadline = self.clock.monotonic() + patience_s
+        deadline = self.clock.monotonic() + busy_timeout_s
         while True:
             try:
                 busy, logged, moved = self.writer.execute(
@@ -464,12 +464,12 @@ class Database:
         self.lock.disown()
 
 
-_alive: weakref.WeakSet[Database] = weakref.WeakSet()
+_instances: weakref.WeakSet[Database] = weakref.WeakSet()
 
 
-def _tell_child() -> None:
-    for database in tuple(_alive):
+def _reset_in_child() -> None:
+    for database in tuple(_instances):
         database.disown()
 
 
-os.register_at_fork(after_in_child=_tell_child)
+os.register_at_fork(after_in_child=_reset_in_child)

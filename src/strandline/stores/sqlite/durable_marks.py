@@ -69,7 +69,7 @@ class DurableMarks:
             covered, self._written = self._written, {}
         self._database.sync()
         # Together: a row that is stored in between would take along the one without the other.
-        self._learn(covered, self._known, self._unnoted)
+        self._raise_marks(covered, self._known, self._unnoted)
         if covered:
             self._standby.wake()
 
@@ -109,7 +109,7 @@ class DurableMarks:
         ends = self.note_ends()
         if not self._database.checkpoint("PASSIVE"):
             return
-        self._learn(ends, self._known)
+        self._raise_marks(ends, self._known)
         # It also begins the write-ahead log anew, with the sync that this takes: no
         # append has to wait for it.
         with self._database.transaction() as connection:
@@ -144,7 +144,7 @@ class DurableMarks:
                 ).fetchall()
             )
 
-    def _learn(self, ends: Mapping[int, int], *marks: dict[int, int]) -> None:
+    def _raise_marks(self, ends: Mapping[int, int], *marks: dict[int, int]) -> None:
         with self._mutex:
             for each in marks:
                 for slot, end in ends.items():

@@ -53,7 +53,7 @@ class Identities:
         #: The checksums of rows that were found, by table and key: new ones may replace them.
         self._stored: dict[tuple[int | str, ...], int] = {}
         self._producers: dict[ProducerName, Producer | None] = {}
-        self._anew: list[ProducerName] = []
+        self._reset: list[ProducerName] = []
         self._sequences: dict[tuple[int, str, str, int], tuple[int, int, int]] = {}
         self._keys: dict[tuple[int, str, str], tuple[int, int, int, int]] = {}
 
@@ -83,7 +83,7 @@ class Identities:
         known = self._producer(name, original.timestamp_us)
         seen = 0 if known is None else known.seen
         if known is None:
-            self._anew.append(name)
+            self._reset.append(name)
         self._producers[name] = Producer(sequence, original.timestamp_us, seen + 1)
         self._sequences[*name, sequence] = (original.offset, original.timestamp_us, seen)
 
@@ -183,7 +183,7 @@ class Identities:
             self._store_keys(heads)
 
     def _store_sequences(self, heads: Mapping[int, PartitionRow]) -> None:
-        for name in self._anew:
+        for name in self._reset:
             self._remove(heads, "sequences WHERE slot = ? AND tenant = ? AND producer = ?", *name)
         self._put(heads, "sequences", [(*name, *place) for name, place in self._sequences.items()])
         producers = {name: one for name, one in self._producers.items() if one is not None}

@@ -155,9 +155,9 @@ class Outbox:
                 block.heads = heads
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
-            told = _told(error, is_committing=block.heads is not None)
-            self._roll_back(block, told)
-            raise told from error
+            stored = _told(error, is_committing=block.heads is not None)
+            self._roll_back(block, stored)
+            raise stored from error
         self._database.logged_bytes += max(
             COMMIT_BYTES + PAGE_BYTES * changed, self._wal_bytes() - block.wal_bytes
         )

@@ -95,7 +95,7 @@ class SqliteStore:
         self._writer = (
             None
             if self.mode is Mode.READ
-            else Writer(self._database, self._marks, self._watches.tell_written)
+            else Writer(self._database, self._marks, self._watches.notify_written)
         )
 
     @property
@@ -150,7 +150,7 @@ class SqliteStore:
     def drop_topic(self, topic: TopicEntry) -> None:
         with self._database.locked(), self._database.changing() as connection:
             self._topics.drop(connection, topic)
-        self._watches.tell_slots_dropped(topic.slots)
+        self._watches.notify_slots_dropped(topic.slots)
 
     # --- records ---
 
@@ -228,11 +228,11 @@ class SqliteStore:
     def _try_empty_wal(self) -> bool:
         """Empty the write-ahead log, which still holds what was removed; say whether."""
         try:
-            return self._empty_wal(patience_s=0.0)
+            return self._empty_wal(busy_timeout_s=0.0)
         except UnavailableError:
             return False
 
-    def _empty_wal(self, patience_s: float) -> bool:
+    def _empty_wal(self, busy_timeout_s: float) -> bool:
         """Make everything durable in the database itself; False if readers were in the way."""
         database = self._database
         with translated(database.path), database.locked():
@@ -241,7 +241,7 @@ class SqliteStore:
         self._writing.sync()
         self._marks.note(database.lock_timeout_s)
         with translated(database.path), database.locked():
-            return database.checkpoint("TRUNCATE", patience_s)
+            return database.checkpoint("TRUNCATE", busy_timeout_s)
 
     def evict(self, topic: TopicEntry, partition: int, before: int) -> Offset:
         records = Records(self._database, topic, partition)

@@ -99,8 +99,8 @@ class SqliteTopics:
     ) -> TopicEntry:
         """Return the new topic, or the one that is the same already."""
         known = self.find(connection, tenant, name)
-        twins = self._twins(connection, tenant, name)
-        check_new_topic(name, settings, None if known is None else known.settings, twins)
+        case_variants = self._case_variants(connection, tenant, name)
+        check_new_topic(name, settings, None if known is None else known.settings, case_variants)
         return known if known is not None else self._make(connection, name, tenant, settings)
 
     def change_settings(
@@ -186,7 +186,7 @@ class SqliteTopics:
         store_log(connection, row._replace(next_slot=next_slot + count, topics=row.topics + 1))
         return next_slot
 
-    def _twins(
+    def _case_variants(
         self, connection: sqlite3.Connection, tenant: Tenant | None, name: str
     ) -> Sequence[str]:
         """Return the names that are the same but for case; found by an index."""
@@ -200,9 +200,9 @@ class SqliteTopics:
 
     def _check_count(self, connection: sqlite3.Connection) -> None:
         """Raise CorruptError if the row of a topic is missing."""
-        told = load_log(connection, self._path).topics
+        stored = load_log(connection, self._path).topics
         (found,) = connection.execute("SELECT count(*) FROM strandline_topics").fetchone()
-        if found != told:
+        if found != stored:
             raise lost(self._path, "topics", 0)
 
 

@@ -32,25 +32,25 @@ class SqliteWatches(Watches[WatchedPlace, TopicEntry]):
     """The watches of a log."""
 
     def __init__(self, database: Database, marks: DurableMarks) -> None:
-        super().__init__(database.clock, _spot, self._end_of, lambda: SqliteNews(database))
+        super().__init__(database.clock, _spot, self._end_of, lambda: SqliteChanges(database))
         self._database = database
         self._marks = marks
-        marks.on_durable = self.tell_durable
+        marks.on_durable = self.notify_durable
 
-    def tell_written(self, heads: Mapping[int, PartitionRow]) -> None:
+    def notify_written(self, heads: Mapping[int, PartitionRow]) -> None:
         """Pass on how far this process has written."""
         if not self._partitions:
             return
         for slot, head in heads.items():
-            self.tell(WatchedPlace(slot, durable_only=False), head.high)
+            self.notify(WatchedPlace(slot, durable_only=False), head.high)
 
-    def tell_durable(self, slot: int, end: int) -> None:
+    def notify_durable(self, slot: int, end: int) -> None:
         """Pass on that a sync has covered everything up to `end`."""
-        self.tell(WatchedPlace(slot, durable_only=True), end)
+        self.notify(WatchedPlace(slot, durable_only=True), end)
 
-    def tell_slots_dropped(self, slots: range) -> None:
+    def notify_slots_dropped(self, slots: range) -> None:
         """Pass on that a topic was dropped."""
-        self.tell_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
+        self.notify_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
 
     def _end_of(self, place: WatchedPlace) -> int | None:
         with self._database.reading() as connection, self._database.translating():
@@ -66,8 +66,8 @@ def _spot(topic: TopicEntry, number: int, durable_only: bool) -> Spot[WatchedPla
     return Spot(WatchedPlace(topic.slot(partition), durable_only), topic.topic, partition)
 
 
-class SqliteNews:
-    """Implements News: asks SQLite whether anybody else has written."""
+class SqliteChanges:
+    """Implements ChangeSource: asks SQLite whether anybody else has written."""
 
     #: A reader should not ask SQLite each time that it passes by.
     is_for_readers = False

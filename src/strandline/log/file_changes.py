@@ -1,15 +1,15 @@
-"""News of partitions that are files."""
+"""ChangeSource of partitions that are files."""
 
 import contextlib
 from collections.abc import Callable, Collection
 from typing import Generic
 
-from strandline.io import Lookout
+from strandline.io import FileWatcher
 from strandline.log.watches import Place
 
 
-class FileNews(Generic[Place]):
-    """Implements News for partitions of which a file changes with each append.
+class FileChanges(Generic[Place]):
+    """Implements ChangeSource for partitions of which a file changes with each append.
 
     `path_of` names that file, or the directory it is in: the file is cheaper where
     other files in there change, too.
@@ -17,21 +17,21 @@ class FileNews(Generic[Place]):
 
     is_for_readers = True
 
-    def __init__(self, lookout: Lookout, path_of: Callable[[Place], str]) -> None:
-        self._lookout = lookout
+    def __init__(self, file_watcher: FileWatcher, path_of: Callable[[Place], str]) -> None:
+        self._file_watcher = file_watcher
         self._path_of = path_of
         # Replaced and never changed: the thread that waits reads them without a lock.
         self._places: dict[str, frozenset[Place]] = {}
-        self.found = lookout.found
-        self.wake = lookout.wake
-        self.close = lookout.close
+        self.found = file_watcher.found
+        self.wake = file_watcher.wake
+        self.close = file_watcher.close
 
     def add(self, place: Place, /) -> None:
         path = self._path_of(place)
         self._places[path] = self._places.get(path, frozenset()) | {place}
         # A path that is gone or not what it should be is found so by whoever looks.
         with contextlib.suppress(OSError):
-            self._lookout.add(path)
+            self._file_watcher.add(path)
 
     def remove(self, place: Place, /) -> None:
         path = self._path_of(place)
@@ -39,11 +39,11 @@ class FileNews(Generic[Place]):
         if rest:
             self._places[path] = rest
         else:
-            self._lookout.remove(path)
+            self._file_watcher.remove(path)
             self._places.pop(path, None)
 
     def wait(self, timeout_s: float | None = None, /) -> Collection[Place]:
-        changed = self._lookout.wait(timeout_s)
+        changed = self._file_watcher.wait(timeout_s)
         if len(changed) == 1:
             (path,) = changed
             return self._places.get(path, frozenset())

@@ -18,7 +18,7 @@ POLL_MAX_S = 0.05
 _GONE = {errno.ENOENT, errno.ENOTDIR}
 
 
-class Lookout:
+class FileWatcher:
     """Tells one waiting thread which paths may have changed.
 
     A path is a file, or a directory with the files in it. Where the system gives no
@@ -30,11 +30,11 @@ class Lookout:
     def __init__(self, new_inotify: Callable[[], Inotify] = Inotify) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._sleep: _NoticedSleep | _PlainSleep
+        self._wait: _NotifiedWait | _TimedWait
         try:
-            self._sleep = _NoticedSleep(new_inotify())
+            self._wait = _NotifiedWait(new_inotify())
         except OSError:
-            self._sleep = _PlainSleep()
+            self._wait = _TimedWait()
         self._numbers: dict[str, int] = {}
         # One file may have two paths, and has one number all the same.
         self._paths: dict[int, set[str]] = {}
@@ -83,12 +83,12 @@ class Lookout:
                 self._is_waiting = True
                 delay_s = self._delay_s if self._polled else None
             is_cut_short = timeout_s is not None and (delay_s is None or timeout_s < delay_s)
-            has_notices = self._sleep.sleep(timeout_s if is_cut_short else delay_s)
+            has_notices = self._wait.sleep(timeout_s if is_cut_short else delay_s)
         finally:
             with self._lock:
                 if self._is_waiting:
                     self._is_waiting = False
-                    changed = self._heard(has_notices=has_notices)
+                    changed = self._changed_paths(has_notices=has_notices)
         if self._is_closed:
             self._check_open()
         if delay_s is not None and not is_cut_short:
@@ -117,36 +117,36 @@ class Lookout:
             self._is_closed = True
             if self._is_waiting:
                 # A descriptor must not be closed under a sleeper: it does so itself.
-                self._sleep.wake()
+                self._wait.wake()
             else:
-                self._sleep.close()
+                self._wait.close()
 
     # --- inside, under the lock ---
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise OSError(errno.EBADF, "the lookout is closed")
+            raise OSError(errno.EBADF, "the file watcher is closed")
 
     def _wake(self) -> None:
         if not self._is_woken:
             self._is_woken = True
-            self._sleep.wake()
+            self._wait.wake()
 
-    def _heard(self, *, has_notices: bool) -> set[str]:
+    def _changed_paths(self, *, has_notices: bool) -> set[str]:
         """Return what a wait brought. Who was woken has something to do: the rest can wait once."""
         if self._is_closed:
-            self._sleep.close()
+            self._wait.close()
             return set()
         is_woken, self._is_woken = self._is_woken, False
         if is_woken:
-            self._sleep.calm()
+            self._wait.calm()
         self._is_behind = has_notices and is_woken and not self._is_behind
         changed = self._noticed() if has_notices and not self._is_behind else set()
         return changed | self._polled
 
     def _begin(self, path: str) -> None:
         try:
-            number = self._sleep.add(path)
+            number = self._wait.add(path)
         except OSError as error:
             if error.errno in _GONE:
                 raise
@@ -170,10 +170,10 @@ class Lookout:
         self._paths[number].discard(path)
         if not self._paths[number]:
             del self._paths[number]
-            self._sleep.remove(number)
+            self._wait.remove(number)
 
     def _noticed(self) -> set[str]:
-        notices = self._sleep.notices()
+        notices = self._wait.notices()
         if notices is None:
             changed = renewed = {*self._numbers}
         else:
@@ -193,7 +193,7 @@ class Lookout:
         return changed
 
 
-class _NoticedSleep:
+class _NotifiedWait:
     """Sleep that a notice ends."""
 
     def __init__(self, inotify: Inotify) -> None:
@@ -229,7 +229,7 @@ class _NoticedSleep:
         os.close(self._waker)
 
 
-class _PlainSleep:
+class _TimedWait:
     """Sleep without notices, and without a descriptor: these may be what has run out."""
 
     def __init__(self) -> None:

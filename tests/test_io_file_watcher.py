@@ -1,4 +1,4 @@
-"""The lookout: whoever changes a file, the one who waits is told."""
+"""The file watcher: a waiting thread is woken by a change of a file by any process."""
 
 import contextlib
 import itertools
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.io import Lookout, SystemIo, replace_file
-from strandline.io import lookout as lookout_module
+from strandline.io import FileWatcher, SystemIo, replace_file
+from strandline.io import file_watcher as file_watcher_module
 from strandline.testing import FaultyIo
 from strandline.testing.conformance_checks import started
 
@@ -35,17 +35,17 @@ def io(request: pytest.FixtureRequest) -> FaultyIo:
 
 
 @pytest.fixture
-def lookout(io: FaultyIo) -> Iterator[Lookout]:
-    lookout = io.lookout()
-    yield lookout
-    lookout.close()
+def file_watcher(io: FaultyIo) -> Iterator[FileWatcher]:
+    file_watcher = io.file_watcher()
+    yield file_watcher
+    file_watcher.close()
 
 
 @pytest.fixture
-def noticing() -> Iterator[Lookout]:
-    lookout = SystemIo().lookout()
-    yield lookout
-    lookout.close()
+def noticing() -> Iterator[FileWatcher]:
+    file_watcher = SystemIo().file_watcher()
+    yield file_watcher
+    file_watcher.close()
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ def fall_asleep() -> None:
     threading.Event().wait(0.05)
 
 
-def test_what_another_process_writes_is_reported(lookout: Lookout, tail: Path) -> None:
+def test_what_another_process_writes_is_reported(file_watcher: FileWatcher, tail: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(tail)]
     for path in (tail, tail.parent):
-        lookout.add(str(path))
+        file_watcher.add(str(path))
         with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as writer:
             assert writer.stdin is not None
             for number in range(1, 50):
@@ -72,19 +72,19 @@ def test_what_another_process_writes_is_reported(lookout: Lookout, tail: Path) -
                 writer.stdin.write(text)
                 writer.stdin.flush()
                 while tail.read_text() != text:
-                    assert lookout.wait(PATIENCE_S) <= {str(path)}
+                    assert file_watcher.wait(PATIENCE_S) <= {str(path)}
             writer.stdin.close()
-        lookout.remove(str(path))
+        file_watcher.remove(str(path))
 
 
-def test_nothing_is_reported_where_nothing_happens(noticing: Lookout, tail: Path) -> None:
+def test_nothing_is_reported_where_nothing_happens(noticing: FileWatcher, tail: Path) -> None:
     noticing.add(str(tail))
 
     assert noticing.wait(0) == set()
     assert noticing.wait(0.01) == set()
 
 
-def test_only_what_changed_is_reported_and_once(noticing: Lookout, tmp_path: Path) -> None:
+def test_only_what_changed_is_reported_and_once(noticing: FileWatcher, tmp_path: Path) -> None:
     paths = [tmp_path / name for name in "abc"]
     for path in paths:
         path.touch()
@@ -97,7 +97,7 @@ def test_only_what_changed_is_reported_and_once(noticing: Lookout, tmp_path: Pat
     assert noticing.wait(0) == set()
 
 
-def test_a_directory_is_reported_for_every_change_in_it(noticing: Lookout, tail: Path) -> None:
+def test_a_directory_is_reported_for_every_change_in_it(noticing: FileWatcher, tail: Path) -> None:
     noticing.add(str(tail.parent))
     changes: list[Callable[[], object]] = [
         lambda: tail.write_bytes(b"x"),
@@ -114,27 +114,27 @@ def test_a_directory_is_reported_for_every_change_in_it(noticing: Lookout, tail:
             pass
 
 
-def test_what_was_removed_is_reported_no_more(lookout: Lookout, tail: Path) -> None:
-    lookout.add(str(tail))
-    lookout.remove(str(tail))
-    lookout.remove(str(tail))
+def test_what_was_removed_is_reported_no_more(file_watcher: FileWatcher, tail: Path) -> None:
+    file_watcher.add(str(tail))
+    file_watcher.remove(str(tail))
+    file_watcher.remove(str(tail))
 
     tail.write_bytes(b"x")
 
-    assert lookout.wait(0) == set()
+    assert file_watcher.wait(0) == set()
 
 
-def test_adding_twice_is_adding_once(lookout: Lookout, tail: Path) -> None:
-    lookout.add(str(tail))
-    lookout.add(str(tail))
-    lookout.remove(str(tail))
+def test_adding_twice_is_adding_once(file_watcher: FileWatcher, tail: Path) -> None:
+    file_watcher.add(str(tail))
+    file_watcher.add(str(tail))
+    file_watcher.remove(str(tail))
 
     tail.write_bytes(b"x")
 
-    assert lookout.wait(0) == set()
+    assert file_watcher.wait(0) == set()
 
 
-def test_one_file_by_two_paths_is_reported_by_both(noticing: Lookout, tail: Path) -> None:
+def test_one_file_by_two_paths_is_reported_by_both(noticing: FileWatcher, tail: Path) -> None:
     other = f"{tail.parent}/../p0/tail"
     noticing.add(str(tail))
     noticing.add(other)
@@ -147,20 +147,20 @@ def test_one_file_by_two_paths_is_reported_by_both(noticing: Lookout, tail: Path
     assert noticing.wait(PATIENCE_S) == {other}
 
 
-def test_a_missing_path_and_a_link_are_refused(lookout: Lookout, tail: Path) -> None:
+def test_a_missing_path_and_a_link_are_refused(file_watcher: FileWatcher, tail: Path) -> None:
     tail.with_name("link").symlink_to(tail)
 
     with pytest.raises(FileNotFoundError):
-        lookout.add(str(tail.with_name("missing")))
+        file_watcher.add(str(tail.with_name("missing")))
     with pytest.raises(OSError, match="symbolic link"):
-        lookout.add(str(tail.with_name("link")))
+        file_watcher.add(str(tail.with_name("link")))
 
-    assert lookout.wait(0) == set()
+    assert file_watcher.wait(0) == set()
 
 
 @pytest.mark.parametrize("is_held", [True, False])
 def test_a_file_that_is_put_in_its_place_is_followed(
-    noticing: Lookout, tail: Path, is_held: bool
+    noticing: FileWatcher, tail: Path, is_held: bool
 ) -> None:
     noticing.add(str(tail))
     with contextlib.ExitStack() as held:
@@ -176,19 +176,21 @@ def test_a_file_that_is_put_in_its_place_is_followed(
         assert noticing.wait(PATIENCE_S) == {str(tail)}
 
 
-def test_a_path_that_went_away_and_came_again_is_reported(lookout: Lookout, tail: Path) -> None:
-    lookout.add(str(tail.parent))
+def test_a_path_that_went_away_and_came_again_is_reported(
+    file_watcher: FileWatcher, tail: Path
+) -> None:
+    file_watcher.add(str(tail.parent))
     tail.unlink()
     tail.parent.rmdir()
-    assert lookout.wait(PATIENCE_S) == {str(tail.parent)}
+    assert file_watcher.wait(PATIENCE_S) == {str(tail.parent)}
 
     tail.parent.mkdir()
     tail.write_bytes(b"back")
 
-    assert lookout.wait(PATIENCE_S) == {str(tail.parent)}
+    assert file_watcher.wait(PATIENCE_S) == {str(tail.parent)}
 
 
-def test_a_path_that_was_moved_away_is_not_followed(noticing: Lookout, tail: Path) -> None:
+def test_a_path_that_was_moved_away_is_not_followed(noticing: FileWatcher, tail: Path) -> None:
     noticing.add(str(tail))
     moved = tail.rename(tail.with_name("moved"))
     assert noticing.wait(PATIENCE_S) == {str(tail)}
@@ -199,7 +201,9 @@ def test_a_path_that_was_moved_away_is_not_followed(noticing: Lookout, tail: Pat
     assert noticing.wait(0) == set()
 
 
-def test_when_notices_are_lost_everything_is_reported(noticing: Lookout, tmp_path: Path) -> None:
+def test_when_notices_are_lost_everything_is_reported(
+    noticing: FileWatcher, tmp_path: Path
+) -> None:
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     paths = [tmp_path / name for name in "abc"]
     for path in paths:
@@ -227,20 +231,20 @@ def test_when_notices_are_lost_everything_is_reported(noticing: Lookout, tmp_pat
     assert noticing.wait(PATIENCE_S) == {str(paths[2])}
 
 
-def test_wake_ends_the_present_wait_or_the_next(lookout: Lookout) -> None:
-    lookout.wake()
-    assert lookout.wait() == set()
+def test_wake_ends_the_present_wait_or_the_next(file_watcher: FileWatcher) -> None:
+    file_watcher.wake()
+    assert file_watcher.wait() == set()
 
-    sleeping = started(lookout.wait)
+    sleeping = started(file_watcher.wait)
     fall_asleep()
     assert not sleeping.done()
-    lookout.wake()
+    file_watcher.wake()
 
     assert sleeping.result(PATIENCE_S) == set()
 
 
 def test_who_is_woken_leaves_the_notices_for_the_next_wait_and_no_longer(
-    noticing: Lookout, tail: Path
+    noticing: FileWatcher, tail: Path
 ) -> None:
     noticing.add(str(tail))
     tail.write_bytes(b"more")
@@ -254,15 +258,15 @@ def test_who_is_woken_leaves_the_notices_for_the_next_wait_and_no_longer(
 
 
 def test_who_waits_without_limit_learns_of_a_path_added_meanwhile(
-    lookout: Lookout, tail: Path
+    file_watcher: FileWatcher, tail: Path
 ) -> None:
     def follow() -> None:
         while tail.read_bytes() != b"x":
-            lookout.wait()
+            file_watcher.wait()
 
     sleeping = started(follow)
     fall_asleep()
-    lookout.add(str(tail))
+    file_watcher.add(str(tail))
     tail.write_bytes(b"x")
 
     sleeping.result(PATIENCE_S)
@@ -270,27 +274,27 @@ def test_who_waits_without_limit_learns_of_a_path_added_meanwhile(
 
 def test_closing_ends_a_wait_and_gives_every_descriptor_back(io: FaultyIo, tail: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
-    lookout = io.lookout()
-    lookout.add(str(tail.parent.parent))
+    file_watcher = io.file_watcher()
+    file_watcher.add(str(tail.parent.parent))
     asleep = threading.Event()
 
     def wait() -> None:
         asleep.set()
         for _ in itertools.count():
-            lookout.wait()
+            file_watcher.wait()
 
     sleeping = started(wait)
     assert asleep.wait(PATIENCE_S)
-    lookout.close()
-    lookout.close()
+    file_watcher.close()
+    file_watcher.close()
 
     assert isinstance(sleeping.exception(PATIENCE_S), OSError)
     with pytest.raises(OSError, match="closed"):
-        lookout.add(str(tail))
+        file_watcher.add(str(tail))
     with pytest.raises(OSError, match="closed"):
-        lookout.wait(0)
-    lookout.remove(str(tail.parent.parent))
-    lookout.wake()
+        file_watcher.wait(0)
+    file_watcher.remove(str(tail.parent.parent))
+    file_watcher.wake()
     assert set(os.listdir("/proc/self/fd")) == before
 
 
@@ -299,23 +303,23 @@ def test_polling_slows_down_until_something_is_found(
 ) -> None:
     io = FaultyIo(SystemIo())
     io.stop_notices()
-    lookout = io.lookout()
-    lookout.add(str(tail))
-    lookout.wait()
+    file_watcher = io.file_watcher()
+    file_watcher.add(str(tail))
+    file_watcher.wait()
     slept: list[float | None] = []
 
     def sleep(_: object, timeout_s: float | None) -> bool:
         slept.append(timeout_s)
         return False
 
-    monkeypatch.setattr(lookout_module._PlainSleep, "sleep", sleep)  # noqa: SLF001
+    monkeypatch.setattr(file_watcher_module._TimedWait, "sleep", sleep)  # noqa: SLF001
     for _ in range(7):
-        lookout.wait()
-    lookout.found()
-    lookout.wait()
+        file_watcher.wait()
+    file_watcher.found()
+    file_watcher.wait()
     # A glance in passing is no reason to slow down.
-    lookout.wait(0)
-    lookout.wait()
+    file_watcher.wait(0)
+    file_watcher.wait()
 
     assert slept == [0.002, 0.004, 0.008, 0.016, 0.032, 0.05, 0.05, 0.001, 0, 0.002]
 
@@ -334,7 +338,7 @@ if how == "watches":
         sys.exit(77)
 from strandline.io import SystemIo
 if how == "watches":
-    lookout = SystemIo().lookout()
+    file_watcher = SystemIo().file_watcher()
 else:
     unused = os.open("/dev/null", os.O_RDONLY)
     os.close(unused)
@@ -342,15 +346,15 @@ else:
     spare = 1 if how == "one descriptor" else 0
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (unused + spare, hard))
-    lookout = SystemIo().lookout()
+    file_watcher = SystemIo().file_watcher()
     resource.setrlimit(resource.RLIMIT_NOFILE, (unused + 10, hard))
     assert os.open("/dev/null", os.O_RDONLY) == unused, "a descriptor was kept"
-lookout.add(first)
-lookout.add(second)
+file_watcher.add(first)
+file_watcher.add(second)
 print("ready", flush=True)
 reported = set()
 while reported != {first, second}:
-    reported |= lookout.wait()
+    reported |= file_watcher.wait()
     print(*sorted(reported), flush=True)
 """
 
@@ -374,7 +378,7 @@ def test_where_notices_have_run_out_polling_takes_over(tmp_path: Path, how: str)
     assert lines[-1] == f"{paths[0]} {paths[1]}"
 
 
-def test_a_forked_child_leaves_its_parents_notices_alone(noticing: Lookout, tail: Path) -> None:
+def test_a_forked_child_leaves_its_parents_notices_alone(noticing: FileWatcher, tail: Path) -> None:
     noticing.add(str(tail))
     child = os.fork()
     if child == 0:
@@ -391,27 +395,27 @@ def test_a_forked_child_leaves_its_parents_notices_alone(noticing: Lookout, tail
 
 
 def test_no_change_is_lost_while_others_add_remove_and_wake(
-    lookout: Lookout, tmp_path: Path
+    file_watcher: FileWatcher, tmp_path: Path
 ) -> None:
     tails = [tmp_path / f"t{number}" for number in range(4)]
     for path in tails:
         path.write_bytes(b"0")
-    lookout.add(str(tails[0]))
+    file_watcher.add(str(tails[0]))
     is_over = threading.Event()
 
     def fiddle(path: Path) -> None:
         while not is_over.is_set():
-            lookout.add(str(path))
+            file_watcher.add(str(path))
             path.write_bytes(b"x")
-            lookout.remove(str(path))
-            lookout.wake()
+            file_watcher.remove(str(path))
+            file_watcher.wake()
 
     fiddlers = [started(partial(fiddle, path)) for path in tails[1:]]
     fd = os.open(tails[0], os.O_RDWR)
     try:
         for number in range(300):
             os.pwrite(fd, b"%4d" % number, 0)
-            while str(tails[0]) not in lookout.wait(PATIENCE_S):
+            while str(tails[0]) not in file_watcher.wait(PATIENCE_S):
                 pass
     finally:
         is_over.set()
