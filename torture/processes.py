@@ -5,7 +5,7 @@ import functools
 
 from tests.processes import (
     catalogue_kills,
-    fights,
+    contention,
     joins,
     kills,
     outboxes,
@@ -17,7 +17,7 @@ from tests.processes import (
 )
 from tests.processes.fork_server import ForkServer
 from tests.processes.stores import SCHEMES
-from tests.processes.sweeps import FAULTS, LIVES
+from tests.processes.sweeps import FAULTS, WORKLOADS
 
 STRIDE = 16
 OUTBOX_STRIDE = 151
@@ -25,7 +25,7 @@ OUTBOX_STRIDE = 151
 TAKEOVER_CALLS = 61
 OVERTAKING_CALLS = 101
 #: How many seeds come to every call.
-SWEEPS = len(SCHEMES) * (len(FAULTS) + 2) * max(map(len, LIVES.values())) * STRIDE
+SWEEPS = len(SCHEMES) * (len(FAULTS) + 2) * max(map(len, WORKLOADS.values())) * STRIDE
 TAKEOVERS = len(takeovers.CHANGES) * TAKEOVER_CALLS
 
 
@@ -50,9 +50,9 @@ def kill_consumers(seed: int) -> None:
     joins.kill_consumers(_server(), _scheme(seed), seed)
 
 
-def fight(seed: int) -> None:
-    """Have one fight."""
-    fights.run(_server(), _scheme(seed), seed)
+def contend(seed: int) -> None:
+    """Run concurrent writers once."""
+    contention.run(_server(), _scheme(seed), seed)
 
 
 def join(seed: int) -> None:
@@ -63,7 +63,7 @@ def join(seed: int) -> None:
 def take_over(seed: int) -> None:
     """Let partitions change hands at one call, in each way."""
     change = takeovers.CHANGES[seed % len(takeovers.CHANGES)]
-    takeovers.change_hands_at(_server(), change, 1 + seed % TAKEOVER_CALLS)
+    takeovers.take_over_at(_server(), change, 1 + seed % TAKEOVER_CALLS)
     for rival in takeovers.RIVALS:
         takeovers.overtake_at(_server(), rival, 1 + seed % OVERTAKING_CALLS)
 
@@ -90,12 +90,12 @@ def poison(seed: int) -> None:
 
 @functools.cache
 def _tiering_server() -> ForkServer:
-    server = ForkServer("tierers")
+    server = ForkServer("tiering_processes")
     atexit.register(server.close)
     return server
 
 
-def kill_tierers(seed: int) -> None:
+def kill_tiering(seed: int) -> None:
     """Kill processes that tier, sweep, trim and try to shorten the catalogue of one log."""
     catalogue_kills.run(_tiering_server(), _scheme(seed), seed)
 
@@ -108,13 +108,17 @@ def restore(seed: int) -> None:
 def sweep(seed: int) -> None:
     """Fail, or kill at, every STRIDE-th call, from another one on with each seed."""
     round_, scheme = seed // len(SCHEMES), _scheme(seed)
-    lives, kinds = LIVES[scheme], len(FAULTS) + 2
-    life = lives[round_ // kinds % len(lives)]
+    workloads, kinds = WORKLOADS[scheme], len(FAULTS) + 2
+    workload = workloads[round_ // kinds % len(workloads)]
     kind = round_ % kinds
-    first = 1 + round_ // kinds // len(lives) % STRIDE
+    first = 1 + round_ // kinds // len(workloads) % STRIDE
     if kind < len(FAULTS):
         counts = sweeps.fault_sweep(
-            *(_server(), scheme, FAULTS[kind]), first=first, stride=STRIDE, openings=1, life=life
+            *(_server(), scheme, FAULTS[kind]),
+            first=first,
+            stride=STRIDE,
+            openings=1,
+            workload=workload,
         )
         assert not counts.untyped, counts.untyped
     else:
@@ -125,5 +129,5 @@ def sweep(seed: int) -> None:
             first=first,
             stride=STRIDE,
             openings=1,
-            life=life,
+            workload=workload,
         )

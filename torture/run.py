@@ -51,14 +51,14 @@ TORTURES = (
     Torture(
         f"logs with {kills.KILLS_PER_LOG} kills", processes.kill, 20_000 // kills.KILLS_PER_LOG
     ),
-    Torture("fights of writers", processes.fight, 1_000),
+    Torture("contention of writers", processes.contend, 1_000),
     Torture(
         f"logs with {joins.JOINS_PER_LOG} joins", processes.join, 10_000 // joins.JOINS_PER_LOG
     ),
     Torture("logs with killed consumers", processes.kill_consumers, 200),
     Torture("partitions that change hands", processes.take_over, processes.TAKEOVERS),
     Torture("hostile values", hostile.attack_all, hostile.SEEDS),
-    Torture(f"catalogue with {catalogue_kills.KILLS_PER_LOG} kills", processes.kill_tierers, 1_000),
+    Torture(f"catalogue with {catalogue_kills.KILLS_PER_LOG} kills", processes.kill_tiering, 1_000),
     Torture("restored copies", processes.restore, 200),
     Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),
     Torture(f"triggers with {trigger_kills.KILLS_PER_LOG} kills", processes.kill_triggers, 100),

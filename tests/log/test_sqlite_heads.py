@@ -236,21 +236,21 @@ def test_an_append_is_stored_though_its_log_cannot_be_tidied(
     """Another process comes by the lock, whose file was removed, between the two."""
     other = StoreLock(SystemIo(), SystemClock(), f"{path}-strandline.lock")
 
-    def rob(_: object) -> None:
+    def take_over(_: object) -> None:
         Path(f"{path}-strandline.lock").unlink()
         other.acquire(1.0)
 
     io = FaultyIo(SystemIo())
-    with sqlite_log(path, io=io, lock_timeout_s=0.05) as robbed:
-        robbed.append("orders", Event("order", {"n": 0}))
+    with sqlite_log(path, io=io, lock_timeout_s=0.05) as first:
+        first.append("orders", Event("order", {"n": 0}))
         monkeypatch.setattr(appends, "CHECKPOINT_BYTES", 1)
         # The first look at the lock's file is the append's own.
-        planned = io.before(2, rob, kinds=["identity"])
+        planned = io.before(2, take_over, kinds=["identity"])
 
-        assert robbed.append("orders", Event("order", {"n": 1})).offset == 1
+        assert first.append("orders", Event("order", {"n": 1})).offset == 1
 
         assert planned.fired
         other.release()
-        assert robbed.append("orders", Event("order", {"n": 2})).offset == 2
+        assert first.append("orders", Event("order", {"n": 2})).offset == 2
     other.close()
     assert numbers(log) == [0, 1, 2]

@@ -54,7 +54,7 @@ def run(server: ForkServer, scheme: str, seed: int, *, without: Sequence[str] = 
         url = url_in(scheme, Path(folder, "log"))
         store = f"file://{folder}/cold"
         given: dict[str, Any] = {"url": url, "store": store, "without": list(without)}
-        server.run("tierers:create", url=url)
+        server.run("tiering_processes:create", url=url)
         running = [_started(server, rng, given) for _ in range(TOGETHER)]
         try:
             for left in reversed(range(KILLS_PER_LOG)):
@@ -64,13 +64,13 @@ def run(server: ForkServer, scheme: str, seed: int, *, without: Sequence[str] = 
         finally:
             for child in running:
                 child.kill()
-        for message in server.run("tierers:finish", **given):
+        for message in server.run("tiering_processes:finish", **given):
             ledger.note(message)
     return KILLS_PER_LOG
 
 
 def _started(server: ForkServer, rng: random.Random, given: dict[str, Any]) -> Child:
-    return server.start("tierers:live", seed=rng.getrandbits(32), **given)
+    return server.start("tiering_processes:run_workload", seed=rng.getrandbits(32), **given)
 
 
 def _kill_one(running: list[Child], ledger: Ledger, rng: random.Random) -> None:

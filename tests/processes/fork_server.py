@@ -184,7 +184,7 @@ def serve(control: socket.socket) -> None:
         pid = os.fork()
         if pid == 0:
             control.close()
-            _live(request, Report(fds[0]))
+            _run_workload(request, Report(fds[0]))
         os.close(fds[0])
         children.add(pid)
         control.sendall(b"%d" % pid)
@@ -193,7 +193,7 @@ def serve(control: socket.socket) -> None:
         os.waitpid(pid, 0)
 
 
-def _live(request: dict[str, Any], report: Report) -> None:
+def _run_workload(request: dict[str, Any], report: Report) -> None:
     """Be the child. Never returns."""
 
     def tell(failure: threading.ExceptHookArgs) -> None:
@@ -215,7 +215,14 @@ def _live(request: dict[str, Any], report: Report) -> None:
 
 def main() -> None:
     """Serve on the socket whose number is the first argument."""
-    names = ("lives", "rarities", "fighters", "forks", "joiners", "outbox_lives")
+    names = (
+        "workloads",
+        "rare_paths",
+        "concurrent_writers",
+        "forks",
+        "joining_readers",
+        "outbox_workloads",
+    )
     for module in (*names, *sys.argv[2:]):
         importlib.import_module(f"tests.processes.{module}")
     with socket.socket(fileno=int(sys.argv[1])) as control:

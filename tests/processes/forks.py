@@ -9,10 +9,10 @@ from strandline.io import SystemIo
 from strandline.log import Log
 from strandline.testing.faulty_io import FaultyIo, Operation
 from strandline.values import ClosedError, Event
-from tests.processes.fighters import UNLOCKS
-from tests.processes.lives import CONSUMER, TOPIC, Writer
+from tests.processes.concurrent_writers import UNLOCKS
 from tests.processes.report import Report
 from tests.processes.stores import open_store
+from tests.processes.workloads import CONSUMER, TOPIC, Writer
 
 CALLS: dict[str, Callable[[Log], object]] = {
     "topic": lambda log: log.topic(TOPIC),

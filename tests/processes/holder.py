@@ -13,11 +13,11 @@ DEADLINE_S = 0.2
 
 def check_stopped_holder(server: ForkServer, url: str, *, bug: str | None = None) -> None:
     """Raise AssertionError unless others are refused in time and told who it is."""
-    server.run("lives:create", url=url)
+    server.run("workloads:create", url=url)
     holder, messages = _stopped(server, url, bug)
 
     told = server.run(
-        "fighters:append_some",
+        "concurrent_writers:append_some",
         bug=bug,
         url=url,
         producer="other",
@@ -36,7 +36,7 @@ def check_stopped_holder(server: ForkServer, url: str, *, bug: str | None = None
 
 def check_removed_lock(server: ForkServer, url: str, *, bug: str | None = None) -> None:
     """Raise AssertionError if a record is lost or doubled when the lock file is removed."""
-    server.run("lives:create", url=url)
+    server.run("workloads:create", url=url)
     holder, messages = _stopped(server, url, bug)
     removed = lock_files(url)
     assert removed
@@ -44,7 +44,7 @@ def check_removed_lock(server: ForkServer, url: str, *, bug: str | None = None) 
         path.unlink()
 
     messages += server.run(
-        "fighters:append_some",
+        "concurrent_writers:append_some",
         bug=bug,
         url=url,
         producer="other",
@@ -57,7 +57,9 @@ def check_removed_lock(server: ForkServer, url: str, *, bug: str | None = None) 
 
 
 def _stopped(server: ForkServer, url: str, bug: str | None) -> tuple[Child, list[Message]]:
-    holder = server.start("fighters:stop_while_holding", bug=bug, url=url, producer="holder")
+    holder = server.start(
+        "concurrent_writers:stop_while_holding", bug=bug, url=url, producer="holder"
+    )
     messages = []
     for message in holder.messages():
         messages.append(message)
@@ -80,7 +82,7 @@ def _finish(server: ForkServer, url: str, messages: list[Message], *, acknowledg
     for message in messages:
         reports.note(ledger, message)
     assert len(ledger.places) >= acknowledged, messages
-    for message in server.run("lives:read_back", url=url):
+    for message in server.run("workloads:read_back", url=url):
         if message[0] == "contents":
             reports.check(ledger, message, url)
         else:

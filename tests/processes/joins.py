@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.processes import report as reports
 from tests.processes.fork_server import Child, ForkServer
-from tests.processes.joiners import Given
+from tests.processes.joining_readers import Given
 from tests.processes.ledger import Ledger
 from tests.processes.report import Message
 from tests.processes.stores import url_in
@@ -24,11 +24,11 @@ def run(server: ForkServer, scheme: str, seed: int, *, bug: str | None = None) -
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         url = url_in(scheme, Path(folder, "log"))
-        server.run("lives:create", url=url)
+        server.run("workloads:create", url=url)
         where = f"{scheme}: seed={seed}"
         writers = [
             server.start(
-                "joiners:write",
+                "joining_readers:write",
                 bug=bug,
                 url=url,
                 producer=f"w{number}",
@@ -38,7 +38,11 @@ def run(server: ForkServer, scheme: str, seed: int, *, bug: str | None = None) -
         ]
         joiners = [
             server.start(
-                "joiners:join", bug=bug, url=url, seed=rng.getrandbits(32), count=JOINS_PER_LOG // 2
+                "joining_readers:join",
+                bug=bug,
+                url=url,
+                seed=rng.getrandbits(32),
+                count=JOINS_PER_LOG // 2,
             )
             for _ in range(2)
         ]
@@ -48,7 +52,7 @@ def run(server: ForkServer, scheme: str, seed: int, *, bug: str | None = None) -
             for writer in writers:
                 crash = reports.crash_of(writer.kill())
                 assert crash is None, f"{where}: {crash}"
-            *_, contents = server.run("joiners:stop", url=url)
+            *_, contents = server.run("joining_readers:stop", url=url)
             joins = [m for joiner in joiners for m in _messages_of(joiner, where)]
         finally:
             for child in (*writers, *joiners):
@@ -98,11 +102,11 @@ def kill_consumers(server: ForkServer, scheme: str, seed: int, *, bug: str | Non
     kills = 0
     with tempfile.TemporaryDirectory() as folder:
         url = url_in(scheme, Path(folder, "log"))
-        server.run("lives:create", url=url)
-        server.run("joiners:feed", url=url, count=DELIVERIES)
+        server.run("workloads:create", url=url)
+        server.run("joining_readers:feed", url=url, count=DELIVERIES)
         while any(ledger.cursors[p].promised < DELIVERIES for p in range(2)):
             where = f"{scheme}: seed={seed} kills={kills}"
-            child = server.start("joiners:consume", bug=bug, url=url)
+            child = server.start("joining_readers:consume", bug=bug, url=url)
             following: dict[int, int] = {}
             wanted = rng.randrange(1, 30)
             for message in child.messages():

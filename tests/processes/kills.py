@@ -28,12 +28,12 @@ class Victims:
         self._rng = random.Random(seed)
         self._where = 0
         self._following = 0
-        server.run("lives:create", url=url)
+        server.run("workloads:create", url=url)
 
     def kill_one(self) -> None:
         """Start a process that reads everything back and goes on, and kill it somewhere."""
         child = self.server.start(
-            "lives:live",
+            "workloads:run_workload",
             bug=self.bug,
             url=self.url,
             producer="p",
@@ -56,7 +56,7 @@ class Victims:
 
     def finish(self) -> None:
         """Read everything back in a process that saw none of it."""
-        for message in self.server.run("lives:read_back", url=self.url):
+        for message in self.server.run("workloads:read_back", url=self.url):
             self._note(message)
 
     def _watch(self, child: Child, wanted: int) -> None:

@@ -29,10 +29,10 @@ class Outboxes:
         self._ledger = Ledger()
         self._following = dict.fromkeys(WRITERS, 0)
         self._came: list[Value] = []
-        server.run("outbox_lives:create", url=url)
+        server.run("outbox_workloads:create", url=url)
         self._writers = {name: self._start(name) for name in WRITERS}
         self._onlookers = [
-            server.start(f"outbox_lives:{task}", url=url) for task in ("tail", "look")
+            server.start(f"outbox_workloads:{task}", url=url) for task in ("tail", "look")
         ]
 
     def kill_one(self) -> None:
@@ -55,7 +55,7 @@ class Outboxes:
         """Kill everybody, and read everything back in a process that saw none of it."""
         for child in self._writers.values():
             self._note(child.kill())
-        self._note(self._server.run("outbox_lives:read_back", url=self._url))
+        self._note(self._server.run("outbox_workloads:read_back", url=self._url))
         deadline = time.monotonic() + PATIENCE_S
         while len(self._came) < self._high and time.monotonic() < deadline:
             self._look_on(0.01)
@@ -75,7 +75,7 @@ class Outboxes:
 
     def _start(self, name: str) -> Child:
         return self._server.start(
-            "outbox_lives:write",
+            "outbox_workloads:write",
             bug=self._bug,
             url=self._url,
             producer=name,
@@ -130,21 +130,21 @@ def sweep(server: ForkServer, *, first: int = 1, stride: int = 1, bug: str | Non
     """Kill a writer at each line, and return how many those were."""
     with tempfile.TemporaryDirectory() as folder:
         fresh = url_in("sqlite", Path(folder, "fresh"))
-        server.run("outbox_lives:create", url=fresh)
+        server.run("outbox_workloads:create", url=fresh)
         for trial, nth in enumerate(range(first, LINES_MAX, stride)):
             url = copy_of(fresh, Path(folder, str(nth)))
-            if _dies_at(server, url, nth, bug):
+            if _is_killed_at(server, url, nth, bug):
                 return trial
     raise AssertionError("the life never came to its end")
 
 
-def _dies_at(server: ForkServer, url: str, nth: int, bug: str | None) -> bool:
+def _is_killed_at(server: ForkServer, url: str, nth: int, bug: str | None) -> bool:
     """Return whether it came to its end before that line, and check what it has left."""
-    child = server.start("outbox_lives:die_at_line", url=url, nth=nth, bug=bug)
+    child = server.start("outbox_workloads:be_killed_at_line", url=url, nth=nth, bug=bug)
     messages = list(child.messages())
     child.reap()
     ledger = Ledger()
-    messages += server.run("outbox_lives:read_back", url=url)
+    messages += server.run("outbox_workloads:read_back", url=url)
     for message in messages:
         assert message[0] not in {"crash", "torn"}, f"line {nth}: {message}"
         if message[0] == "contents":

@@ -154,7 +154,7 @@ PROCESS_BUGS = [
         "_begin_at_once",
         "_.is_unbroken()",
         "True",
-        caught_by="fights",
+        caught_by="contention",
     ),
     _sqlite(
         "nobody says who holds the lock",
@@ -178,7 +178,7 @@ PROCESS_BUGS = [
         "sync",
         "_.sync(fd)",
         "pass",
-        caught_by="witness",
+        caught_by="strace",
     ),
     _sqlite(
         "a failed sync is taken for a good one",
@@ -376,15 +376,15 @@ PROCESS_BUGS = [
         "_is_current",
         "self._take_over(...)",
         "True",
-        caught_by="fights",
+        caught_by="contention",
     ),
     _file(
-        "an owner who was robbed takes turns with the robber",
+        "a fenced owner takes turns with the process that took over",
         PartitionWriter,
         "_prepare",
         "is_owner and self._owned is not None",
         "False",
-        caught_by="a robbed owner",
+        caught_by="a fenced owner",
     ),
     _file(
         "identities are not read back",
@@ -406,7 +406,7 @@ PROCESS_BUGS = [
         "_sync",
         "_.sync(...)",
         "pass",
-        caught_by="witness",
+        caught_by="strace",
     ),
     _file(
         "a failed sync is taken for a good one",

@@ -5,13 +5,13 @@ from collections import Counter
 from pathlib import Path
 
 from tests.processes.fork_server import ForkServer
-from tests.processes.lives import PARTITIONS
 from tests.processes.poisoned import ALLOWED, NAMES, POISON, RECORDS
 from tests.processes.report import Message
 from tests.processes.stores import url_in
+from tests.processes.workloads import PARTITIONS
 
 CONCURRENCIES = (1, 8, 32)
-LIVES_MAX = ALLOWED + 4
+RUNS_MAX = ALLOWED + 4
 
 
 def run(
@@ -24,9 +24,9 @@ def run(
     messages: list[Message] = []
     with tempfile.TemporaryDirectory() as folder:
         url = url_in(scheme, Path(folder, "log"))
-        server.run("lives:create", url=url)
+        server.run("workloads:create", url=url)
         server.run("poisoned:feed", url=url)
-        for _ in range(LIVES_MAX):
+        for _ in range(RUNS_MAX):
             child = server.start(f"poisoned:{by}", bug=bug, url=url, concurrency=concurrency)
             messages = list(child.messages())
             begun.update(tuple(rest) for kind, *rest in messages if kind == "begin")

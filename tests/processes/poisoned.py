@@ -7,9 +7,9 @@ import time
 import strandline as sl
 from strandline.log import Log
 from strandline.triggers import Triggers, dead_letters
-from tests.processes.lives import PARTITIONS, TOPIC
 from tests.processes.report import Report
 from tests.processes.stores import open_store
+from tests.processes.workloads import PARTITIONS, TOPIC
 
 RECORDS = 60
 KEYS = 20

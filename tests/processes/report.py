@@ -26,7 +26,7 @@ class Report:
             while line:
                 line = line[os.write(self._fd, line) :]
 
-    def tell_contents(self, log: Log, topic: str, consumer: str | None = None) -> None:
+    def report_contents(self, log: Log, topic: str, consumer: str | None = None) -> None:
         """Say everything that a reader finds in the topic, and which topics there are."""
         found = []
         for partition in range(log.describe_topic(topic).settings.partitions):

@@ -33,7 +33,7 @@ class Restore:
 
     def run(self) -> None:
         """Copy, let them go on, restore, let them go on, and see what is there."""
-        self.server.run("lives:create", url=self.url)
+        self.server.run("workloads:create", url=self.url)
         writers = [self._start(number) for number in range(WRITERS)]
         try:
             self._let_them_write(writers)
@@ -47,14 +47,14 @@ class Restore:
             for writer in writers:
                 for message in writer.kill():
                     self._note(message)
-        told = self.server.run("fighters:resolve", url=self.url, position=position)
+        told = self.server.run("concurrent_writers:resolve", url=self.url, position=position)
         assert told[-1][1] == "DivergedError", f"seed={self.seed}: {told}"
-        for message in self.server.run("lives:read_back", url=self.url):
+        for message in self.server.run("workloads:read_back", url=self.url):
             self._note(message)
 
     def _start(self, number: int) -> Child:
         return self.server.start(
-            "fighters:fight",
+            "concurrent_writers:contend",
             url=self.url,
             producer=f"w{number}",
             following=0,
@@ -94,7 +94,7 @@ class Restore:
     def _position(self, writers: list[Child]) -> str:
         """Store a position beyond the copy's end, taken while the writers are alive."""
         self._resume(writers)
-        told = self.server.run("fighters:take_position", url=self.url)
+        told = self.server.run("concurrent_writers:take_position", url=self.url)
         self._stop(writers)
         return str(told[-1][1])
 

@@ -21,8 +21,8 @@ from strandline.spark.sink.staging import Staged, Stager
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import Durability, Topic, ValueKind
 from tests.logs import tiered_log
-from tests.processes.lives import WRITES
 from tests.processes.report import Report
+from tests.processes.workloads import WRITES
 
 TOPIC = "t"
 PARTITIONS = 2
@@ -109,7 +109,7 @@ def drive(
     """Run batches from `first` on; be killed at the `nth` call that changes something."""
     io = FaultyIo(SystemIo())
     if nth is not None:
-        io.before(nth, _tear if halfway else _die, kinds=WRITES if halfway else CHANGES)
+        io.before(nth, _tear if halfway else _be_killed, kinds=WRITES if halfway else CHANGES)
     with flawed(flaw):
         driver = Driver(url, io, seed)
         for version in range(first, end):
@@ -119,7 +119,7 @@ def drive(
     report.say("survived")
 
 
-def _die(_: Operation) -> None:
+def _be_killed(_: Operation) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -129,7 +129,7 @@ def _tear(operation: Operation) -> None:
     assert operation.offset is not None
     fd = os.open(operation.path, os.O_WRONLY)
     os.pwrite(fd, operation.data[: len(operation.data) // 2], operation.offset)
-    _die(operation)
+    _be_killed(operation)
 
 
 # --- planted bugs ---

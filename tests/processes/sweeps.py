@@ -19,11 +19,11 @@ from tests.processes.stores import copy_of, url_in
 
 NTH_MAX = 5000
 
-SCRIPT = "lives:script"
-RARITIES = "rarities:rarities"
-OPENING = "lives:opening"
+SCRIPT = "workloads:script"
+RARE_PATHS = "rare_paths:rare_paths"
+OPENING = "workloads:opening"
 #: What is lived through on each kind of log.
-LIVES = {"sqlite": (SCRIPT,), "file": (SCRIPT, RARITIES)}
+WORKLOADS = {"sqlite": (SCRIPT,), "file": (SCRIPT, RARE_PATHS)}
 
 
 class Fault(NamedTuple):
@@ -56,7 +56,7 @@ class Counts:
     """What a sweep has done."""
 
     trials: int = 0
-    struck: int = 0
+    failed: int = 0
     sites: Counter[str] = field(default_factory=Counter)
     #: Where errors of the operating system came through as they were.
     untyped: Counter[str] = field(default_factory=Counter)
@@ -70,7 +70,7 @@ class Sweep:
     scheme: str
     folder: Path
     bug: str | None = None
-    life: str = SCRIPT
+    workload: str = SCRIPT
     counts: Counts = field(default_factory=Counts)
 
     # --- kills ---
@@ -86,7 +86,9 @@ class Sweep:
         for nth in range(first, NTH_MAX, stride):
             url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()
-            child = self._start("die_at", url, nth=nth, halfway=halfway, life=self.life)
+            child = self._start(
+                "be_killed_at", url, nth=nth, halfway=halfway, workload=self.workload
+            )
             messages = self._finish(child, ledger)
             left = copy_of(url, self.folder / "left"), copy.deepcopy(ledger)
             self._check(url, ledger, f"killed at call {nth}, halfway={halfway}")
@@ -104,7 +106,7 @@ class Sweep:
         for nth in range(first, NTH_MAX, stride):
             again = copy_of(url, self.folder / "again")
             ledger = copy.deepcopy(told)
-            child = self._start("die_at", again, nth=nth, halfway=halfway, life=OPENING)
+            child = self._start("be_killed_at", again, nth=nth, halfway=halfway, workload=OPENING)
             messages = self._finish(child, ledger)
             self._check(again, ledger, f"killed at call {nth} of opening")
             self._remove(again)
@@ -120,7 +122,7 @@ class Sweep:
         for nth in range(first, NTH_MAX, stride):
             url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()
-            child = self._start("fail_at", url, nth=nth, life=self.life, **fault._asdict())
+            child = self._start("fail_at", url, nth=nth, workload=self.workload, **fault._asdict())
             where = f"call {nth} failed, {fault}"
             fired = self._site_of(self._finish(child, ledger), where)
             left = copy_of(url, self.folder / "left"), copy.deepcopy(ledger)
@@ -139,7 +141,7 @@ class Sweep:
         for nth in range(first, NTH_MAX, stride):
             again = copy_of(url, self.folder / "again")
             ledger = copy.deepcopy(told)
-            child = self._start("fail_at", again, nth=nth, life=OPENING, **fault._asdict())
+            child = self._start("fail_at", again, nth=nth, workload=OPENING, **fault._asdict())
             where = f"call {nth} of opening failed, {fault}"
             fired = self._site_of(self._finish(child, ledger), where)
             self._check(again, ledger, where)
@@ -151,7 +153,7 @@ class Sweep:
 
     def _start(self, task: str, url: str, **arguments: object) -> Child:
         self.counts.trials += 1
-        return self.server.start(f"lives:{task}", bug=self.bug, url=url, **arguments)
+        return self.server.start(f"workloads:{task}", bug=self.bug, url=url, **arguments)
 
     def _finish(self, child: Child, ledger: Ledger) -> list[Message]:
         messages = list(child.messages())
@@ -165,7 +167,7 @@ class Sweep:
     def _site_of(self, messages: list[Message], where: str) -> bool:
         """Count the call that was struck; return whether one was."""
         sites = [message[2] for message in messages if message[0] == "fault"]
-        self.counts.struck += bool(sites)
+        self.counts.failed += bool(sites)
         self.counts.untyped.update(str(m[1]) for m in messages if m[0] == "untyped")
         self.counts.sites.update(site for site in sites if site is not None)
         is_durable = is_doubtful = False
@@ -181,7 +183,7 @@ class Sweep:
 
     def _check(self, url: str, ledger: Ledger, where: str) -> None:
         try:
-            messages = self.server.run("lives:read_back", url=url)
+            messages = self.server.run("workloads:read_back", url=url)
         except AssertionError as error:
             raise AssertionError(f"{where}: it cannot be opened: {error}") from error
         for message in messages:
@@ -197,11 +199,13 @@ class Sweep:
 def sites_reached(server: ForkServer, scheme: str) -> set[str]:
     """Return the calls that some life comes to, also those after a failed sync."""
     sites: set[str] = set()
-    for life in LIVES[scheme]:
+    for workload in WORKLOADS[scheme]:
         for nth in range(NTH_MAX):
             with tempfile.TemporaryDirectory() as folder:
                 url = url_in(scheme, Path(folder, "log"))
-                *_, told = server.run("lives:tell_sites", url=url, failed_sync=nth, life=life)
+                *_, told = server.run(
+                    "workloads:report_sites", url=url, failed_sync=nth, workload=workload
+                )
             sites.update(told[1])
             if nth and not told[2]:
                 break
@@ -217,14 +221,14 @@ def kill_sweep(
     stride: int = 1,
     openings: int,
     bug: str | None = None,
-    life: str = SCRIPT,
+    workload: str = SCRIPT,
 ) -> Counts:
     """Kill at every call of a life, or some, and at those of some openings after that.
 
     Of the logs that are left behind, every so many are opened so: `openings`.
     """
     with tempfile.TemporaryDirectory() as folder:
-        sweep = Sweep(server, scheme, Path(folder), bug, life)
+        sweep = Sweep(server, scheme, Path(folder), bug, workload)
         for halfway in halfways:
             left = sweep.kill_each_call(halfway=halfway, first=first, stride=stride)
             for number, (url, told) in enumerate(left):
@@ -244,11 +248,11 @@ def fault_sweep(
     stride: int = 1,
     openings: int,
     bug: str | None = None,
-    life: str = SCRIPT,
+    workload: str = SCRIPT,
 ) -> Counts:
     """Fail every call of a life, or some, and those of some openings after that."""
     with tempfile.TemporaryDirectory() as folder:
-        sweep = Sweep(server, scheme, Path(folder), bug, life)
+        sweep = Sweep(server, scheme, Path(folder), bug, workload)
         left = sweep.fail_each_call(fault, first=first, stride=stride)
         for number, (url, told) in enumerate(left):
             if number % openings == 0:

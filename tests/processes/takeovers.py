@@ -41,22 +41,20 @@ def sweep(server: ForkServer, change: Change, *, bug: str | None = None) -> int:
     hears is stored is there, and what it hears is not stored is not.
     """
     for nth in range(1, CALLS_MAX):
-        if not change_hands_at(server, change, nth, bug=bug):
+        if not take_over_at(server, change, nth, bug=bug):
             return nth - 1
     raise AssertionError("the append never came to its end")
 
 
-def change_hands_at(
-    server: ForkServer, change: Change, nth: int, *, bug: str | None = None
-) -> bool:
+def take_over_at(server: ForkServer, change: Change, nth: int, *, bug: str | None = None) -> bool:
     """Stop the writer before the `nth` call; return whether there was one."""
     with tempfile.TemporaryDirectory() as folder:
         url = url_in("file", Path(folder, "log"))
         ledger = Ledger()
         where = f"{change}, stopped before call {nth}"
-        server.run("lives:create", url=url)
+        server.run("workloads:create", url=url)
         writer = server.start(
-            "fighters:stop_at",
+            "concurrent_writers:stop_at",
             bug=bug,
             url=url,
             producer="old",
@@ -65,12 +63,14 @@ def change_hands_at(
             before=change.before,
         )
         _wait_for_stop(writer, ledger)
-        other = server.start("fighters:append_when_awake", bug=bug, url=url, producer="other")
+        other = server.start(
+            "concurrent_writers:append_when_awake", bug=bug, url=url, producer="other"
+        )
         _wait_for_stop(other, ledger)
         writer.signal(signal.SIGCONT)
         is_stopped = _wait_for_stop(writer, ledger)
         if is_stopped:
-            _change_hands(server, ledger, url, change, where=where, bug=bug)
+            _take_over(server, ledger, url, change, where=where, bug=bug)
         # The other one was the last to write, and nothing but the lock tells it of a change.
         children = [other, writer] if change.by == "removing the lock" else [writer, other]
         for child in children:
@@ -79,24 +79,35 @@ def change_hands_at(
                 assert message[0] != "crash", f"{where}: {message[1]}"
                 reports.note(ledger, message)
             child.reap()
-        _run(server, ledger, "lives:read_back", url=url, where=where)
+        _run(server, ledger, "workloads:read_back", url=url, where=where)
         return is_stopped
 
 
-def _change_hands(
+def _take_over(
     server: ForkServer, ledger: Ledger, url: str, change: Change, *, where: str, bug: str | None
 ) -> None:
     new: dict[str, Any] = {"bug": bug, "url": url, "producer": "new", "where": where}
     if change.by == "taking over":
-        _run(server, ledger, "fighters:take_over", **new)
+        _run(server, ledger, "concurrent_writers:take_over", **new)
         return
     for path in lock_files(url):
         path.unlink()
     if change.by == "removing the lock, and a newcomer":
-        _run(server, ledger, "fighters:append_some", following=0, count=2, timeout_s=5.0, **new)
+        _run(
+            server,
+            ledger,
+            "concurrent_writers:append_some",
+            following=0,
+            count=2,
+            timeout_s=5.0,
+            **new,
+        )
 
 
-RIVALS = {"a writer": "fighters:stop_before_writing", "another taker": "fighters:own"}
+RIVALS = {
+    "a writer": "concurrent_writers:stop_before_writing",
+    "another taker": "concurrent_writers:own",
+}
 """Who writes while somebody takes over, and who held the partition before that."""
 
 
@@ -109,34 +120,40 @@ def overtake_at(server: ForkServer, rival: str, nth: int, *, bug: str | None = N
         url = url_in("file", Path(folder, "log"))
         ledger = Ledger()
         where = f"taking over, stopped before call {nth} for {rival}"
-        server.run("lives:create", url=url)
+        server.run("workloads:create", url=url)
         owner = server.start(RIVALS[rival], bug=bug, url=url, producer="owner")
         _wait_for_stop(owner, ledger)
         taker = server.start(
-            "fighters:stop_while_taking_over", bug=bug, url=url, producer="taker", nth=nth
+            "concurrent_writers:stop_while_taking_over", bug=bug, url=url, producer="taker", nth=nth
         )
         is_stopped = _wait_for_stop(taker, ledger)
         if is_stopped and rival == "a writer":
             _finish(owner, ledger, where)
         elif is_stopped:
             _run(
-                server, ledger, "fighters:take_over", where=where, bug=bug, url=url, producer="new"
+                server,
+                ledger,
+                "concurrent_writers:take_over",
+                where=where,
+                bug=bug,
+                url=url,
+                producer="new",
             )
         _finish(taker, ledger, where)
         if owner.status is None:
             _finish(owner, ledger, where)
-        _run(server, ledger, "lives:read_back", url=url, where=where)
+        _run(server, ledger, "workloads:read_back", url=url, where=where)
         return is_stopped
 
 
-def own_and_lose(server: ForkServer, url: str, *, bug: str | None = None) -> list[Message]:
+def own_until_fenced(server: ForkServer, url: str, *, bug: str | None = None) -> list[Message]:
     """Have an owner, one who is refused, and one who takes over; return what the last two hear.
 
     A refusal is followed by who was in the way, if that was told.
     """
     ledger = Ledger()
-    server.run("lives:create", url=url)
-    owner = server.start("fighters:own", bug=bug, url=url, producer="owner")
+    server.run("workloads:create", url=url)
+    owner = server.start("concurrent_writers:own", bug=bug, url=url, producer="owner")
     assert _wait_for_stop(owner, ledger)
     arguments: dict[str, Any] = {
         "url": url,
@@ -145,13 +162,13 @@ def own_and_lose(server: ForkServer, url: str, *, bug: str | None = None) -> lis
         "count": 1,
         "timeout_s": 0.1,
     }
-    refusals = _run(server, ledger, "fighters:append_some", **arguments)
-    _run(server, ledger, "fighters:take_over", url=url, producer="new")
+    refusals = _run(server, ledger, "concurrent_writers:append_some", **arguments)
+    _run(server, ledger, "concurrent_writers:take_over", url=url, producer="new")
     for message in _to_its_end(owner):
         reports.note(ledger, message)
         refusals.append(message)
     refusals.append(["owner", owner.pid])
-    _run(server, ledger, "lives:read_back", url=url)
+    _run(server, ledger, "workloads:read_back", url=url)
     return [message for message in refusals if message[0] in {"refused", "ack", "held by", "owner"}]
 
 

@@ -11,7 +11,7 @@ from tests.processes.stores import SCHEMES
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
-    with ForkServer("tierers") as server:
+    with ForkServer("tiering_processes") as server:
         yield server
 
 

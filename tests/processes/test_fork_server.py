@@ -11,11 +11,11 @@ from tests.processes.stores import url_in
 
 
 def test_a_child_reports_and_ends(server: ForkServer, tmp_path: Path) -> None:
-    assert server.run("lives:create", url=url_in("sqlite", tmp_path)) == [["done"]]
+    assert server.run("workloads:create", url=url_in("sqlite", tmp_path)) == [["done"]]
 
 
 def test_a_child_that_fails_says_why(server: ForkServer) -> None:
-    child = server.start("lives:create", url="nothing:at all")
+    child = server.start("workloads:create", url="nothing:at all")
     messages = list(child.messages())
 
     assert "no store for nothing:at all" in str(crash_of(messages))
@@ -26,8 +26,10 @@ def test_a_killed_child_has_reported_what_it_was_told_before(
     server: ForkServer, tmp_path: Path
 ) -> None:
     url = url_in("sqlite", tmp_path)
-    server.run("lives:create", url=url)
-    child = server.start("lives:live", url=url, producer="p", following=0, seed=0, retry=None)
+    server.run("workloads:create", url=url)
+    child = server.start(
+        "workloads:run_workload", url=url, producer="p", following=0, seed=0, retry=None
+    )
     kinds = []
     for message in child.messages():
         kinds.append(message[0])
@@ -42,4 +44,4 @@ def test_a_killed_child_has_reported_what_it_was_told_before(
 
 def test_whoever_runs_a_task_learns_that_it_failed(server: ForkServer) -> None:
     with pytest.raises(AssertionError, match="no store for"):
-        server.run("lives:create", url="nothing:at all")
+        server.run("workloads:create", url="nothing:at all")

@@ -23,7 +23,7 @@ def test_a_child_may_do_nothing_with_the_log_and_harms_nothing(
     server: ForkServer, tmp_path: Path, scheme: str, options: dict[str, Any]
 ) -> None:
     url = url_in(scheme, tmp_path)
-    server.run("lives:create", url=url)
+    server.run("workloads:create", url=url)
 
     messages = server.run("forks:fork_and_go_on", url=url, options=options)
 
@@ -36,7 +36,7 @@ def test_a_child_does_not_keep_the_lock_of_a_parent_that_died(
     server: ForkServer, tmp_path: Path, scheme: str, options: dict[str, Any]
 ) -> None:
     url = url_in(scheme, tmp_path)
-    server.run("lives:create", url=url)
+    server.run("workloads:create", url=url)
     parent = server.start("forks:fork_while_holding", url=url, options=options)
     messages = []
     for message in parent.messages():
@@ -47,7 +47,7 @@ def test_a_child_does_not_keep_the_lock_of_a_parent_that_died(
     assert parent.reap() == -signal.SIGKILL
     try:
         other = server.run(
-            "fighters:append_some",
+            "concurrent_writers:append_some",
             url=url,
             producer="other",
             following=0,
@@ -66,7 +66,7 @@ def check(server: ForkServer, url: str, messages: list[Message]) -> None:
     ledger = Ledger()
     for message in messages:
         reports.note(ledger, message)
-    for message in server.run("lives:read_back", url=url):
+    for message in server.run("workloads:read_back", url=url):
         if message[0] == "contents":
             reports.check(ledger, message, url)
         else:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import (
-    fights,
+    contention,
     holder,
     joins,
     kills,
@@ -20,7 +20,7 @@ from tests.processes.fork_server import ForkServer
 from tests.processes.planted_bugs import PROCESS_BUGS, Planted
 from tests.processes.stores import url_in
 from tests.processes.sweeps import FAILED_SYNC
-from tests.processes.test_witness import WHY_NOT, witnessed_faults
+from tests.processes.test_strace import WHY_NOT, traced_faults
 
 Slice = Callable[[ForkServer, Planted, int, Path], None]
 
@@ -38,9 +38,9 @@ def by_faults(server: ForkServer, bug: Planted, _: int, __: Path) -> None:
     sweeps.fault_sweep(server, bug.scheme, FAILED_SYNC, openings=60, bug=bug.title)
 
 
-def by_fights(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
+def by_contention(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
     for number in range(20):
-        fights.run(server, bug.scheme, seed + number, bug=bug.title)
+        contention.run(server, bug.scheme, seed + number, bug=bug.title)
 
 
 def by_the_holder(server: ForkServer, bug: Planted, _: int, folder: Path) -> None:
@@ -76,10 +76,10 @@ def by_a_poison(by: str) -> Slice:
     return handle
 
 
-def by_the_witness(_: ForkServer, bug: Planted, __: int, folder: Path) -> None:
+def by_strace(_: ForkServer, bug: Planted, __: int, folder: Path) -> None:
     if WHY_NOT is not None:
         pytest.skip(WHY_NOT)
-    found = witnessed_faults(bug.scheme, folder, bug.title)
+    found = traced_faults(bug.scheme, folder, bug.title)
     assert not found, found[0]
 
 
@@ -98,8 +98,8 @@ def by_overtaking(rival: str) -> Slice:
     return overtake
 
 
-def by_a_robbed_owner(server: ForkServer, bug: Planted, _: int, folder: Path) -> None:
-    heard = takeovers.own_and_lose(server, url_in(bug.scheme, folder), bug=bug.title)
+def by_a_fenced_owner(server: ForkServer, bug: Planted, _: int, folder: Path) -> None:
+    heard = takeovers.own_until_fenced(server, url_in(bug.scheme, folder), bug=bug.title)
     assert [each[0] for each in heard[2:-1]] == ["refused"] * 4, heard
 
 
@@ -107,7 +107,7 @@ SLICES: dict[str, Slice] = {
     "kills": by_kills,
     "kill sweep": by_the_kill_sweep,
     "faults": by_faults,
-    "fights": by_fights,
+    "contention": by_contention,
     "holder": by_the_holder,
     "joins": by_joins,
     "outboxes": by_outboxes,
@@ -115,11 +115,11 @@ SLICES: dict[str, Slice] = {
     "triggers": by_triggers,
     "poison": by_a_poison("handle"),
     "poison in a batch": by_a_poison("consume"),
-    "witness": by_the_witness,
+    "strace": by_strace,
     "take-overs": by_take_overs,
     "a writer who goes on": by_overtaking("a writer"),
     "two takers": by_overtaking("another taker"),
-    "a robbed owner": by_a_robbed_owner,
+    "a fenced owner": by_a_fenced_owner,
 }
 
 

@@ -21,13 +21,15 @@ def test_a_writer_that_wakes_when_another_has_its_partition_is_told_the_truth(
     assert takeovers.sweep(server, change) > 3
 
 
-def test_an_owner_is_named_and_can_be_robbed(server: ForkServer, tmp_path: Path) -> None:
-    guest, held_by, *owner_heard, owner = takeovers.own_and_lose(server, url_in("file", tmp_path))
+def test_an_owner_is_named_and_can_be_fenced(server: ForkServer, tmp_path: Path) -> None:
+    guest, held_by, *owner_errors, owner = takeovers.own_until_fenced(
+        server, url_in("file", tmp_path)
+    )
 
     assert (guest[1], guest[4]) == ("guest", "UnavailableError")
     assert held_by == ["held by", owner[1]]
     # It has to open anew: whoever goes on as if nothing had happened takes turns with the other.
-    assert [(each[0], each[4]) for each in owner_heard] == [("refused", "ClosedError")] * 4
+    assert [(each[0], each[4]) for each in owner_errors] == [("refused", "ClosedError")] * 4
 
 
 @pytest.mark.parametrize("rival", takeovers.RIVALS)

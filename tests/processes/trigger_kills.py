@@ -7,10 +7,10 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests.processes.fork_server import Child, ForkServer, HangError
-from tests.processes.lives import PARTITIONS
 from tests.processes.report import Message
 from tests.processes.stores import url_in
-from tests.processes.triggerers import DEAD_LETTER, IDS, KEYS, RECORDS, RETRIES
+from tests.processes.trigger_processes import DEAD_LETTER, IDS, KEYS, RECORDS, RETRIES
+from tests.processes.workloads import PARTITIONS
 
 KILLS_PER_LOG = 6
 DEAD_LETTERS = 5
@@ -20,7 +20,7 @@ CALLS_MAX = 20_000
 Place = tuple[int, int]
 
 
-class Witness:
+class CallHistory:
     """What the processes said, held to the promises of a trigger."""
 
     def __init__(self, where: str) -> None:
@@ -31,7 +31,7 @@ class Witness:
         self._counts: dict[Place, int] = {}
         self._begun_as: dict[str, Place] = {}
 
-    def begin_life(self) -> None:
+    def begin_process(self) -> None:
         self._running.clear()
         self._counts.clear()
 
@@ -85,29 +85,35 @@ class Witness:
 def run(server: ForkServer, scheme: str, seed: int, *, bug: str | None = None) -> int:
     """Kill KILLS_PER_LOG processes on a fresh log, let one finish, and check it all."""
     rng = random.Random(seed)
-    witness = Witness(f"{scheme}: seed={seed}")
+    history = CallHistory(f"{scheme}: seed={seed}")
     with tempfile.TemporaryDirectory() as folder:
         url = url_in(scheme, Path(folder, "log"))
-        server.run("lives:create", url=url)
-        server.run("triggerers:feed", url=url)
+        server.run("workloads:create", url=url)
+        server.run("trigger_processes:feed", url=url)
         for _ in range(KILLS_PER_LOG):
-            child = server.start("triggerers:handle", bug=bug, url=url, seed=rng.getrandbits(32))
-            _live(child, witness, rng)
-        witness.begin_life()
-        for message in server.run("triggerers:finish", bug=bug, url=url, seed=seed):
-            witness.note(message)
-    assert witness.cursors == [RECORDS] * PARTITIONS, f"{witness.where}: {witness.cursors}"
-    hopeless = [(p, n) for p in range(PARTITIONS) for n in (DEAD_LETTER, DEAD_LETTER + IDS)]
-    assert sorted(tuple(each) for each in message[1]) == hopeless, f"{witness.where}: {message}"
+            child = server.start(
+                "trigger_processes:handle", bug=bug, url=url, seed=rng.getrandbits(32)
+            )
+            _run_workload(child, history, rng)
+        history.begin_process()
+        for message in server.run("trigger_processes:finish", bug=bug, url=url, seed=seed):
+            history.note(message)
+    assert history.cursors == [RECORDS] * PARTITIONS, f"{history.where}: {history.cursors}"
+    dead_letters_expected = [
+        (p, n) for p in range(PARTITIONS) for n in (DEAD_LETTER, DEAD_LETTER + IDS)
+    ]
+    assert sorted(tuple(each) for each in message[1]) == dead_letters_expected, (
+        f"{history.where}: {message}"
+    )
     return KILLS_PER_LOG
 
 
-def _live(child: Child, witness: Witness, rng: random.Random) -> None:
-    witness.begin_life()
+def _run_workload(child: Child, history: CallHistory, rng: random.Random) -> None:
+    history.begin_process()
     wanted = rng.randrange(1, 60)
     try:
         for message in child.messages(QUIET_S):
-            witness.note(message)
+            history.note(message)
             wanted -= 1
             if wanted <= 0:
                 break
@@ -119,29 +125,29 @@ def _live(child: Child, witness: Witness, rng: random.Random) -> None:
         raise
     time.sleep(rng.choice([0.0, rng.uniform(0, 0.01)]))
     for message in child.kill():
-        witness.note(message)
+        history.note(message)
 
 
 def stop_by_signal(server: ForkServer, scheme: str, folder: Path, seed: int, number: int) -> None:
     """Send a signal in the middle; what runs then comes to its end, and no cursor is behind."""
     rng = random.Random(seed)
-    witness = Witness(f"{scheme}: seed={seed}")
+    history = CallHistory(f"{scheme}: seed={seed}")
     url = url_in(scheme, folder)
-    server.run("lives:create", url=url)
-    server.run("triggerers:feed", url=url)
-    child = server.start("triggerers:handle_until_told", url=url, seed=seed)
+    server.run("workloads:create", url=url)
+    server.run("trigger_processes:feed", url=url)
+    child = server.start("trigger_processes:handle_until_stopped", url=url, seed=seed)
     wanted = rng.randrange(2, 40)
     kinds = []
     for message in child.messages():
-        witness.note(message)
+        history.note(message)
         kinds.append(message[0])
         wanted -= 1
         if wanted == 0:
             child.signal(number)
-    assert child.reap() == 0, f"{witness.where}: {kinds[-1:]}"
-    assert kinds[-2:] == ["stopped", "cursors"], f"{witness.where}: {kinds}"
-    assert kinds.count("begin") == kinds.count("end") + kinds.count("failed"), witness.where
-    assert 0 < sum(witness.cursors) < PARTITIONS * RECORDS or wanted > 0, witness.where
+    assert child.reap() == 0, f"{history.where}: {kinds[-1:]}"
+    assert kinds[-2:] == ["stopped", "cursors"], f"{history.where}: {kinds}"
+    assert kinds.count("begin") == kinds.count("end") + kinds.count("failed"), history.where
+    assert 0 < sum(history.cursors) < PARTITIONS * RECORDS or wanted > 0, history.where
 
 
 def kill_redriving(server: ForkServer, url: str, *, bug: str | None = None) -> None:
@@ -149,16 +155,16 @@ def kill_redriving(server: ForkServer, url: str, *, bug: str | None = None) -> N
 
     A file log has more to do after each death, so the steps grow.
     """
-    server.run("lives:create", url=url)
-    server.run("triggerers:dead_letter", url=url, count=DEAD_LETTERS)
+    server.run("workloads:create", url=url)
+    server.run("trigger_processes:dead_letter", url=url, count=DEAD_LETTERS)
     nth = 1
     messages: list[Message] = []
     while nth < CALLS_MAX:
-        child = server.start("triggerers:die_redriving", bug=bug, url=url, nth=nth)
+        child = server.start("trigger_processes:be_killed_redriving", bug=bug, url=url, nth=nth)
         messages = list(child.messages())
         if child.reap() == 0:
             break
         nth += 1 + nth // 8
     assert messages[-1][0] == "redriven", messages
-    ((_, redriven),) = server.run("triggerers:report_redriven", url=url)
+    ((_, redriven),) = server.run("trigger_processes:report_redriven", url=url)
     assert redriven == list(range(DEAD_LETTERS)), redriven

@@ -16,7 +16,7 @@ from tests.subscriptions.poisoned_consumer import POISON
 pytestmark = pytest.mark.slow
 
 DELIVERIES_MAX = 3
-LIVES_MAX = 2 * DELIVERIES_MAX
+RUNS_MAX = 2 * DELIVERIES_MAX
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def url(tmp_path: Path) -> str:
 @pytest.mark.parametrize("mode", ["write", "consume"])
 def test_a_record_that_kills_its_process_each_time_is_dead_lettered(url: str, mode: str) -> None:
     """In `consume` mode, too, which may create what this needs."""
-    lives = [live(url, mode)]
-    while lives[-1][0] and len(lives) < LIVES_MAX:
-        lives.append(live(url, mode))
+    runs = [run_consumer(url, mode)]
+    while runs[-1][0] and len(runs) < RUNS_MAX:
+        runs.append(run_consumer(url, mode))
 
-    assert [code for code, _ in lives] == [-signal.SIGKILL] * DELIVERIES_MAX + [0]
-    assert [seen for _, seen in lives] == [
+    assert [code for code, _ in runs] == [-signal.SIGKILL] * DELIVERIES_MAX + [0]
+    assert [seen for _, seen in runs] == [
         [(0, 1), (1, 1), (POISON, 1)],
         [(POISON, 2)],
         [(POISON, 3)],
@@ -83,7 +83,7 @@ def killed_after(lines: int | None, url: str) -> Iterator[tuple[int, int]]:
     assert process.returncode == (0 if lines is None else -signal.SIGKILL)
 
 
-def live(url: str, mode: str) -> tuple[int, list[tuple[int, ...]]]:
+def run_consumer(url: str, mode: str) -> tuple[int, list[tuple[int, ...]]]:
     """Return how one process ended, and what it was given: (offset, count)."""
     command = [sys.executable, "-m", "tests.subscriptions.poisoned_consumer"]
     done = subprocess.run(

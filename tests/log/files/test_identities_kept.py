@@ -50,7 +50,7 @@ def test_a_writer_that_was_robbed_takes_no_identity_with_it(tmp_path: Path) -> N
             log.append("orders", FIRST, idempotency_key="first")
             log.seal("orders")
             log.append("orders", Event("order", {"n": 1}))
-            planned = io.before(nth, _robbing(by))
+            planned = io.before(nth, _taking_over(by))
             try:
                 log.seal("orders")
             except StrandlineError:
@@ -63,9 +63,9 @@ def test_a_writer_that_was_robbed_takes_no_identity_with_it(tmp_path: Path) -> N
     pytest.fail("sealing never came to its end")
 
 
-def _robbing(log: Log) -> Callable[[object], None]:
-    def rob(_: object) -> None:
+def _taking_over(log: Log) -> Callable[[object], None]:
+    def take_over(_: object) -> None:
         for number in range(3):
             log.append("orders", Event("order", {"n": 2 + number}), idempotency_key=f"{number}")
 
-    return rob
+    return take_over

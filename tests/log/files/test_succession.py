@@ -75,16 +75,16 @@ def test_a_segment_that_a_fenced_writer_begins_meanwhile_costs_nothing(tmp_path:
             may_publish.set()
             rolling.join(PATIENCE_S)
 
-    with file_log(path, io=late, segment_bytes=1) as robbed:
-        robbed.create_topic("orders")
-        robbed.append("orders", Event("made", 0), durability=Durability.DURABLE)
+    with file_log(path, io=late, segment_bytes=1) as fenced:
+        fenced.create_topic("orders")
+        fenced.append("orders", Event("made", 0), durability=Durability.DURABLE)
         late.before(1, stop, kinds=REPLACES)
-        rolling = threading.Thread(target=_append_in_vain, args=(robbed,))
+        rolling = threading.Thread(target=_append_in_vain, args=(fenced,))
         rolling.start()
         assert is_at_the_manifest.wait(PATIENCE_S)
         early.before(1, let_it_publish, kinds=OPENS, forever=True)
-        with file_log(path, io=early, take_over=True, lock_timeout_s=0.01) as robber:
-            robber.append("orders", Event("made", 1))
+        with file_log(path, io=early, take_over=True, lock_timeout_s=0.01) as taker:
+            taker.append("orders", Event("made", 1))
 
     assert tails >= 2
     assert numbers_in(path) == [0, 1]

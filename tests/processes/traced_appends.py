@@ -1,13 +1,13 @@
-"""Appends durably and says so on a pipe, for strace to watch: `witnessed url count bug?`."""
+"""Appends durably and acknowledges on a pipe, for strace: `traced_appends url count bug?`."""
 
 import contextlib
 import os
 import sys
 
 from strandline.values import Durability, Event
-from tests.processes.lives import TOPIC
 from tests.processes.planted_bugs import planted
 from tests.processes.stores import open_store
+from tests.processes.workloads import TOPIC
 
 
 def needle(number: int) -> str:
@@ -27,7 +27,7 @@ def main(url: str, count: int, bug: str | None) -> None:
         log = stack.enter_context(open_store(url))
         log.create_topic(TOPIC)
         for number in range(count):
-            event = Event("witnessed", {"text": needle(number)})
+            event = Event("traced", {"text": needle(number)})
             level = Durability.DURABLE if number % 3 else Durability.WRITTEN
             receipt = log.append(TOPIC, event, durability=level)
             receipt.wait(Durability.DURABLE)

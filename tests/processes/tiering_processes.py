@@ -23,15 +23,15 @@ def create(report: Report, url: str) -> None:
     report.say("done")
 
 
-def live(report: Report, url: str, store: str, seed: int, without: list[str]) -> None:
+def run_workload(report: Report, url: str, store: str, seed: int, without: list[str]) -> None:
     """Do one thing after the other until killed."""
     take_out(without)
     rng = random.Random(seed)
     with _opened(url) as log:
-        life = _Life(report, log, store, rng)
+        workload = _Workload(report, log, store, rng)
         number = 0
         while True:
-            action = rng.choices(*zip(*life.actions(), strict=True))[0]
+            action = rng.choices(*zip(*workload.actions(), strict=True))[0]
             try:
                 action()
             except UnavailableError:
@@ -73,7 +73,7 @@ def _tell(report: Report, log: sl.Log) -> None:
     report.say("holds", low, log.marks(TOPIC, 0).high, found)
 
 
-class _Life:
+class _Workload:
     """What one process may do."""
 
     def __init__(self, report: Report, log: sl.Log, store: str, rng: random.Random) -> None:

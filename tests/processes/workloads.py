@@ -112,13 +112,13 @@ def read_back(report: Report, url: str) -> None:
     """Open the log as anybody would, say what it holds, and append once more."""
     with open_store(url) as log:
         log.create_topic(TOPIC, partitions=PARTITIONS)
-        report.tell_contents(log, TOPIC, CONSUMER)
+        report.report_contents(log, TOPIC, CONSUMER)
         writer = Writer(report, log, f"check.{os.getpid()}.{time.time_ns()}", 0)
         assert writer.append(0, 1, Durability.DURABLE)
-        report.tell_contents(log, TOPIC, CONSUMER)
+        report.report_contents(log, TOPIC, CONSUMER)
 
 
-def live(
+def run_workload(
     report: Report,
     *,
     url: str,
@@ -130,7 +130,7 @@ def live(
     """Say what is stored, settle what is unknown, then do a bit of everything for ever."""
     rng = random.Random(seed)
     log = open_store(url)
-    report.tell_contents(log, TOPIC, CONSUMER)
+    report.report_contents(log, TOPIC, CONSUMER)
     writer = Writer(report, log, producer, following)
     if retry is not None:
         first, count, partition = retry
@@ -235,11 +235,11 @@ def must(done: bool) -> None:
         raise EndedError
 
 
-def die_at(report: Report, *, url: str, nth: int, halfway: bool, life: str) -> None:
+def be_killed_at(report: Report, *, url: str, nth: int, halfway: bool, workload: str) -> None:
     """Live that life, `module:function`, and be killed at the `nth` I/O call."""
     io = FaultyIo(SystemIo())
-    planned = io.before(nth, _tearing if halfway else _dying, kinds=WRITES if halfway else None)
-    _life(life)(report, url, io)
+    planned = io.before(nth, _tearing if halfway else _killing, kinds=WRITES if halfway else None)
+    _workload(workload)(report, url, io)
     assert not planned.fired
     report.say("survived", io.count())
 
@@ -253,7 +253,7 @@ def fail_at(
     forever: bool,
     after: bool,
     kinds: list[OperationKind] | None,
-    life: str,
+    workload: str,
 ) -> None:
     """The same with a fault at the call; whatever comes of it is reported, not raised."""
     io = FaultyIo(SystemIo())
@@ -268,7 +268,7 @@ def fail_at(
         what = Surprise("a surprise") if isinstance(error, str) else error
         planned = io.fail(nth, what, kinds=kinds, forever=forever, after=after)
     try:
-        _life(life)(report, url, io)
+        _workload(workload)(report, url, io)
     except (EndedError, StrandlineError, Surprise) as ended:
         report.say("ended", type(ended).__name__, str(ended))
     except OSError as escaped:
@@ -276,20 +276,20 @@ def fail_at(
     report.say("over", planned.fired)
 
 
-def tell_sites(report: Report, *, url: str, failed_sync: int, life: str) -> None:
+def report_sites(report: Report, *, url: str, failed_sync: int, workload: str) -> None:
     """Live that life, and say which lines did I/O; the sync of that number fails, if not 0."""
     io = FaultyIo(SystemIo())
     sites: set[str | None] = set()
     io.before(1, lambda _: sites.add(call_sites.of_this_call()), forever=True)
     planned = io.fail(failed_sync, errno.EIO, kinds=SYNCS)
     try:
-        _life(life)(report, url, io)
+        _workload(workload)(report, url, io)
     except (EndedError, StrandlineError) as ended:
         report.say("ended", type(ended).__name__, str(ended))
     report.say("sites", [site for site in sites if site is not None], planned.fired)
 
 
-def _life(name: str) -> Callable[[Report, str, FaultyIo], None]:
+def _workload(name: str) -> Callable[[Report, str, FaultyIo], None]:
     module, _, function = name.partition(":")
     found: Callable[[Report, str, FaultyIo], None] = getattr(
         importlib.import_module(f"tests.processes.{module}"), function
@@ -309,7 +309,7 @@ def opening(report: Report, url: str, io: FaultyIo) -> None:
             must(Writer(report, log, f"opener.{time.time_ns()}", 0).append(partition))
 
 
-def _dying(_: Operation) -> None:
+def _killing(_: Operation) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -11,9 +11,9 @@ from strandline.stores.files.segment import FRAMES_AT
 from strandline.testing.faulty_io import FaultyIo
 from strandline.values import Durability, Event
 from tests.logs import file_log
-from tests.processes.lives import CONSUMER, PARTITIONS, TOPIC, Writer, must
 from tests.processes.report import Report
 from tests.processes.stores import SMALL_BYTES, lock_files
+from tests.processes.workloads import CONSUMER, PARTITIONS, TOPIC, Writer, must
 
 OTHER = "passing"
 SIDE = "side"
@@ -21,7 +21,7 @@ SIDE = "side"
 TORN_BYTES = FRAMES_AT + HEADER_BYTES
 
 
-def rarities(report: Report, url: str, io: FaultyIo) -> None:
+def rare_paths(report: Report, url: str, io: FaultyIo) -> None:
     """Seal, forget, take over, drop, and go on after every kind of death; first error ends it."""
     path = url.partition(":")[2]
     _prepare(report, path)
@@ -34,7 +34,7 @@ def rarities(report: Report, url: str, io: FaultyIo) -> None:
         report.say("dropped", SIDE)
     _without_its_lock(report, url, io)
     _follow(report, path, io)
-    _after_a_death_before_the_tail(report, path, io)
+    _after_a_crash_before_the_tail(report, path, io)
     _after_a_loss_of_power(report, path, io)
     _from_an_owner(report, path, io)
 
@@ -95,7 +95,7 @@ def _follow(report: Report, path: str, io: FaultyIo) -> None:
         [_] = log.read(topic, 0, end, records_max=9, bytes_max=1 << 16)
 
 
-def _after_a_death_before_the_tail(report: Report, path: str, io: FaultyIo) -> None:
+def _after_a_crash_before_the_tail(report: Report, path: str, io: FaultyIo) -> None:
     tails = {tail: tail.read_bytes() for tail in Path(path).rglob("*.tail")}
     # Whoever dies so is told nothing.
     report.say("offer", "tailless", 0, 1, str(Durability.WRITTEN))

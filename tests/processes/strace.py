@@ -33,7 +33,7 @@ class Call:
 
 
 def why_not() -> str | None:
-    """Return why nothing can be witnessed here; None if it can."""
+    """Return why nothing can be traced here; None if it can."""
     if shutil.which("strace") is None:
         return "strace is not installed"
     tried = subprocess.run(

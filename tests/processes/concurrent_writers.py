@@ -9,16 +9,16 @@ from typing import Any
 from strandline.io import SystemIo
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import ClosedError, Durability, FailedError, Position, StrandlineError
-from tests.processes.lives import TOPIC, WRITES, Writer
 from tests.processes.report import Report
 from tests.processes.stores import open_store
+from tests.processes.workloads import TOPIC, WRITES, Writer
 
 LOCK_TIMEOUT_S = 0.3
 UNLOCKS: tuple[OperationKind] = ("unlock",)
 REPLACES: tuple[OperationKind] = ("replace",)
 
 
-def fight(
+def contend(
     report: Report,
     *,
     url: str,
@@ -103,7 +103,7 @@ def append_some(
 def read_only(report: Report, url: str) -> None:
     """Say what is there, without a lock of anybody's."""
     with open_store(url, mode="read") as log:
-        report.tell_contents(log, TOPIC)
+        report.report_contents(log, TOPIC)
 
 
 def stop_at(report: Report, *, url: str, producer: str, nth: int, level: str, before: int) -> None:

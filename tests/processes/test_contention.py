@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import fights, holder
+from tests.processes import contention, holder
 from tests.processes.fork_server import ForkServer
 from tests.processes.stores import SCHEMES, url_in
 
 pytestmark = pytest.mark.parametrize("scheme", SCHEMES)
 
-FIGHTS = 20
+ROUNDS = 20
 
 
 @pytest.mark.slow
 def test_writers_that_are_killed_stopped_and_locked_out_lose_and_double_nothing(
     server: ForkServer, scheme: str, seed: int
 ) -> None:
-    for number in range(FIGHTS):
-        fights.run(server, scheme, seed + number)
+    for number in range(ROUNDS):
+        contention.run(server, scheme, seed + number)
 
 
 def test_a_stopped_holder_of_the_lock_is_named_to_whoever_waits(

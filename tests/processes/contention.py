@@ -17,12 +17,12 @@ from tests.processes.report import Message
 from tests.processes.stores import lock_files, url_in
 
 NUMBERS_EACH = 60
-BLOWS = 12
+FAULTS_MAX = 12
 
 
 @dataclass
-class Fighter:
-    """One producer, in whichever process it lives at present."""
+class WriterProcess:
+    """One producer, in the process that it runs in at present."""
 
     name: str
     child: Child
@@ -32,7 +32,7 @@ class Fighter:
 
 
 @dataclass
-class Fight:
+class Contention:
     """One log, some producers, and what happens to them."""
 
     server: ForkServer
@@ -41,44 +41,44 @@ class Fight:
     seed: int
     bug: str | None = None
     ledger: Ledger = field(default_factory=Ledger)
-    fighters: list[Fighter] = field(default_factory=list)
-    blows: int = 0
+    writers: list[WriterProcess] = field(default_factory=list)
+    faults: int = 0
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
         self._deadline = time.monotonic() + PATIENCE_S
 
     def run(self) -> None:
-        """Let them fight to the end, and see what is left."""
-        self.server.run("lives:create", url=self.url)
+        """Run the writers to the end, and check what is stored."""
+        self.server.run("workloads:create", url=self.url)
         for number in range(self._rng.randrange(2, 5)):
             name = f"f{number}"
-            self.fighters.append(Fighter(name, self._start(name)))
-        next_blow = time.monotonic()
+            self.writers.append(WriterProcess(name, self._start(name)))
+        next_fault = time.monotonic()
         try:
-            while not all(fighter.is_finished for fighter in self.fighters):
+            while not all(writer.is_finished for writer in self.writers):
                 self._listen(0.005)
-                if self.blows < BLOWS and time.monotonic() >= next_blow:
-                    self._strike()
-                    next_blow = time.monotonic() + self._rng.uniform(0.002, 0.03)
+                if self.faults < FAULTS_MAX and time.monotonic() >= next_fault:
+                    self._inject_fault()
+                    next_fault = time.monotonic() + self._rng.uniform(0.002, 0.03)
         finally:
-            for fighter in self.fighters:
-                if not fighter.is_finished and fighter.child.status is None:
-                    fighter.child.kill()
-        for message in self.server.run("lives:read_back", url=self.url):
+            for writer in self.writers:
+                if not writer.is_finished and writer.child.status is None:
+                    writer.child.kill()
+        for message in self.server.run("workloads:read_back", url=self.url):
             self._note(message)
-        for fighter in self.fighters:
-            numbers = [v.number for v in self.ledger.places if v.producer == fighter.name]
-            assert sorted(numbers) == list(range(NUMBERS_EACH)), f"{self}: {fighter.name}"
+        for writer in self.writers:
+            numbers = [v.number for v in self.ledger.places if v.producer == writer.name]
+            assert sorted(numbers) == list(range(NUMBERS_EACH)), f"{self}: {writer.name}"
 
     def __str__(self) -> str:
-        return f"{self.scheme}: seed={self.seed} blows={self.blows}"
+        return f"{self.scheme}: seed={self.seed} faults={self.faults}"
 
     # --- what happens ---
 
-    def _strike(self) -> None:
-        self.blows += 1
-        alive = [f for f in self.fighters if not f.is_finished and f.stopped_until is None]
+    def _inject_fault(self) -> None:
+        self.faults += 1
+        alive = [f for f in self.writers if not f.is_finished and f.stopped_until is None]
         if not alive:
             return
         victim = self._rng.choice(alive)
@@ -93,15 +93,15 @@ class Fight:
                 with contextlib.suppress(FileNotFoundError):
                     path.unlink()
 
-    def _kill(self, fighter: Fighter) -> None:
-        for message in fighter.child.kill():
+    def _kill(self, writer: WriterProcess) -> None:
+        for message in writer.child.kill():
             self._note(message)
-        if self._has_finished(fighter):
+        if self._has_finished(writer):
             return
         options: dict[str, Any] = {}
         if self.scheme == "file" and self._rng.random() < 0.3:
             options["take_over"] = True
-        fighter.child = self._start(fighter.name, options)
+        writer.child = self._start(writer.name, options)
 
     def _start(self, name: str, options: dict[str, Any] | None = None) -> Child:
         batch = self.ledger.unsettled(name)
@@ -109,7 +109,7 @@ class Fight:
         refused = [n for n in mine if (name, n) in self.ledger.refused]
         following = min(refused) if refused else max(mine, default=-1) + 1
         return self.server.start(
-            "fighters:fight",
+            "concurrent_writers:contend",
             bug=self.bug,
             url=self.url,
             producer=name,
@@ -125,30 +125,30 @@ class Fight:
     def _listen(self, timeout_s: float) -> None:
         now = time.monotonic()
         if now > self._deadline:
-            raise HangError(f"{self}: the fight does not end")
-        alive = [f for f in self.fighters if not f.is_finished]
-        for fighter in alive:
-            if fighter.stopped_until is not None and now >= fighter.stopped_until:
-                fighter.child.signal(signal.SIGCONT)
-                fighter.stopped_until = None
+            raise HangError(f"{self}: the writers do not end")
+        alive = [f for f in self.writers if not f.is_finished]
+        for writer in alive:
+            if writer.stopped_until is not None and now >= writer.stopped_until:
+                writer.child.signal(signal.SIGCONT)
+                writer.stopped_until = None
         ready = select.select([f.child for f in alive], [], [], timeout_s)[0]
-        for fighter in alive:
-            if fighter.child in ready:
-                for message in fighter.child.ready() or ():
+        for writer in alive:
+            if writer.child in ready:
+                for message in writer.child.ready() or ():
                     self._note(message)
-                if fighter.child.is_ended:
-                    status = fighter.child.reap()
-                    assert self._has_finished(fighter), self._unfinished(fighter, status)
+                if writer.child.is_ended:
+                    status = writer.child.reap()
+                    assert self._has_finished(writer), self._unfinished(writer, status)
 
-    def _has_finished(self, fighter: Fighter) -> bool:
-        numbers = sum(value.producer == fighter.name for value in self.ledger.places)
-        fighter.is_finished = numbers == NUMBERS_EACH
-        return fighter.is_finished
+    def _has_finished(self, writer: WriterProcess) -> bool:
+        numbers = sum(value.producer == writer.name for value in self.ledger.places)
+        writer.is_finished = numbers == NUMBERS_EACH
+        return writer.is_finished
 
-    def _unfinished(self, fighter: Fighter, status: int) -> str:
-        stored = {v.number for v in self.ledger.places if v.producer == fighter.name}
+    def _unfinished(self, writer: WriterProcess, status: int) -> str:
+        stored = {v.number for v in self.ledger.places if v.producer == writer.name}
         missing = sorted({*range(NUMBERS_EACH)} - stored)
-        return f"{self}: {fighter.name} gave up with status {status}, without {missing}"
+        return f"{self}: {writer.name} gave up with status {status}, without {missing}"
 
     def _note(self, message: Message) -> None:
         match message:
@@ -168,6 +168,6 @@ class Fight:
 
 
 def run(server: ForkServer, scheme: str, seed: int, *, bug: str | None = None) -> None:
-    """Have one fight on a fresh log."""
+    """Run concurrent writers on a fresh log."""
     with tempfile.TemporaryDirectory() as folder:
-        Fight(server, scheme, url_in(scheme, Path(folder, "log")), seed, bug).run()
+        Contention(server, scheme, url_in(scheme, Path(folder, "log")), seed, bug).run()

@@ -11,9 +11,9 @@ from strandline.io import SystemIo
 from strandline.log import Log
 from strandline.testing.faulty_io import FaultyIo
 from strandline.triggers import Triggers, dead_letters, redrive
-from tests.processes.lives import PARTITIONS, TOPIC
 from tests.processes.report import Report
 from tests.processes.stores import open_store
+from tests.processes.workloads import PARTITIONS, TOPIC
 
 NAME = "billing"
 RECORDS = 60
@@ -39,28 +39,28 @@ def feed(report: Report, url: str) -> None:
 def handle(report: Report, url: str, seed: int) -> None:
     """Run the trigger until killed."""
     log = open_store(url)
-    _tell_cursors(report, log)
+    _report_cursors(report, log)
     _triggers(report, log, seed).run()
 
 
-def handle_until_told(report: Report, url: str, seed: int) -> None:
+def handle_until_stopped(report: Report, url: str, seed: int) -> None:
     """Run the trigger until a signal comes, and say so."""
     with open_store(url) as log:
-        _tell_cursors(report, log)
+        _report_cursors(report, log)
         _triggers(report, log, seed).run()
         report.say("stopped")
-        _tell_cursors(report, log)
+        _report_cursors(report, log)
 
 
 def finish(report: Report, url: str, seed: int) -> None:
     """Run the trigger until everything is dealt with, and say what was dead-lettered."""
     with open_store(url) as log:
-        _tell_cursors(report, log)
+        _report_cursors(report, log)
         deadline = time.monotonic() + PATIENCE_S
         with _triggers(report, log, seed):
             while _cursors(log) != [RECORDS] * PARTITIONS and time.monotonic() < deadline:
                 time.sleep(0.005)
-        _tell_cursors(report, log)
+        _report_cursors(report, log)
         letters = [(each.partition, each.record_offset) for each in dead_letters(log, TOPIC)]
         report.say("dead_letters", letters)
 
@@ -96,7 +96,7 @@ def _cursors(log: Log) -> list[int]:
     return [log.cursor(TOPIC, NAME, partition) or 0 for partition in range(PARTITIONS)]
 
 
-def _tell_cursors(report: Report, log: Log) -> None:
+def _report_cursors(report: Report, log: Log) -> None:
     report.say("cursors", _cursors(log))
 
 
@@ -112,7 +112,7 @@ def dead_letter(report: Report, url: str, count: int) -> None:
     report.say("done")
 
 
-def die_redriving(report: Report, url: str, nth: int) -> None:
+def be_killed_redriving(report: Report, url: str, nth: int) -> None:
     """Redrive what is dead-lettered, and be killed at the `nth` I/O call, if there are so many."""
     io = FaultyIo(SystemIo())
     io.before(nth, lambda _: os.kill(os.getpid(), signal.SIGKILL))

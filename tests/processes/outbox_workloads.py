@@ -37,7 +37,7 @@ def create(report: Report, *, url: str) -> None:
             connection.execute("CREATE TABLE orders (producer TEXT, number INTEGER)")
 
 
-class Life:
+class Workload:
     """A writer: each value is offered before it is written, and told of afterwards."""
 
     def __init__(self, report: Report, log: Log, producer: str, following: int) -> None:
@@ -118,20 +118,20 @@ def write(report: Report, *, url: str, producer: str, following: int, seed: int)
     """Write until killed, or until somebody says that it is enough."""
     chance = random.Random(seed)
     with open_store(url) as log:
-        life = Life(report, log, producer, following)
+        workload = Workload(report, log, producer, following)
         while True:
             match chance.randrange(6):
                 case 0:
-                    life.append()
+                    workload.append()
                 case 1:
-                    life.roll_back(chance.randrange(1, 4))
+                    workload.roll_back(chance.randrange(1, 4))
                 case 2:
-                    life.go_back(chance.randrange(1, 4))
+                    workload.go_back(chance.randrange(1, 4))
                 case _:
-                    life.commit(chance.randrange(1, 5), rows_first=chance.random() < 0.5)
+                    workload.commit(chance.randrange(1, 5), rows_first=chance.random() < 0.5)
 
 
-def die_at_line(report: Report, *, url: str, nth: int) -> None:
+def be_killed_at_line(report: Report, *, url: str, nth: int) -> None:
     """Live through one of each, and be killed at the `nth` line of the log that is run."""
     lines = itertools.count(1)
 
@@ -143,13 +143,13 @@ def die_at_line(report: Report, *, url: str, nth: int) -> None:
         return trace
 
     with open_store(url) as log:
-        life = Life(report, log, "p", 0)
+        workload = Workload(report, log, "p", 0)
         sys.settrace(trace)
-        life.commit(2, rows_first=True)
-        life.append()
-        life.go_back(1)
-        life.roll_back(1)
-        life.commit(1, rows_first=False)
+        workload.commit(2, rows_first=True)
+        workload.append()
+        workload.go_back(1)
+        workload.roll_back(1)
+        workload.commit(1, rows_first=False)
         sys.settrace(None)
         report.say("survived", next(lines))
 
@@ -185,7 +185,7 @@ def tail(report: Report, *, url: str) -> None:
 def read_back(report: Report, *, url: str) -> None:
     """Say what is there: events, rows, and whether the two agree."""
     with open_store(url) as log:
-        report.tell_contents(log, TOPIC)
+        report.report_contents(log, TOPIC)
         rows, events = next(snapshots(url))
         if rows != events:
             report.say("torn", sorted(rows ^ events)[:4])

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import witness, witnessed
+from tests.processes import strace, traced_appends
 from tests.processes.stores import SCHEMES, url_in
 
 APPENDS = 30
-WHY_NOT = witness.why_not()
+WHY_NOT = strace.why_not()
 
 
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
@@ -16,14 +16,14 @@ WHY_NOT = witness.why_not()
 def test_a_durable_acknowledgement_follows_the_sync_that_covers_it(
     scheme: str, tmp_path: Path
 ) -> None:
-    assert witnessed_faults(scheme, tmp_path) == []
+    assert traced_faults(scheme, tmp_path) == []
 
 
-def witnessed_faults(scheme: str, folder: Path, bug: str | None = None) -> list[str]:
+def traced_faults(scheme: str, folder: Path, bug: str | None = None) -> list[str]:
     arguments = [url_in(scheme, folder / "log"), str(APPENDS), *([bug] if bug else [])]
-    calls = witness.watch("tests.processes.witnessed", *arguments, trace=folder / "trace")
+    calls = strace.watch("tests.processes.traced_appends", *arguments, trace=folder / "trace")
     found = [
-        witness.unsynced(calls, witnessed.needle(n), witnessed.acknowledgement(n))
+        strace.unsynced(calls, traced_appends.needle(n), traced_appends.acknowledgement(n))
         for n in range(APPENDS)
     ]
     return [fault for fault in found if fault is not None]
@@ -43,8 +43,8 @@ def test_a_sync_that_ends_after_the_acknowledgement_is_noticed() -> None:
 7 fdatasync(3</log/wal>) = 0
 7 write(4<pipe:[1]>, "durable-3", 9) = 9
 """
-    calls = list(witness.parsed(trace))
+    calls = list(strace.parsed(trace))
 
-    assert witness.unsynced(calls, "needle-1", "durable-1") is not None
-    assert witness.unsynced(calls, "needle-2", "durable-2") is not None
-    assert witness.unsynced(calls, "needle-3", "durable-3") is None
+    assert strace.unsynced(calls, "needle-1", "durable-1") is not None
+    assert strace.unsynced(calls, "needle-2", "durable-2") is not None
+    assert strace.unsynced(calls, "needle-3", "durable-3") is None

@@ -8,9 +8,9 @@ import time
 import strandline as sl
 from strandline.log import Log
 from strandline.values import Durability
-from tests.processes.lives import CONSUMER, PARTITIONS, TOPIC, Writer
 from tests.processes.report import Report
 from tests.processes.stores import open_store
+from tests.processes.workloads import CONSUMER, PARTITIONS, TOPIC, Writer
 
 STOP = "stop"
 PATIENCE_S = 30.0
@@ -39,7 +39,7 @@ def stop(report: Report, url: str) -> None:
     with open_store(url) as log:
         for partition in range(PARTITIONS):
             log.append(TOPIC, sl.Event(STOP, {"n": partition}), partition=partition)
-        report.tell_contents(log, TOPIC)
+        report.report_contents(log, TOPIC)
 
 
 def join(report: Report, url: str, seed: int, count: int) -> None:
