@@ -45,7 +45,7 @@ class Clock(Protocol):
         """Return a UUIDv7, greater than every one this process was given before."""
 
     def random_bytes(self, count: int) -> bytes:
-        """Return bytes that nobody can foretell."""
+        """Return cryptographically random bytes."""
 
 
 _TAIL_BITS = 74
@@ -81,7 +81,7 @@ class RisingIds:
             return _uuid7(self._ms, self._tail)
 
     def after_fork(self) -> None:
-        """Part from the parent's ids, and from a lock that nobody will release."""
+        """Replace the parent's ids, and a lock that no thread will release."""
         self._lock = threading.Lock()
         self._tail = _TAIL_END
 

@@ -25,7 +25,7 @@ class Acquirable(Protocol):
 
 
 class Attempt:
-    """A try to take a lock: its truth value takes the lock, and tells whether that succeeded.
+    """A try to take a lock: its truth value takes the lock, and is whether that succeeded.
 
     `if attempt:` followed at once by `try:` and `finally: lock.release()` is safe, where
     `if lock.acquire(False):` is not: an interrupt may come after the call that has taken
@@ -92,7 +92,7 @@ class Signal:
         try:  # noqa: SIM105 - A context costs more than all the rest.
             self._lock.release()
         except RuntimeError:
-            pass  # Somebody else has set it already.
+            pass  # Another thread has set it already.
 
     def is_set(self) -> bool:
         """Whether a wait would return at once."""

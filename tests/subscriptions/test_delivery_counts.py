@@ -61,7 +61,7 @@ def test_a_record_delivered_too_often_is_dead_lettered_by_the_next_life(
     assert letter.payload == 0
     assert isinstance(letter.value, Event)
     assert letter.value.headers["strandline.deliveries"] == "3"
-    assert "never dealt with" in letter.value.headers["strandline.reason"]
+    assert "never acked" in letter.value.headers["strandline.reason"]
 
 
 def test_redeliveries_of_earlier_lives_count_behind_the_first_record_too(

@@ -210,7 +210,7 @@ def test_a_topic_of_events_has_no_schema_to_register(log: sl.Log) -> None:
 def test_a_global_schema_is_changed_in_the_scope_of_nobody_alone(log: sl.Log) -> None:
     log.scope().register("numbers", NARROW)
 
-    with pytest.raises(sl.InvalidError, match="whoever registered"):
+    with pytest.raises(sl.InvalidError, match="tenant that registered"):
         log.scope("alice").evolve("numbers", WIDE)
 
 

@@ -20,7 +20,7 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the program; exits with its code."""
     try:
-        # Here, so that a missing extra can be told in words.
+        # Here, so that a missing extra gets a clear message.
         from strandline.cli.app import app  # noqa: PLC0415
 
         app()

@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 def place_at(path: str) -> Place:
-    """Return what the system tells of a place."""
+    """Return what the system knows of a directory."""
     return Place(path, file_system_of(path), inotify_limits())
 
 

@@ -91,9 +91,9 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
 
 
 def _silence_output() -> None:
-    """Let Python flush into nothing when it ends: nobody takes it any more."""
+    """Let Python flush into nothing when it ends: the output has no reader."""
     if sys.stdout is None:
         return
-    null = os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 No file of anybody's.
+    null = os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 No file of a log.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(null, sys.stdout.fileno())  # noqa: TID251 The same.

@@ -62,7 +62,7 @@ def ack(
     topic: TopicName,
     consumer: _Consumer,
     to: Annotated[
-        int, typer.Option("--to", metavar="OFFSET", min=0, help="One past the last dealt with.")
+        int, typer.Option("--to", metavar="OFFSET", min=0, help="One past the last handled.")
     ],
     *,
     url: Url = None,
@@ -71,7 +71,7 @@ def ack(
     consumer_tenant: _ConsumerTenant = None,
     json: Json = False,
 ) -> None:
-    """Say that a consumer has dealt with everything before an offset. Never goes back."""
+    """Acknowledge everything before an offset for a consumer. Never goes back."""
     with existing(url, Mode.CONSUME) as log:
         found, whose = topic_of(log, topic, tenant), consumer_tenant or tenant
         log.ack(found, consumer, partition, to, tenant=whose)

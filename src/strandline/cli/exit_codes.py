@@ -38,7 +38,7 @@ MEANINGS = {
     ExitCode.OK: "done",
     ExitCode.FAILED_CHECK: "a check came out badly: `verify`, `doctor`, `backup`, `restore`",
     ExitCode.USAGE: "the call cannot succeed as it is: bad arguments, or `InvalidError`",
-    ExitCode.CONFLICT: "`ConflictError`: someone wrote first",
+    ExitCode.CONFLICT: "`ConflictError`: another process wrote first",
     ExitCode.UNAVAILABLE: "`UnavailableError`: try again later; also an output that is full",
     ExitCode.TRIMMED: "`TrimmedError`: the records asked for are gone",
     ExitCode.DIVERGED: "`DivergedError`: the log lost records that a cursor had passed",
@@ -47,7 +47,7 @@ MEANINGS = {
     ExitCode.UNKNOWN: "`UnknownError`: the write is stored once or not at all",
     ExitCode.CORRUPT: "`CorruptError`: stored data is damaged",
     ExitCode.INTERRUPTED: "Ctrl-C",
-    ExitCode.BROKEN_PIPE: "whoever read the output went away, as `head` does",
+    ExitCode.BROKEN_PIPE: "the reader of the output has closed it, as `head` does",
 }
 
 # The most special first: an UnknownError is a FailedError.

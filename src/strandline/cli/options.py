@@ -72,7 +72,7 @@ _AMOUNT = re.compile(r"(\d{1,18})\s*([A-Za-z]*)")
 
 
 def opened(url: str | None, mode: Mode) -> "Log":
-    """Open the log of a command; nothing is created but by a command that says so."""
+    """Open the log of a command; nothing is created but by a command that documents it."""
     from strandline.opening import open_log  # noqa: PLC0415
 
     return open_log(url, mode=mode)

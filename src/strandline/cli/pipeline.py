@@ -13,7 +13,7 @@ from strandline.cli.exit_codes import ExitCode
 from strandline.cli.options import Json, Tenant, TopicName, Url, parse_age, parse_size
 from strandline.cli.screen import note, printable, progress, show, show_json
 from strandline.cli.spark_session import LOCAL, Master, session
-from strandline.cli.tiers import told
+from strandline.cli.tiers import report_text
 from strandline.values import InvalidError
 from strandline.values.extras import install_command
 
@@ -57,7 +57,7 @@ def audit(
     topics: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TOPIC]...", help="These; else all, of everybody, internal ones too."
+            metavar="[TOPIC]...", help="These; else all, of every tenant, internal ones too."
         ),
     ] = None,
     *,
@@ -155,7 +155,7 @@ def tier(
     if json:
         show_json({"topic": topic, "store": store, **counts, **_pace(report)})
     else:
-        show(f"{topic}: {told(done)}, {_paced(report)}")
+        show(f"{topic}: {report_text(done)}, {_paced(report)}")
 
 
 @command(
@@ -202,8 +202,8 @@ def rebuild(
         )
     fields = {"records": report.records, "quarantined": report.quarantined}
     if json:
-        told = {"snapshot": report.snapshot, "committed": report.committed}
-        show_json({**told, **fields, **_pace(report)})
+        shown = {"snapshot": report.snapshot, "committed": report.committed}
+        show_json({**shown, **fields, **_pace(report)})
     else:
         _summary(f"{topic} -> {report.snapshot}: ", fields, report)
 
@@ -403,8 +403,8 @@ def _paced(report: _Timed) -> str:
 def _show_folder(topic: str, report: "FolderReport", *, json: bool) -> None:
     counts = {"records": report.records, "rows": report.rows}
     if json:
-        told = {"folder": report.folder, "offsets": report.offsets, "is_repeat": report.is_repeat}
-        show_json({**told, **counts, **_pace(report)})
+        shown = {"folder": report.folder, "offsets": report.offsets, "is_repeat": report.is_repeat}
+        show_json({**shown, **counts, **_pace(report)})
     else:
         done = "was there already" if report.is_repeat else "written"
         _summary(f"{topic} -> {report.folder} {done}: ", counts, report)

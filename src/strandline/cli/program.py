@@ -1,4 +1,4 @@
-"""How a call that typer itself refuses is told: as any other error."""
+"""Shows a call that typer itself refuses like any other error."""
 
 import sys
 from collections.abc import Sequence

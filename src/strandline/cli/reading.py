@@ -163,7 +163,7 @@ class _Source(NamedTuple):
 
     def _records_of(self, partition: int, start: int, end: int) -> Iterator[Record]:
         if start > end or not self.where:
-            # It tells what is wrong with a start beyond the end, unless only the durable end is.
+            # It raises for a start beyond the end, unless it is only beyond the durable end.
             stop = max(start, end) if self.durable_only else None
             yield from self.log.read(self.topic, partition, start, stop or end)
             return

@@ -37,7 +37,7 @@ def to_json(value: object) -> str:
 
 
 class OutputError(Exception):
-    """Standard output takes no more; whoever read it has not gone, or it would be EPIPE."""
+    """Standard output takes no more; its reader has not closed it, or it would be EPIPE."""
 
 
 @contextlib.contextmanager
@@ -102,8 +102,8 @@ def note(line: str) -> None:
 def note_error(name: str, message: str, code: int, fields: Mapping[str, object]) -> None:
     """Write an error to standard error as one JSON document."""
     shown = {"class": name, "message": message}
-    told = {each: str(value) for each, value in fields.items()}
-    note(to_json({"error": {**shown, "fields": told, "exit_code": code}}))
+    texts = {each: str(value) for each, value in fields.items()}
+    note(to_json({"error": {**shown, "fields": texts, "exit_code": code}}))
 
 
 def _cell(value: object) -> str:
@@ -148,7 +148,7 @@ class Progress(Protocol):
 
 class _Silent:
     def advance(self, count: int = 1) -> None:
-        """Do nothing: nobody is watching."""
+        """Do nothing: the output is not a terminal."""
 
 
 def is_typed() -> bool:

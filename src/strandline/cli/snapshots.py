@@ -1,4 +1,4 @@
-"""The command that tells of views, by the snapshots that they have saved."""
+"""The commands about views, by the snapshots that they have saved."""
 
 from typing import TYPE_CHECKING, Annotated
 

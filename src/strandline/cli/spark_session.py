@@ -43,9 +43,9 @@ def session(master: str) -> Iterator[Any]:
 def _java_output_to(path: str) -> Iterator[None]:
     """Have a Java that is started meanwhile write to a file what it says of itself.
 
-    What goes wrong is told by exceptions; if it does not even start, by that file.
+    Errors are raised as exceptions; if Java does not even start, they are in that file.
     """
-    kept = os.dup(2)  # noqa: TID251 No file of anybody's.
+    kept = os.dup(2)  # noqa: TID251 No file of a log.
     said = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)  # noqa: TID251 What Java says.
     os.dup2(said, 2)  # noqa: TID251 The same.
     try:

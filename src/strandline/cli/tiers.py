@@ -71,12 +71,12 @@ def tier(
     if json:
         show_json({"topic": topic, "store": store, **fields})
     else:
-        show(f"{topic}: {told(report)}")
+        show(f"{topic}: {report_text(report)}")
         if not report.copied and not include_open:
             show("Nothing more is sealed; --include-open copies what still grows, too.")
 
 
-def told(report: "TierReport") -> str:
+def report_text(report: "TierReport") -> str:
     """Return a report in words."""
     where = f"{report.copied:,} objects of {report.copied_bytes:,} bytes"
     parts = [

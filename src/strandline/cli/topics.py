@@ -179,7 +179,7 @@ def trim(
     ] = False,
     partition: SomePartition = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also what a consumer has not dealt with.")
+        bool, typer.Option("--force", help="Also what a consumer has not acked.")
     ] = False,
     tenant: Tenant = None,
     json: Json = False,

@@ -34,7 +34,7 @@ def init(
     "run",
     examples="""$ strandline pipeline init bakery
         $ strandline pipeline run bakery --dry-run""",
-    answers="{events, log}: what Spark told of the run, and where all is that it printed.",
+    answers="{events, log}: Spark's events of the run, and the file with all that it printed.",
 )
 def run(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Holds spark-pipeline.yml.")],

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from strandline.io.inotify import Inotify, Notice
 from strandline.locks import Signal
 
-#: How often to look where the system does not tell: after this time at first, twice
+#: How often to poll where the system sends no notices: after this time at first, twice
 #: that after each look that finds nothing, and never less often than the second.
 POLL_MIN_S = 0.001
 POLL_MAX_S = 0.05
@@ -19,7 +19,7 @@ _GONE = {errno.ENOENT, errno.ENOTDIR}
 
 
 class FileWatcher:
-    """Tells one waiting thread which paths may have changed.
+    """Reports to one waiting thread which paths may have changed.
 
     A path is a file, or a directory with the files in it. Where the system gives no
     notices, or no more of them, the paths without are reported from time to time.
@@ -155,7 +155,7 @@ class FileWatcher:
         if number is None:
             self._poll(path)
         else:
-            # In this order: whoever is interrupted in between has added nothing.
+            # In this order: an interrupt in between has added nothing.
             self._paths.setdefault(number, set()).add(path)
             self._numbers[path] = number
 
@@ -188,7 +188,7 @@ class FileWatcher:
             try:
                 self._begin(path)
             except OSError:
-                # Somebody may put a file there later.
+                # A file may be created there later.
                 self._poll(path)
         return changed
 

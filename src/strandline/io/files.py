@@ -99,7 +99,7 @@ class Io(Protocol):
         """Return the status of a path or of a descriptor."""
 
     def identity(self, target: str | int, /) -> tuple[int, int]:
-        """Return the device and inode that `stat` tells, at less cost."""
+        """Return the device and inode of `stat`, at less cost."""
 
     def try_lock(self, fd: int, /) -> bool:
         """Take the exclusive lock on the file, or return False if another has it.
@@ -112,13 +112,13 @@ class Io(Protocol):
         """Release the lock."""
 
     def file_watcher(self) -> FileWatcher:
-        """Return what tells of changed files; to be closed by the caller."""
+        """Return a watcher of files; to be closed by the caller."""
 
     def boot_id(self) -> bytes:
         """Return 8 bytes that are the same for as long as the machine is up.
 
         As long as they stay the same, what was written can be read, synced or not.
-        Raises OSError where the system does not tell.
+        Raises OSError where the system does not provide it.
         """
 
 

@@ -18,7 +18,7 @@ _OVERFLOW = 0x4000
 _DONT_FOLLOW = 0x2000000
 
 _CONTENT = _MODIFY | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
-# A file that somebody has open loses its name with a change of attributes alone.
+# A file that a process has open loses its name with a change of attributes alone.
 _PLACE = _ATTRIBUTES | _DELETE_SELF | _MOVE_SELF
 _MASK = _CONTENT | _PLACE | _DONT_FOLLOW
 

@@ -1,4 +1,4 @@
-"""What the system tells about the place where files are kept."""
+"""What the system knows of the directory where files are kept."""
 
 import os
 from typing import NamedTuple
@@ -11,7 +11,7 @@ class FileSystem(NamedTuple):
     """The file system of a path."""
 
     kind: str | None
-    """Such as `ext4`; None where the system does not tell."""
+    """Such as `ext4`; None where the system does not provide it."""
     free_bytes: int
     is_writable: bool
 

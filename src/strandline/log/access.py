@@ -54,7 +54,7 @@ class Access:
         return sorted(chosen, key=lambda each: each.name)
 
     def tenants(self) -> Sequence[Tenant]:
-        """Return whoever has a topic, sorted."""
+        """Return the tenants that have a topic, sorted."""
         found = {each.topic.tenant for each in self._store.topics()}
         return sorted(each for each in found if each is not None)
 

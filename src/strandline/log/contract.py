@@ -6,7 +6,7 @@ end exclusive; a level is applied, written or durable. See design 0010.
 Everywhere:
 
 - Any call may be made from any thread, at any time, without a lock of the caller's.
-- A topic is named by a str, which is a topic of nobody, or by a `Topic`, which may
+- A topic is named by a str, which is a topic without a tenant, or by a `Topic`, which may
   belong to a tenant and is one certain incarnation. InvalidError if there is none;
   the error names topics with similar names in `.fields["near"]`.
 - A partition that the topic does not have, a number that is negative or no whole
@@ -74,7 +74,7 @@ class LogTopics(Protocol):
         `partitions_asked`. A limit that is None or not given is no limit. InvalidError
         if the tenant has a name that differs only by case.
         `internal` allows, and requires, the prefix `__strandline.`. With `proof` the
-        topic's records are chained, and `verify` tells whether any was changed. `schema`,
+        topic's records are chained, and `verify` reports whether any was changed. `schema`,
         of a topic of batches, is an Arrow schema as Arrow serializes it, InvalidError if it
         is not; it and `metadata` are kept with the settings for the rooms above the log.
         """
@@ -89,7 +89,7 @@ class LogTopics(Protocol):
         """
 
     def tenants(self) -> Sequence[Tenant]:
-        """Return whoever has a topic of their own, sorted; for the log's administrator."""
+        """Return the tenants that have a topic, sorted; for the log's administrator."""
 
     def describe_topic(self, topic: TopicName) -> TopicDescription:
         """Return what the topic is and holds."""
@@ -180,7 +180,7 @@ class LogWriter(Protocol):
         another process that holds it) leaves the earlier ones stored, and `.write` of
         UnavailableError has the values of the others; every other error leaves nothing
         stored. From an event loop, where nothing is waited for, the later ones may be
-        stored as well, and each receipt tells.
+        stored as well, and each receipt has its outcome.
 
         As `append`, for each value, with these differences. `keys` has one for each
         value. All values without a key go to one partition. The n-th value has
@@ -221,7 +221,7 @@ class LogWriter(Protocol):
         Age: records whose timestamp lies further back than `retention_age_s`. Bytes:
         the oldest, until each partition keeps at most `retention_bytes`, but always
         the newest record. Beyond `limit_bytes` the oldest go though a consumer has not
-        dealt with them. A backend may also do so by itself, after an append.
+        acked them. A backend may also do so by itself, after an append.
         """
 
     def seal(self, topic: TopicName) -> int:
@@ -331,7 +331,7 @@ class LogReader(Protocol):
         Always checked: offsets without a gap, checksums, timestamps that never fall, and
         that the identities of writes are there.
         In a topic with `proof` also that each record is the one that was written in
-        its place. Whoever can write to the storage can forge that, up to the end, but
+        its place. A process that can write to the storage can forge that, up to the end, but
         not so that it agrees with a head that was kept elsewhere.
         An `expected` head that the log cannot confirm is a finding, for whatever
         reason, also if what it is of was trimmed; InvalidError for one of a
@@ -361,7 +361,7 @@ class LogConsumers(Protocol):
 
     In a topic of a tenant the consumers are that tenant's, and another is
     InvalidError. No tenant sees, moves or lists another's consumers. A cursor is the
-    next offset to deal with. It is durable when a call returns, and so is what lies
+    next offset to handle. It is durable when a call returns, and so is what lies
     before it, where a log reaches durable.
 
     A consumer exists in a partition from its first register, ack or seek there. After
@@ -394,7 +394,7 @@ class LogConsumers(Protocol):
         UnavailableError, with the holder's `pid` and `host` in `.fields`, while another
         claim holds it: of any process, this one included. A claim ends with the log
         that it was made on, with its last reference, and with its process however that
-        ends. It keeps nobody from moving the cursor.
+        ends. It does not prevent other processes from moving the cursor.
         """
 
     def ack(
@@ -406,7 +406,7 @@ class LogConsumers(Protocol):
         *,
         tenant: str | None = None,
     ) -> Offset:
-        """Say that everything before `end` is dealt with, and return the cursor.
+        """Acknowledge everything before `end`, and return the cursor.
 
         The cursor never goes back: a lower `end` changes nothing, and is still a sign
         of life. InvalidError beyond the high-water mark. DivergedError if the log has

@@ -1,4 +1,4 @@
-"""What a copy of a whole log is asked for and tells, whatever the log is made of.
+"""The arguments and the report of a copy of a whole log, whatever the log is made of.
 
 A copy is a log of the same id whose partitions each begin a new epoch where they end,
 so that positions and cursors beyond that are recognised. See design 0060.

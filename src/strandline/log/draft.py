@@ -81,7 +81,7 @@ def _checked_key(key: str, own: str | None) -> str:
 
 
 def load(kind: ValueKind, body: Body, key: str | None) -> Value:
-    """Return the value that was stored as `body`: a fresh one, that nobody shares."""
+    """Return the value that was stored as `body`: a new one, that is not shared."""
     if isinstance(body, EventBody):
         return Event.load(body.kind, body.payload_json, key, body.headers_json, body.occurred_at_us)
     return load_batch(body) if kind is ValueKind.BATCH else body
@@ -90,8 +90,8 @@ def load(kind: ValueKind, body: Body, key: str | None) -> Value:
 def load_batch(body: "bytes | pa.Buffer") -> pa.RecordBatch:
     """Return the batch that was stored as `body`; CorruptError if it is not valid.
 
-    A checksum tells that the bytes are those that were written, and not that whoever
-    wrote them had validated them.
+    A checksum shows that the bytes are those that were written, and not that they
+    were validated before.
     """
     try:
         return decode_batch(body)

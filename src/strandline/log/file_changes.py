@@ -29,7 +29,7 @@ class FileChanges(Generic[Place]):
     def add(self, place: Place, /) -> None:
         path = self._path_of(place)
         self._places[path] = self._places.get(path, frozenset()) | {place}
-        # A path that is gone or not what it should be is found so by whoever looks.
+        # A path that is gone or not what it should be is reported by the next look.
         with contextlib.suppress(OSError):
             self._file_watcher.add(path)
 

@@ -1,4 +1,4 @@
-"""A partition's records as they are stored, for whoever checks or copies them."""
+"""A partition's records as they are stored, for checks and copies."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -73,8 +73,8 @@ class History(NamedTuple):
     low: int
     high: int
     chain: "Chain"
-    #: In a topic with a proof: the chain's value before `low`, where it can be told.
+    #: In a topic with a proof: the chain's value before `low`, where it is known.
     anchor: bytes | None
     is_proved: bool
-    #: Once. A finding is one that whoever reads the storage has come upon.
+    #: Once. A finding is one that the reader of the storage has met.
     pieces: Iterable[Piece | Damage | ProofFinding]

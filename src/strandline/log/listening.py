@@ -9,7 +9,7 @@ from strandline.locks import Signal
 class ListeningEvent(Signal):
     """A signal whose waiter listens meanwhile, if it may.
 
-    `listen` does so once, for a time, and returns False if somebody else listens;
+    `listen` does so once, for a time, and returns False if another thread listens;
     `wake` ends that, and returns False if this signal's waiter is not the one who does it.
     """
 
@@ -29,7 +29,7 @@ class ListeningEvent(Signal):
         return self._is_set
 
     def set(self) -> None:
-        # Invariant: it is set before anybody asks whether its waiter listens, and the waiter
+        # Invariant: it is set before it is checked whether its waiter listens, and the waiter
         # asks whether it is set once it listens, or before it sleeps otherwise.
         self._is_set = True
         if not self._wake(self):
@@ -43,7 +43,7 @@ class ListeningEvent(Signal):
         """Return whether it is set, also before the time is up."""
         if not self._listen(self, timeout_s) and not self._is_set:
             super().wait(timeout_s)
-            # Whether it is set is told by the flag; this was the way to sleep.
+            # Whether it is set is known by the flag; this was the way to wait.
             super().clear()
         return self._is_set
 

@@ -13,13 +13,13 @@ from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 
 
 class Watched(Protocol):
-    """A partition that can be watched. It tells its watches while it holds its lock."""
+    """A partition that can be watched. It notifies its watches while it holds its lock."""
 
     def add_watch(self, watch: "LocalWatch", seen: Offset) -> None:
-        """Call `watch.start` and `watch.tell` with the present end, then tell of each new end."""
+        """Call `watch.start` and `watch.notify` with the present end, then with each new one."""
 
     def remove_watch(self, watch: "LocalWatch") -> None:
-        """Tell no more."""
+        """Notify no more."""
 
 
 class BlockingWaiter(Waiter, Protocol):
@@ -30,7 +30,7 @@ class BlockingWaiter(Waiter, Protocol):
 
 
 class LocalWatch:
-    """Implements Watch for partitions that are told of in this process.
+    """Implements Watch for partitions whose appends are notified in this process.
 
     `new_waiter` and `new_loop_waiter` are for a log that has to know who sleeps.
     Locks are taken in one order: a partition's, then the watch's.

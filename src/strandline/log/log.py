@@ -438,9 +438,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return Consumer(self, topic, name, **options)
 
     def scope(self, tenant: str | None = None) -> Scope:
-        """Return the log as this tenant may see it; without one, as nobody may.
+        """Return the log as this tenant may see it; without one, the global scope.
 
-        InvalidError for what is no tenant's name: nothing else stands for nobody but None.
+        InvalidError for what is no tenant's name; only None means no tenant.
         """
         from strandline.typed import scope_of  # noqa: PLC0415 - A room above.
 

@@ -37,6 +37,6 @@ def check_may_wait_for(outcome: _Outcome, level: Durability, timeout_s: float | 
     if timeout_s == 0 or not is_on_loop():
         return
     reached = outcome.level
-    # What is settled without a level was refused, and says so at once.
+    # What is settled without a level was refused, and raises at once.
     if not outcome.is_settled or (reached is not None and reached < level):
         raise InvalidError("waiting here would block the event loop, await the receipt")

@@ -1,4 +1,4 @@
-"""Positions: places in history that tell if history was replaced since. See LogReader."""
+"""Positions: offsets that can be checked against a replaced history. See LogReader."""
 
 from strandline.log.access import Access
 from strandline.log.ranges import check_kept

@@ -1,4 +1,4 @@
-"""How many records a subscription holds in memory, unless told otherwise."""
+"""How many records a subscription holds in memory by default."""
 
 import os
 from typing import Final

@@ -37,7 +37,7 @@ class Batches(Protocol):
         """The schema of every record batch, also if there is none."""
 
     def __iter__(self) -> "Iterator[pa.RecordBatch]":
-        """Yield the record batches; each belongs to whoever iterates."""
+        """Yield the record batches; each belongs to the caller."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand the record batches to Arrow's C stream interface."""
@@ -62,7 +62,7 @@ class Hint(NamedTuple):
 
 
 class Watch(Protocol):
-    """Tells one reader that partitions have grown, so that it need not poll.
+    """Notifies one reader that partitions have grown, so that it need not poll.
 
     A hint says where to look and is never a reason not to look: it may be late, and
     repeated, and ends may be skipped. But a partition that has grown beyond what the

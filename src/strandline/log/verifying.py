@@ -21,7 +21,7 @@ from strandline.values import (
 )
 from strandline.values.arguments import check_items
 
-ANCHOR_MISSING = "the anchor is missing: nothing tells what was trimmed before"
+ANCHOR_MISSING = "the anchor is missing: what was trimmed before is unknown"
 
 
 def verify_each(
@@ -196,7 +196,7 @@ class _Checking:
             if self._value is None:
                 self._find(head.offset, "the expected head cannot be compared: see what is missing")
             elif head.digest != self._value:
-                self._find(head.offset, "what lies before is not what the expected head tells of")
+                self._find(head.offset, "what lies before does not match the expected head")
 
     def _entry(self, entry: Kept) -> None:
         offset = entry.offset

@@ -40,7 +40,7 @@ class ChangeSource(Protocol[Place]):
     is_for_readers: bool
 
     def add(self, place: Place, /) -> None:
-        """Look out for this partition from now on. What is wrong with it is not told here."""
+        """Watch this partition from now on. Raises nothing for what is wrong with it."""
 
     def remove(self, place: Place, /) -> None:
         """Look out for it no more; it may be gone."""
@@ -58,11 +58,11 @@ class ChangeSource(Protocol[Place]):
         """End the present wait, or the next one if there is none."""
 
     def close(self) -> None:
-        """Give back what it holds. Nobody waits any more."""
+        """Release what it holds. No thread waits any more."""
 
 
 class Spot(NamedTuple, Generic[Place]):
-    """One partition: the backend's name for it, and everybody's."""
+    """One partition: the store's name for it, and the public one."""
 
     place: Place
     topic: Topic
@@ -86,13 +86,13 @@ class WatchedPartition(Generic[Place]):
             self._watches.attend(self._spot.place)
             # Asleep while there was nothing to listen to, its reader did not listen.
             watch.wake_once()
-        # Entered first: whatever is written from now on is told.
+        # Registered first: whatever is written from now on is notified.
         end = self._watches.end(self._spot.place)
         with self._lock:
             if end is None:
                 watch.notify_dropped(self._hint(0))
             else:
-                # A later end may have been told since.
+                # A later end may have been notified since.
                 watch.notify(self._hint(max(end, self._notified)))
 
     def remove_watch(self, watch: LocalWatch) -> None:
@@ -104,13 +104,13 @@ class WatchedPartition(Generic[Place]):
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody wants to know."""
+        """Whether any reader watches it."""
         return bool(self._local)
 
     def notify(self, end: int) -> bool:
         """Pass on that the partition ends here; False if that is no news."""
         with self._lock:
-            # Two who tell may overtake each other: the earlier end must not come last.
+            # Two notifying threads may overtake each other: the earlier end must not come last.
             if end <= self._notified:
                 return False
             self._notified = end
@@ -132,9 +132,9 @@ class WatchedPartition(Generic[Place]):
 
 
 class Watches(Generic[Place, Known]):
-    """The partitions of one log that somebody in this process watches.
+    """The partitions of one log that are watched in this process.
 
-    `spot` names a partition, or what is durable of it if asked to; `end` tells where it
+    `spot` names a partition, or what is durable of it if asked to; `end` returns where it
     ends now (None if it is gone), and `open_changes` begins to listen. A reader that is
     alone listens by itself while it waits; for several, and for an event loop, one
     thread does. Locks are taken in one order: a partition's, then that of Watches.
@@ -158,11 +158,11 @@ class Watches(Generic[Place, Known]):
         self._attended: set[Place] = set()
         self._changes: ChangeSource[Place] | None = None
         self._thread: threading.Thread | None = None
-        #: Held by whoever listens, until all are told of what was heard.
+        #: Held by the thread that listens, until all watches are notified.
         self._turn = threading.Lock()
         self._attempt_turn = Attempt(self._turn)
         self._listener: ListeningEvent | None = None
-        #: Whether somebody heard news and was interrupted before all were told of it.
+        #: Whether a listener was interrupted before all watches were notified.
         self._is_behind = False
         self._has_loops = False
         self._is_closed = False
@@ -206,7 +206,7 @@ class Watches(Generic[Place, Known]):
     # --- for the partitions ---
 
     def attend(self, place: Place) -> None:
-        """Have somebody listen for news of this partition."""
+        """Begin to listen for changes of this partition."""
         with self._lock:
             if self._is_closed:
                 return
@@ -231,7 +231,7 @@ class Watches(Generic[Place, Known]):
     ) -> WatchedPartition[Place]:
         spot = self._spot(find(topic), number, durable_only)
         with self._lock:
-            # Kept for good, so that no two of one partition are ever told apart.
+            # Kept for good, so that there are never two of one partition.
             return self._partitions.setdefault(spot.place, WatchedPartition(self, spot))
 
     # --- for the sleepers ---
@@ -257,7 +257,7 @@ class Watches(Generic[Place, Known]):
                     return False
                 has_turn = True
                 self._listener = event
-            # Entered first: whoever sets the event from now on wakes the news, too.
+            # Registered first: setting the event from now on wakes the change source, too.
             self._listen(changes, 0 if event.is_set() else timeout_s)
             return True
         finally:
@@ -284,11 +284,11 @@ class Watches(Generic[Place, Known]):
                 target=self._keep_listening, args=(changes,), name="strandline-news", daemon=True
             )
             thread.start()
-            # A reader that listens has its turn first, and tells everybody of what it hears.
+            # A reader that listens has its turn first, and notifies all others.
             self._thread = thread
 
     def _end_if_idle(self) -> None:
-        """Give the news back if nobody needs it; whoever listens does so when it is woken."""
+        """Close the change source if no watch needs it; a listening thread closes it when woken."""
         changes = self._changes
         if changes is None or (self._attended and not self._is_closed):
             return
@@ -313,7 +313,7 @@ class Watches(Generic[Place, Known]):
                     return
 
     def _listen(self, changes: ChangeSource[Place], timeout_s: float | None) -> None:
-        """Wait for news and tell everybody. The caller has the turn."""
+        """Wait for changes and notify all watches. The caller has the turn."""
         if self._is_behind:
             changed: Collection[Place] = tuple(self._attended)
         else:
@@ -334,7 +334,7 @@ class Watches(Generic[Place, Known]):
         try:
             end = self.end(place)
         except (StrandlineError, OSError):
-            # The reader is told of it by its own look.
+            # The reader finds it by its own look.
             watched.notify_dropped()
             return True
         if end is None:

@@ -34,11 +34,11 @@ class Bound:
 def bounds_of(node: Node) -> tuple[Bound, ...]:
     """Return bounds of a predicate, which may be fewer than it has; none if it can fail.
 
-    Whoever skips rows by them would otherwise skip the row that makes it fail.
+    Skipping rows by them would otherwise skip the row that makes it fail.
     """
     if node.can_fail:
         return ()
-    # Whoever only has bounds need not load what evaluates them.
+    # A caller that only has bounds need not load what evaluates them.
     from strandline.predicates.kernels import scalar  # noqa: PLC0415
 
     found = (_bound(part, scalar) for part in parts_of(node))

@@ -50,7 +50,7 @@ FORMS: Final = (
     Form(
         "`a [NOT] LIKE 'pattern' [ESCAPE 'c']`",
         "STRING",
-        r"`%` is any text, `_` one character; `\` escapes them unless told otherwise",
+        r"`%` is any text, `_` one character; `\` escapes them by default",
     ),
     Form("`a + b`, `a - b`, `a * b`, `-a`", "numbers", "an integer that overflows is an error"),
     Form("`a / b`", "numbers but DECIMAL", "always DOUBLE; division by zero is an error"),

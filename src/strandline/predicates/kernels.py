@@ -100,7 +100,7 @@ _BETWEEN_FLOATS: Final = {
 def _membership(node: Node) -> Kernel:
     value, *choices = node.inputs
     is_float = value.type in FLOATS
-    # Sets tell -0.0 from 0.0, which adding 0.0 makes the same, here and below.
+    # Sets distinguish -0.0 from 0.0, which adding 0.0 makes the same, here and below.
     given = [
         each.detail + 0.0 if is_float else each.detail
         for each in choices

@@ -41,7 +41,7 @@ def pieces(pattern: str, escape: str) -> tuple[Piece, ...]:
 
 
 def matcher(parts: tuple[Piece, ...]) -> Callable[[pa.Array], pa.Array]:
-    """Return what tells which texts match."""
+    """Return a matcher of texts."""
     match parts:
         case ():
             return _kernel("equal", pa.scalar(""))

@@ -128,7 +128,7 @@ def check_syntax(text: str) -> None:
         import_module("strandline.predicates.reading").read(text)
 
 
-# sqlglot and the kernels of Arrow take a while to load, and not everybody has a predicate.
+# sqlglot and the kernels of Arrow take a while to load, and not every program has a predicate.
 @cache
 def _evaluating() -> Any:
     return import_module("strandline.predicates.evaluation")

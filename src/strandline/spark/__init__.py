@@ -1,6 +1,6 @@
-"""Topics as Spark tables and streams. The only room that speaks pyspark.
+"""Topics as Spark tables and streams. The only room that imports pyspark.
 
-Importing it imports no pyspark: what needs it says so when it is called. `source` is what
+Importing it imports no pyspark: what needs it raises when it is called. `source` is what
 Spark finds as `format("strandline")`; `listener` keeps consumers in step with queries.
 """
 

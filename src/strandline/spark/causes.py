@@ -41,9 +41,11 @@ def _innermost(lines: list[str]) -> str | None:
     if not starts:
         return None
     rest = lines[starts[-1] :]
-    told = [rest[0].removeprefix(_CAUSED_BY)]
-    told += takewhile(lambda line: not line.lstrip().startswith(("at ", "... ")), rest[1:])
-    message = " ".join(line.strip() for line in told)
+    lines_of_cause = [rest[0].removeprefix(_CAUSED_BY)]
+    lines_of_cause += takewhile(
+        lambda line: not line.lstrip().startswith(("at ", "... ")), rest[1:]
+    )
+    message = " ".join(line.strip() for line in lines_of_cause)
     return _STATE.sub("", _JAVA_CLASS.sub("", message).strip())
 
 

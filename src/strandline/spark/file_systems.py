@@ -22,7 +22,7 @@ def has_file_system(spark: SparkSession, scheme: str) -> bool:
         return True
     java: Any = getattr(spark, "_jvm", None)
     if java is None:
-        return False  # What a Spark elsewhere reaches nobody tells.
+        return False  # What a Spark elsewhere can reach is unknown.
     hadoop = java.org.apache.hadoop
     try:
         hadoop.fs.FileSystem.getFileSystemClass(scheme, spark._jsc.hadoopConfiguration())  # noqa: SLF001

@@ -6,7 +6,7 @@ from strandline.opening import absolute_url, open_log
 def finish_writes(url: str | None = None) -> int:
     """Complete every batch that a Spark write has recorded in this log; return how many.
 
-    For writes that nobody runs again: a query that is started again does so by itself.
+    For writes that are not run again: a query that is started again does so by itself.
     """
     from strandline.opening import staging_path  # noqa: PLC0415
     from strandline.spark.sink.committing import finish_all  # noqa: PLC0415 # Needs numpy.

@@ -78,7 +78,7 @@ def _packaged_java(on_path: str | None) -> Java:
 
 
 def _major(program: str) -> int | None:
-    """Return the major version that the program tells, or None if it is no Java."""
+    """Return the major version that the program prints, or None if it is no Java."""
     try:
         answer = subprocess.run(  # noqa: S603 # What the user's environment names as Java.
             [program, "-version"],

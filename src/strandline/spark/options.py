@@ -1,7 +1,7 @@
 """What a caller may say with `.option(…)`, checked before anything is read.
 
 Names and meanings are those of Spark's own Kafka source wherever it has them. A name that
-nobody knows, a value that means nothing and two options that contradict each other are
+that does not exist, a value that means nothing and two options that contradict each other are
 InvalidError: nothing is guessed or passed over.
 """
 
@@ -31,7 +31,7 @@ STREAM_ONLY = (
     "groupId",
 )
 
-#: How long a stream waits for `minOffsetsPerTrigger` records, unless told.
+#: How long a stream waits for `minOffsetsPerTrigger` records, by default.
 TRIGGER_DELAY_S = 900.0
 
 _DELAY = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
@@ -183,7 +183,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Everything a reader is told."""
+    """All options of a reader."""
 
     url: str | None
     selection: Selection
@@ -199,7 +199,7 @@ class ReadOptions:
     given: frozenset[str]
 
     def check_batch(self) -> None:
-        """Raise InvalidError for what only a stream can be told."""
+        """Raise InvalidError for options of streams only."""
         self._refuse(STREAM_ONLY, "this is for readStream alone, leave it out here")
         words = (self.start.word if self.start else None, self.end.word if self.end else None)
         if words[0] == "latest":
@@ -208,7 +208,7 @@ class ReadOptions:
             raise InvalidError("a batch that ends at earliest is empty, end somewhere else")
 
     def check_stream(self) -> None:
-        """Raise InvalidError for what only a batch can be told."""
+        """Raise InvalidError for options of batches only."""
         self._refuse(BATCH_ONLY, "this is for batches alone, a stream has no end")
 
     def _refuse(self, names: Iterable[str], reason: str) -> None:

@@ -32,7 +32,7 @@ def local_session(
     """Return a session, or the one that this process has already.
 
     Everything that Spark writes by itself goes below `folder`, which exists. It runs
-    on the Java that `find_java` finds, speaks through the loopback address alone, in
+    on the Java that `find_java` finds, uses the loopback address alone, in
     UTC, without its web pages, and logs errors alone until `setLogLevel` says otherwise.
     `settings` are Spark's own and win.
     """

@@ -25,7 +25,7 @@ def table(
     What the tier holds is read as any Parquet, with Spark's pruning and push-down, if this
     Spark reaches the store by itself. An S3-compatible one it reaches with the jar
     hadoop-aws and its own `fs.s3a` settings; without, the source reads that part as well,
-    which is slower, and a warning says so. InvalidError as for the source.
+    which is slower, and logs a warning. InvalidError as for the source.
     """
     try:
         from strandline.spark.two_halves import united  # noqa: PLC0415 # An extra.

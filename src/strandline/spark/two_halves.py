@@ -71,7 +71,7 @@ class _Cut:
         return any(start < self.ends[number] for number, start in self.starts.items())
 
     def options(self) -> dict[str, str]:
-        """Return what the source is told about the tail."""
+        """Return the options of the source for the tail."""
         return {
             "startingOffsets": _json({self.topic: self.starts}),
             "endingOffsets": _json({self.topic: self.ends}),
@@ -107,7 +107,7 @@ def _copies(
 def _is_native(log: Log, place: Place, kind: ValueKind) -> bool:
     """Whether Parquet holds this topic's rows as columns, of types that Spark reads.
 
-    Of batches nobody knows without their schema: objects may hold them packed.
+    Unknown for batches without their schema: objects may hold them packed.
     """
     if kind is not ValueKind.BATCH:
         return True

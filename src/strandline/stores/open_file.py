@@ -1,4 +1,4 @@
-"""A file that stays open for as long as somebody holds it."""
+"""A file that stays open for as long as it is in use."""
 
 import contextlib
 import os

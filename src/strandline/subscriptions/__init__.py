@@ -4,7 +4,7 @@ Promises: of each assigned partition exactly start, start + 1, …, in order, wh
 becomes of the hints; memory bounded by one page; nothing lost when a step is cancelled,
 times out or fails; nothing more of a partition once it is removed, and nothing more at
 all once the subscription is closed. A consumer gets each record at least once, and its
-cursor in the log never passes one that it has not dealt with.
+cursor in the log never passes one that it has not acked.
 
 Does not promise an order across partitions, does not keep a place of its own in the log
 (a consumer's cursor does), and does not slow or fail a writer.

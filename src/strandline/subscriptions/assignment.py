@@ -119,7 +119,7 @@ class Assignment:
 
     def close(self) -> None:
         """Take no more partitions."""
-        # Without the lock: whoever closes waits for no read, not even for its own.
+        # Without the lock: closing waits for no read, not even for its own.
         self._is_closed = True
 
     def _place(self, partition: int, topic: TopicName | None) -> Place:

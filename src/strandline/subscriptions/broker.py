@@ -10,7 +10,7 @@ from strandline.values.arguments import check_instance
 
 
 def key_of(topic: TopicName) -> tuple[Tenant | None, str]:
-    """Return what tells the topics of one log apart as long as none is dropped.
+    """Return a name of the topic, unique in its log as long as no topic is dropped.
 
     Known without a look into the log, at the price of a wake-up too many now and then.
     """

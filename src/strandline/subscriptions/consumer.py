@@ -1,4 +1,4 @@
-"""A named reader that says what it has dealt with, and gets the rest again."""
+"""A named reader that acks what it has handled, and gets the rest again."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Consumer(Stream[Delivery]):
     def assign(self, partitions: Iterable[int]) -> None:
         """Read exactly these partitions from now on, new ones from the cursor.
 
-        What was outstanding in one that is given up goes to whoever reads it next.
+        What was outstanding in a released one goes to the consumer that reads it next.
         UnavailableError if another consumer of this name reads one of them. What
         raises changes nothing.
         """
@@ -213,7 +213,7 @@ class Consumer(Stream[Delivery]):
         return delivery
 
     def ack(self, record: Record) -> Offset:
-        """The record is dealt with. Returns the cursor, which is stored then.
+        """The record is handled. Returns the cursor, which is stored then.
 
         Again is no error; InvalidError for a record that was not delivered here. What
         raises changes nothing: the record is still outstanding.
@@ -227,7 +227,7 @@ class Consumer(Stream[Delivery]):
     def nack(self, record: Record, *, delay_s: float = 0.0, reason: str = "") -> bool:
         """Have the record delivered again after `delay_s`, or dead-lettered after the last try.
 
-        Returns whether it was dead-lettered; it is dealt with then. InvalidError if it is not
+        Returns whether it was dead-lettered; it is acked then. InvalidError if it is not
         outstanding.
         """
         delay_s, reason = check_seconds("delay_s", delay_s), check_text(reason, "reason")
@@ -247,7 +247,7 @@ class Consumer(Stream[Delivery]):
         return True
 
     def dead_letter(self, record: Record, *, reason: str = "") -> None:
-        """Dead-letter the record, however often it was delivered; it is dealt with then.
+        """Dead-letter the record, however often it was delivered; it is acked then.
 
         InvalidError if it is not outstanding.
         """
@@ -287,7 +287,7 @@ class Consumer(Stream[Delivery]):
             self._enter(partition, offset)
 
     def lag(self) -> Mapping[Partition, int]:
-        """Return for each assigned partition how many records are not dealt with."""
+        """Return for each assigned partition how many records are not acked."""
         with self._lock:
             floors = {Partition(n): each.floor for n, each in self._outstanding.items()}
         return {
@@ -296,7 +296,7 @@ class Consumer(Stream[Delivery]):
         }
 
     def close(self) -> None:
-        """End reading, also for whoever waits. What is outstanding comes again."""
+        """End reading, also for a thread that waits. What is outstanding is delivered again."""
         self._subscription.close()
         self._redriven.close()
         if not is_on_loop():

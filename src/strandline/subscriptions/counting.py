@@ -104,7 +104,7 @@ class Counting:
             offsets.setdefault(record.partition, []).append(record.offset)
         with self.lock:
             for partition, outstanding in self.outstanding.items():
-                # An orderly end is nobody's fault.
+                # An orderly end is not charged to any record.
                 outstanding.share()
                 outstanding.withdraw(offsets.get(partition, ()))
         self.release()

@@ -6,7 +6,7 @@ nothing once it has been removed. It holds because
 - `next` moves in one place, `deliver`, by one, for the record that is handed over;
 - `end` decides when to read and never what: a hint that is lost, late, repeated or
   wrong costs time only;
-- a cursor that has caught up wants nothing once it has delivered all that it was told of:
+- a cursor that has caught up needs nothing once it has delivered all that was hinted:
   a watch hints at whatever comes later, and a look is asked for from time to time, so
   a hint that never came is made up for;
 - a cursor is one generation of its partition: adding the partition again makes another
@@ -139,7 +139,7 @@ class Cursor:
 class Cursors:
     """The cursors of a subscription, each in its turn.
 
-    A cursor that wants something is queued, or is being served by whoever took it from
+    A cursor that needs something is queued, or is being served by the thread that took it from
     the queue; so a step costs the same for one partition and for thousands.
     """
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from strandline.values import Record
 
-NEVER_HANDLED: Final = "delivered as often as allowed, and never dealt with"
+NEVER_HANDLED: Final = "delivered as often as allowed, and never acked"
 """Why a record is dead-lettered whose deliveries all ended without an ack or a nack."""
 
 

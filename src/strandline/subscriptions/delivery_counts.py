@@ -32,7 +32,7 @@ class DeliveryCounts:
     def load(self, partition: int, cursor: int) -> dict[int, Attempts]:
         """Return the attempts at records from `cursor` on.
 
-        There are none if the cursor lies before where it was at the last note: somebody
+        There are none if the cursor lies before where it was at the last note: a caller
         has gone back, and wants the records anew.
         """
         try:

@@ -29,7 +29,7 @@ TopicKey: TypeAlias = "tuple[Tenant | None, str]"
 class MachineBroker:
     """Implements Broker for all processes of a machine that name the same directory.
 
-    The directory is made if it is missing. It holds nothing that anybody needs once the
+    The directory is made if it is missing. It holds nothing that is needed once the
     last process has gone, and should be on a local disk or in memory.
     """
 
@@ -150,7 +150,7 @@ class MachineBroker:
         try:
             self._io.try_lock(fd)
             self._io.pwrite(fd, _encode(live), 0)
-            # Whoever finds it by this name finds it locked, and whole.
+            # A process that finds it by this name finds it locked, and whole.
             self._io.replace(unready, path)
         except BaseException:
             self._io.close(fd)
@@ -167,7 +167,7 @@ class MachineBroker:
             return None
         try:
             if self._io.try_lock(fd):
-                # Nobody holds it: its process was killed.
+                # It has no holder: its process was killed.
                 with contextlib.suppress(OSError):
                     self._io.unlink(path)
                 return None

@@ -14,7 +14,7 @@ DELIVERIES_MAX: Final = 5
 """After how many deliveries a record that is nacked again is dead-lettered."""
 
 OUTSTANDING_MAX: Final = 1024
-"""How many records a consumer is given beyond the first that it has not dealt with."""
+"""How many records a consumer gets beyond the first that it has not acked."""
 
 
 @dataclass(frozen=True, slots=True)

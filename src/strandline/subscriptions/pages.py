@@ -200,7 +200,7 @@ class Pages:
             cursor.find_nothing()
             self._cursors.queue(cursor)
         if len(self._cursors) > 1:
-            # A partition that never runs dry must not keep the others from being heard.
+            # A partition that never runs dry must not keep the hints of others from being taken.
             self._check_marks()
 
     def _check_marks(self) -> None:

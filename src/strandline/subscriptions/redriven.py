@@ -132,7 +132,7 @@ class Redriven:
 
     def close(self) -> None:
         """Deliver nothing more; what is outstanding comes again."""
-        # Without the lock: whoever closes waits for no look that is under way.
+        # Without the lock: closing waits for no look that is under way.
         self._is_closed = True
         self._ready.clear()
         if self._reader is not None:

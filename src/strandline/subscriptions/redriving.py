@@ -37,7 +37,7 @@ class DeadLetter:
     offset: Offset
     """Its place in the dead-letter topic."""
     consumer: str
-    """Who could not deal with it: the name of a trigger, or of another consumer."""
+    """The consumer or trigger that could not handle it."""
     deliveries: int
     reason: str
     partition: Partition

@@ -18,7 +18,7 @@ from strandline.predicates import (
 from strandline.values import InvalidError, Record, ValueKind
 
 Outcome: TypeAlias = Record | InvalidError | None
-"""The record, or what is left of it; why it cannot be told; None if it is not wanted."""
+"""The record, or what is left of it; why that is unknown; None if it is not selected."""
 
 
 class Screen(Protocol):

@@ -21,7 +21,7 @@ class Stream(Generic[ItemT]):
 
     @abstractmethod
     def close(self) -> None:
-        """End the stream, also for whoever waits for its next item. May be repeated."""
+        """End the stream, also for a thread that waits for its next item. May be repeated."""
 
     def __iter__(self) -> Self:
         return self

@@ -58,7 +58,7 @@ class Subscription(Stream[ItemT]):
         self._is_closed = False
         #: Gives back what it holds; refers to the watch, and not to the subscription.
         self._closing = closing or watch.close
-        # On another thread: whoever runs the collector may hold a lock of the log.
+        # On another thread: the thread that runs the collector may hold a lock of the log.
         self._finalizer = weakref.finalize(self, clock.call_later, 0.0, self._closing)
         self._finalizer.atexit = False
 
@@ -119,7 +119,7 @@ class Subscription(Stream[ItemT]):
         return html_table(f"Subscription{state}", header, rows)
 
     def close(self) -> None:
-        """End the stream, also for whoever waits for its next item. May be repeated."""
+        """End the stream, also for a thread that waits for its next item. May be repeated."""
         # No lock: neither a read that runs nor an interrupted one can keep it waiting.
         self._is_closed = True
         self._finalizer.detach()
@@ -173,7 +173,7 @@ class Subscription(Stream[ItemT]):
             if item is SKIPPED or self._markers or item is None or isinstance(item, Record):
                 return item  # type: ignore[return-value]
 
-    # In both ways to sleep: no hints were heard if the sleep is broken off, though the
+    # In both ways to wait: no hints were taken if the wait is interrupted, though the
     # watch may have given some away. So the next step looks for itself.
 
     def _wait(self, deadline: float | None) -> None:

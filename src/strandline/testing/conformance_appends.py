@@ -52,7 +52,7 @@ def a_partition_out_of_range_is_refused(open_log: OpenLog) -> None:
 
 
 def ten_thousand_appends_read_back_in_order(open_log: OpenLog) -> None:
-    """TE1, its first part; WA8: marks tell where it ends."""
+    """TE1, its first part; WA8: marks show where it ends."""
     log = open_log()
     log.create_topic("orders")
     count = 10_000

@@ -20,7 +20,7 @@ R = TypeVar("R")
 class OpenLog(Protocol):
     """Opens a log of the backend with nothing in it, for writing.
 
-    Whoever provides it closes the logs, and removes what they leave.
+    The backend's test closes the logs, and removes what they leave.
     """
 
     def __call__(
@@ -62,7 +62,7 @@ def refused(kind: type[E]) -> Iterator[Caught[E]]:
 
 
 def event(number: int, *, key: str | None = None) -> Event:
-    """Return an event that can be told from the others."""
+    """Return an event that differs from the others."""
     return Event("counted", {"n": number}, key=key)
 
 
@@ -82,13 +82,13 @@ def high(log: Log, topic: TopicName, partition: int = 0) -> Offset:
 
 
 def started(action: Callable[[], R]) -> Future[R]:
-    """Run the action on a thread that keeps nobody from leaving, if it never ends."""
+    """Run the action on a daemon thread, which does not keep the process from ending."""
     outcome: Future[R] = Future()
 
     def run() -> None:
         try:
             outcome.set_result(action())
-        except BaseException as error:  # noqa: BLE001 Whoever asks for the result gets it.
+        except BaseException as error:  # noqa: BLE001 Raised where the result is read.
             outcome.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()

@@ -86,7 +86,7 @@ class FakeClock:
             self._waiters.add(waiter)
             self._changed.notify_all()
         try:
-            # Setting the event would wake it sooner, but could not be told from the
+            # Setting the event would wake it sooner, but could not be distinguished from the
             # owner's own set; so a look now and then, in real time.
             while not event.wait(_POLL_S):
                 if self._is_over(waiter):

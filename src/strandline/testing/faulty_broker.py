@@ -1,4 +1,4 @@
-"""A broker that fails when it is told to."""
+"""A broker that fails on request."""
 
 from strandline.log import TopicName
 from strandline.subscriptions import LocalBroker

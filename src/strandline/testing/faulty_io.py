@@ -1,4 +1,4 @@
-"""An io that remembers every operation and fails where a test says so."""
+"""An io that records every operation and fails where a test plans it."""
 
 import errno
 import hashlib
@@ -52,7 +52,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Fault:
-    """A planned fault, and how often it has struck."""
+    """A planned fault, and how often it has fired."""
 
     nth: int
     kinds: Collection[OperationKind] | None

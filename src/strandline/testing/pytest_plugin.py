@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FaultyLog:
-    """A `file:` log, and the io under it, which fails where a test says so."""
+    """A `file:` log, and the io under it, which fails where a test plans it."""
 
     log: "Log"
     io: "FaultyIo"

@@ -1,11 +1,11 @@
 """Tiering: sealed records as Parquet in an object store, driven by a catalogue that is a view.
 
 Promises: a record leaves the log's own storage only once a copy of it was read back and is
-right; each step is told to the catalogue before it is taken, so that whoever comes after a
+right; each step is recorded in the catalogue before it is taken, so that recovery after a
 crash knows what to go on with; several processes may tier, sweep and read at once; what was
 evicted reads as before, through the log. Objects are plain Parquet, for anything to read.
 
-Does not promise that a copy is ever made: somebody calls `tier`, or runs a `TieringWorker`.
+Does not promise that a copy is ever made: call `tier`, or run a `TieringWorker`.
 """
 
 from strandline.tiering.catalogue import SegmentCatalogue

@@ -1,4 +1,4 @@
-"""What copies tell of a partition's history."""
+"""What copies hold of a partition's history."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +23,7 @@ class ColdHistory:
         self._is_proved = stored.is_proved
 
     def value_before(self, offset: int) -> bytes | None:
-        """Return the chain's value before `offset`; None if no copy tells it."""
+        """Return the chain's value before `offset`; None if no copy has it."""
         if not self._is_proved:
             return None
         if offset == 0:
@@ -66,7 +66,7 @@ class ColdHistory:
         digests, first = rows.digests(), rows.about.start
         values = list(self._chain.link_each(before, digests))
         if values[-1] == after:
-            # The digests are those that were chained: a record that differs is told by its own.
+            # The digests are those that were chained: a record that differs is found by its own.
             yield from (Piece([entry], values[entry.offset - first]) for entry in entries)
             return
         kept = list(entries)

@@ -40,7 +40,7 @@ _AnswerT = TypeVar("_AnswerT")
 class ColdSegments:
     """Finds and fetches copies. Any thread may use it, and none waits for another's view.
 
-    The catalogue is folded by whoever needs an answer from it: a read must not wait for a
+    The catalogue is folded by the thread that needs an answer from it: a read must not wait for a
     thread of ours, and a log that is never read below its hot part pays for nothing. It
     begins where the snapshot beside the log ends, if that fits.
     """
@@ -111,7 +111,7 @@ class ColdSegments:
     def _query(
         self, place: UserPartition, query: Callable[[PartitionCopies], _AnswerT]
     ) -> _AnswerT:
-        # Under the lock: whoever catches up changes what is asked.
+        # Under the lock: catching up changes what is queried.
         with self._lock:
             if not self._count:
                 return query(PartitionCopies())
@@ -195,7 +195,7 @@ class ColdSegments:
     def footer(self, segment: CopiedSegment) -> Footer | None:
         """Return the footer of a copy, without reading its rows.
 
-        None if the object is gone or is not what was copied: whoever reads it is told.
+        None if the object is gone or is not what was copied: reading it raises.
         """
         store, size = self._open_store(segment.store), segment.size_bytes
         ending = store.get_end(segment.name, max(0, size - FOOTER_BYTES))

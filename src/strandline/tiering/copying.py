@@ -39,7 +39,7 @@ SCHEMAS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class CopyDraft:
-    """One object to be: its content, and what the catalogue is told of it."""
+    """One object to be: its content, and its entry in the catalogue."""
 
     start: int
     end: int
@@ -86,7 +86,7 @@ def read_piece(
         rows=table.num_rows,
     )
     if found is not None:
-        about = found.told(about)
+        about = found.described(about)
     proof = _read_proof(log, place, start, end)
     if proof is not None:
         about = msgspec.structs.replace(about, chain=proof.chain)
@@ -243,7 +243,7 @@ class _BatchRun:
         self._wide = schema
         return True
 
-    def told(self, about: About) -> About:
+    def described(self, about: About) -> About:
         """Return what an object with these batches says of itself."""
         newest = max(self._schemas)
         about = msgspec.structs.replace(

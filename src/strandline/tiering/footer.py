@@ -1,4 +1,4 @@
-"""What an object tells of its columns at its end, so that its rows need not be read."""
+"""The statistics of an object's columns at its end, so that its rows need not be read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class ColumnStatistics:
 
     type: pa.DataType
     rows: int
-    #: How many of them are null, and the bounds of the others; None if nobody has noted it.
+    #: How many of them are null, and the bounds of the others; None if they are not recorded.
     nulls: int | None
     low: Any = None
     high: Any = None

@@ -70,10 +70,10 @@ class ObstoreStore:
 
     def put(self, name: str, content: bytes) -> str | None:
         with _translated(self._obstore, self._url, name):
-            told = self._obstore.put(self._store, name, content)
+            answer = self._obstore.put(self._store, name, content)
             if self._directory is not None:
                 self._make_durable(self._directory, name)
-        tag = told.get("e_tag")
+        tag = answer.get("e_tag")
         return None if tag is None else str(tag)
 
     def get(self, name: str) -> bytes | None:
@@ -86,8 +86,8 @@ class ObstoreStore:
     def get_end(self, name: str, start: int) -> bytes | None:
         try:
             with _translated(self._obstore, self._url, name):
-                told = self._obstore.get(self._store, name, options={"range": {"offset": start}})
-                return bytes(told.bytes())
+                answer = self._obstore.get(self._store, name, options={"range": {"offset": start}})
+                return bytes(answer.bytes())
         except _NoObjectError:
             return None
 
@@ -150,7 +150,7 @@ def store_of(store: str | ObjectStore) -> ObjectStore:
 
 def _obstore() -> ModuleType:
     try:
-        import obstore  # noqa: PLC0415 - An extra, which not everybody has installed.
+        import obstore  # noqa: PLC0415 - An extra, which may not be installed.
         import obstore.store  # noqa: PLC0415 - As above.
     except ImportError as error:
         raise InvalidError(missing("obstore", "tiering")) from error

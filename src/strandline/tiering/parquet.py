@@ -21,7 +21,7 @@ METADATA_KEY: Final = b"strandline"
 GROUP_ROWS: Final = 64 * 1024
 #: The columns of every record batch of a log, before those of the value.
 OWN_COLUMNS: Final = ("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant")
-#: The topic's name, so that the objects of several topics can be told apart.
+#: The topic's name, to distinguish the objects of several topics.
 TOPIC: Final = "_topic"
 #: The record's digest, in a topic with a proof; see design 0022.
 DIGEST: Final = "_digest"

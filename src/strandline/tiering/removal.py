@@ -1,4 +1,4 @@
-"""Removing from the tier: what was trimmed, what was dropped, and what nobody knows of."""
+"""Removing from the tier: what was trimmed, what was dropped, and what no catalogue lists."""
 
 import contextlib
 import logging
@@ -28,7 +28,7 @@ OpenStore = Callable[[str], ObjectStore]
 def retire(
     catalogue: SegmentCatalogue, segment: CopiedSegment, store: ObjectStore, low: int
 ) -> bool:
-    """Delete a copy in two steps; False if it is needed, or somebody else has done so."""
+    """Delete a copy in two steps; False if it is needed, or another process has done so."""
     try:
         catalogue.change(segment, SegmentState.DELETE_STARTED, low=low)
     except RefusedError:
@@ -70,10 +70,10 @@ def remove_dropped(log: Log, topic: Topic, opened: OpenStore = open_store) -> in
 
 
 def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> int:
-    """Delete what the tier holds and nobody needs; return how many objects that were.
+    """Delete what the tier holds and is not needed; return how many objects that were.
 
-    Those of topics that were dropped, and those that no step of the catalogue tells of:
-    what is left when somebody died in the middle. One of the latter that holds records
+    Those of topics that were dropped, and those that no step of the catalogue names:
+    what a crash in the middle has left. One of the latter that holds records
     which are nowhere else is left alone, with a warning. May run beside anything else.
 
     CorruptError, with nothing deleted, if the catalogue has lost steps.
@@ -83,7 +83,7 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
     def opened(url: str) -> ObjectStore:
         return objects if url == objects.url else open_store(url)
 
-    # First the list: an object in it was told of before it was uploaded, and so before
+    # First the list: an object in it was recorded before it was uploaded, and so before
     # the catalogue is looked at.
     names = objects.list(f"{log.id}")
     with saved_catalogue(log, clock) as catalogue:
@@ -155,7 +155,7 @@ def _is_dropped(log: Log, place: UserPartition) -> bool:
 
 
 def _remove_partition(catalogue: SegmentCatalogue, place: UserPartition, opened: OpenStore) -> int:
-    """Go through the three steps, wherever somebody else has left them."""
+    """Go through the three steps, from where another process has left them."""
     for state in (DeletionState.MARKED, DeletionState.STARTED):
         with contextlib.suppress(RefusedError):
             catalogue.delete_partition(place, state)

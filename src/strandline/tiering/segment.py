@@ -143,7 +143,7 @@ class SegmentChange(msgspec.Struct, frozen=True, kw_only=True):
     #: At most one is there; without any the segment keeps its note.
     note_text: str | None = msgspec.field(default=None, name="note")
     note_bytes: bytes | None = None
-    #: The partition's low-water mark, as whoever takes the step has seen it.
+    #: The partition's low-water mark, as the process that takes the step has seen it.
     low: int = 0
 
 
@@ -175,12 +175,12 @@ _KINDS: dict[str, type[Step]] = {
 
 
 def kind_of(step: Step) -> str:
-    """Return the kind of the event that tells of `step`."""
+    """Return the kind of the event that records `step`."""
     return next(kind for kind, each in _KINDS.items() if isinstance(step, each))
 
 
 def step_of(kind: str, payload: Any) -> Step:
-    """Return the step that an event tells; raises for what this version cannot read."""
+    """Return the step that an event records; raises for what this version cannot read."""
     wanted = _KINDS.get(kind)
     if wanted is None:
         raise InvalidError("the catalogue has no events of this kind", kind=kind)

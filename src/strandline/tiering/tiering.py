@@ -1,4 +1,4 @@
-"""Moving a topic to an object store, step by step, each step told to the catalogue first."""
+"""Moving a topic to an object store, step by step, each recorded in the catalogue first."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -85,7 +85,7 @@ def tier(
     Records are evicted once their copy was read back and is right: those older than
     `local_age_s`, and the oldest until each partition has at most `local_bytes`; None
     keeps them. Copies of trimmed records are deleted.
-    `progress` hears of each step.
+    `progress` is called with each step.
 
     UnavailableError if the store fails: everything done so far counts, call again.
     CorruptError, with nothing done, if the catalogue has lost steps. InvalidError for an
@@ -137,7 +137,7 @@ class TieringRun:
     # --- what others left ---
 
     def settle(self, place: UserPartition) -> None:
-        """Finish what somebody began, and delete copies of what was trimmed."""
+        """Finish what another process began, and delete copies of what was trimmed."""
         self._catalogue.refresh()
         low = self._low(place)
         for segment in self._catalogue.segments(place):
@@ -160,7 +160,8 @@ class TieringRun:
                 self._retire(segment)
                 return
             content = piece.content
-        # Put again even if it is there: whoever put it may have died before it was durable.
+        # Put again even if it is there: the process that put it may have crashed before
+        # it was durable.
         self._finish(segment, content)
 
     def _retire(self, segment: CopiedSegment) -> None:
@@ -235,7 +236,7 @@ class TieringRun:
             self._finish(segment, piece.content)
 
     def _join(self, place: UserPartition, piece: CopyDraft) -> None:
-        """Go on with the copy that somebody else has just begun of the same run."""
+        """Continue the copy that another process has just begun of the same run."""
         self._catalogue.refresh()
         for segment in self._catalogue.segments(place):
             if (segment.start, segment.end) != (piece.start, piece.end):
@@ -257,7 +258,7 @@ class TieringRun:
         try:
             self._catalogue.change(segment, SegmentState.COPY_FINISHED, note=note)
         except RefusedError:
-            return  # Somebody is deleting it: the records were trimmed, say.
+            return  # Another process is deleting it: the records were trimmed, say.
         self._verified.add(segment.name)
         self.report.copied += 1
         self.report.copied_records += segment.end - segment.start
@@ -304,7 +305,7 @@ class TieringRun:
             try:
                 self._catalogue.evict(place, local, before)
             except RefusedError:
-                return  # Somebody has deleted a copy meanwhile.
+                return  # Another process has deleted a copy meanwhile.
             now = self._log.evict(place.named(), place.partition, before)
             self.report.evicted_records += max(0, now - local)
 

@@ -33,5 +33,5 @@ class Entry:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Tells it from all others that are in hand."""
+        """Identifies it among all that are in flight."""
         return id(self.source), self.carrier.partition, self.carrier.offset

@@ -18,7 +18,7 @@ Wanted: TypeAlias = Callable[[Record], Record | None]
 
 
 def wanted(log: Log, topic: Topic, where: str) -> Wanted:
-    """Return what tells the records that `where` matches, blank for all.
+    """Return a filter of the records that `where` matches, blank for all.
 
     Of a topic with a schema, in its newest version. PredicateError, with the position, if
     the text does not fit the topic; InvalidError for a topic of bytes.

@@ -69,7 +69,7 @@ class Gate:
             self._begin_all()
 
     def _begin_all(self) -> None:
-        # Suspects first: whoever is not one waits for them anyway.
+        # Suspects first: all others wait for them anyway.
         for member in sorted(self._members, key=lambda each: not each.must_run_alone):
             member.begin_ready()
 

@@ -10,7 +10,7 @@ EntrantT = TypeVar("EntrantT", bound=Hashable)
 class Lanes(Generic[EntrantT]):
     """Pure, no I/O. An entrant is in any number of lanes, and begins as the first in each.
 
-    Whoever comes enters all its lanes at once, so no two ever wait for each other.
+    A record enters all its lanes at once, so no two ever wait for each other.
     """
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ class Source(Protocol):
         """Return the record that a carrier stands for; None if it is for another trigger."""
 
     def dead_letter(self, carrier: Record, *, deliveries: int, reason: str) -> None:
-        """Dead-letter the subject; the carrier is dealt with then. May have to wait."""
+        """Dead-letter the subject; the carrier is acked then. May have to wait."""
 
 
 class TopicSource:
@@ -51,7 +51,7 @@ class TopicSource:
 
 
 class RedriveSource:
-    """Dead letters of the topic that somebody wants handled once more."""
+    """Dead letters of the topic that were redriven."""
 
     def __init__(self, log: Log, topic: Topic, trigger: Trigger, clock: Clock) -> None:
         self._log = log
@@ -90,7 +90,7 @@ class RedriveSource:
 def _consumer(
     log: Log, topic: Topic, trigger: Trigger, start: Start | datetime, clock: Clock
 ) -> Consumer:
-    # The trigger dead-letters a record itself, and says so.
+    # The trigger dead-letters a record itself, and logs it.
     return Consumer(
         log,
         topic,

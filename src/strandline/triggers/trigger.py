@@ -23,7 +23,7 @@ from strandline.values.names import check_text
 
 CONCURRENCY_MAX: Final = 1_000
 DEDUPE_WINDOW_S: Final = 7 * 24 * 3600.0
-"""For how long a key is remembered, unless told otherwise."""
+"""For how long a key is kept by default."""
 
 _MARK = "__strandline_triggers__"
 _WITH_DELIVERY = 2
@@ -33,7 +33,7 @@ DedupeKey: TypeAlias = str | Callable[[Record], Hashable | None]
 
 
 class Terms(TypedDict, total=False):
-    """What `on` can be told beside the topic."""
+    """The options of `on`."""
 
     where: str
     name: str | None
@@ -118,7 +118,7 @@ def on(
 
     The function is returned as it was. It takes the record, or the record and its
     `Delivery`, which has the count, and may be `async`. What it returns is ignored, and
-    the record is dealt with. What it raises is a failure: the record comes again after
+    the record is handled. What it raises is a failure: the record comes again after
     each of the delays of `retry` in turn, and is dead-lettered with the cause after the last.
     A whole number as `retry` is so many retries, with the delays of `backoff`.
 

@@ -20,7 +20,7 @@ from strandline.values import InvalidError, Topic, UnavailableError
 from strandline.values.arguments import check_items, check_seconds, check_timeout
 
 STOP_TIMEOUT_S: Final = 30.0
-"""How long functions may go on after a stop, unless told otherwise."""
+"""How long functions may go on after a stop, by default."""
 
 _SETTLING_S: Final = 60.0
 """How long a stop waits beyond that, for what was handled to be settled."""
@@ -35,7 +35,7 @@ class Triggers:
 
     `functions` are decorated with `on`; more are added with this object's own `on`.
     Each has a consumer of its own and goes on where it ended. `run()` works in the
-    calling thread until SIGINT or SIGTERM comes, or somebody calls `stop`. `start()`
+    calling thread until SIGINT or SIGTERM comes, or `stop` is called. `start()`
     works in a thread of its own, and `with` does that, too. `async with` works on the
     running event loop. Functions that are `async` run on that loop, others in threads.
 
@@ -213,7 +213,7 @@ class Triggers:
             run.error = next((error for work in works if (error := work.exception())), None)
             if run.error is not None:
                 _logger.error("the triggers have ended, since the log failed one: %s", run.error)
-        except BaseException as error:  # noqa: BLE001 - Whoever waits for this run is told.
+        except BaseException as error:  # noqa: BLE001 - Raised by the waits for this run.
             run.error = error
         finally:
             run.end()

@@ -32,7 +32,7 @@ class Workers:
         def call() -> None:
             try:
                 result = context.run(function, *arguments)
-            except BaseException as error:  # noqa: BLE001 - Whoever waits is told.
+            except BaseException as error:  # noqa: BLE001 - Raised where it is awaited.
                 _tell(loop, _fail, future, error)
             else:
                 _tell(loop, _succeed, future, result)
@@ -59,7 +59,7 @@ class Workers:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, action: Callable[..., None], *with_: object) -> None:
-    # Nobody waits on a loop that was closed.
+    # No task waits on a loop that was closed.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(action, *with_)
 

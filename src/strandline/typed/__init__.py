@@ -5,7 +5,7 @@ every value of it has its place in Parquet and in Spark. What one tenant can obs
 not depend on another's data: completely on a topic of its own; on one that tenants share,
 positions, lag and timing excepted.
 
-Does not keep anything apart from whoever holds the log itself: a log is the unscoped
+Does not protect anything from code that holds the log itself: a log is the unscoped
 administrator, and sees all tenants.
 """
 

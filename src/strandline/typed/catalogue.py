@@ -33,11 +33,11 @@ _NEAR_MAX: Final = 3
 _DIGITS_MAX: Final = 18
 
 AnyTopic: TypeAlias = "str | Topic | TopicDefinition"
-"""How a scope is told which topic: by a name that it sees, or by the topic itself."""
+"""How a caller names a topic in a scope: by a name that it sees, or by the topic itself."""
 
 
 class Catalogue:
-    """The topics of one tenant, or of nobody, and the global ones beside them."""
+    """The topics of one tenant, or of none, and the global ones."""
 
     def __init__(self, log: Log, tenant: Tenant | None, versions: SchemaVersions) -> None:
         self._log = log
@@ -71,7 +71,7 @@ class Catalogue:
     def find(self, name: AnyTopic) -> TopicDefinition:
         """Return a topic that the tenant sees, with the versions known so far.
 
-        InvalidError if there is none; it says the same whoever else has such a topic.
+        InvalidError if there is none; the message does not depend on other tenants' topics.
         """
         if isinstance(name, TopicDefinition):
             topic: Topic | None = name.topic
@@ -105,7 +105,7 @@ class Catalogue:
         self._versions.catch_up(self._log)
         found = []
         for topic in topics:
-            # One that cannot be read says so when it is looked up, and hides no other.
+            # One that cannot be read raises when it is looked up, and hides no other.
             with contextlib.suppress(CorruptError):
                 found.append(self._known(topic))
         return sorted(found, key=lambda each: (each.created_at_us, each.id))
@@ -130,7 +130,7 @@ class Catalogue:
         known = self.find(name)
         if known.tenant != self._tenant:
             raise InvalidError(
-                "only whoever registered a topic changes its schema", topic=known.name
+                "only the tenant that registered a topic can change its schema", topic=known.name
             )
         known.version_at(None)
         while True:
@@ -174,7 +174,7 @@ class Catalogue:
             names |= {topic.name for topic in self._log.topics(tenant=self._tenant)}
         near = difflib.get_close_matches(name, sorted(names - {name}), _NEAR_MAX)
         return InvalidError(
-            "there is no such topic, register it first or mend the name", topic=name, near=near
+            "there is no such topic, register it first or check the spelling", topic=name, near=near
         )
 
 

@@ -39,7 +39,7 @@ class TopicDefinition:
 
     @property
     def tenant(self) -> Tenant | None:
-        """Whose the topic is; None for one that everybody sees."""
+        """Whose the topic is; None for one that all tenants see."""
         return self.topic.tenant
 
     @property

@@ -48,7 +48,7 @@ class DeliveredBatch:
 
     @property
     def tenant(self) -> Tenant | None:
-        """Whose the rows are; None for nobody's, which everybody sees."""
+        """Whose the rows are; None for global rows, which all tenants see."""
         return self.record.tenant
 
 
@@ -57,7 +57,7 @@ Delivered: TypeAlias = DeliveredBatch | Record
 
 
 class VisibleRows:
-    """What one reader sees of one topic: its tenant's rows and nobody's, that match.
+    """What one reader sees of one topic: its tenant's and the global rows, that match.
 
     In this order: whose the record is, then the version of the schema that is read, then
     the predicate. So a predicate never meets a row of another tenant's.

@@ -20,7 +20,7 @@ class ConsumerProgress:
     acked: Offset | None
     """The last offset that it has acked; None until the first."""
     lag: int
-    """How many offsets there are that it has not dealt with, also of records it does not see."""
+    """How many offsets it has not acked, also of records it does not see."""
 
 
 class Reader:

@@ -100,10 +100,10 @@ def differences(given: pa.Schema, wanted: pa.Schema) -> list[str]:
     ]
     if len(set(given.names)) < len(given.names):
         found.append("two columns have one name")
-    told = [sentence for sentence in found if sentence]
-    if not told and given.names != wanted.names:
-        told.append(f"the order of columns: {given.names} given, {wanted.names} in the topic")
-    return told
+    reasons = [sentence for sentence in found if sentence]
+    if not reasons and given.names != wanted.names:
+        reasons.append(f"the order of columns: {given.names} given, {wanted.names} in the topic")
+    return reasons
 
 
 def unlike_evolution(new: pa.Schema, old: pa.Schema) -> list[str]:
@@ -159,7 +159,7 @@ def _checked_cast(column: pa.Array, arrow: pa.DataType) -> pa.Array:
         return column
     cast = fitted(column, arrow)
     if pa.types.is_floating(arrow) and not is_wider(arrow, column.type):
-        # Arrow rounds a float without a word. What tells is slow to import, and rarely needed.
+        # Arrow rounds a float without a word. The check is slow to import, and rarely needed.
         pc: Any = import_module("pyarrow.compute")
         lost = pc.and_not(pc.not_equal(cast.cast(column.type), column), pc.is_nan(column))
         if pc.any(lost).as_py():

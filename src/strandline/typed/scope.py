@@ -46,17 +46,17 @@ _shared: WeakKeyDictionary[Log, _Shared] = WeakKeyDictionary()
 
 
 def scope_of(log: Log, tenant: str | None = None) -> Scope:
-    """Return the log as this tenant may see it; without one, as nobody may."""
+    """Return the log as this tenant may see it; without one, the global scope."""
     versions, readers = _shared.setdefault(log, _Shared(SchemaVersions(), Readers()))
     return Scope(log, tenant, versions=versions, readers=readers, clock=log.clock)
 
 
 class Scope:
-    """Everything that one tenant, or nobody, may do with a log and see of it.
+    """Everything that one tenant may do with a log and see of it.
 
     The tenant is fixed for good. A tenant sees its own topics and the global ones; its
     own wins where both have a name. Of a global topic's records it sees its own and those
-    of nobody. No name, count, error, consumer or producer of another tenant shows; of a
+    without a tenant. No name, count, error, consumer or producer of another tenant shows; of a
     topic that tenants share, positions, lag and timing do. See design 0041.
 
     A topic is given by its name or by its definition; an unknown one is InvalidError, and
@@ -80,7 +80,7 @@ class Scope:
 
     @property
     def tenant(self) -> Tenant | None:
-        """Whose scope it is; None for nobody's."""
+        """Whose scope it is; None for the global scope."""
         return self._tenant
 
     # --- topics ---
@@ -93,7 +93,7 @@ class Scope:
         metadata: Mapping[str, str] | None = None,
         partitions: int = 1,
     ) -> TopicDefinition:
-        """Create a topic of batches with this schema, pinned to the tenant; global for nobody.
+        """Create a topic of batches with this schema, pinned to the tenant; global without one.
 
         Atomic and durable. If it is registered with the same metadata and partitions, and
         `schema` is one of its versions, return it; SchemaConflictError, with what differs,
@@ -116,7 +116,7 @@ class Scope:
     def drop(self, topic_id: UUID) -> None:
         """Remove a topic with everything in it.
 
-        Only the tenant's own; a global one in the scope of nobody. InvalidError otherwise.
+        Only the tenant's own; a global one in the global scope. InvalidError otherwise.
         """
         self._catalogue.drop(topic_id)
 

@@ -251,13 +251,13 @@ def _struct(arrow: pa.DataType, column: str, refusal: Refusal) -> SparkType:
 
 
 def check_names(names: list[str], prefix: str = "") -> None:
-    """Raise UnsupportedTypeError if Spark could not tell these fields apart."""
+    """Raise UnsupportedTypeError if Spark could not distinguish these fields."""
     seen: dict[str, str] = {}
     for name in names:
         if not name:
             raise UnsupportedTypeError(prefix, "a column has a name")
         if other := seen.get(name.casefold()):
-            reason = "Spark does not tell names apart that differ only by case, or not at all"
+            reason = "Spark does not distinguish names that differ only by case"
             raise UnsupportedTypeError(f"{prefix}{name}", reason, other=f"{prefix}{other}")
         seen[name.casefold()] = name
 

@@ -80,7 +80,7 @@ class ScopedSubscription(Stream[ItemT]):
             self._stepping.release()
 
     def ack(self, delivered: Delivered) -> Offset:
-        """Say that this and everything before it is dealt with; return the cursor, stored then.
+        """Acknowledge this and everything before it; return the cursor, which is stored then.
 
         InvalidError for a subscription without a consumer. On an event loop, make this
         call with `asyncio.to_thread`.
@@ -100,7 +100,7 @@ class ScopedSubscription(Stream[ItemT]):
         )
 
     def close(self) -> None:
-        """End the stream, also for whoever waits for its next item. May be repeated."""
+        """End the stream, also for a thread that waits for its next item. May be repeated."""
         self._inner.close()
         if self._reader is not None:
             self._readers.remove(self._reader)

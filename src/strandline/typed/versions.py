@@ -23,7 +23,7 @@ class SchemaVersions:
     """What one log object knows of later versions. Thread-safe.
 
     A version is there once its record is durable. Each was found to follow from the one
-    before it, and is stored at the offset where whoever found it had read to: so no two
+    before it, and is stored at the offset up to which its registration had read: so no two
     follow from the same one.
     """
 
@@ -46,7 +46,7 @@ class SchemaVersions:
         try:
             internal = log.topic(SCHEMAS_TOPIC)
         except InvalidError:
-            return Offset(0)  # Nobody has added one yet.
+            return Offset(0)  # None was added yet.
         with self._lock:
             for record in log.read(internal, 0, self._next):
                 self._fold(record.event)

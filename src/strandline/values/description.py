@@ -1,4 +1,4 @@
-"""What a log tells about itself."""
+"""Descriptions of logs, topics and consumers."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -34,7 +34,7 @@ class ConsumerLag:
     tenant: Tenant | None
     partition: Partition
     cursor: Offset
-    """The next offset it has to deal with."""
+    """The next offset to handle."""
     lag: int
     """The high-water mark less the cursor."""
     seen_at_us: int

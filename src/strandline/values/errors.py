@@ -3,7 +3,7 @@
 StrandlineError
 ├── InvalidError          fix the call
 │   └── RejectedError     fix the write: its store refused it at .epoch
-├── ConflictError         someone wrote first: read again, then retry
+├── ConflictError         another process wrote first: read again, retry
 ├── UnavailableError      retry later (.write holds what was not taken)
 │   └── NotReadyError     retry when .partition has caught up
 ├── TrimmedError          start again from .oldest: what lay before it is gone
@@ -74,7 +74,7 @@ class StrandlineError(Exception):
 
     def __init__(self, message: str, **fields: object) -> None:
         self.fields = fields
-        # An empty list is for programs, and tells a person nothing.
+        # An empty list is for programs, and of no use in a message.
         shown = (
             (name, value)
             for name, value in fields.items()
@@ -116,7 +116,7 @@ class RejectedError(InvalidError):
 
 
 class ConflictError(StrandlineError):
-    """Someone else wrote first: read again, then retry.
+    """Another process wrote first: read again, then retry.
 
     See docs/reference/errors/ConflictError.md.
     """
@@ -219,7 +219,7 @@ class FailedError(StrandlineError):
 
 
 class UnknownError(FailedError):
-    """Nobody knows whether this write is stored.
+    """It is unknown whether this write is stored.
 
     Reopen and read back, or repeat it with the same idempotency key.
 

@@ -20,9 +20,9 @@ class InternalTopic(NamedTuple):
     #: The whole name, or its beginning if that ends in a dot.
     name: str
     holds: str
-    #: What is lost with its oldest records, and None where nobody may remove them.
+    #: What is lost with its oldest records, and None where they must not be removed.
     cost: str | None
-    #: What whoever wants to remove them does instead.
+    #: What to do instead of removing them.
     instead: str = ""
 
 

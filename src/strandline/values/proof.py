@@ -14,7 +14,7 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class ProofHead:
-    """A digest of everything before `offset`, to be kept where nobody else can change it."""
+    """A digest of everything before `offset`, to be kept where no other process can change it."""
 
     log_id: UUID
     topic_id: UUID

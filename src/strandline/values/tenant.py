@@ -5,7 +5,7 @@ from typing import NewType
 from strandline.values.names import check_tenant_name
 
 Tenant = NewType("Tenant", str)
-"""A checked tenant name. Where a tenant may be None, None is nobody: global data."""
+"""A checked tenant name. Where a tenant may be None, None means global data."""
 
 
 def parse_tenant(name: object) -> Tenant | None:

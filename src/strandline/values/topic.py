@@ -113,7 +113,7 @@ class TopicSettings:
     """What is fixed or chosen when a topic is created. Retention None keeps everything.
 
     `retention_bytes` waits for consumers that are behind; `limit_bytes` does not.
-    `proof` chains the records, so that `verify` can tell whether history was changed.
+    `proof` chains the records, so that `verify` can detect changed history.
     `schema` is that of a batch topic's first batches, as Arrow serializes it, and is for
     the rooms above the log to keep; `metadata` is the user's own, sorted by key.
     """

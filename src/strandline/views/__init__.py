@@ -2,8 +2,8 @@
 
 Promises: an answer comes from a state that has caught up, or it is an error that names
 the partition, and "nothing" means not assigned; snapshot and tail make what a full replay
-makes; a snapshot that does not fit is not used; whoever publishes through a view learns
-what became of the record; no user code of one partition holds up readers of another.
+makes; a snapshot that does not fit is not used; a publisher through a view gets
+the outcome of its record; no user code of one partition holds up readers of another.
 
 Does not promise an order across partitions, nor that `apply` runs once: after a restart
 it runs again for what the snapshot does not cover, on the state of that snapshot.

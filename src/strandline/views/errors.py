@@ -3,7 +3,7 @@
 InvalidError
 └── RefusedError     fix the write: the view passed its record over
 FailedError
-└── StoppedError     mend .cause, then rebuild .partition or assign it anew
+└── StoppedError     fix .cause, then rebuild or reassign .partition
 """
 
 from strandline.values import FailedError, InvalidError
@@ -30,7 +30,7 @@ class StoppedError(FailedError):
 
     def __init__(self, partition: int, offset: int | None, cause: BaseException) -> None:
         self._reaction = (
-            f"partition {partition} of this view has stopped at offset {offset}, mend the "
+            f"partition {partition} of this view has stopped at offset {offset}, fix the "
             "cause, then rebuild it or assign it anew"
         )
         super().__init__(cause)

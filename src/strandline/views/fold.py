@@ -106,7 +106,7 @@ class Fold(Generic[StateT]):
         self.mark.wake_reached()
 
     def _apply_slice(self, page: Sequence[Record], at: int) -> int:
-        """Apply from `at` on until the page ends or somebody asks, and return how far."""
+        """Apply from `at` on until the page ends or a query waits, and return how far."""
         mark, apply, outcomes, state = self.mark, self._view.apply, self.outcomes, self._state
         for record in islice(page, at, None):
             offset = record.offset
@@ -129,7 +129,7 @@ class Fold(Generic[StateT]):
         return at
 
     def encoded(self) -> bytes:
-        """Return the state as the view encodes it. No lock: nobody else changes it."""
+        """Return the state as the view encodes it. No lock: no other thread changes it."""
         encoded = self._view.encode(self._state)
         if isinstance(encoded, bytes):
             return encoded

@@ -1,4 +1,4 @@
-"""One partition folded at once, by whoever asks, without a thread that follows it."""
+"""One partition folded at once, by the caller, without a thread that follows it."""
 
 from dataclasses import dataclass
 from itertools import islice

@@ -29,7 +29,7 @@ class PartitionHealth:
     target: int | None
     """Up to where it has to read to be ready; None as long as that cannot be asked."""
     end: int
-    """Where the partition was last seen to end."""
+    """The last known end of the partition."""
     quarantined: Mapping[int, str]
     """Offset to reason, for each record that was set aside."""
     fault: StrandlineError | None

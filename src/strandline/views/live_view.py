@@ -48,10 +48,10 @@ from strandline.views.view import StateT, View
 from strandline.writes.loops import is_on_loop
 
 CLOSE_TIMEOUT_S: Final = 60.0
-"""How long a close waits for a pump, unless told otherwise."""
+"""How long a close waits for a pump by default."""
 
 _NO_OFFSET: Final = sys.maxsize
-"""Becoming ready wakes everybody; a wake-up for each page would only slow the pump."""
+"""Becoming ready wakes all waiters; a wake-up for each page would only slow the pump."""
 
 AnswerT = TypeVar("AnswerT")
 DefaultT = TypeVar("DefaultT")
@@ -116,7 +116,7 @@ class LiveView(Generic[StateT]):
         self._folds: Mapping[int, Fold[StateT]] = {}
         self._turn = 0
         self._pid = os.getpid()
-        # On another thread: whoever runs the collector may hold a lock of the log.
+        # On another thread: the thread that runs the collector may hold a lock of the log.
         stop = partial(self._pump.stop, save=False)
         self._finalizer = weakref.finalize(self, self._clock.call_later, 0.0, stop)
         self._finalizer.atexit = False
@@ -440,7 +440,7 @@ class LiveView(Generic[StateT]):
 
 
 def check_off_loop(instead: str) -> None:
-    """Raise InvalidError on an event loop's thread, where nobody may wait."""
+    """Raise InvalidError on an event loop's thread, where no call may block."""
     if is_on_loop():
         raise InvalidError(f"this call may have to wait, use {instead} on an event loop")
 

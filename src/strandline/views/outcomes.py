@@ -12,7 +12,7 @@ REFUSALS_KEPT: Final = 1_024
 
 
 class Outcomes:
-    """The outcomes of one partition, kept only while somebody publishes to it.
+    """The outcomes of one partition, kept only while a publisher waits for it.
 
     The pump notes, publishers take. Invariant: a publisher is entered, with the next
     offset to apply as its floor, before its append; so its record lies at or above its

@@ -10,7 +10,7 @@ from strandline.values import Durability, Event, UnavailableError, partition_for
 from strandline.views.fold import Fold
 
 PUBLISH_TIMEOUT_S: Final = 120.0
-"""How long `publish` waits for its record to be applied, unless told otherwise."""
+"""How long `publish` waits by default for its record to be applied."""
 
 
 class AppendOptions(TypedDict, total=False):

@@ -40,7 +40,7 @@ class Request:
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Do it; what it raises is for whoever asked."""
+        """Do it; what it raises is for the caller."""
         try:
             self.action()
         except BaseException as error:
@@ -177,7 +177,7 @@ class Pump(Generic[StateT]):
                 self._step()
             if self._saves_last and self._serving is serving:
                 self.save()
-        except BaseException as error:  # noqa: BLE001 - Whoever asks the view is told.
+        except BaseException as error:  # noqa: BLE001 - Raised by each query of the view.
             self.cause = error
         finally:
             if self._serving is serving:
@@ -348,7 +348,7 @@ class Pump(Generic[StateT]):
         for offset in range(cursor.next, fold.mark.value):
             cursor.deliver(offset)
         if len(self._cursors) > 1:
-            # A partition that never runs dry must not keep the others from being heard.
+            # A partition that never runs dry must not keep the hints of others from being taken.
             self._wait_for_hints(0.0)
 
     def _set_aside(self, fold: Fold[StateT], poison: PoisonError) -> None:

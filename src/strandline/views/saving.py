@@ -20,7 +20,7 @@ from strandline.views.snapshot import Section, Snapshots
 from strandline.views.view import StateT, View
 
 SNAPSHOT_INTERVAL_S: Final = 60.0
-"""How often a view that has advanced is snapshotted, unless told otherwise."""
+"""How often a view that has advanced is snapshotted by default."""
 
 
 class Saving(Generic[StateT]):

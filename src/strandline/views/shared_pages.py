@@ -34,7 +34,7 @@ class SharedPages:
     """
 
     def __init__(self, log: Log) -> None:
-        # Whoever reads holds the log; this is found through it.
+        # Each reader holds the log; this is found through it.
         self._log = weakref.ref(log)
         self._caches: dict[Place, _PageCache] = {}
 

@@ -26,7 +26,7 @@ class View(ABC, Generic[StateT]):
 
     @abstractmethod
     def apply(self, state: StateT, record: Record) -> Any:
-        """Change `state` by one record; what is returned goes to whoever published it.
+        """Change `state` by one record; what is returned goes to the publisher.
 
         RefusedError, raised before anything was changed, passes the record over. Any
         other error is poison.

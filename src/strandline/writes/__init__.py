@@ -2,7 +2,7 @@
 
 Promises: every accepted write gets one epoch and one outcome that its caller
 learns; applied <= written <= durable, and none of the three ever goes back;
-whoever waits does the work when nobody else is doing it, for everybody; the
+a waiting thread does the work when no other does, for all; the
 first failed flush or sync ends the coordinator with its cause.
 
 Does not promise an order between channels, and does not know what a write is.

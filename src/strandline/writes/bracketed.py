@@ -80,7 +80,7 @@ class BracketedChannel(Channel[W, R]):
 
 
 class _Outcome:
-    """What an item came to, told after the bracket has been left."""
+    """The outcome of an item, published after the bracket has been left."""
 
     __slots__ = ("epoch", "error", "item", "result")
 

@@ -43,7 +43,7 @@ class Item(Generic[W, R]):
         self.receipt: Receipt[R] = Receipt(channel.storage, _item=self)
 
     def enter(self, waiter: Waiter, *, until_durable: bool) -> None:
-        """Put down the name of somebody who goes to sleep."""
+        """Register a waiter."""
         self.waiters.append(waiter)
         if until_durable:
             self.durable_waiters.append(waiter)
@@ -107,8 +107,8 @@ class Channel(Generic[W, R]):
         Raises UnavailableError with the write in `.write` when it could not be
         taken within `timeout_s`; ClosedError or FailedError when the
         coordinator has ended; what the receipt raises when `level` is waited
-        for, with UnknownError for a write that was taken and whose end nobody
-        knows. Must not be called from an event loop.
+        for, with UnknownError for a write that was taken and whose outcome is
+        unknown. Must not be called from an event loop.
         """
         if not self._drain.epoch & SAMPLE_MASK and self._begins_sample():
             return self._measured(write, level, timeout_s)
@@ -283,7 +283,7 @@ class Channel(Generic[W, R]):
             return min((i.deadline for i in self._items if i.deadline is not None), default=None)
 
     def drain(self, until: float | None = None) -> None:
-        """Do the work of applying what is queued, unless somebody else is at it."""
+        """Do the work of applying what is queued, unless another thread does."""
         self._drain.run(may_wait=True, until=until)
 
     def try_drain(self) -> None:
@@ -291,21 +291,21 @@ class Channel(Generic[W, R]):
         self._drain.run(may_wait=False)
 
     def check_owner(self) -> None:
-        """Raise where nobody will ever drain: in a forked child."""
+        """Raise where no thread will ever drain: in a forked child."""
         self._drain.check_owner()
 
     def expiry(self, item: Item[W, R]) -> float | None:
-        """Return when `item` is to be handed back if nobody has taken it."""
+        """Return when `item` is to be handed back if it was not taken."""
         return self._drain.expiry(item)
 
     def pass_on(self) -> None:
-        """Find somebody else to do it."""
+        """Wake another thread to do it."""
         self._drain.pass_on()
 
     # --- inside ---
 
     def _begins_sample(self) -> bool:
-        """Whether the next write is to be measured, which nobody is at yet."""
+        """Whether the next write is to be measured, which no thread does yet."""
         if self._is_measuring:
             return False
         self._is_measuring = True
@@ -341,7 +341,7 @@ class Channel(Generic[W, R]):
             receipt.wait(level, timeout_s)
         except ClosedError as exc:
             if receipt.error is None:
-                # The caller has no receipt that would tell this from a write not taken.
+                # The caller has no receipt that would distinguish this from a write not taken.
                 raise UnknownError(exc) from exc
             raise
 

@@ -34,7 +34,7 @@ from strandline.writes.view import View
 from strandline.writes.waiter import ThreadWaiter
 from strandline.writes.watermark import Watermark
 
-#: How long a stop waits for threads that are still at work, unless it is told.
+#: How long a stop waits for threads that are still at work, by default.
 STOP_TIMEOUT_S = 60.0
 
 
@@ -130,7 +130,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
                 ).start()
         except BaseException:
             if is_first:
-                # Whoever stops next does what is left.
+                # The next call of `stop` does what is left.
                 self._stopping = False
             raise
         self._wait_stopped(STOP_TIMEOUT_S if timeout_s is None else timeout_s)
@@ -215,7 +215,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         return self._drain.view()
 
     def subscribe(self) -> Subscriber[V, F, S]:
-        """Follow the views from here on; `.monitor` tells others how far the follower is."""
+        """Follow the views from here on; `.monitor` shows others how far the subscriber is."""
         return self._drain.subscribe()
 
     def metrics(self) -> Metrics:
@@ -243,7 +243,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         try:
             self._finish(durable=durable, drain=drain)
         except UnavailableError:
-            # Whoever stops next does what is left.
+            # The next call of `stop` does what is left.
             self._stopping = False
 
     def _finish(self, *, durable: bool, drain: bool) -> None:

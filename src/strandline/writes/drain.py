@@ -35,9 +35,9 @@ _WAIT = FlushReason.WAIT
 class Drain(Generic[W, R, F, V, S, C]):
     """Takes writes from the channels in turn, gives epochs, applies, freezes.
 
-    One thread at a time holds `lock` and does it, for everybody. Who finds
-    the lock taken leaves its write in the queue: whoever holds it, for
-    whatever reason, looks at `called` after letting go, and passes the work on.
+    One thread at a time holds `lock` and does it, for all. A thread that finds
+    the lock taken leaves its write in the queue: the holder, for
+    whatever reason, checks `drain_pending` after releasing it, and passes the work on.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self.storage = storage
         self.epoch = 0
         self.rejected = 0
-        #: Freezes by their reason, but for those because somebody waits.
+        #: Freezes by their reason, but for those because a caller waits.
         self.flushes = dict.fromkeys(FlushReason, 0)
         self.waits = 0
         #: Something has been queued that no round of draining has looked at.
@@ -84,7 +84,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._size = 0
         self._timer: Timer | None = None
         self._turn = 0
-        #: Items that have left their queue in this round, whose outcome may not be told yet.
+        #: Items that have left their queue in this round, whose outcome may not be published yet.
         self.taken: list[Item[W, R]] = []
         self.channels = [self._new_channel(name) for name in names]
         self._standby = Standby("strandline-drain", self._serve)
@@ -161,7 +161,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             self._set_direct()
 
     def check_owner(self) -> None:
-        """Raise in a forked child: whoever drains, or would have, is not there."""
+        """Raise in a forked child: the draining thread does not exist there."""
         if self._is_disowned:
             self._ending.check()
 
@@ -176,7 +176,7 @@ class Drain(Generic[W, R, F, V, S, C]):
     # --- draining ---
 
     def run(self, *, may_wait: bool, until: float | None = None) -> None:
-        """Take what is queued, unless somebody is at it already.
+        """Take what is queued, unless another thread does already.
 
         Without `may_wait` it does not wait for anything outside this process,
         and never longer than `until`.
@@ -190,7 +190,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             try:
                 self._guarded_round(may_wait=may_wait, until=until)
             except FailedError:
-                pass  # Every receipt says so.
+                pass  # Every receipt raises it.
             finally:
                 self.lock.release()
             if self.drain_pending:
@@ -223,7 +223,7 @@ class Drain(Generic[W, R, F, V, S, C]):
                 raise
 
     def _guarded_round(self, *, may_wait: bool, until: float | None = None) -> None:
-        """Do a round; an interrupt, wherever it hits, leaves nobody without an outcome."""
+        """Do a round; an interrupt, wherever it hits, leaves no write without an outcome."""
         try:
             self._round(may_wait=may_wait, until=until)
         except BaseException as exc:
@@ -239,12 +239,12 @@ class Drain(Generic[W, R, F, V, S, C]):
             if not item.receipt.is_settled:
                 self._fail(cause)
                 item.receipt.refuse(self._ending.cut_short())
-            # It may have been settled and not told.
+            # It may have been settled and not published.
             for waiter in tuple(item.waiters):
                 waiter.wake()
 
     def pass_on(self) -> None:
-        """Have somebody else take what is queued: one who waits for it, or a thread of ours."""
+        """Have another thread take what is queued: one that waits for it, or one of ours."""
         heads = [head for channel in self.channels if (head := channel.head()) is not None]
         for head in heads:
             for waiter in tuple(head.waiters):
@@ -309,7 +309,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             self.epoch = epoch
             return refused(self.storage, rejection(exc, epoch), epoch)
         except BaseException as exc:
-            # Interrupted half-way: what the delta holds now is anybody's guess.
+            # Interrupted half-way: what the delta holds now is unknown.
             self.epoch = epoch
             raise self._fail(exc)
         # Set after `apply`, because it is what others read as the applied mark.
@@ -358,7 +358,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._start = end
         self._is_fresh = False
         if reason is _WAIT:
-            # Whoever waits flushes at once, so that this makes no backlog.
+            # A waiting caller flushes at once, so that this makes no backlog.
             self.waits += 1
         else:
             self.flushes[reason] += 1
@@ -409,7 +409,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._timer = self._clock.call_later(delay, lambda: self._on_interval(start))
 
     def _on_interval(self, start: int) -> None:
-        with contextlib.suppress(StrandlineError):  # Whoever waits is told the same.
+        with contextlib.suppress(StrandlineError):  # Each waiter gets the same error.
             with self.held():
                 self._timer = None
                 if not self._is_fresh:
@@ -437,7 +437,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         return make_view(current, frozen, stored, self.epoch, self._start)
 
     def take_queued(self) -> int:
-        """Take what is queued, unless somebody is at it; return the last epoch applied."""
+        """Take what is queued, unless another thread does; return the last epoch applied."""
         self._serve()
         return self.applied
 

@@ -8,7 +8,7 @@ from strandline.values import FailedError, StrandlineError, UnknownError
 
 
 class Ending:
-    """Nothing yet, or the reason that every later call is told.
+    """Nothing yet, or the reason that every later call raises.
 
     The first reason stays, except that a failure takes the place of an orderly end.
     """
@@ -31,7 +31,7 @@ class Ending:
             self.reason = lambda: FailedError(cause)
 
     def cut_short(self) -> StrandlineError:
-        """Return what those are told whose write was taken and cannot go on."""
+        """Return the error of a write that was taken and cannot go on."""
         assert self.reason is not None
         error = self.reason()
         return UnknownError(error.cause) if isinstance(error, FailedError) else error

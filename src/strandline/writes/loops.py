@@ -1,4 +1,4 @@
-"""Whether whoever waits on this thread would hold up an event loop."""
+"""Whether a blocking call on this thread would block an event loop."""
 
 import sys
 import threading

@@ -100,7 +100,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         if item is None or not item.durable_waiters:
             self._settle()
             return
-        # Invariant: before anybody can see the outcome, and strike out its name.
+        # Invariant: before any waiter can see the outcome, and unregister.
         durable_waiters = item.move(epoch, self._storage.durable.mark)
         if not all(waiter.leads for waiter in durable_waiters):
             self._storage.request(_DURABLE, epoch)
@@ -263,7 +263,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
             item.leave(waiter, self._epoch, self._storage.durable.mark)
 
     def _take_back(self, item: Item[Any, R]) -> None:
-        """Refuse the write if nobody has taken it."""
+        """Refuse the write if it was not taken."""
         if item.channel.withdraw(item):
             error = UnavailableError(
                 "the write was not taken in time, try it again",
@@ -275,7 +275,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
             raise error
 
     def _time_out(self) -> None:
-        """Take the write back; where it is being applied right now, say so."""
+        """Withdraw the write; raise if it is being applied right now."""
         if (item := self._item) is None:
             return
         self._take_back(item)

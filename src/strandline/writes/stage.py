@@ -16,7 +16,7 @@ from strandline.writes.watermark import Watermark
 class Stage:
     """Carries epochs up to one level: written, or durable.
 
-    Who waits and finds nobody working does the work, for everybody; the others
+    A thread that waits and finds none working does the work, for all; the others
     sleep until their epoch is reached or one of them is woken to work next.
     """
 
@@ -31,7 +31,7 @@ class Stage:
         self._work = work
         self._ending = ending
         self._clock = clock
-        #: Held by whoever works, until it steps down.
+        #: Held by the working thread, until it releases leadership.
         self.busy = threading.Lock()
         self.attempt_busy = Attempt(self.busy)
 
@@ -40,7 +40,7 @@ class Stage:
         return self.mark.value >= epoch and self.ended >= turn
 
     def attempt(self, epoch: int, turn: int = 0) -> bool:
-        """Work towards `epoch` unless somebody else is at it; True once it is reached."""
+        """Work towards `epoch` unless another thread does; True once it is reached."""
         mark = self.mark
         while mark.value < epoch or self.ended < turn:
             if not self.attempt_busy:
@@ -114,6 +114,6 @@ class Stage:
             raise self._ending.cut_short()
 
     def renew_lock(self) -> None:
-        """Forget who was at work: in a forked child, nobody is."""
+        """Reset the worker: in a forked child there is none."""
         self.busy = threading.Lock()
         self.attempt_busy = Attempt(self.busy)

@@ -47,7 +47,7 @@ class Storage(Generic[F, S]):
         self.stored: tuple[S, tuple[F, range, int] | None] = (snapshot, None)
         #: Makes sure that an epoch is frozen; returns the last that all of `frozen` covers.
         self.freeze_for: Callable[[int], int]
-        #: Takes what is queued, unless somebody is at it; returns the last epoch applied.
+        #: Takes what is queued, unless another thread does; returns the last epoch applied.
         self.take_queued: Callable[[], int]
         #: Called after each flush, before its epochs count as written, where
         #: views are followed or writes are held back.
@@ -66,7 +66,7 @@ class Storage(Generic[F, S]):
         #: The epochs asked to be written, to be durable, and the round of syncing asked for.
         self._wanted = (0, 0, 0)
         self._is_queued_requested = False
-        # Two, so that nobody who wants to be written waits behind a slow sync.
+        # Two, so that no wait for WRITTEN is behind a slow sync.
         self._flushing = Standby("strandline-flush", self._serve_written)
         self._syncing = Standby("strandline-sync", self._serve_durable)
 
@@ -102,7 +102,7 @@ class Storage(Generic[F, S]):
         return True
 
     def request(self, level: Durability, epoch: int, turn: int = 0) -> None:
-        """Have `epoch` brought to `level` by a thread that nobody waits for."""
+        """Have `epoch` brought to `level` by a background thread."""
         with self._request_lock:
             written, durable, turned = self._wanted
             if level is Durability.DURABLE:
@@ -111,7 +111,7 @@ class Storage(Generic[F, S]):
         (self._syncing if level is Durability.DURABLE else self._flushing).wake()
 
     def request_queued(self) -> None:
-        """Have what is queued now taken, and made durable, by a thread that nobody waits for."""
+        """Have what is queued now taken, and made durable, by a background thread."""
         self._is_queued_requested = True
         self._syncing.wake()
 
@@ -169,7 +169,7 @@ class Storage(Generic[F, S]):
         self.durable.mark.advance(target)
 
     def _serve_written(self) -> None:
-        with contextlib.suppress(StrandlineError):  # Whoever waits is told the same.
+        with contextlib.suppress(StrandlineError):  # Each waiter gets the same error.
             self.written.reach(self._wanted[0])
 
     def _serve_durable(self) -> None:
@@ -180,6 +180,6 @@ class Storage(Generic[F, S]):
             applied = self.take_queued()
         _, durable, turn = self._wanted
         durable = max(durable, applied)
-        with contextlib.suppress(StrandlineError):  # Whoever waits is told the same.
+        with contextlib.suppress(StrandlineError):  # Each waiter gets the same error.
             self.written.reach(durable)
             self.durable.reach(durable, turn=turn)

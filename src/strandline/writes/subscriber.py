@@ -46,7 +46,7 @@ class Monitor:
         return self._marks[level].value
 
     def report(self, level: Durability, epoch: int) -> None:
-        """Say that everything up to `epoch` is dealt with; an older epoch says nothing new."""
+        """Acknowledge everything up to `epoch`; an older epoch changes nothing."""
         with self._lock:
             self._marks[level].advance(epoch)
 
@@ -79,7 +79,7 @@ class Monitor:
             raise _late("the subscriber has not come that far yet, wait again", epoch) from None
 
     def renew_lock(self) -> None:
-        """Forget who held it: in a forked child, nobody does."""
+        """Reset the holder: in a forked child there is none."""
         self._lock = threading.Lock()
 
     def wake_all(self) -> None:
@@ -92,7 +92,7 @@ class Subscriber(Generic[V, F, S]):
     """Receives the newest view whenever there is one it has not seen.
 
     Views are states: who is slow gets the newest and the number of those it
-    missed, and nobody waits for it. `initialize` comes first, once. Iterating
+    missed, and no thread waits for it. `initialize` comes first, once. Iterating
     ends when the subscriber is closed or the coordinator is stopped.
     """
 
@@ -164,7 +164,7 @@ class Subscriber(Generic[V, F, S]):
                 return
 
     def close(self) -> None:
-        """Receive no more; whoever waits here or on the monitor is told at once."""
+        """Receive no more; threads that wait here or on the monitor are woken at once."""
         self._subscribers.remove(self)
         self._ending.settle(lambda: ClosedError("this subscriber is closed, subscribe again"))
         self.wake_all()
@@ -192,7 +192,7 @@ class Subscriber(Generic[V, F, S]):
             waiter.wake()
 
     def end(self, reason: Ending) -> None:
-        """Tell everyone that the coordinator has ended."""
+        """Notify all subscribers that the coordinator has ended."""
         if reason.reason is not None:
             self._ending.settle(reason.reason)
         self.wake_all()
@@ -250,13 +250,13 @@ class Subscribers(Generic[V, F, S]):
             subscriber.offer(view)
 
     def disown(self, reason: Callable[[], StrandlineError]) -> None:
-        """Tell everyone in a forked child that the views stay with the parent."""
+        """End all subscribers in a forked child: the views stay with the parent."""
         self._lock = threading.Lock()
         for subscriber in self.subscribers:
             subscriber.disown(reason)
 
     def end(self, ending: Ending) -> None:
-        """Tell everyone that there will be no more views."""
+        """Notify all subscribers that there will be no more views."""
         for subscriber in self.subscribers:
             subscriber.end(ending)
 

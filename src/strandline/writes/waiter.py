@@ -14,7 +14,7 @@ from strandline.writes.loops import check_on_asyncio
 
 
 class Waiter(Protocol):
-    """Somebody asleep. A wake-up is a hint: who is woken looks again."""
+    """A blocked thread or task. A wake-up is a hint: the waiter checks its condition again."""
 
     #: Whether the sleeper can be asked to do the work it waits for.
     leads: bool
@@ -88,7 +88,7 @@ class _LoopWakeup:
         try:
             self._is_rung = True
             loop = self._loop()
-            # A closed loop refuses the call; nobody sleeps on it any more.
+            # A closed loop refuses the call; no task waits on it any more.
             with contextlib.suppress(RuntimeError):
                 if loop is not None:
                     loop.call_soon_threadsafe(self._answer)

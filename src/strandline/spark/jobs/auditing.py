@@ -45,7 +45,7 @@ class AuditFinding:
     """The first that it concerns."""
     reason: str
     location: str | None
-    """Where that is stored, as far as the log tells."""
+    """Where that is stored, as far as the log knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def audit(
     expected: Iterable[ProofHead] = (),
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Check these topics, or all of this tenant, or of everybody, internal ones included.
+    """Check these topics, or all of this tenant, or of every tenant, internal ones included.
 
     As `log.verify`, in parallel: offsets dense and unique, timestamps that never fall,
     checksums, digests of copies, and the proof of history where there is one. Besides, it
@@ -197,7 +197,7 @@ def _plan(log: Log, url: str, place: Place, expected: list[ProofHead]) -> _Plan:
         ] or runs
         made.copies = [Copy(url, place.topic, each) for each in copies]
     except CorruptError:
-        # Whoever reads it all names what is wrong.
+        # Reading all of it names what is wrong.
         pass
     for index, (start, end, is_cold) in enumerate(runs):
         heads = tuple(

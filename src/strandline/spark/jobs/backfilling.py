@@ -25,7 +25,7 @@ InputFormat = Literal["parquet", "csv", "json"]
 
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "parquet": {},
-    # What a file's header does not say, nobody guesses at: 007 stays a text.
+    # What a file's header does not say is not guessed: 007 stays a text.
     "csv": {"header": "true", "enforceSchema": "false"},
     "json": {},
 }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BATCH_RECORDS: Final = 1_000_000
-"""So many records are read for a batch, at most, unless told."""
+"""So many records are read for a batch, at most, by default."""
 
 
 def derive(

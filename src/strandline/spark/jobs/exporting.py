@@ -32,7 +32,7 @@ class FolderReport:
 
     folder: str
     offsets: Mapping[int, tuple[int, int]]
-    """[start, end) of each partition: the records that it tells of."""
+    """[start, end) of each partition: the records that it covers."""
     records: int
     """So many were read."""
     rows: int
@@ -64,7 +64,7 @@ def export(
     `where` is a condition in Spark SQL over the columns of `table(…, include_metadata=True)`.
     `below` ends partitions before the end: an offset for all, or for some. The folder must
     not exist, unless it is the finished answer to the same call, which is then left alone.
-    `_strandline` in it tells which records it covers.
+    `_strandline` in it lists which records it covers.
     """
     if file_format not in ("parquet", "json"):
         raise InvalidError("a format is parquet or json", file_format=file_format)
@@ -88,7 +88,7 @@ def snapshot(
 
     Records without a key are left out. Latest is by time of append, and where a key was put
     into several partitions at one time, by partition. No record means that a key is gone,
-    unless `tombstone` says so: rows of latest records that match this condition in Spark SQL
+    unless `tombstone` selects them: rows of latest records that match this condition in Spark SQL
     are left out. For the rest see `export`.
     """
     terms = {"tombstone": tombstone}
@@ -110,7 +110,7 @@ def _latest(rows: "DataFrame", tombstone: str) -> "DataFrame":
 
 @contextlib.contextmanager
 def _told(spark: "SparkSession", records: int, progress: Progress | None) -> Iterator[None]:
-    """Tell of all records in the end, and meanwhile of about as many as were read."""
+    """Report all records in the end, and meanwhile about as many as were read."""
     if progress is None:
         yield
         return

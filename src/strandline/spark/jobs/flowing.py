@@ -75,7 +75,7 @@ def _run(
     except StreamingQueryException as error:
         return text_of(error)
     finally:
-        # Also when whoever waits is interrupted.
+        # Also when the wait is interrupted.
         query.stop()
         seen.look(query)
     return None
@@ -87,7 +87,7 @@ def _located(checkpoint: str | os.PathLike[str]) -> str:
 
 
 class _Seen:
-    """What the progress of queries tells, each batch once."""
+    """Counts the progress of queries, each batch once."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -97,8 +97,8 @@ class _Seen:
 
     def look(self, query: "StreamingQuery") -> None:
         for each in query.recentProgress:
-            told: Any = each
-            batch, count = (str(told.runId), int(told.batchId)), int(told.numInputRows)
+            progress: Any = each
+            batch, count = (str(progress.runId), int(progress.batchId)), int(progress.numInputRows)
             if count and batch not in self._known:
                 self._known.add(batch)
                 self.batches += 1

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COVERED_FILE: Final = "_strandline"
-"""Tells what a folder holds. Spark does not read files that begin with `_`, and no other
+"""Lists what a folder holds. Spark does not read files that begin with `_`, and no other
 program takes it for a part of the data by its ending."""
 _EARLIER_COVERED_FILE: Final = "_strandline.json"
 _TIMES: Final = "spark.sql.parquet.outputTimestampType"
@@ -43,7 +43,7 @@ class Covered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tenant: str | None
     #: [start, end) of each partition.
     offsets: dict[int, tuple[int, int]]
-    #: What the job was told besides, such as a predicate.
+    #: The job's other arguments, such as a predicate.
     terms: dict[str, str]
     rows: int
 
@@ -54,10 +54,10 @@ class Covered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def covered_by(cut: Cut, job: str, terms: dict[str, str | None]) -> Covered:
     """Return what a folder of this job would hold, but for its rows."""
-    told = {name: text for name, text in terms.items() if text}
+    given = {name: text for name, text in terms.items() if text}
     topic = cut.topic
     ends = dict(cut.offsets)
-    return Covered(1, job, cut.log_id, topic.id, topic.name, cut.tenant, ends, told, 0)
+    return Covered(1, job, cut.log_id, topic.id, topic.name, cut.tenant, ends, given, 0)
 
 
 def load_covered(folder: str) -> Covered | None:

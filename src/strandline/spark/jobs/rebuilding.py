@@ -99,4 +99,4 @@ def send_along(module: ModuleType) -> None:
     """Have Spark send what this module defines, to processes that could not import it."""
     from pyspark import cloudpickle  # noqa: PLC0415 # An extra.
 
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call] # It tells none.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call] # It has no types.

@@ -14,9 +14,9 @@ _GROUP: Final = "spark.jobGroup.id"
 
 @contextlib.contextmanager
 def reading(context: "SparkContext", rows: int) -> Iterator[Callable[[], int]]:
-    """Give what tells about how many of the rows were read by the jobs of the body.
+    """Yield a function that estimates how many rows the jobs of the body have read.
 
-    Spark tells of tasks, so it is their share, and those of the first job are the ones
+    Spark counts tasks, so it is their share, and those of the first job are the ones
     that read: what comes after sorts and writes.
     """
     group = str(SystemClock().new_id())
@@ -24,13 +24,13 @@ def reading(context: "SparkContext", rows: int) -> Iterator[Callable[[], int]]:
     context.setLocalProperty(_GROUP, group)
     most = 0
 
-    def told() -> int:
+    def estimate() -> int:
         nonlocal most
         most = max(most, int(rows * _share(context, group)))
         return most
 
     try:
-        yield told
+        yield estimate
     finally:
         context.setLocalProperty(_GROUP, before)  # type: ignore[arg-type] # None removes it.
 

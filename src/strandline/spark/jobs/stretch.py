@@ -26,7 +26,7 @@ from strandline.values import (
     ValueKind,
 )
 
-#: What tells the order of records; the rest of a copy is held by its digest.
+#: What has the order of records; the rest of a copy is held by its digest.
 _ORDER: Final = ["_offset", "_row", "_timestamp"]
 
 
@@ -111,7 +111,7 @@ class Checked:
     """What a stretch came to, with what its neighbours have to agree with."""
 
     stretch: Stretch
-    #: Where it began: later than it was told if a trim came first.
+    #: Where it began: later than requested if a trim came first.
     start: int
     records: int
     first_us: int | None
@@ -148,7 +148,7 @@ class Copy:
         return None
 
     def _is_gone(self, cold: ColdSegments) -> bool:
-        """Whether it was deleted since it was planned, as the catalogue tells."""
+        """Whether it was deleted since it was planned, by the catalogue."""
         listed = {each.id: each.state for each in cold.listed(self.segment.place)}
         return listed.get(self.segment.id) != self.segment.state
 
@@ -210,5 +210,5 @@ class _Seen:
 
 
 def _is_anchor(finding: ProofFinding) -> bool:
-    """Whether it tells of a value that the stretch before is asked for anyway."""
+    """Whether it has a value that the stretch before has to provide anyway."""
     return finding.reason == ANCHOR_MISSING

@@ -1,4 +1,4 @@
-"""Running pieces of work as Spark tasks, and telling how far they are."""
+"""Running pieces of work as Spark tasks, and reporting their progress."""
 
 import contextlib
 import threading
@@ -69,21 +69,21 @@ def run_each(
 
 @contextlib.contextmanager
 def reporting(done: Callable[[], int], progress: Progress | None) -> Iterator[None]:
-    """Tell `progress` what `done` rises by, while the body runs and at its end."""
+    """Call `progress` with what `done` rises by, while the body runs and at its end."""
     if progress is None:
         yield
         return
-    told, clock, is_over = 0, SystemClock(), threading.Event()
+    reported, clock, is_over = 0, SystemClock(), threading.Event()
 
-    def tell() -> None:
-        nonlocal told
+    def report() -> None:
+        nonlocal reported
         now = done()
-        progress(now - told)
-        told = now
+        progress(now - reported)
+        reported = now
 
     def repeat() -> None:
         while not clock.wait(is_over, _PROGRESS_INTERVAL_S):
-            tell()
+            report()
 
     thread = threading.Thread(target=repeat, name="strandline-progress", daemon=True)
     thread.start()
@@ -92,4 +92,4 @@ def reporting(done: Callable[[], int], progress: Progress | None) -> Iterator[No
     finally:
         is_over.set()
         thread.join()
-        tell()
+        report()

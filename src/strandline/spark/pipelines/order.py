@@ -1,4 +1,4 @@
-"""What a run's process is told, and what it answers."""
+"""The arguments of a run's process, and its output."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -44,7 +44,7 @@ def _run(classic: "SparkSession", order: Order) -> None:
         for message in _messages(_connected(classic), order):
             _emit("event", message)
             completed = completed or message.startswith(_COMPLETED)
-    except Exception as error:  # noqa: BLE001 # Whatever Spark raises, the caller is to hear of.
+    except Exception as error:  # noqa: BLE001 # Whatever Spark raises goes to the caller.
         # A run that is complete stays so: Spark trips over Python sources afterwards.
         if not completed:
             _emit("failed", _error_text(error))
@@ -71,7 +71,7 @@ def _session(order: Order) -> "SparkSession":
         "spark.sql.connect.serverStacktrace.enabled": "false",
     }
     settings = {**own, **order.configuration}
-    # Without it the server would serve everybody on this machine.
+    # Without it the server would serve every user of this machine.
     os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = SystemClock().random_bytes(32).hex()
     return local_session(
         order.folder, name="strandline pipeline", master=order.master, settings=settings
@@ -82,7 +82,7 @@ def _connected(classic: "SparkSession") -> "SparkSession":
     """Return a session of the server that this process has just started."""
     from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415 # Takes long.
 
-    jvm: Any = classic.sparkContext._jvm  # noqa: SLF001 # Nothing else tells the port.
+    jvm: Any = classic.sparkContext._jvm  # noqa: SLF001 # Nothing else has the port.
     service = getattr(getattr(jvm, _SERVICE), "MODULE$")
     # What makes `SparkSession.active()` in definitions mean the one of the server.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
@@ -92,7 +92,7 @@ def _connected(classic: "SparkSession") -> "SparkSession":
 
 
 def _messages(spark: "SparkSession", order: Order) -> Iterable[str]:
-    """Run the pipeline, and yield what Spark tells of it."""
+    """Run the pipeline, and yield Spark's events."""
     from pyspark.pipelines import cli  # noqa: PLC0415 # Takes long, as the others.
     from pyspark.pipelines import spark_connect_graph_element_registry as registries  # noqa: PLC0415
     from pyspark.pipelines import spark_connect_pipeline as server  # noqa: PLC0415
@@ -112,9 +112,9 @@ def _messages(spark: "SparkSession", order: Order) -> Iterable[str]:
         dry=order.dry_run,
         storage=order.storage,
     ):
-        told = result.get("pipeline_event_result")
-        if told is not None:
-            yield told.event.message
+        event = result.get("pipeline_event_result")
+        if event is not None:
+            yield event.event.message
 
 
 def _error_text(error: Exception) -> str:
@@ -133,7 +133,7 @@ def _stop(classic: "SparkSession") -> None:
 
 
 def _end_with_caller() -> None:
-    """End, and the Java with it, when whoever started this is no more."""
+    """End, and the Java with it, when the parent process has ended."""
     sys.stdin.buffer.read()
     os._exit(1)
 

@@ -1,4 +1,4 @@
-"""Runs a pipeline from its folder, and tells how it went."""
+"""Runs a pipeline from its folder, and reports how it went."""
 
 import os
 import re
@@ -49,7 +49,7 @@ def run(
     `url` is the log that `strandline` means in its definitions when they name none. Tables
     are kept in the folder. `full_refresh` empties tables and reads topics from the start;
     rows flow into sinks once more. `dry_run` checks the definitions and runs none.
-    `progress` hears of each step. UnavailableError with Spark's reason if it fails; run it
+    `progress` is called with each step. UnavailableError with Spark's reason if it fails; run it
     again when that is out of the way. InvalidError for a folder without a pipeline.
     """
     spec = load_specification(folder)
@@ -145,5 +145,5 @@ _NOT_INHERITED: Final = (
 
 
 def _is_ours(line: bytes) -> bool:
-    """Tell an answer from what definitions print."""
+    """Distinguish an answer from what definitions print."""
     return line.startswith(b'{"what":')

@@ -11,7 +11,7 @@ from strandline.values import InvalidError
 
 _SPEC: Final = """\
 name: {name}
-# Checkpoints. Whoever deletes them reads all topics anew, and writes all rows once more.
+# Checkpoints. Deleting them reads all topics again, and writes all rows once more.
 storage: {storage}
 libraries:
   - glob:

@@ -1,4 +1,4 @@
-"""Which batch of which query a task belongs to, as Spark tells it under names of its own."""
+"""Which batch of which query a task belongs to, as Spark passes it under its own names."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ def streaming_identity(app: str | None) -> BatchIdentity:
     batch = None if context is None else context.getLocalProperty(BATCH)
     if query is None or batch is None:
         raise InvalidError(
-            "Spark does not tell which batch this is, so it cannot be written exactly once; "
+            "Spark does not pass which batch this is, so it cannot be written exactly once; "
             "write in foreachBatch with the options txnAppId and txnVersion instead"
         )
     return BatchIdentity(app or query, int(batch))

@@ -27,7 +27,7 @@ from strandline.values import (
 CHUNK_ROWS: Final = 32_768
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 
-#: Begins the ids of writes that nobody has named, and no name; they never come back.
+#: Begins the ids of writes without a name, and no name; they never come back.
 JOB_PREFIX: Final = "\0job:"
 
 
@@ -84,7 +84,7 @@ def abort(folder: AppFolder, staged: Iterable[Staged]) -> None:
 
 
 def sweep(folders: Iterable[AppFolder]) -> None:
-    """Remove what killed writers have left behind and nobody will come back for."""
+    """Remove what killed writers have left and no retry will use."""
     for folder in folders:
         try:
             with folder.locked(timeout_s=0.0):
@@ -98,7 +98,7 @@ def sweep(folders: Iterable[AppFolder]) -> None:
 
 
 def finish_all(log: Log, root: str) -> int:
-    """Finish every batch that was recorded by anybody and interrupted; return how many."""
+    """Finish every batch that was recorded by any writer and interrupted; return how many."""
     finished = 0
     for folder in app_folders(root):
         with folder.locked():

@@ -143,7 +143,7 @@ class AppFolder:
             if name != LOCK:
                 self.remove(name)
         self.remove(LOCK)
-        # Somebody may have come in the meantime, who waits for the lock.
+        # Another process may wait for the lock by now.
         with contextlib.suppress(OSError):
             self.io.rmdir(self.path)
 

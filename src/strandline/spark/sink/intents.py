@@ -1,6 +1,6 @@
 """Which batches are recorded, how far each has come, and what may be swept.
 
-A batch that is recorded is decided: nothing undoes it, and whoever comes next finishes it from
+A batch that is recorded is decided: nothing undoes it, and the next writer finishes it from
 the files that it names. Everything here is called with the folder's lock held.
 """
 
@@ -17,7 +17,7 @@ from strandline.values import InvalidError
 
 #: So many finished batches of an app are remembered at least, so that a repeat is known.
 BATCHES_KEPT: Final = 100
-#: Rows that were staged for a batch that nobody ever recorded are kept so long.
+#: Rows that were staged for a batch that was never recorded are kept so long.
 STAGED_AGE_S: Final = 7 * 24 * 3600
 FLOOR: Final = "floor"
 
@@ -141,14 +141,14 @@ class Intents:
         self._folder = folder
 
     def find(self, version: int) -> Intent | None:
-        """Return the batch if it is recorded; InvalidError if that can no longer be told."""
+        """Return the batch if it is recorded; InvalidError if that is no longer known."""
         found = self._folder.load(_done_name(version), Intent)
         found = found or self._folder.load(intent_name(version), Intent)
         if found is None:
             floor = self._folder.load(FLOOR, _Floor)
             if floor is not None and version <= floor.version:
                 raise InvalidError(
-                    "this batch is older than those that are remembered, so nobody knows whether "
+                    "this batch is older than those that are kept, so it is unknown whether "
                     "it was written; give the write a txnAppId of its own to write it",
                     app=self._folder.app,
                     version=version,
@@ -180,7 +180,7 @@ class Intents:
         return [intent for intent in found if intent is not None]
 
     def sweep(self) -> None:
-        """Remove what nobody needs any more: never a file that an unfinished batch names."""
+        """Remove what is no longer needed: never a file that an unfinished batch names."""
         files = self._files()
         done = {each.version for each in files if each.what == "done"}
         pending = {intent.version: intent for intent in self.unfinished()}

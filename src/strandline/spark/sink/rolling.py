@@ -105,7 +105,7 @@ class _Step:
     def settle(self, progress: Progress) -> int:
         """Do what `append` does, whether the rows are in the log already or not.
 
-        The log tells by itself as long as it surely knows the append's identity. After
+        The log detects it by itself for as long as it keeps the append's identity. After
         that the rows are looked for among those that came since.
         """
         start, since_us = self._since(progress)
@@ -118,7 +118,7 @@ class _Step:
             return found
         if marks.low > start:
             raise InvalidError(
-                "a recorded batch was interrupted so long ago that the log no longer tells whether "
+                "a recorded batch was interrupted so long ago that the log no longer knows whether "
                 "some of its rows are stored, and where they would be was trimmed: remove the file "
                 "to leave them out, and write again what is missing",
                 file=self.file,

@@ -23,7 +23,7 @@ class SinkSettings:
     """Where rows go, and as which write."""
 
     url: str
-    #: None where a column of that name tells.
+    #: None where a column of that name has it.
     topic: str | None
     tenant: str | None
     durability: Durability

@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What a task has staged, all that `commit` is told of it."""
+    """What a task has staged, all that `commit` gets of it."""
 
     app: str
     version: int

@@ -26,7 +26,7 @@ from strandline.values import InvalidError, Mode
 
 @dataclass(frozen=True)
 class StagedMessage(WriterCommitMessage):
-    """What a task tells whoever commits."""
+    """What a task reports to the committing driver."""
 
     staged: Staged
 
@@ -66,7 +66,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _staged(self.settings, streaming_identity(self.settings.app), iterator)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        found = _told(messages)
+        found = _staged_by(messages)
         apps = {each.app for each in found}
         if apps:
             (app,) = apps
@@ -118,18 +118,18 @@ def _commit(settings: SinkSettings, identity: BatchIdentity, messages: Messages)
     folder = AppFolder(staging_path(settings.url), identity.app)
     with _unhurried(), open_log(settings.url) as log:
         commit(
-            *(log, folder, identity.version, _told(messages)),
+            *(log, folder, identity.version, _staged_by(messages)),
             tenant=settings.tenant,
             durability=settings.durability,
         )
 
 
 def _abort(settings: SinkSettings, messages: Messages) -> None:
-    told = _told(messages)
-    for app in {each.app for each in told}:
-        abort(AppFolder(staging_path(settings.url), app), told)
+    staged = _staged_by(messages)
+    for app in {each.app for each in staged}:
+        abort(AppFolder(staging_path(settings.url), app), staged)
 
 
-def _told(messages: Messages) -> list[Staged]:
+def _staged_by(messages: Messages) -> list[Staged]:
     """Return what the tasks have staged; one that failed has said nothing."""
     return [each.staged for each in messages if isinstance(each, StagedMessage)]

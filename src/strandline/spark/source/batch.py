@@ -69,7 +69,7 @@ class PushingReader(BatchReader):
     """Skips what Spark's filters leave out.
 
     Those on offset, partition and time of append bound the splits; workers leave out what
-    objects of the tier tell by their statistics. Only with `pushdown`: Spark fails every
+    objects of the tier exclude by their statistics. Only with `pushdown`: Spark fails every
     read of a reader that takes filters unless `spark.sql.python.filterPushdown.enabled` is
     on. All filters are handed back.
     """

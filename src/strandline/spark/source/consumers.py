@@ -10,7 +10,7 @@ _logger = logging.getLogger("strandline")
 
 
 def keep_up(log: Log, place: StreamPlace) -> None:
-    """Say that the stream's consumer has dealt with everything before `place`.
+    """Acknowledge everything before `place` for the stream's consumer.
 
     What cannot be said any more, of a topic that was dropped for instance, is logged:
     a stream does not fail because of it.

@@ -25,7 +25,7 @@ Offsets = Mapping[Place, int]
 def chosen_topics(log: LogTopics, selection: Selection) -> Sequence[Topic]:
     """Return the topics of a selection, by name; InvalidError if one is missing.
 
-    A tenant sees its own topics and nobody's, its own first. A pattern may match none.
+    A tenant sees its own topics and the global ones, its own first. A pattern may match none.
     """
     if selection.pattern is not None:
         seen = {topic.name: topic for topic in log.topics()}

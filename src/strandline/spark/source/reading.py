@@ -47,7 +47,7 @@ class Reading:
         return replace(self, format=self.format.narrowed(wanted))
 
     def bounded(self, bounds: Iterable[Bound]) -> "Reading":
-        """Return the read without what holds no row that meets these bounds, as far as told."""
+        """Return the read without what holds no row that meets these bounds, as far as known."""
         return replace(self, skipping=self.skipping.and_also(bounds, self.format.stored))
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
@@ -103,7 +103,7 @@ def reading_of(given: Mapping[str, str]) -> Reading:
         topics = chosen_topics(log, options.selection)
         if not topics:
             raise InvalidError(
-                "no topic has such a name yet, so nobody knows its columns",
+                "no topic has such a name yet, so its columns are unknown",
                 pattern=options.selection.pattern,
             )
         chosen_places(log, options.selection, topics)
@@ -127,7 +127,7 @@ def reading_of(given: Mapping[str, str]) -> Reading:
 
 
 def _skipping(reading: Reading, predicate: Predicate) -> Reading:
-    """Return the read without what the predicate leaves out, as far as statistics tell."""
+    """Return the read without what the predicate leaves out, as far as statistics show."""
     if reading.format.kind is not ValueKind.EVENT:
         return reading.bounded(predicate.bounds)
     native = replace(reading.format, shape=replace(reading.format.shape, is_kafka=False))
@@ -156,7 +156,7 @@ def _value_schema(log: Log, topics: Sequence[Topic]) -> pa.Schema:
                     found.append(batches.schema)
     if not found:
         raise InvalidError(
-            "these topics hold no batch yet, so nobody knows their columns",
+            "these topics hold no batch yet, so their columns are unknown",
             topics=[topic.name for topic in topics],
         )
     try:

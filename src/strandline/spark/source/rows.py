@@ -150,7 +150,7 @@ class RowFormat:
         return column if column.type.equals(field.type) else column.cast(field.type)
 
     def check_known(self, found: pa.Schema) -> None:
-        """Raise InvalidError if a batch has columns that nobody was told of."""
+        """Raise InvalidError if a batch has columns that are not in the schema."""
         assert self.values is not None
         new = [name for name in found.names if name not in self.values.names]
         if new and self.shape.is_strict:

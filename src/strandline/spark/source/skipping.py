@@ -1,4 +1,4 @@
-"""Leaving out what cannot hold a row that is wanted, by what objects of the tier tell of it."""
+"""Skips what cannot hold a selected row, by the statistics of objects in the tier."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ class Skipping:
     bounds: tuple[tuple[Bound, pa.DataType], ...] = ()
 
     def and_also(self, bounds: Iterable[Bound], stored: Callable[[str], pa.Field | None]) -> Self:
-        """Return the same with more bounds; `stored` tells how a column is kept, if it is."""
+        """Return the same with more bounds; `stored` returns how a column is stored, if it is."""
         found = [(bound, stored(bound.column)) for bound in bounds]
         new = [
             (replace(bound, column=field.name), field.type)
@@ -88,7 +88,7 @@ class Skipping:
                     if run[0] < run[1]:
                         yield run
         except TrimmedError:
-            return  # Overtaken; whoever reads is told, or goes on.
+            return  # Overtaken; reading raises, or goes on.
 
     def _excluded(self, footer: Footer | None) -> Iterator[tuple[int, int]]:
         for index, run in enumerate(footer.groups if footer is not None else ()):

@@ -92,7 +92,7 @@ def _by_bytes(log: LogReader, extent: Extent, split_bytes: int) -> list[Split]:
         if gathered >= 2 * split_bytes:
             found += _cut(Split(extent.place, begun, at), round(gathered / split_bytes))
             begun, gathered = at, 0.0
-    # What no run tells of, such as records appended since, belongs to the last piece.
+    # What no run covers, such as records appended since, belongs to the last piece.
     if begun < extent.end:
         found.append(Split(extent.place, begun, extent.end))
     return found

@@ -40,7 +40,7 @@ _KNOWN_MAX = 10_000
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Says how far each micro-batch goes, and reads it.
 
-    What a micro-batch ends with is durable in the log before Spark hears of it, so that
+    What a micro-batch ends with is durable in the log before Spark gets it, so that
     a checkpoint is never ahead of what a loss of power leaves. One copy lives in the
     planner's process for as long as the query; the workers' copies only `read`.
     """
@@ -216,7 +216,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if not fails:
                 _logger.warning("a stream goes on at the oldest record kept: %s", error)
                 return error.oldest
-            # A batch that ended there needs nothing before it; whoever reads on is told.
+            # A batch that ended there needs nothing before it; reading on raises.
             return offset_in(stored, place)
         except DivergedError as error:
             if fails:

@@ -18,7 +18,7 @@ from strandline.stores.open_file import OpenFile
 
 
 def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> OwnedEpoch | None:
-    """Return the present epoch's files; None if whoever holds `lock` has to begin another.
+    """Return the present epoch's files; None if the holder of `lock` has to begin another.
 
     DroppedError if the topic is gone, CorruptError if the manifest is an older copy.
     """
@@ -60,7 +60,7 @@ def _found_end(files: PartitionFiles, manifest: Manifest, end: End) -> End | Non
     """Return the end with every whole frame that follows on it; None if some are damaged.
 
     A writer that died before it wrote the tail has left them, or the tail is an older
-    copy. One that does not agree with the manifest tells nothing: then the frames do.
+    copy. One that does not agree with the manifest is ignored: the frames are read.
     """
     active = manifest.active
     is_in_tail = end.segment == active.number and agrees(manifest, end)

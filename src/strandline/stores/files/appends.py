@@ -38,7 +38,7 @@ _COLUMNS_MIN = COLUMNS_MIN
 
 
 class Head:
-    """Where the next frame of a partition goes. Whoever holds the partition's lock owns it."""
+    """Where the next frame of a partition goes. Owned by the holder of the partition's lock."""
 
     __slots__ = (
         "chain",

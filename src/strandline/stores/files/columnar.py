@@ -77,7 +77,7 @@ def encode_batch(
     """Return the flags and the body of a frame that holds `batch`."""
     serialized = batch.serialize()
     if compression is None:
-        # Not bytes but like bytes, which whoever makes a frame of it copies anyway.
+        # Not bytes but like bytes, which is copied into a frame anyway.
         return flags, serialized
     flag, codec = _CODECS[compression]
     packed: bytes = pa.compress(serialized, codec, asbytes=True)

@@ -52,7 +52,7 @@ from strandline.values.names import RESERVED_PREFIX
 
 _CHUNK_BYTES = 1 << 20
 _TRIES = 100
-#: Fits no file: whoever opens the copy to write finds that it is one.
+#: Fits no file: opening the copy for writing finds that it is one.
 _NO_LOCK = (0, 0, 0)
 _LOCK_TIMEOUT_S = 10.0
 
@@ -132,7 +132,7 @@ class _Copy:
         return copied
 
     def _entries(self) -> list[TopicEntry]:
-        """Return the topics, those of our own last: what they tell of is then in the copy."""
+        """Return the topics, the internal ones last: what they refer to is then in the copy."""
         entries = FileTopics(self._root).all()
         return sorted(
             entries, key=lambda each: (each.topic.name.startswith(RESERVED_PREFIX), each.path)

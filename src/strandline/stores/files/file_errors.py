@@ -22,12 +22,12 @@ R = TypeVar("R")
 
 
 def unavailable(error: OSError, path: str) -> UnavailableError:
-    """Return what a caller is told of it, to be raised from `error`.
+    """Return the error to raise from `error`.
 
     `path` is what was being used, for where the error names no file.
     """
     return UnavailableError(
-        "the file system refused this, mend what the reason names and try again",
+        "the file system refused this, fix what the reason names and try again",
         path=error.filename or path,
         reason=error.strerror or str(error),
     )

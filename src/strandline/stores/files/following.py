@@ -24,7 +24,7 @@ def newest(files: PartitionFiles, wanted: ReadRange) -> Sequence[Record] | None:
 
     `wanted` has no end, and both limits.
     None where it is not so simple: where no reader has come to the start before, where
-    there are more than a few frames of rows, or where anything is wrong. Whoever reads on
+    there are more than a few frames of rows, or where anything is wrong. A reader that reads on
     the plain way says what.
     """
     place = files.place

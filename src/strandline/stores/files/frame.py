@@ -77,7 +77,7 @@ class BytesRow(msgspec.Struct, array_like=True, gc=False):
 
 
 class FrameTerms(msgspec.Struct, array_like=True, gc=False):
-    """What the append of a frame was told, where it was told anything."""
+    """The terms of the append of a frame, if it had any."""
 
     tenant: str | None = None
     producer: str | None = None
@@ -90,7 +90,7 @@ class FrameTerms(msgspec.Struct, array_like=True, gc=False):
 
 
 class AppendTerms(msgspec.Struct, array_like=True, gc=False):
-    """What one append was told by which it can be recognised, and where its records are."""
+    """The identity of one append, and where its records are."""
 
     base: int
     records: int
@@ -118,7 +118,7 @@ class Frame(NamedTuple):
     #: How many there are.
     records: int
     timestamp_us: int
-    #: The durable mark known when it was written; None if it was too far away to tell.
+    #: The durable mark known when it was written; None if it was too far away to store.
     durable: int | None
     position: int
     end: int
@@ -189,7 +189,7 @@ def encode_terms(terms: FrameTerms) -> bytes:
 
 
 def split_terms(frame: Frame) -> "tuple[SealedTerms | None, bytes | pa.Buffer]":
-    """Return what the append was told, and the rest of the body."""
+    """Return the terms of the append, and the rest of the body."""
     body = frame.body
     if not frame.flags & HAS_TERMS:
         return None, body

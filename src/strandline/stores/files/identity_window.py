@@ -22,7 +22,7 @@ from strandline.values import IDENTITY_AGE_S, CorruptError, Offset, ProofFinding
 
 KIND = "identities"
 SUFFIXES = (".identities", ".identities-copy")
-"""Each is kept twice: once frames are gone, nothing else tells of their writes."""
+"""Each is kept twice: once frames are gone, nothing else has the identities of their writes."""
 
 _logger = logging.getLogger("strandline")
 
@@ -37,11 +37,11 @@ class _Snapshot(msgspec.Struct, frozen=True):
 
 
 class IdentityWindow:
-    """Owned by whoever holds the partition's lock."""
+    """Owned by the holder of the partition's lock."""
 
     def __init__(self, files: PartitionFiles) -> None:
         self._files = files
-        #: Whether anybody has asked for it yet.
+        #: Whether it was needed yet.
         self.is_used = False
         self._identities: Identities | None = None
         self._offset = 0
@@ -66,7 +66,7 @@ class IdentityWindow:
         place, epochs = self._files.place, {each.number for each in manifest.epochs}
         names = place.io.list(place.directory)
         if any(epochs.intersection(epochs_in(names, suffix)) for suffix in SUFFIXES):
-            # Left by a crash before the manifest told of it, or the manifest is an older copy.
+            # Left by a crash before the manifest referred to it, or the manifest is an older copy.
             return
         self._identities, self._offset = Identities(), offset
         self._epoch = manifest.epoch.id
@@ -86,7 +86,7 @@ class IdentityWindow:
         try:
             identities = self.up_to_date()
         except CorruptError as error:
-            # It stays damage to whoever needs it, and keeps nobody else from anything.
+            # Only writes that need it raise; all others are accepted.
             _logger.error("identities cannot be kept: %s", error)
             return
         self._store(manifest, identities)
@@ -135,7 +135,7 @@ class IdentityWindow:
 class Snapshots(NamedTuple):
     """The snapshots of a partition's history that can be read, and what is wrong with others."""
 
-    #: Each with the offset before which it tells of everything.
+    #: Each with the offset before which it is complete.
     sound: list[tuple[int, IdentityState]]
     damages: list[CorruptError]
 
@@ -197,9 +197,9 @@ def _load(files: PartitionFiles, state: State, path: str) -> tuple[int, Identity
 
 
 def _newest(files: PartitionFiles, state: State, found: Snapshots) -> tuple[Identities, int]:
-    """Return the newest snapshot that the frames continue, and the offset up to which it tells.
+    """Return the newest snapshot that the frames continue, and up to where it is complete.
 
-    Where there is none: nothing, where the frames tell of everything that could still be
+    Where there is none: nothing, where the frames have everything that could still be
     recognised. CorruptError if they do not.
     """
     segments = state.manifest.segments
@@ -216,7 +216,7 @@ def _newest(files: PartitionFiles, state: State, found: Snapshots) -> tuple[Iden
         return Identities(), aged
     reason = str(found.damages[0]) if found.damages else "they are older than the oldest record"
     raise CorruptError(
-        "which writes are stored already cannot be told, restore the identities from a copy",
+        "which writes are stored already is unknown, restore the identities from a copy",
         file=files.place.path(f"{state.manifest.epoch.number:010d}{SUFFIXES[0]}"),
         position=0,
         reason=reason,

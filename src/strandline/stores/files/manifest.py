@@ -15,7 +15,7 @@ TAIL = ".tail"
 
 
 LockIdentity = tuple[int, int, int]
-"""Which lock file it is. Nobody writes to it, so its time is that of its making."""
+"""Which lock file it is. It is never written to, so its time is that of its making."""
 
 
 class StoredEpoch(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Manifest(msgspec.Struct, frozen=True):
     low: int
     #: Of the records below `low` that the first segment still holds.
     trimmed_bytes: int
-    #: Device, inode and time of the lock file: whoever finds another one begins a new epoch.
+    #: Device, inode and time of the lock file: a writer that finds another one begins a new epoch.
     lock: LockIdentity
     #: The next number of a segment of this epoch.
     next_number: int

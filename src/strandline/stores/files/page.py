@@ -20,7 +20,7 @@ class Page(NamedTuple):
     tenants: Sequence[Tenant | None]
     #: Of events: kind, payload, headers and time. Else: the value.
     columns: Sequence[Sequence[Any]]
-    #: How large each counts, where the columns do not tell.
+    #: How large each counts, where the columns do not show it.
     given_sizes: Sequence[int | None] | None = None
 
     def cut(self, start: int, stop: int) -> "Page":

@@ -47,11 +47,11 @@ _SEGMENTS_OPEN_MAX = 8
 
 
 class _Seen(NamedTuple):
-    """What a tail held, and the state that it told."""
+    """What a tail held, and the state read from it."""
 
     raw: bytes
     state: State
-    #: How far its second slot says that it is durable; None if more than the first two told.
+    #: How far its second slot says that it is durable; None if it took more than the first two.
     tail_durable: int | None
 
 
@@ -84,11 +84,11 @@ class PartitionFiles:
         self._is_end_checked = False
         #: By epoch and number, which make their names.
         self._segments: OrderedDict[tuple[int, int], SegmentFile] = OrderedDict()
-        #: Kept while it is small, for whoever finds the tail at its end.
+        #: Kept while it is small, for a reader that finds the tail at its end.
         self.newest: Newest | None = None
         #: A frame that some reader has read a part of, and its file.
         self._partly_read: tuple[str, Frame] | None = None
-        #: What this process knows to be durable, though the tail may not say so yet.
+        #: What this process knows to be durable, though the tail may not have it yet.
         self.known_durable = 0
         #: Whether a sync has failed here: what it was to cover may be lost.
         self.has_failed_sync = False
@@ -186,7 +186,7 @@ class PartitionFiles:
         raise CorruptError("the partition comes and goes", file=self.place.directory, position=0)
 
     def _state_of(self, manifest: Manifest, file: OpenFile, tail: Tail) -> State | None:
-        """Return the state that a tail tells; None if the manifest has to be read again."""
+        """Return the state read from a tail; None if the manifest has to be read again."""
         if tail.fence is not None and tail.fence.epoch == DROPPED:
             raise self._dropped()
         if tail.end is None:
@@ -201,20 +201,20 @@ class PartitionFiles:
                 return None
             if newest.generation < end.generation:
                 raise CorruptError(
-                    "the tail tells of a newer manifest than there is", file=file.path, position=0
+                    "the tail refers to a newer manifest than there is", file=file.path, position=0
                 )
             self._manifest = manifest = newest
             self._is_end_checked = False
         if not is_of_this_boot:
             return self._found_state(manifest, tail)
         if not agrees(manifest, end):
-            # What was told since settles it; an end that stays as it is cannot be believed.
+            # What was written since settles it; an end that stays as it is cannot be used.
             is_same = read_tail(self._io, file.fd, self._tail_seed).end == end
             return self._found_state(manifest, tail) if is_same else None
         return self._tail_state(manifest, file, tail, end)
 
     def _tail_state(self, manifest: Manifest, file: OpenFile, tail: Tail, end: End) -> State:
-        """Return the state that a tail tells which agrees with the manifest."""
+        """Return the state read from a tail that agrees with the manifest."""
         if tail.fence is not None:
             end = self._sealed_end(tail.fence, tail, end, manifest.active.base)
         if end.segment != manifest.active.number:
@@ -228,7 +228,7 @@ class PartitionFiles:
         return state_at(manifest, end, durable, self.known_durable)
 
     def _is_behind(self, manifest: Manifest, file: OpenFile, end: End) -> bool:
-        """Whether the tail is an older copy, as far as the frames tell for certain.
+        """Whether the tail is an older copy, as far as the frames prove it.
 
         Looked at once for each manifest, and whenever an end is lower than one seen before.
         """
@@ -244,7 +244,7 @@ class PartitionFiles:
         try:
             segment = self._open_segment(manifest, manifest.active)
         except FileNotFoundError:
-            return False  # Whoever reads it is told.
+            return False  # Reading it raises.
         if not is_lower and not is_behind(segment, end):
             return False
         now = read_tail(self._io, file.fd, self._tail_seed).end
@@ -263,7 +263,7 @@ class PartitionFiles:
         return end._replace(next=base, position=FRAMES_AT)
 
     def _found_state(self, manifest: Manifest, tail: Tail) -> State:
-        """Return the state that the frames tell, where the tail is older than they are."""
+        """Return the state read from the frames, where the tail is older than they are."""
         found = self.find_end(manifest, tail.durable)
         low, high = manifest.low, max(found.next, manifest.low)
         marks = Marks(Offset(low), Offset(high), Offset(max(low, min(found.durable, high))))
@@ -335,7 +335,7 @@ class PartitionFiles:
             frames = segment.frames(stored.base, stored.base + 1, position)
             return next(frames).timestamp_us
         except CorruptError:
-            # Whoever reads it is told; until then, 0 is no later than it was.
+            # Reading it raises; until then, 0 is no later than it was.
             return 0
 
     def size_between(self, manifest: Manifest, start: int, stop: int, position: int) -> int:
@@ -349,7 +349,7 @@ class PartitionFiles:
         stored = segments[bisect_right(segments, start, key=lambda each: each.base) - 1]
         segment = self.segment(manifest, stored)
         size_bytes = 0
-        # What is damaged must not keep anybody from trimming it.
+        # What is damaged must not prevent trimming it.
         with contextlib.suppress(CorruptError):
             for frame in segment.frames(start, stop, position):
                 page = page_of(frame, self.place.kind, segment.path, start, stop)

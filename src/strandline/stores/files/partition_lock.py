@@ -99,7 +99,7 @@ class PartitionLock:
         file = OpenFile(self._io, temporary, "create_new")
         try:
             if not self._io.try_lock(file.fd):
-                raise UnavailableError("a lock file that is nobody's yet is locked, try again")
+                raise UnavailableError("a lock file without a holder is locked, try again")
             self._io.replace(temporary, self._path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -112,13 +112,13 @@ class PartitionLock:
 
     def name_holder(self) -> None:
         """Write down who holds the lock, for the error that others get."""
-        # Not in the lock file itself, which nobody changes.
+        # Not in the lock file itself, which never changes.
         if self._holder is None:
             self._holder = OpenFile(self._io, self._place.path(HOLDER), "create")
         self._io.pwrite(self._holder.fd, self._name, 0)
 
     def holder(self) -> int | None:
-        """Return who holds the lock, as far as anybody wrote it down."""
+        """Return the holder of the lock, as far as it is recorded."""
         try:
             holder = OpenFile(self._io, self._place.path(HOLDER), "read")
         except FileNotFoundError:
@@ -139,6 +139,6 @@ class PartitionLock:
             return False
         if self._file.is_in_place():
             return True
-        # Somebody removed or replaced the file while we waited.
+        # The file was removed or replaced while we waited.
         self.close_file()
         return False

@@ -102,11 +102,11 @@ class PartitionWriter:
         self._owned: OwnedEpoch | None = None
         #: Whether a newer writer has taken over what was ours alone, which is for good.
         self._is_fenced = False
-        #: Whether nobody knows which manifest is there: whoever comes next reads it.
+        #: Whether it is unknown which manifest is there: the next drain reads it.
         self._is_stale = False
         self._end: End
         self._seed = 0
-        #: The tail as it is while nobody else writes: its first two slots.
+        #: The tail as it is while no other process writes: its first two slots.
         self._end_raw = b""
         self._durable_raw = b""
         self._reserved = 0
@@ -132,7 +132,7 @@ class PartitionWriter:
         self._holder = holder
         try:
             if self._check_at > self._monotonic() and head.position < self._segment_bytes:
-                # Ours alone, and looked at a moment ago. Whoever takes it over is met by `flush`.
+                # Ours alone, and looked at a moment ago. A take-over is found by `flush`.
                 return head
             head.refusal = None
             self._prepare(timeout_s)
@@ -207,7 +207,7 @@ class PartitionWriter:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest, for whoever holds the partition."""
+        """The manifest, for the holder of the partition."""
         assert self._owned is not None
         return self._owned.manifest
 
@@ -220,18 +220,18 @@ class PartitionWriter:
             self._lock.replace(str(self.place.clock.new_id()))
 
     def _is_current(self, *, is_owner: bool) -> bool:
-        """Whether nobody else has written since we did, or no more than frames."""
+        """Whether no other process has written since we did, or no more than frames."""
         owned = self._owned
         if owned is None:
             return False
         raw = self._io.pread(owned.tail.fd, TAIL_BYTES, 0)
         if is_fenced(raw):
             return False
-        # Whoever has just taken the lock has looked.
+        # The lock was taken just now, after a look.
         if is_owner and not self._lock.is_in_place():
             return False
         if self._lock.identity != owned.manifest.lock:
-            # The file was replaced: whoever holds the old one may still be writing.
+            # The file was replaced: a process that holds the old one may still be writing.
             return False
         if raw[:END_BYTES] != self._end_raw:
             return self._take_over(owned, raw)
@@ -291,7 +291,7 @@ class PartitionWriter:
         try:
             return value_before(self.files, state, end.next)
         except CorruptError:
-            # What is damaged stays a finding, and does not keep anybody from appending.
+            # What is damaged stays a finding, and does not prevent appends.
             return self.place.chain.origin
 
     # --- catching up with others ---
@@ -309,7 +309,7 @@ class PartitionWriter:
         self._hold(adopted)
 
     def _check_not_dropped(self) -> None:
-        # Whoever drops a topic says so first, and fences the tails that there are then.
+        # Dropping a topic marks it first, and fences the tails that there are then.
         if self.place.is_dropped():
             raise DroppedError("this topic was dropped", topic=self.place.topic.name, near=[])
 
@@ -326,7 +326,7 @@ class PartitionWriter:
         self._owned = owned
         end = pack_end(self._seed, owned.end)
         if self._io.pread(owned.tail.fd, END_BYTES, 0) != end:
-            # What somebody left behind who died before the tail was written.
+            # Left by a crash before the tail was written.
             self._io.pwrite(owned.tail.fd, end, 0)
         raw = self._io.pread(owned.tail.fd, TAIL_BYTES, 0)
         self._set(owned.end, raw)
@@ -340,7 +340,7 @@ class PartitionWriter:
                 self._window.begin(self.manifest, self._end.next)
                 self.change(has_identities=True)
             if self._window.load() and not is_on_loop():
-                # At once, while they tell of nothing that is not written.
+                # At once, while they name nothing that is not written.
                 self.keep_identities()
             identities = self._window.up_to_date()
         except OSError as error:
@@ -352,11 +352,11 @@ class PartitionWriter:
 
     # --- the flusher ---
 
-    def flush(self, frozen: Frozen, epochs: range) -> None:  # noqa: ARG002 - Offsets tell more.
+    def flush(self, frozen: Frozen, epochs: range) -> None:  # noqa: ARG002 - Offsets suffice.
         try:
             self._write(frozen)
         except BaseException:
-            # The head and the identities are ahead of the files: whoever comes next reads them.
+            # The head and the identities are ahead of the files: the next drain reads them.
             self._owned = None
             self._window.invalidate()
             raise
@@ -451,7 +451,7 @@ class PartitionWriter:
         self._store(msgspec.structs.replace(manifest, generation=generation, **fields))
 
     def make_durable(self) -> None:
-        """Sync what is written, by whomever."""
+        """Sync what is written, by any process."""
         owned = self._owned
         assert owned is not None
         self._syncing.sync_to(owned.manifest, self._end)

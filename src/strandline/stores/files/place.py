@@ -59,7 +59,7 @@ class Place:
     def segment_path(self, segment: StoredSegment) -> str:
         """Return the path of a segment.
 
-        In a directory of their own, so that a frame wakes nobody before its tail does.
+        In a directory of their own, so that a frame wakes no reader before its tail does.
         """
         return os.path.join(self.directory, SEGMENTS, segment.name)
 
@@ -99,7 +99,7 @@ class Place:
                 if not epochs:
                     if not self._has_frames():
                         return None
-                    # Somebody may have begun in between: first a manifest, then frames.
+                    # Another process may have begun in between: first a manifest, then frames.
                     epochs = self._epochs()
                 if not epochs:
                     raise CorruptError("the manifest is missing", file=self.directory, position=0)
@@ -112,7 +112,7 @@ class Place:
         raise CorruptError("the manifest comes and goes", file=self.directory, position=0)
 
     def check_newest(self, manifest: Manifest) -> None:
-        """Raise CorruptError if the manifest is an older copy, as far as the segments tell."""
+        """Raise CorruptError if the manifest is an older copy, as far as the segments show it."""
         directory = os.path.join(self.directory, SEGMENTS)
         path = newer_segment(self.io, directory, self._owner(), manifest)
         if path is not None and self.load_manifest() == manifest:

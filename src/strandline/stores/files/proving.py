@@ -61,7 +61,7 @@ def history_of(
     high = max(low, state.marks.high if end is None else min(end, state.marks.high))
     anchor = None
     if place.is_proved:
-        # If it is missing, whoever checks the history is told.
+        # If it is missing, verification reports it.
         with contextlib.suppress(CorruptError):
             anchor = value_before(files, state, low)
     pieces: Iterable[Piece | Damage | ProofFinding] = _pieces(files, state, low, high, check_open)

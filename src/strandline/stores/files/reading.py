@@ -83,7 +83,7 @@ class Reading:
         left, is_first = bytes_max, True
         for file, frame in self._frames():
             page = page_of(frame, self._place.kind, file, start, stop)
-            # Whoever reads in pages comes back for the rest of it.
+            # The next page reads the rest of it.
             self._files.keep_partly_read(file, frame, page.offsets.stop)
             if left is None:
                 yield page

@@ -1,4 +1,4 @@
-"""Finding the end of a partition in its frames, where no tail can tell it."""
+"""Finding the end of a partition in its frames, where no tail has it."""
 
 import os
 from typing import NamedTuple
@@ -13,14 +13,14 @@ from strandline.values import ValueKind
 
 
 class Found(NamedTuple):
-    """Where the last segment ends, as its frames tell."""
+    """Where the last segment ends, as its frames show."""
 
     position: int
     next: int
     crc: int
     last_us: int
     size_bytes: int
-    #: The highest durable mark that anything valid tells of.
+    #: The highest durable mark in anything valid.
     durable: int
     #: Bytes beyond the end that are no whole frame: a write that power loss has torn.
     torn_bytes: int
@@ -35,7 +35,7 @@ def find_end(
 
     What does not verify is a torn write if it lies above every durable mark that is
     recorded anywhere, and damage if it lies below one. Damage is passed over: the end
-    lies behind everything that was durable, and whoever reads the damaged part is told.
+    lies behind everything that was durable, and reading the damaged part raises.
     """
     active = manifest.active
     if durable is not None and durable.segment == active.number:
@@ -66,7 +66,7 @@ def find_end(
 
 
 def is_behind(segment: SegmentFile, end: End) -> bool:
-    """Whether whole frames that follow on an end tell of a durable mark beyond it.
+    """Whether whole frames that follow on an end have a durable mark beyond it.
 
     Such an end is an older copy's. Other frames beyond it may be a write under way.
     """

@@ -64,8 +64,8 @@ class SegmentIdentity:
 class SegmentFile:
     """A segment open for reading, with the places of some of its frames. Any thread may use it.
 
-    The file may grow at its end while it is open; nobody reads beyond the end that a
-    tail or a manifest has told.
+    The file may grow at its end while it is open; no reader goes beyond the end that a
+    tail or a manifest has stored.
     """
 
     def __init__(self, io: Io, path: str, identity: SegmentIdentity, base: int) -> None:
@@ -74,7 +74,7 @@ class SegmentFile:
         self._io = io
         self._file = OpenFile(io, path, "read")
         self.fd = self._file.fd
-        # A damaged header costs nothing: whose the frames are, their checksums tell, too.
+        # A damaged header costs nothing: the checksums identify the frames, too.
         _check_version(io.pread(self.fd, FRAMES_AT, 0), path)
         self._lock = threading.Lock()
         # Invariant: offsets with the positions of their frames, both rising.
@@ -233,7 +233,7 @@ class SegmentFile:
     def scan(self, position: int, expected: int, previous: int) -> Iterator[Frame]:
         """Yield the frames from `position` on that verify and follow on each other.
 
-        To be used where no tail tells the end: the last frame yielded is the last whole one.
+        To be used where no tail has the end: the last frame yielded is the last whole one.
         """
         end = self.length
         data, data_at = b"", position

@@ -1,9 +1,9 @@
 """Beginning an epoch: the only way in which a partition comes to a new owner for good.
 
-An epoch is claimed by making its tail file, which fails if somebody has. Then the
+An epoch is claimed by making its tail file, which fails if another process has. Then the
 tails of all epochs before it are fenced, so that no writer of theirs acknowledges
 anything any more; only then is the last end read, the old segment synced and sealed
-there, a new one made, and the new epoch's manifest published. Whoever is stopped in
+there, a new one made, and the new epoch's manifest published. A process that is stopped in
 the middle and goes on later finds its own tail fenced.
 """
 
@@ -85,7 +85,7 @@ class _Inherited(NamedTuple):
     next: int
     last_us: int
     #: What was written above the durable mark to a file that did not sync, or above
-    #: what the tail tells.
+    #: what the tail has.
     copied: tuple[Frame, ...] = ()
     copied_bytes: int = 0
     #: Whether readers may have seen what is copied.
@@ -104,7 +104,7 @@ class _Inherited(NamedTuple):
 def begin_epoch(files: PartitionFiles, lock: PartitionLock, pid: int) -> OwnedEpoch:
     """Begin a new epoch; the caller holds the lock.
 
-    UnavailableError if somebody else begins one at the same time.
+    UnavailableError if another process begins one at the same time.
     """
     return _Succession(files, lock, pid).run()
 
@@ -139,7 +139,7 @@ class _Succession:
             number = max(taken, default=-1) + 1
             with contextlib.suppress(FileExistsError):
                 tail = OpenFile(self._io, self._place.path(tail_name(number)), "create_new")
-                # Not written: somebody may have fenced it already.
+                # Not written: another process may have fenced it already.
                 self._io.truncate(tail.fd, TAIL_BYTES)
                 return number, tail
 
@@ -197,7 +197,7 @@ class _Succession:
         if newest is None or (newest.epoch, newest.generation) == (old.epoch, old.generation):
             path = self._place.path(old.tail)
             raise CorruptError(
-                "the tail tells of a newer manifest than there is", file=path, position=0
+                "the tail refers to a newer manifest than there is", file=path, position=0
             )
         return newest
 
@@ -226,7 +226,7 @@ class _Succession:
         """Return what there is up to the tail's end, and whole frames that follow on it.
 
         These are left by a crash, or the tail is an older copy. They are copied, and no
-        reader is told of them before they are: a fenced writer may still write over them.
+        reader sees them before they are: a fenced writer may still write over them.
         """
         if end.segment != old.active.number:
             end = end._replace(segment=old.active.number, position=FRAMES_AT, crc=0, size_bytes=0)
@@ -354,7 +354,7 @@ class _Succession:
         return file, len(content), crc
 
     def _tidy(self, manifest: Manifest, old: Manifest | None) -> None:
-        """Remove the files of earlier epochs that nobody needs any more."""
+        """Remove the files of earlier epochs that are no longer needed."""
         number = manifest.epoch.number
         names = self._io.list(self._place.directory)
         gone = [manifest_name(each) for each in epochs_in(names, MANIFEST) if each < number]

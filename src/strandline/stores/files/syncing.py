@@ -38,14 +38,14 @@ def failing(files: PartitionFiles) -> Iterator[None]:
 class MarkListener(Protocol):
     """Passes on how far a partition is written, or durable."""
 
-    #: Empty while nobody wants to know.
+    #: Empty while nothing is watched.
     partitions: Collection[object]
 
     def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None: ...
 
 
 class UnsettledError(UnavailableError):
-    """Somebody died who had begun to take the partition over: whoever writes next ends it."""
+    """A process crashed during a take-over of the partition: the next writer finishes it."""
 
 
 class LastSync(NamedTuple):
@@ -106,14 +106,14 @@ class Syncing:
         return True
 
     def sync_to(self, manifest: Manifest, end: End) -> None:
-        """Make the last segment durable up to `end`; for whoever holds the lock."""
+        """Make the last segment durable up to `end`; for the holder of the lock."""
         segment = self._files.segment(manifest, manifest.active)
         if not self._sync(segment, manifest, durable_at(end)):
             raise UnavailableError("another process has taken the partition over, try again")
         self._note_durable(end.next)
 
     def _sync(self, segment: SegmentFile, manifest: Manifest, durable: Durable) -> bool:
-        """Sync; False if the epoch ended meanwhile, and nobody knows what was covered."""
+        """Sync; False if the epoch ended meanwhile, and what was covered is unknown."""
         if self._files.has_failed_sync:
             raise ClosedError("a sync has failed here before, open the log anew")
         try:
@@ -132,9 +132,9 @@ class Syncing:
     def _note(
         self, segment: SegmentFile, manifest: Manifest, durable: Durable, *, is_failed: bool
     ) -> bool:
-        """Write into the tail how far it is durable, or that nobody can know any more.
+        """Write into the tail how far it is durable, or that it is unknown.
 
-        False if somebody has begun another epoch.
+        False if another process has begun a new epoch.
         """
         synced = self._synced(segment, manifest)
         if synced is None:

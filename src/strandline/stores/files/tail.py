@@ -2,7 +2,7 @@
 
 Three slots, each written by one `pwrite` and read together with the others by one
 `pread`. The file is never synced: the death of a process leaves it as it was, and
-after a loss of power the frames tell the same.
+after a loss of power the frames have the same.
 """
 
 from struct import Struct
@@ -23,7 +23,7 @@ _MAGIC = b"\xf5T"
 _new: Any = tuple.__new__
 
 DURABLE_AT = 128
-# After the end, so that whoever reads an end that a fenced writer wrote reads the fence, too.
+# After the end, so that a reader of an end that a fenced writer wrote reads the fence, too.
 FENCE_AT = 256
 TAIL_BYTES = 384
 END_BYTES = 4 + _END.size
@@ -39,7 +39,7 @@ _TRIES = 50
 
 
 class End(NamedTuple):
-    """Where the partition ends. Written by whoever holds the lock."""
+    """Where the partition ends. Written by the holder of the lock."""
 
     #: The manifest's, so that readers know when to look at it again.
     generation: int

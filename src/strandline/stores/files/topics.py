@@ -86,7 +86,7 @@ class FileTopics:
         self._names = TopicNames()
         #: Of the topics that are known here; None if there may be others by now.
         self._version: TopicsVersion | None = None
-        # What a damaged topic is called, nobody knows: no topic is certainly missing then.
+        # The name of a damaged topic is unknown: no topic is certainly missing then.
         self._damaged: CorruptError | None = None
 
     def find(self, tenant: Tenant | None, name: str) -> TopicEntry | None:
@@ -121,7 +121,7 @@ class FileTopics:
         return replace(entry, settings=_settings(stored), keys=frozenset(stored.keys))
 
     def all(self) -> list[TopicEntry]:
-        """Return the topics of everybody."""
+        """Return the topics of all tenants."""
         self._look()
         self._check_damage()
         return list(self._entries.values())
@@ -328,7 +328,7 @@ def has_records(io: Io, directory: str) -> bool:
                 if any(begins_with_frame(io, path) for path in paths):
                     return True
     except FileNotFoundError:
-        pass  # Somebody removes it right now.
+        pass  # Another process removes it right now.
     return False
 
 

@@ -42,7 +42,7 @@ def evict(store: PartitionWriter, before: int) -> Offset:
         kept = manifest.segments[len(gone) :]
         store.keep_identities()
         local = max(state.local, kept[0].base)
-        # Of damage it is told here, while the records are still there to be kept.
+        # Damage is reported here, while the records are still there to be kept.
         anchor = value_before(files, state, local) if files.place.is_proved else None
         store.change(local=local, segments=kept, trimmed_bytes=0, anchor=anchor)
         _unlink(store, gone)
@@ -69,7 +69,7 @@ def _move(store: PartitionWriter, low: int) -> None:
     anchor = manifest.anchor
     if files.place.is_proved and low > state.local:
         anchor = None
-        # What is damaged must not keep anybody from trimming it; whoever verifies is told.
+        # What is damaged must not prevent trimming it; `verify` reports it.
         with contextlib.suppress(CorruptError):
             anchor = value_before(files, state, low)
     store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes, anchor=anchor)

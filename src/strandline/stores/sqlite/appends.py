@@ -55,7 +55,7 @@ class SqliteAppend(NamedTuple):
 
 
 class Heads:
-    """The partitions as they are, for as long as nobody else writes. The lock holder's."""
+    """The partitions as they are, for as long as no other process writes. The lock holder's."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -225,7 +225,7 @@ class AppendDelta:
             with translated(database.path):
                 return chain, load_value(database.writer, database.path, slot, high, chain)
         except CorruptError:
-            # What is damaged stays a finding, and does not keep anybody from appending.
+            # What is damaged stays a finding, and does not prevent appends.
             return chain, chain.origin
 
 
@@ -255,7 +255,7 @@ class AppendBracket:
         return heads
 
     def _begin_at_once(self) -> bool:
-        """Begin where nobody is in the way and nobody else was here since our last time.
+        """Begin where no lock is held and no other process wrote since our last time.
 
         That is asked inside SQLite's own lock, and so stays true. What it raises may leave
         the lock taken.
@@ -336,7 +336,7 @@ class AppendFlusher:
         self._marks = marks
         self._on_written = on_written
 
-    def flush(self, frozen: Changes, epochs: range) -> None:  # noqa: ARG002 - Offsets tell more.
+    def flush(self, frozen: Changes, epochs: range) -> None:  # noqa: ARG002 - Offsets suffice.
         connection = self._database.writer
         heads = frozen.heads
         due: Collection[PartitionRow] = heads.values()

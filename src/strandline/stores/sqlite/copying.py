@@ -68,7 +68,7 @@ def copy_sqlite_log(
             raise
     except OSError as error:
         raise UnavailableError(
-            "the file system refused this, mend what the reason names and try again",
+            "the file system refused this, fix what the reason names and try again",
             path=error.filename or path,
             reason=error.strerror or str(error),
         ) from error

@@ -87,7 +87,7 @@ class Database:
         self.lock = StoreLock(io, clock, f"{path}-strandline.lock")
         self._access = access
         _instances.add(self)
-        # What nobody has closed is left to the operating system.
+        # What was not closed is left to the operating system.
         weakref.finalize(self, leak_connections, self._all)
         try:
             self._open()
@@ -202,7 +202,7 @@ class Database:
             return self._lent
         if self._writer is None:
             self.check_open()
-            # Whoever waits does so by itself, in order to keep its own deadline.
+            # Each waiting thread waits by itself, in order to keep its own deadline.
             self._writer = self._keep(connect(self.path, "rw", busy_s=0))
         return self._writer
 
@@ -225,7 +225,7 @@ class Database:
             while not self.try_begin():
                 if self.clock.monotonic() >= deadline:
                     raise UnavailableError(
-                        "somebody else is writing to the database, try again", path=self.path
+                        "another process is writing to the database, try again", path=self.path
                     )
                 self.clock.wait(threading.Event(), _RETRY_S)
             is_excluding = False
@@ -236,7 +236,7 @@ class Database:
                     self.writer.rollback()
             if is_excluding:
                 return
-            # Whoever holds the file that is there now would not learn that we have written.
+            # A process that has the present file open would not see what we have written.
             self.lock.renew(deadline)
 
     def try_begin(self) -> bool:
@@ -349,7 +349,7 @@ class Database:
     def _rewrite(self) -> None:
         """Move what a failed sync may not have stored: the kernel reports it only once."""
         if self.mode is Mode.READ:
-            raise UnavailableError("a sync has failed, open the log for writing to mend it")
+            raise UnavailableError("a sync has failed, open the log for writing to repair it")
         with self.lock.held(self.lock_timeout_s):
             if not self.checkpoint("TRUNCATE"):
                 raise UnavailableError("a sync has failed and readers are in the way of the repair")
@@ -360,7 +360,7 @@ class Database:
 
         It waits for them for `busy_timeout_s`, unless it is PASSIVE.
 
-        The caller holds `lock`. What was moved is durable, and the partitions' rows tell
+        The caller holds `lock`. What was moved is durable, and the partitions' rows say
         of all of it: in the database itself nothing else shows that a record is missing.
         """
         with self.transaction() as connection:

@@ -1,6 +1,6 @@
 """What a log is and holds, found out without a trace.
 
-A connection that only reads still makes the files beside a database that nobody has
+A connection that only reads still makes the files beside a database that no process has
 open, and notes in their index that it is there. See design 0020.
 """
 
@@ -42,11 +42,11 @@ def describe_sqlite(path: str, *, io: Io | None = None) -> LogDescription:
                 return _look(files, path, _IN_USE)
             seen = _look(files, path, _AT_REST)
         except StrandlineError as error:
-            # Somebody may have opened or closed it in this very moment.
+            # Another process may have opened or closed it in this very moment.
             failure = error
             clock.wait(threading.Event(), _PAUSE_S)
             continue
-        # At rest nobody keeps a writer away: only two looks that agree saw one state.
+        # At rest no lock keeps a writer away: only two looks that agree saw one state.
         if seen == before:
             return seen
         before = seen
@@ -54,7 +54,7 @@ def describe_sqlite(path: str, *, io: Io | None = None) -> LogDescription:
 
 
 def _is_in_use(io: Io, path: str) -> bool:
-    """Whether somebody has it open, or has died with it open."""
+    """Whether a process has it open, or has crashed with it open."""
     with translated(path):
         try:
             if io.stat(f"{path}-wal").size == 0:
@@ -63,7 +63,7 @@ def _is_in_use(io: Io, path: str) -> bool:
             return False
         if not io.exists(f"{path}-shm"):
             raise InvalidError(
-                "this database was copied while it was open, open the log once to mend it",
+                "this database was copied while it was open, open the log once to repair it",
                 path=path,
             )
     return True

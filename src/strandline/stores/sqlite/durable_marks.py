@@ -26,7 +26,7 @@ class DurableMarks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        #: Told of each slot that is known to be durable further than before.
+        #: Called with each slot that is known to be durable further than before.
         self.on_durable: Callable[[int, int], None] = lambda *_: None
         self._mutex = threading.Lock()
         #: Ends written and not yet synced, then ends synced and not yet noted.
@@ -47,11 +47,11 @@ class DurableMarks:
                 self._written[slot] = max(head.high, self._written.get(slot, 0))
 
     def is_unnoted(self, slot: int) -> bool:
-        """Whether a mark is known that no row tells of."""
+        """Whether a mark is known that is in no row."""
         return slot in self._unnoted
 
     def expect(self, ends: Iterable[tuple[int, int]]) -> None:
-        """The next sync covers these ends, whoever wrote them."""
+        """The next sync covers these ends, by any process."""
         with self._mutex:
             for slot, end in ends:
                 self._written[slot] = max(end, self._written.get(slot, 0))

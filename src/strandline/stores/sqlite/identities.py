@@ -20,7 +20,7 @@ from strandline.values import (
 _AGE_US = IDENTITY_AGE_S * 1_000_000
 #: How many more identities than are recognised may pile up before they are removed.
 _SLACK = 1024
-#: The tables, and which columns tell their rows apart.
+#: The tables, and the columns of their keys.
 _KEYS = {
     "keys": ("slot", "tenant", "key"),
     "producers": ("slot", "tenant", "producer"),
@@ -263,7 +263,7 @@ def check_identities(connection: sqlite3.Connection, path: str, head: PartitionR
             total += row[-1]
     if (count, total) != (head.identities, head.identities_sum):
         raise CorruptError(
-            "rows of identities are missing: which writes are stored already cannot be told,"
+            "rows of identities are missing: which writes are stored already is unknown,"
             " restore them from a copy",
             file=path,
             position=head.slot,

@@ -100,9 +100,9 @@ class Outbox:
         if outside is None:
             with translated(database.path):
                 made = database.new_writer(BlockConnection)
-                # Inside a transaction nobody can ask for it any more.
+                # Inside a transaction it cannot be requested any more.
                 made.execute("PRAGMA foreign_keys = ON")
-                # What is known of the tables is read before anybody has to wait for us.
+                # What is known of the tables is read before any other writer has to wait for us.
                 made.execute("SELECT 1 FROM strandline_log").fetchone()
                 return Block(made, is_outside=False)
         if not isinstance(outside, sqlite3.Connection):
@@ -250,7 +250,7 @@ def _check_outside(database: Database, connection: sqlite3.Connection) -> None:
 
 
 def _told(error: sqlite3.Error, *, is_committing: bool) -> StrandlineError:
-    """Return what the caller shall be told of an error at the end of its block."""
+    """Return the error to raise for one at the end of the caller's block."""
     if is_busy(error):
         return InvalidError("a statement of the block is still open, fetch its rows or close it")
     return UnknownError(error) if is_committing else InvalidError(str(error))

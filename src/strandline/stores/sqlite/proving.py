@@ -1,4 +1,4 @@
-"""The history of a partition, as its rows tell it, to be checked."""
+"""The history of a partition, as its rows have it, to be checked."""
 
 import contextlib
 import sqlite3
@@ -35,7 +35,7 @@ class Proving:
         high = max(low, row.high if end is None else min(end, row.high))
         if records.is_proved:
             path = self._database.path
-            # If it is missing, whoever checks the history is told.
+            # If it is missing, verification reports it.
             with contextlib.suppress(CorruptError):
                 anchor = load_value(connection, path, row.slot, low, self._chain)
         pieces: Iterable[Piece | Damage | ProofFinding] = self._pieces(low, high)

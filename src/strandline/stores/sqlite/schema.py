@@ -33,8 +33,8 @@ _PRAGMAS = (
     "trusted_schema = 0",
 )
 
-# Tenants are never empty, so that '' stands for nobody. Each `crc` covers its row. How many
-# rows there are elsewhere tells that one is missing: of topics in the log's row, of epochs
+# Tenants are never empty, so that '' stands for none. Each `crc` covers its row. How many
+# rows there are elsewhere shows that one is missing: of topics in the log's row, of epochs
 # and identities in the partition's. See design 0072.
 TABLES = (
     """CREATE TABLE IF NOT EXISTS strandline_log (
@@ -132,7 +132,7 @@ def translated(path: str) -> Iterator[None]:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether somebody else has what is needed, so that another try may do."""
+    """Whether another process holds a lock, so that a retry may succeed."""
     return _primary_code(error) in _BUSY
 
 
@@ -160,7 +160,7 @@ def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
         ) from error
     if code in _BUSY:
         raise UnavailableError(
-            "somebody else has locked the database, try again", path=path, reason=str(error)
+            "another process has locked the database, try again", path=path, reason=str(error)
         ) from error
     if isinstance(error, sqlite3.ProgrammingError) and not code:
         raise error
@@ -179,7 +179,7 @@ def close_connection(connection: sqlite3.Connection) -> None:
 
 def end_connection(connection: sqlite3.Connection) -> None:
     """Roll back what it has begun."""
-    # Also where it cannot be closed, it holds nobody up.
+    # Also where it cannot be closed, it blocks no other connection.
     with contextlib.suppress(sqlite3.Error):
         sqlite3.Connection.rollback(connection)
 
@@ -187,7 +187,7 @@ def end_connection(connection: sqlite3.Connection) -> None:
 def leak_connections(connections: list[sqlite3.Connection]) -> None:
     """Keep these open until the process ends."""
     # A connection that is collected is closed, and a close may checkpoint and remove
-    # the write-ahead log. Only a reference that nobody counts down prevents it.
+    # the write-ahead log. Only a reference that is never counted down prevents it.
     forget: Callable[[Any], None] = ctypes.pythonapi.Py_IncRef
     for connection in connections:
         forget(ctypes.py_object(connection))

@@ -30,7 +30,7 @@ _logger = logging.getLogger("strandline")
 class StoreLock:
     """An OS lock on a file beside the database; excludes threads and processes alike.
 
-    The file tells who holds the lock or held it last, and whether a sync has failed
+    The file names the process that holds the lock or held it last, and whether a sync has failed
     since the last whole checkpoint.
     """
 
@@ -46,7 +46,7 @@ class StoreLock:
         self._inode = 0, 0
         self._pid = b"%-12d" % os.getpid()
         self._signature = clock.random_bytes(12) + (next(_made) & 0xFFFFFFFF).to_bytes(4, "big")
-        #: How often somebody else has held the lock since we did. The holder's.
+        #: How often another process has held the lock since we did. The holder's.
         self.breaks = 0
         #: The thread that holds it for a block of its own, and so must not ask for it again.
         self.block_thread = 0
@@ -72,14 +72,14 @@ class StoreLock:
         return self._owner == threading.get_ident()
 
     def is_current(self) -> bool:
-        """Whether the lock excludes everybody: its file is still there. The holder's."""
+        """Whether the lock excludes all others: its file is still there. The holder's."""
         try:
             return self._io.identity(self._path) == self._inode
         except FileNotFoundError:
             return False
 
     def is_unbroken(self) -> bool:
-        """Whether the lock excludes everybody, and we were the last to hold it. The holder's."""
+        """Whether the lock excludes all others, and we were the last to hold it. The holder's."""
         return self._fd is not None and self.is_current() and self._is_signed(self._fd)
 
     def acquire(self, timeout_s: float) -> None:
@@ -135,9 +135,9 @@ class StoreLock:
                 raise
 
     def close(self) -> None:
-        """Give the file back. Nobody uses the lock any more."""
+        """Close the file. The lock is no longer in use."""
         if not Attempt(self._thread, _CLOSE_S):
-            # Of no use to anybody else either: the process's end closes it.
+            # Of no use to other threads either: the process's end closes it.
             _logger.warning("a thread still holds %s while its log is closed", self._path)
             return
         try:
@@ -188,7 +188,7 @@ class StoreLock:
                 if self.is_current():
                     self._sign(fd)
                     return
-                # Somebody removed the file: a lock on it excludes nobody.
+                # The file was removed: a lock on it excludes no other process.
                 self._close_file()
                 continue
             remaining_s = deadline - self._clock.monotonic()

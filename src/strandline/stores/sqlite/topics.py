@@ -86,7 +86,7 @@ class SqliteTopics:
         return None if row is None else self._load(row)
 
     def all(self, connection: sqlite3.Connection) -> list[TopicEntry]:
-        """Return the topics of everybody."""
+        """Return the topics of all tenants."""
         self._check_count(connection)
         return [self._load(row) for row in connection.execute(_SELECT).fetchall()]
 
@@ -175,7 +175,7 @@ class SqliteTopics:
         return entry
 
     def _take_slots(self, connection: sqlite3.Connection, count: int) -> int:
-        """Return the first of `count` slots that nobody has had before."""
+        """Return the first of `count` slots that were never used."""
         row = load_log(connection, self._path)
         next_slot = row.next_slot
         if next_slot + count > SLOTS_MAX:

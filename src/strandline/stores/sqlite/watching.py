@@ -67,7 +67,7 @@ def _spot(topic: TopicEntry, number: int, durable_only: bool) -> Spot[WatchedPla
 
 
 class SqliteChanges:
-    """Implements ChangeSource: asks SQLite whether anybody else has written."""
+    """Implements ChangeSource: asks SQLite whether another process has written."""
 
     #: A reader should not ask SQLite each time that it passes by.
     is_for_readers = False
@@ -103,7 +103,7 @@ class SqliteChanges:
             with translated(self._path):
                 version = self._connection.execute("PRAGMA data_version").fetchone()[0]
         except StrandlineError:
-            # Whoever looks at a partition is told what is wrong.
+            # The next read of the partition raises what is wrong.
             return self._places
         if version == self._version:
             return ()
