@@ -312,7 +312,7 @@ def test_polling_slows_down_until_something_is_found(
         slept.append(timeout_s)
         return False
 
-    monkeypatch.setattr(file_watcher_module._TimedWait, "sleep", sleep)  # noqa: SLF001
+    monkeypatch.setattr(file_watcher_module._TimedWait, "block", sleep)  # noqa: SLF001
     for _ in range(7):
         file_watcher.wait()
     file_watcher.found()

@@ -1,6 +1,6 @@
-"""A durable, replayable event log: append, subscribe, ask a view, run Spark over it.
+"""A durable, replayable event log: append, subscribe, query a view, run Spark over it.
 
-A name is imported when it is first asked for, so that a program pays for what it uses.
+A name is imported when it is first used, so that a program pays for what it uses.
 """
 
 from importlib import import_module

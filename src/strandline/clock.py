@@ -1,6 +1,6 @@
 """The only door to time, randomness and fresh ids.
 
-`SystemClock` is the real one; `strandline.testing.FakeClock` is moved by hand.
+`SystemClock` is the real one; `strandline.testing.FakeClock` is advanced by tests.
 """
 
 import os
@@ -112,7 +112,7 @@ class SystemClock:
         """See Clock."""
         return _wall_us()
 
-    # The coordinator asks twice for each flush: no call of our own in between.
+    # The coordinator reads it twice for each flush: no call of our own in between.
     monotonic = staticmethod(time.monotonic)
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:

@@ -66,7 +66,7 @@ def holding(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextMa
     """Make a context manager of a generator function that takes something, yields, releases it.
 
     Unlike one of `contextlib.contextmanager`, it releases what it took also if an interrupt
-    comes just as the block is entered or left. The generator does not learn how its block
+    comes just as the block is entered or left. The generator does not see how its block
     ended: `yield` raises GeneratorExit in any case, so that what releases belongs into a
     `finally`.
     """
@@ -79,7 +79,7 @@ def holding(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextMa
 
 
 class Signal:
-    """An event for a single sleeper: it costs a lock, where an event costs a condition as well."""
+    """An event for a single waiter: it costs a lock, where an event costs a condition as well."""
 
     __slots__ = ("_lock",)
 
@@ -88,7 +88,7 @@ class Signal:
         self._lock.acquire()
 
     def set(self) -> None:
-        """Let the sleeper go on. From any thread."""
+        """Wake the waiter. From any thread."""
         try:  # noqa: SIM105 - A context costs more than all the rest.
             self._lock.release()
         except RuntimeError:
@@ -99,11 +99,11 @@ class Signal:
         return not self._lock.locked()
 
     def clear(self) -> None:
-        """Make the next wait sleep."""
+        """Make the next wait block."""
         self._lock.acquire(False)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Sleep until set; False when the time is up first. A clock is asked to do it."""
+        """Block until set; False when the time is up first. Goes through the clock."""
         if not Attempt(self._lock, timeout_s):
             return False
         # Not by `set`: an interrupt at its beginning would take the signal away.
@@ -115,7 +115,7 @@ class Signal:
 
 
 class Latch(Signal):
-    """A signal that stays set, for any number of sleepers.
+    """A signal that stays set, for any number of waiters.
 
     What `threading.Event` is, but for interrupts: one that comes while an event is set or
     awaited may leave it locked for ever.

@@ -58,7 +58,7 @@ def open_log(
 ) -> Log:
     """Open the log that `url` names; the caller closes it.
 
-    `memory:` is a new log that lives in what is returned; `file:<path>` is the log in
+    `memory:` is a new log in the object that is returned; `file:<path>` is the log in
     that directory, and `sqlite:<path>` the one in that database, which `write` creates
     where it is missing. `file:///<path>` is absolute; `sqlite:///<path>` is relative and
     `sqlite:////<path>` absolute, as in SQLAlchemy; a host and `~` are refused. Without a
@@ -120,7 +120,7 @@ def absolute_url(url: str | None = None) -> str:
     kind, location = _parse(chosen)
     if kind.locate is None:
         raise InvalidError(
-            "such a log lives in one process and this takes several, use file: or sqlite:",
+            "such a log belongs to one process and this takes several, use file: or sqlite:",
             url=chosen,
         )
     return f"{chosen.partition(':')[0]}:{kind.locate(location)}"
@@ -180,7 +180,8 @@ def _open_memory(location: str, *, mode: Mode, clock: Clock | None) -> MemorySto
 
 def _describe_memory(location: str) -> LogDescription:
     raise InvalidError(
-        "a memory: log is known to its opener alone, ask that log", url=f"memory:{location}"
+        "a memory: log can only be reached through the object that opened it, use that",
+        url=f"memory:{location}",
     )
 
 

@@ -131,7 +131,7 @@ def fall_asleep() -> None:
 
 
 def listeners() -> list[str]:
-    return [each.name for each in threading.enumerate() if each.name == "strandline-news"]
+    return [each.name for each in threading.enumerate() if each.name == "strandline-changes"]
 
 
 def test_a_reader_that_is_alone_is_told_and_needs_no_thread_we7(tails: Tails) -> None:
@@ -160,8 +160,8 @@ def test_several_readers_are_told_by_one_thread_that_ends_with_them(tails: Tails
         for each in sleeping:
             ends = each.result(PATIENCE_S)
             assert ends == sorted(set(ends))
-    assert listeners() == ["strandline-news"]
-    (thread,) = (each for each in threading.enumerate() if each.name == "strandline-news")
+    assert listeners() == ["strandline-changes"]
+    (thread,) = (each for each in threading.enumerate() if each.name == "strandline-changes")
 
     for watch in watches:
         watch.close()
@@ -428,7 +428,7 @@ def test_what_is_removed_is_told_no_more_and_nothing_stays_open(tails: Tails, re
     watches = [tails.open() for _ in range(readers)]
     for watch in watches:
         watch.add("orders", 0, 0)
-    threads = [each for each in threading.enumerate() if each.name == "strandline-news"]
+    threads = [each for each in threading.enumerate() if each.name == "strandline-changes"]
 
     for watch in watches:
         watch.remove("orders", 0)

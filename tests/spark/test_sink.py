@@ -377,7 +377,7 @@ def test_old_batches_are_forgotten_and_never_taken_for_new(
         sink.write(version, events([version]))
 
     assert len(sink.files()) <= 7
-    with pytest.raises(InvalidError, match="older than those that are remembered"):
+    with pytest.raises(InvalidError, match="older than those that are kept"):
         sink.write(0, events([0]))
     sink.write(9, events([9]))
     assert numbers_in(sink.log) == [*range(10)]

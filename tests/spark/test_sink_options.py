@@ -55,7 +55,7 @@ def test_a_relative_path_is_one_for_all_processes(
         ({"txnAppId": "a", "txnVersion": "-1"}, "whole number"),
         ({"txnAppId": "a", "txnVersion": str(2**63)}, "whole number"),
         ({"txnAppId": "\0job:1", "txnVersion": "1"}, "control character"),
-        ({"path": "memory:"}, "lives in one process"),
+        ({"path": "memory:"}, "belongs to one process"),
     ],
 )
 def test_what_means_nothing_is_refused(given: dict[str, str], message: str) -> None:

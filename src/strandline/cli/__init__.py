@@ -30,5 +30,5 @@ def main() -> None:
         sys.stderr.write(f"strandline: the command line needs: {_install_command('cli')}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        # Of one who is quicker than the commands are put together.
+        # An interrupt that comes before the commands are loaded.
         raise SystemExit(_INTERRUPTED) from None

@@ -28,7 +28,7 @@ _BUFFERS, _COMPRESSION = 2, 3
 
 
 class _Pieces(streams.RawIOBase):
-    """Reads in small pieces: memory is taken for what there is, not for what is asked for."""
+    """Reads in small pieces: memory is taken for what there is, not for what is requested."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
     OK = "ok"
     ABSENT = "absent"
-    """Not there, and not needed unless one wants what it is for."""
+    """Not there, and needed only for what it provides."""
     WARNING = "warning"
     FAILED = "failed"
 
@@ -99,7 +99,7 @@ def _pyarrow() -> Finding:
 
 
 def _checksums() -> Finding:
-    import google_crc32c  # noqa: PLC0415 Only to ask it.
+    import google_crc32c  # noqa: PLC0415 Only for its version.
 
     found = f"google-crc32c, {google_crc32c.implementation}"
     if google_crc32c.implementation != "c":
@@ -168,7 +168,7 @@ def _inotify(limits: InotifyLimits | None) -> Finding:
 
 
 def _java() -> Finding:
-    from strandline.spark.java import find_java  # noqa: PLC0415 Only to ask it.
+    from strandline.spark.java import find_java  # noqa: PLC0415 Only for its version.
 
     try:
         java = find_java()

@@ -40,7 +40,7 @@ MEANINGS = {
     ExitCode.USAGE: "the call cannot succeed as it is: bad arguments, or `InvalidError`",
     ExitCode.CONFLICT: "`ConflictError`: another process wrote first",
     ExitCode.UNAVAILABLE: "`UnavailableError`: try again later; also an output that is full",
-    ExitCode.TRIMMED: "`TrimmedError`: the records asked for are gone",
+    ExitCode.TRIMMED: "`TrimmedError`: the requested records are gone",
     ExitCode.DIVERGED: "`DivergedError`: the log lost records that a cursor had passed",
     ExitCode.CLOSED: "`ClosedError`: the log was closed under the program's hands",
     ExitCode.FAILED: "`FailedError`: the write is not stored",

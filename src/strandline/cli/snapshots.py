@@ -29,7 +29,7 @@ def views(
 ) -> None:
     """Show what views have saved, and how far that is behind the log.
 
-    A view lives in the program that asks it; what is on disk of it is its snapshot.
+    A view is in the memory of the program that queries it; its snapshot is on disk.
     """
     with opened(url, Mode.READ) as log:
         found = [each for path in files for each in _sections(log, path)]

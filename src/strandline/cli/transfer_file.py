@@ -277,7 +277,7 @@ def _parquet_values(stored: Any) -> Iterator[tuple[Any, ...]]:
 def _event_row(line: _EventLine) -> Row:
     payload, headers = bytes(line.payload), bytes(line.headers)
     event = Event.load(line.kind, payload, line.key, headers, line.occurred_at_us)
-    # What was edited by hand is checked as any other event: one that is refused is not loaded.
+    # What was edited is checked as any other event: one that is refused is not loaded.
     try:
         Event(
             line.kind,

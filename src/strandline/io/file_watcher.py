@@ -1,4 +1,4 @@
-"""Sleeping until a file changes, be it by the hand of another process."""
+"""Waits until a file changes, also by another process."""
 
 import errno
 import os
@@ -61,7 +61,7 @@ class FileWatcher:
     def remove(self, path: str, /) -> None:
         """Report this path no more; without effect if it is not there."""
         if os.getpid() != self._pid:
-            # The notices are shared with the parent, who still wants them.
+            # The notices are shared with the parent, which still needs them.
             return
         with self._lock:
             self._polled.discard(path)
@@ -83,7 +83,7 @@ class FileWatcher:
                 self._is_waiting = True
                 delay_s = self._delay_s if self._polled else None
             is_cut_short = timeout_s is not None and (delay_s is None or timeout_s < delay_s)
-            has_notices = self._wait.sleep(timeout_s if is_cut_short else delay_s)
+            has_notices = self._wait.block(timeout_s if is_cut_short else delay_s)
         finally:
             with self._lock:
                 if self._is_waiting:
@@ -116,7 +116,7 @@ class FileWatcher:
                 return
             self._is_closed = True
             if self._is_waiting:
-                # A descriptor must not be closed under a sleeper: it does so itself.
+                # A descriptor must not be closed under a waiting thread: that closes it itself.
                 self._wait.wake()
             else:
                 self._wait.close()
@@ -133,7 +133,7 @@ class FileWatcher:
             self._wait.wake()
 
     def _changed_paths(self, *, has_notices: bool) -> set[str]:
-        """Return what a wait brought. Who was woken has something to do: the rest can wait once."""
+        """Return what a wait brought. A woken thread has work: the rest can wait once."""
         if self._is_closed:
             self._wait.close()
             return set()
@@ -162,7 +162,7 @@ class FileWatcher:
     def _poll(self, path: str) -> None:
         self._polled.add(path)
         self._delay_s = POLL_MIN_S
-        # Who sleeps without a time limit has to learn that there is one now.
+        # A wait without a time limit has to be woken, as there is one now.
         self._wake()
 
     def _end(self, path: str) -> None:
@@ -194,7 +194,7 @@ class FileWatcher:
 
 
 class _NotifiedWait:
-    """Sleep that a notice ends."""
+    """A wait that a notice ends."""
 
     def __init__(self, inotify: Inotify) -> None:
         self._inotify = inotify
@@ -210,7 +210,7 @@ class _NotifiedWait:
         self._poll.register(inotify.fd, select.POLLIN)
         self._poll.register(self._waker, select.POLLIN)
 
-    def sleep(self, timeout_s: float | None) -> bool:
+    def block(self, timeout_s: float | None) -> bool:
         """Return whether there are notices."""
         has_notices = False
         for fd, _ in self._poll.poll(None if timeout_s is None else timeout_s * 1000):
@@ -230,7 +230,7 @@ class _NotifiedWait:
 
 
 class _TimedWait:
-    """Sleep without notices, and without a descriptor: these may be what has run out."""
+    """A wait without notices, and without a descriptor: these may have run out."""
 
     def __init__(self) -> None:
         self._woken = Signal()
@@ -244,7 +244,7 @@ class _TimedWait:
     def notices(self) -> list[Notice]:
         return []
 
-    def sleep(self, timeout_s: float | None) -> bool:
+    def block(self, timeout_s: float | None) -> bool:
         self._woken.wait(timeout_s)
         return False
 

@@ -36,7 +36,7 @@ class FileStatus:
 
 
 class Io(Protocol):
-    """What a file log asks of a file system.
+    """What a file log needs of a file system.
 
     The last part of a path is never followed if it is a symbolic link: one planted
     in a data directory is refused with an OSError. All methods may be called from

@@ -40,7 +40,7 @@ class Access:
         whose, name = name_of(topic, tenant)
         found = self._store.find_topic(whose, name, fresh=fresh)
         if found is None or (isinstance(topic, Topic) and found.topic.id != topic.id):
-            # Rooms ask for their internal topics often, by names that are constants.
+            # Rooms look up their internal topics often, by names that are constants.
             names = () if is_internal_name(name) else self._topics_of(whose)
             raise unknown_topic(name, [each.name for each in names])
         return found

@@ -149,7 +149,7 @@ class Appends:
         level = terms.level(self._durability_max)
         drafts = self._drafts(lane, values, keys)
         routed = self._routed(lane, drafts, terms)
-        # Several partitions are written first, and then wait for what is asked.
+        # Several partitions are written first, and then wait for the requested level.
         at_once = level if len(routed) == 1 else self._default
         parts: list[Part] = []
         try:

@@ -94,7 +94,7 @@ class Announcer:
             self._publish(topic)
 
     async def _announce_later(self, topic: TopicName, receipt: Receipt | Receipts) -> None:
-        # The holder of the receipt learns what became of it.
+        # The receipt has the outcome.
         with contextlib.suppress(StrandlineError):
             await receipt.reached()
             self._publish(topic)

@@ -1,4 +1,4 @@
-"""Who reads for a consumer: one at a time for each name and partition."""
+"""Claims: one reader at a time for each consumer name and partition."""
 
 import os
 import threading
@@ -42,7 +42,7 @@ def claimed(place: ConsumerPlace, pid: int | None, host: str | None) -> Unavaila
 
 
 class LocalClaim:
-    """Implements Claim for a log that lives in one process."""
+    """Implements Claim for a log in one process."""
 
     def __init__(self, claims: "LocalClaims", place: ConsumerPlace) -> None:
         self._claims = claims
@@ -54,7 +54,7 @@ class LocalClaim:
 
 
 class LocalClaims:
-    """The claims of a log that lives in one process. Thread-safe."""
+    """The claims of a log in one process. Thread-safe."""
 
     def __init__(self) -> None:
         # Reentrant: a claim that is collected may be removed while the lock is held.

@@ -175,7 +175,7 @@ class LogWriter(Protocol):
         """Append each value as a record of its own, in order, whole per partition.
 
         The values of one partition get adjacent offsets, and all or none of them are
-        stored, also if the process dies. Partitions are filled in the order in which
+        stored, also if the process crashes. Partitions are filled in the order in which
         the values first name them, and an error that belongs to one (a conflict, or
         another process that holds it) leaves the earlier ones stored, and `.write` of
         UnavailableError has the values of the others; every other error leaves nothing
@@ -380,7 +380,7 @@ class LogConsumers(Protocol):
     ) -> Mapping[Partition, Offset]:
         """Have the consumer exist in these partitions, and return its cursors there.
 
-        A cursor that exists stays, and has shown a sign of life. A partition without
+        A cursor that exists stays, and counts as active now. A partition without
         one gets it at its offset in `starts`, or at the low-water mark if that is
         higher. All of them or none. InvalidError beyond the high-water mark.
         DivergedError as for `cursor`.

@@ -24,12 +24,12 @@ class IdentityIndex(Protocol):
         """Return where this sequence went; None if it is new; ConflictError if it is neither."""
 
     def add_key(self, tenant: Tenant | None, key: str, original: Original) -> None:
-        """Remember where the write of a new key went."""
+        """Record where the write of a new key went."""
 
     def add_sequence(
         self, tenant: Tenant | None, name: str, sequence: int, original: Original
     ) -> None:
-        """Remember where a new sequence went."""
+        """Record where a new sequence went."""
 
 
 class Head(Protocol):
@@ -44,7 +44,7 @@ class Head(Protocol):
         """The timestamp of the last record."""
 
     def identities(self, now_us: int) -> IdentityIndex:
-        """Return the writes that are recognised at this time. Asked for only where needed."""
+        """Return the writes that are recognised at this time. Computed only where needed."""
 
 
 class Decision(NamedTuple):

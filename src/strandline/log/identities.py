@@ -93,7 +93,7 @@ class Identities:
         )
 
     def expire(self, now_us: int) -> None:
-        """Forget what is older than IDENTITY_AGE_S at the append time `now_us`."""
+        """Remove what is older than IDENTITY_AGE_S at the append time `now_us`."""
         while self._producers:
             name, producer = next(iter(self._producers.items()))
             if now_us - producer.seen_at_us <= _AGE_US:
@@ -123,7 +123,7 @@ class Identities:
     def add_sequence(
         self, tenant: Tenant | None, name: str, sequence: int, original: Original
     ) -> None:
-        """Remember where a new sequence went."""
+        """Record where a new sequence went."""
         producer = self._producers.setdefault((tenant, name), _Producer())
         self._producers.move_to_end((tenant, name))
         producer.latest = sequence
@@ -148,7 +148,7 @@ class Identities:
         return original
 
     def add_key(self, tenant: Tenant | None, key: str, original: Original) -> None:
-        """Remember where the write of a new key went."""
+        """Record where the write of a new key went."""
         self._keys[tenant, key] = original
         if len(self._keys) > IDEMPOTENCY_KEYS_KEPT:
             self._keys.popitem(last=False)

@@ -1,4 +1,4 @@
-"""A reader that listens for news while it sleeps."""
+"""A reader that listens for changes while it waits."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ class ListeningEvent(Signal):
     """A signal whose waiter listens meanwhile, if it may.
 
     `listen` does so once, for a time, and returns False if another thread listens;
-    `wake` ends that, and returns False if this signal's waiter is not the one who does it.
+    `wake` ends that, and returns False if this signal's waiter is not the listener.
     """
 
     __slots__ = ("_is_set", "_listen", "_wake")
@@ -30,7 +30,7 @@ class ListeningEvent(Signal):
 
     def set(self) -> None:
         # Invariant: it is set before it is checked whether its waiter listens, and the waiter
-        # asks whether it is set once it listens, or before it sleeps otherwise.
+        # checks whether it is set once it listens, or before it blocks otherwise.
         self._is_set = True
         if not self._wake(self):
             super().set()
@@ -49,7 +49,7 @@ class ListeningEvent(Signal):
 
 
 class ListeningWaiter:
-    """Implements Waiter for a thread. It goes through the clock as any other sleep."""
+    """Implements Waiter for a thread. It goes through the clock as any other wait."""
 
     __slots__ = ("_clock", "_event")
 
@@ -63,10 +63,10 @@ class ListeningWaiter:
         self._event.set()
 
     def wait(self, deadline: float | None) -> bool:
-        """Sleep until woken, or for no reason; False once `deadline` has come."""
+        """Block until woken, or spuriously; False once `deadline` has come."""
         timeout_s = None if deadline is None else deadline - self._clock.monotonic()
         if timeout_s is not None and timeout_s <= 0:
-            # Who asks in passing gets what there is.
+            # A wait of 0 gets what there is.
             self._event.wait(0)
             return False
         self._clock.wait(self._event, timeout_s)

@@ -26,13 +26,13 @@ class BlockingWaiter(Waiter, Protocol):
     """A waiter that is a thread."""
 
     def wait(self, deadline: float | None) -> bool:
-        """Sleep until woken, or for no reason; False once `deadline` has come."""
+        """Block until woken, or spuriously; False once `deadline` has come."""
 
 
 class LocalWatch:
     """Implements Watch for partitions whose appends are notified in this process.
 
-    `new_waiter` and `new_loop_waiter` are for a log that has to know who sleeps.
+    `new_waiter` and `new_loop_waiter` are for a log that has to know its waiters.
     Locks are taken in one order: a partition's, then the watch's.
     """
 
@@ -129,24 +129,24 @@ class LocalWatch:
     # --- the partition's side, called under its lock ---
 
     def start(self, topic: Topic, partition: Partition, seen: Offset) -> None:
-        """From now on the reader wants to know of this partition beyond `seen`."""
+        """Notify the reader of this partition beyond `seen` from now on."""
         with self._lock:
             self._topics[topic.id.int, partition] = topic
             self._seen[topic.id.int, partition] = seen
             self._hints.pop((topic.id.int, partition), None)
 
     def stop(self, topic: Topic, partition: Partition) -> None:
-        """The reader wants to know no more of this partition."""
+        """Notify the reader no more of this partition."""
         with self._lock:
             self._drop((topic.id.int, partition))
 
     def wake_once(self) -> None:
-        """Have a sleeper look again, although there may be nothing to return."""
+        """Have a waiting reader look again, although there may be nothing to return."""
         with self._lock:
             self._wake()
 
     def notify(self, hint: Hint) -> None:
-        """Pass the hint on, unless it is no news."""
+        """Pass the hint on, unless the reader has it already."""
         place = hint.topic.id.int, hint.partition
         with self._lock:
             if hint.end > self._seen.get(place, hint.end):
@@ -175,7 +175,7 @@ class LocalWatch:
         self._seen.pop(place, None)
         self._hints.pop(place, None)
 
-    # --- sleeping ---
+    # --- waiting ---
 
     def _wake(self) -> None:
         waiter = self._waiter

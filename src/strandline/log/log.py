@@ -108,7 +108,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     @property
     def id(self) -> UUID:
-        """The log's identity, for as long as its storage lives."""
+        """The log's identity, for as long as its storage exists."""
         return self._store.id
 
     @property

@@ -88,7 +88,7 @@ class Receipt(msgspec.Struct, eq=False):
     def wait(self, level: Durability | None = None, timeout_s: float | None = None) -> "Receipt":
         """Return this receipt once the record has reached `level`.
 
-        None stands for the durability that the append asked for. Waiting does the
+        None stands for the durability that the append requested. Waiting does the
         work, where no other thread is doing it. Raises what `append` would have raised;
         UnavailableError when the time is up; FailedError, UnknownError or
         ClosedError when the level can no longer be reached; InvalidError for a level

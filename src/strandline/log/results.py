@@ -98,7 +98,7 @@ class Watch(Protocol):
         """
 
     async def moved(self, timeout_s: float | None = None) -> Collection[Hint]:
-        """Do what `wait` does, asleep on the running event loop."""
+        """Like `wait`, on the running event loop."""
 
     def wake(self) -> None:
         """End the present wait early, or the next one if there is none."""

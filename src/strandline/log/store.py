@@ -1,4 +1,4 @@
-"""The port: what a log asks of the place that keeps its bytes. See design 0080.
+"""The port: what a log needs of the store that keeps its bytes. See design 0080.
 
 A store keeps bytes, locks and recovery. Every rule that does not depend on where bytes
 lie stands once, above it: names, modes, routing, retention, consumers, receipts, errors.
@@ -50,7 +50,7 @@ class DroppedError(InvalidError):
 
 
 class Reach(StrEnum):
-    """Who can share one log."""
+    """Which processes can share one log."""
 
     PROCESS = "process"
     MACHINE = "machine"
@@ -59,7 +59,7 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a store can promise. Asked for here, and never by a scheme's name."""
+    """What a store can promise. Checked here, and never by a scheme's name."""
 
     durability_max: Durability
     durability_reason: str

@@ -103,7 +103,7 @@ class Terms:
     ) -> dict[Partition, Sequence[int]]:
         """Return the partitions in the order of their first value, with their values' indices.
 
-        `turn` is asked at most once, and only if nothing else decides.
+        `turn` is called at most once, and only if nothing else decides.
         """
         if not keys:
             return {}
@@ -127,7 +127,7 @@ class Terms:
         return dict(routed)
 
     def route_one(self, key: str | None, partitions: int, turn: Callable[[], int]) -> Partition:
-        """Return where a single value goes; `turn` is asked only if nothing else decides."""
+        """Return where a single value goes; `turn` is called only if nothing else decides."""
         if self.partition is not None:
             return check_partition(self.partition, partitions)
         if partitions == 1:
@@ -160,7 +160,7 @@ def check_level(level: object, durability_max: Durability) -> Durability:
     parsed = Durability.parse(level)
     if parsed > durability_max:
         raise InvalidError(
-            "this log does not reach that durability, ask for less or open a file: log",
+            "this log does not reach that durability, request less or open a file: log",
             durability=str(parsed),
             durability_max=str(durability_max),
         )

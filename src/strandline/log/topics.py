@@ -61,7 +61,7 @@ def check_new_topic(
 
 
 def check_same_settings(name: str, known: TopicSettings, wanted: TopicSettings) -> None:
-    """Raise ConflictError with each setting that differs, as it is and as it was asked for."""
+    """Raise ConflictError with each setting that differs, as it is and as it was requested."""
     if known == wanted:
         return
     raise ConflictError(

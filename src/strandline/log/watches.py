@@ -30,7 +30,7 @@ Known = TypeVar("Known", bound=StoredTopic)
 
 
 class ChangeSource(Protocol[Place]):
-    """How a backend learns of what other processes write.
+    """How a backend detects what other processes write.
 
     One thread waits at a time, and one adds and removes; the rest may be called from
     anywhere.
@@ -46,7 +46,7 @@ class ChangeSource(Protocol[Place]):
         """Look out for it no more; it may be gone."""
 
     def wait(self, timeout_s: float | None = None, /) -> Collection[Place]:
-        """Sleep until partitions may have changed, and return these.
+        """Block until partitions may have changed, and return these.
 
         Returns none when the time is up, when `wake` was called, or for no reason.
         """
@@ -84,7 +84,7 @@ class WatchedPartition(Generic[Place]):
             self._local.add(watch)
             watch.start(self._spot.topic, self._spot.partition, seen)
             self._watches.attend(self._spot.place)
-            # Asleep while there was nothing to listen to, its reader did not listen.
+            # Blocked while there was nothing to listen to, its reader did not listen.
             watch.wake_once()
         # Registered first: whatever is written from now on is notified.
         end = self._watches.end(self._spot.place)
@@ -108,7 +108,7 @@ class WatchedPartition(Generic[Place]):
         return bool(self._local)
 
     def notify(self, end: int) -> bool:
-        """Pass on that the partition ends here; False if that is no news."""
+        """Pass on that the partition ends here; False if that was known."""
         with self._lock:
             # Two notifying threads may overtake each other: the earlier end must not come last.
             if end <= self._notified:
@@ -134,7 +134,7 @@ class WatchedPartition(Generic[Place]):
 class Watches(Generic[Place, Known]):
     """The partitions of one log that are watched in this process.
 
-    `spot` names a partition, or what is durable of it if asked to; `end` returns where it
+    `spot` names a partition, or what is durable of it; `end` returns where it
     ends now (None if it is gone), and `open_changes` begins to listen. A reader that is
     alone listens by itself while it waits; for several, and for an event loop, one
     thread does. Locks are taken in one order: a partition's, then that of Watches.
@@ -154,7 +154,7 @@ class Watches(Generic[Place, Known]):
         self._lock = threading.Lock()
         self._partitions: dict[Place, WatchedPartition[Place]] = {}
         self._watches: set[LocalWatch] = set()
-        #: What the news is asked for; none of it without news.
+        #: The partitions that are listened for; empty without a change source.
         self._attended: set[Place] = set()
         self._changes: ChangeSource[Place] | None = None
         self._thread: threading.Thread | None = None
@@ -201,7 +201,7 @@ class Watches(Generic[Place, Known]):
         if thread is not None and thread is not threading.current_thread():
             thread.join(_CLOSE_S)
             if thread.is_alive():
-                _logger.warning("a thread still waits for news of a log that was closed")
+                _logger.warning("a thread still waits for changes of a log that was closed")
 
     # --- for the partitions ---
 
@@ -219,7 +219,7 @@ class Watches(Generic[Place, Known]):
                 self._begin_thread(self._changes)
 
     def unwatch(self, place: Place) -> None:
-        """Need no more news of this partition."""
+        """Stop listening for changes of this partition."""
         with self._lock:
             if self._changes is not None and place in self._attended:
                 self._attended.discard(place)
@@ -234,7 +234,7 @@ class Watches(Generic[Place, Known]):
             # Kept for good, so that there are never two of one partition.
             return self._partitions.setdefault(spot.place, WatchedPartition(self, spot))
 
-    # --- for the sleepers ---
+    # --- for the waiters ---
 
     def _blocking_waiter(self, clock: Clock) -> ListeningWaiter:
         return ListeningWaiter(clock, ListeningEvent(self._listen_once, self._wake))
@@ -281,7 +281,7 @@ class Watches(Generic[Place, Known]):
     def _begin_thread(self, changes: ChangeSource[Place]) -> None:
         if self._thread is None:
             thread = threading.Thread(
-                target=self._keep_listening, args=(changes,), name="strandline-news", daemon=True
+                target=self._keep_listening, args=(changes,), name="strandline-changes", daemon=True
             )
             thread.start()
             # A reader that listens has its turn first, and notifies all others.

@@ -72,15 +72,15 @@ def _check_part(part: Node, text: str) -> None:
 
 def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], text: str) -> None:
     seen = part.columns()
-    asked: set[str] = set()
+    used: set[str] = set()
     for each in before:
         if _is_null_test(each):
-            asked |= each.columns()
+            used |= each.columns()
         else:
             seen |= each.columns() if all(n.op in STRICT for n in each.walk()) else set()
     for each in after:
-        asked |= each.columns()
-    if asked - seen:
+        used |= each.columns()
+    if used - seen:
         raise UnsupportedPredicateError(
             "a comparison that can fail comes last, after comparisons with all other columns; "
             "move it, calculate with DOUBLE or use TRY_CAST",

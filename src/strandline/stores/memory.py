@@ -1,4 +1,4 @@
-"""A store that lives and dies with its process: the reference, and the model in tests."""
+"""A store in the memory of its process: the reference, and the model in tests."""
 
 import os
 import sqlite3
@@ -411,7 +411,7 @@ class MemoryStore:
     def close(self) -> None:
         self._is_closed = True
         self._claims.close()
-        # First, so that the end of a partition looks to no reader like news of it.
+        # First, so that no reader takes the end of a partition for a new record.
         for watch in tuple(self._watches):
             watch.close()
         for topic in self.topics():

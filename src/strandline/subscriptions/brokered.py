@@ -11,7 +11,7 @@ from strandline.values import Tenant, Topic
 def attached(
     log: Log, topics: Iterable[Topic], watch: Watch, *, name: str | None, tenant: str | None
 ) -> Callable[[], None]:
-    """Attach a reader that sleeps in `watch` to the log's broker; return what ends both."""
+    """Attach a reader that waits in `watch` to the log's broker; return what ends both."""
     broker = log.broker
     if broker is None:
         return watch.close

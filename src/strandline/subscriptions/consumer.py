@@ -192,7 +192,7 @@ class Consumer(Stream[Delivery]):
         return delivery
 
     async def arrived(self, timeout_s: float | None = None) -> Delivery | None:
-        """Do what `next` does, asleep on the running event loop, which is asyncio's."""
+        """Like `next`, on the running event loop, which is asyncio's."""
         check_on_asyncio()
         deadline = self._deadline(timeout_s)
         is_over = False
@@ -275,7 +275,7 @@ class Consumer(Stream[Delivery]):
         self._counting.hand_back(handled)
 
     def seek(self, partition: int, offset: int) -> None:
-        """Go to `offset`, forwards or back, and forget what is outstanding there.
+        """Go to `offset`, forwards or back, and drop what is outstanding there.
 
         Deliveries are counted anew.
         """
@@ -465,7 +465,7 @@ class Consumer(Stream[Delivery]):
         return self._membership.is_heartbeat_due(now) or self._redriven.is_due(now)
 
     def _keep_up(self) -> None:
-        """Say that the consumer lives, and look for what was redriven. May have to wait."""
+        """Send a heartbeat, and look for what was redriven. May have to wait."""
         if self._membership.is_heartbeat_due(self._clock.monotonic()):
             self._membership.send_heartbeat()
         self._look_for_redriven()

@@ -35,13 +35,13 @@ class Counting:
         """The record in flight that has to be alone, unless it was settled meanwhile."""
 
     def enter(self, partition: int, floor: Offset) -> None:
-        """Begin to count in a partition, from what earlier lives have noted."""
+        """Begin to count in a partition, from what earlier processes have noted."""
         outstanding = Outstanding(floor, self._notes.load(partition, floor))
         with self.lock:
             self.outstanding[partition] = outstanding
 
     def restart(self, partition: int, floor: int) -> None:
-        """Forget all counts of a partition, whose cursor is at `floor`."""
+        """Drop all counts of a partition, whose cursor is at `floor`."""
         with self._noting:
             self._notes.store(partition, floor, {})
 
@@ -72,7 +72,7 @@ class Counting:
         with self.lock:
             in_flight = self._in_flight_besides(record)
             is_reserved = outstanding.is_reserved(record.offset)
-            # A caller that isolates suspects takes records ahead and says itself who is alone.
+            # A caller that isolates suspects takes records ahead and decides itself which is alone.
             is_alone = False
             if self._deliveries_max is not None:
                 is_alone = not in_flight and not is_reserved
@@ -122,7 +122,7 @@ class Counting:
             self.release()
 
     def note(self, partition: int, reserved_end: int = 0) -> None:
-        """Store what another life has to know of a partition."""
+        """Store what the consumer's next process needs of a partition."""
         # One at a time: the last note has to be the latest.
         with self._noting:
             with self.lock:

@@ -7,12 +7,12 @@ nothing once it has been removed. It holds because
 - `end` decides when to read and never what: a hint that is lost, late, repeated or
   wrong costs time only;
 - a cursor that has caught up needs nothing once it has delivered all that was hinted:
-  a watch hints at whatever comes later, and a look is asked for from time to time, so
+  a watch hints at whatever comes later, and a look is requested from time to time, so
   a hint that never came is made up for;
 - a cursor is one generation of its partition: adding the partition again makes another
   cursor, and what was read for one is never delivered by another.
 
-There is no I/O here: ends and offsets go in, wants come out.
+There is no I/O here: ends and offsets go in, needs come out.
 """
 
 from collections import deque
@@ -88,11 +88,11 @@ class Cursor:
         return _NOTHING if self._is_sure and self._has_caught_up else _LOOK
 
     def hint(self, end: int) -> None:
-        """Believe that the partition ends at `end` if that is news, else look."""
+        """Note that the partition ends at `end` if that is later, else look."""
         if end > self.end:
             self._reach(end)
         else:
-            # No news is a reason to look: a topic that was dropped hints once more.
+            # A hint of a known end is a reason to look: a topic that was dropped hints once more.
             self._is_sure = False
 
     def look(self, end: int) -> None:
@@ -104,11 +104,11 @@ class Cursor:
             self.markers.append(CaughtUp(self.place.partition, self.next, self.place.topic))
 
     def doubt(self) -> None:
-        """Ask for a look before the next rest."""
+        """Request a look before the next wait."""
         self._is_sure = False
 
     def find_nothing(self) -> None:
-        """A read brought nothing: the hint was wrong, ask the store."""
+        """A read brought nothing: the hint was wrong, look at the store."""
         self.end = self.next
         self._is_sure = False
 
@@ -196,7 +196,7 @@ class Cursors:
             cursor.is_queued = True
 
     def turn(self) -> Cursor | None:
-        """Take the next cursor that wants something, if one does."""
+        """Take the next cursor that needs something, if one does."""
         while self._queue:
             cursor = self._queue[0]
             cursor.is_queued = False

@@ -15,4 +15,4 @@ class Delivery:
 
     record: Record
     count: int
-    """How often the consumer was given it, this time and earlier lives included."""
+    """How often the consumer was given it, this time and earlier processes included."""

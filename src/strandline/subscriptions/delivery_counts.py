@@ -1,4 +1,4 @@
-"""How often records were delivered, kept in the log: it outlives a consumer that dies."""
+"""How often records were delivered, kept in the log: it survives a crash of the consumer."""
 
 import hashlib
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class DeliveryCounts:
         """Return the attempts at records from `cursor` on.
 
         There are none if the cursor lies before where it was at the last note: a caller
-        has gone back, and wants the records anew.
+        has gone back, to read the records again.
         """
         try:
             self._notes = self._log.topic(self._name, tenant=self._topic.tenant)

@@ -109,7 +109,7 @@ class MachineBroker:
             self._io.close(fd)
 
     def disown(self) -> None:
-        """Give up in a forked child what says that its parent lives."""
+        """Close in a forked child what shows that its parent runs."""
         self._lock = threading.Lock()
         self._file_watcher = None
         fds, self._signs = self._signs, set()
@@ -140,10 +140,10 @@ class MachineBroker:
                 if _name(key_of(attached.live.topic)) in names:
                     attached.wake()
 
-    # --- signs of life ---
+    # --- heartbeats ---
 
     def _sign(self, live: LiveSubscription) -> tuple[str, int]:
-        """Write who subscribes into a file that is locked for as long as the process lives."""
+        """Write the subscription into a file that is locked for as long as the process runs."""
         name = self._clock.new_id().hex
         unready, path = self._file(name, ".new"), self._file(name, _LIVE)
         fd = self._io.open(unready, "create")

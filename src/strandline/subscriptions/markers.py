@@ -1,4 +1,4 @@
-"""What a subscription says about itself between the records, if it was asked to.
+"""Markers that a subscription emits between the records, on request.
 
 For each assignment of a partition the markers alternate, beginning with CaughtUp. Each
 stands exactly where it belongs in its partition's order.

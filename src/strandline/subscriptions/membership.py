@@ -19,7 +19,7 @@ from strandline.values import (
 )
 
 HEARTBEAT_S: Final = CONSUMER_IDLE_S / 7
-"""How often a consumer that is being read says that it lives, though it acks nothing."""
+"""How often a consumer that is being read sends a heartbeat, though it acks nothing."""
 
 
 class Membership:
@@ -66,11 +66,11 @@ class Membership:
             claim.release()
 
     def is_heartbeat_due(self, now: float) -> bool:
-        """Whether it is time for a sign of life."""
+        """Whether it is time for a heartbeat."""
         return now >= self._seen_at + HEARTBEAT_S
 
     def send_heartbeat(self) -> None:
-        """Say that the consumer lives, in each of its partitions. May have to wait."""
+        """Send a heartbeat for the consumer, in each of its partitions. May have to wait."""
         self._seen_at = self._clock.monotonic()
         # One that fails is made up for by the next, long before the silence is too long.
         with contextlib.suppress(UnavailableError):

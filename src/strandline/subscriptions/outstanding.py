@@ -69,7 +69,7 @@ class Outstanding:
 
     def __init__(self, floor: Offset, earlier: Mapping[int, Attempts]) -> None:
         self._earlier = dict(earlier)
-        """The deliveries of unsettled records that have ended, also in earlier lives."""
+        """The deliveries of unsettled records that have ended, also in earlier processes."""
         self.floor = floor
         self.stored = floor
         """The cursor as the log has it, as far as is known."""
@@ -147,12 +147,12 @@ class Outstanding:
         return self.attempts(offset).count + 1
 
     def take_on(self, offset: int) -> None:
-        """Let the record be settled, though this life may not have delivered it."""
+        """Let the record be settled, though this consumer object may not have delivered it."""
         if not self.is_settled(offset):
             self._delivered.add(offset)
 
     def worth_keeping(self) -> dict[int, Attempts]:
-        """Return what another life of this consumer has to know, should this one end now."""
+        """Return what the consumer's next process needs, should this one end now."""
         kept = {n: each for n, each in self._earlier.items() if not self.is_settled(n)}
         for offset, alone in self._in_flight.items():
             kept[offset] = _ended(self.attempts(offset), alone=alone)

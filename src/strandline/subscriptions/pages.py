@@ -1,4 +1,4 @@
-"""What the cursors want, read from the log a page at a time, and handed over one by one."""
+"""What the cursors need, read from the log a page at a time, and handed over one by one."""
 
 import threading
 from collections import deque
@@ -64,7 +64,7 @@ class Pages:
         self._screens = screens
         self._page: deque[Record] = deque()
         self._sifted: deque[Outcome] = deque()
-        """What becomes of each record of the page, once the screens were asked."""
+        """The result of the screens for each record of the page."""
         self._cursor: Cursor | None = None
         self._poll_at = clock.monotonic() + POLL_S
 
@@ -103,7 +103,7 @@ class Pages:
         self._poll_at = self._clock.monotonic()
 
     def wait_s(self, deadline: float | None) -> float:
-        """Return how long it may sleep: until the next poll, or the deadline."""
+        """Return how long it may wait: until the next poll, or the deadline."""
         due = self._poll_at if deadline is None else min(self._poll_at, deadline)
         return max(0.0, due - self._clock.monotonic())
 

@@ -82,7 +82,7 @@ def redrive(
     anew, and can be redriven anew. No other reader of the topic sees anything of it.
 
     A consumer or trigger that does not run gets them when it does. InvalidError if one
-    of them no longer exists in the log (it was forgotten); all remains a dead letter then. What
+    of them no longer exists in the log (it was deleted); nothing is redriven then. What
     is returned is durable, where the log reaches that.
     """
     consumer = None if consumer is None else check_consumer_name(consumer)

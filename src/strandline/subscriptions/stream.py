@@ -17,7 +17,7 @@ class Stream(Generic[ItemT]):
 
     @abstractmethod
     async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
-        """Do what `next` does, asleep on the running event loop."""
+        """Like `next`, on the running event loop."""
 
     @abstractmethod
     def close(self) -> None:

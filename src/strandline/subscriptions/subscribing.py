@@ -1,4 +1,4 @@
-"""From a call of `subscribe` to a subscription that reads what was asked for."""
+"""From a call of `subscribe` to a subscription."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def subscribe(
 
 
 class _Reader(NamedTuple):
-    """Who subscribes, and what it wants to be given."""
+    """The subscriber, and the options of what it reads."""
 
     consumer: str | None
     tenant: Tenant | None

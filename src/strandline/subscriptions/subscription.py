@@ -91,7 +91,7 @@ class Subscription(Stream[ItemT]):
             self._reading.release()
 
     async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
-        """Do what `next` does, asleep on the running event loop, which is asyncio's."""
+        """Like `next`, on the running event loop, which is asyncio's."""
         check_on_asyncio()
         deadline = self._deadline(timeout_s)
         self._begin_step()

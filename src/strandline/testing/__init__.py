@@ -1,7 +1,7 @@
 """What tests of a log, or of a program that uses one, are made of.
 
 Promises: small real implementations, never mocks; the same seed and the same calls
-give the same outcome; no test needs to sleep. Where pytest is, it finds the fixtures of
+lead to the same outcome; no test needs to sleep. Where pytest is, it finds the fixtures of
 `pytest_plugin` by itself.
 
 Does not make anything safe to run in production.

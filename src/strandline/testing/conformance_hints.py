@@ -86,29 +86,29 @@ def a_watch_spans_topics(open_log: OpenLog) -> None:
     watch.close()
 
 
-def a_sleeping_reader_is_woken_by_an_append(open_log: OpenLog) -> None:
+def a_waiting_reader_is_woken_by_an_append(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders")
     watch = log.watch()
     watch.add("orders", 0, 0)
 
-    sleeping = started(watch.wait)
+    waiting = started(watch.wait)
     log.append("orders", event(0))
 
-    assert _ends(sleeping.result(PATIENCE_S)) == {0: 1}
+    assert _ends(waiting.result(PATIENCE_S)) == {0: 1}
     watch.close()
 
 
-def a_sleeping_task_is_woken_by_an_append(open_log: OpenLog) -> None:
+def a_waiting_task_is_woken_by_an_append(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders")
     watch = log.watch()
     watch.add("orders", 0, 0)
 
     async def sleep_and_append() -> Collection[Hint]:
-        sleeping = asyncio.ensure_future(watch.moved(PATIENCE_S))
+        waiting = asyncio.ensure_future(watch.moved(PATIENCE_S))
         await asyncio.to_thread(log.append, "orders", event(0))
-        return await sleeping
+        return await waiting
 
     assert _ends(asyncio.run(sleep_and_append())) == {0: 1}
     assert not asyncio.run(watch.moved(0))
@@ -144,9 +144,9 @@ def wake_ends_one_wait(open_log: OpenLog) -> None:
     log = open_log()
     watch = log.watch()
 
-    sleeping = started(watch.wait)
+    waiting = started(watch.wait)
     watch.wake()
-    assert not sleeping.result(PATIENCE_S)
+    assert not waiting.result(PATIENCE_S)
 
     watch.wake()
     assert not started(watch.wait).result(PATIENCE_S)
@@ -159,10 +159,10 @@ def closing_a_watch_ends_its_wait(open_log: OpenLog) -> None:
     watch = log.watch()
     watch.add("orders", 0, 0)
 
-    sleeping = started(partial(_wait_closed, watch))
+    waiting = started(partial(_wait_closed, watch))
     watch.close()
 
-    sleeping.result(PATIENCE_S)
+    waiting.result(PATIENCE_S)
     watch.close()
     _wait_closed(watch)
     log.append("orders", event(0))
@@ -176,10 +176,10 @@ def closing_the_log_ends_every_wait(open_log: OpenLog) -> None:
     for watch in watches:
         watch.add("orders", 0, 0)
 
-    sleeping = [started(partial(_wait_closed, watch)) for watch in watches]
+    waiting = [started(partial(_wait_closed, watch)) for watch in watches]
     log.close()
 
-    for each in sleeping:
+    for each in waiting:
         each.result(PATIENCE_S)
 
 
@@ -231,7 +231,7 @@ def a_closed_watch_takes_no_partition(open_log: OpenLog) -> None:
 
 
 def a_durable_watch_hints_at_what_is_durable(open_log: OpenLog) -> None:
-    """Only a log that reaches durable has one; a record that is only written is no news."""
+    """Only a log that reaches durable has one; a record that is only written gives no hint."""
     log = open_log()
     topic = log.create_topic("orders", partitions=2)
     if not _reaches_durable(log):
@@ -267,13 +267,13 @@ def a_reader_asleep_is_woken_by_a_sync(open_log: OpenLog) -> None:
     watch.add("orders", 0, 0)
     written = log.append("orders", event(0))
 
-    sleeping = started(watch.wait)
+    waiting = started(watch.wait)
     written.wait(Durability.DURABLE)
 
-    assert _ends(sleeping.result(PATIENCE_S)) == {0: 1}
-    sleeping = started(watch.wait)
+    assert _ends(waiting.result(PATIENCE_S)) == {0: 1}
+    waiting = started(watch.wait)
     log.append("orders", event(1), durability=Durability.DURABLE)
-    assert _ends(sleeping.result(PATIENCE_S)) == {0: 2}
+    assert _ends(waiting.result(PATIENCE_S)) == {0: 2}
     watch.close()
 
 

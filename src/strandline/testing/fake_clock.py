@@ -1,4 +1,4 @@
-"""A clock that a test moves by hand."""
+"""A clock that a test advances."""
 
 import heapq
 import itertools
@@ -38,7 +38,7 @@ class _Waiter:
 class FakeClock:
     """A Clock whose time stands still until `advance`.
 
-    Ids and random bytes follow from `seed`. Real time matters only as patience: a
+    Ids and random bytes follow from `seed`. Real time matters only for timeouts: a
     thread that does not arrive or leave within ten seconds is an AssertionError.
     """
 

@@ -6,11 +6,11 @@ from strandline.values import UnavailableError
 
 
 class FaultyBroker(LocalBroker):
-    """Implements Broker for one process. Counts what it was asked to carry."""
+    """Implements Broker for one process. Counts the wake-ups."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: How many wake-ups were asked for, those that failed included.
+        #: How many wake-ups were requested, those that failed included.
         self.published = 0
         self._failures: list[str] = []
 

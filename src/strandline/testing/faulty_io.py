@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One call, as it was asked for; what does not apply is None."""
+    """One call, as it was made; what does not apply is None."""
 
     kind: OperationKind
     path: str
@@ -120,7 +120,7 @@ class FaultyIo:
         """Let the `nth` operation raise: an errno as OSError, or the exception given.
 
         `forever` fails all later ones too; `after` lets the operation take effect
-        before it raises. A close takes effect always, as in life.
+        before it raises. A close takes effect always, as in practice.
         """
         return self._plan(Fault(nth, kinds, forever, error, after))
 
@@ -143,7 +143,7 @@ class FaultyIo:
         return self._plan(Fault(nth, kinds, forever, None, hook=hook))
 
     def clear_faults(self) -> None:
-        """Forget all planned faults."""
+        """Remove all planned faults."""
         with self._lock:
             self._faults.clear()
 

@@ -141,7 +141,7 @@ class SegmentCatalogue:
                 self._view.wait_applied(partition, high - 1, timeout_s)
 
     def rebuild(self, partitions: Iterable[int] | None = None) -> None:
-        """Forget states and snapshots, and fold the steps again, of all assigned or of these.
+        """Drop states and snapshots, and fold the steps again, of all assigned or of these.
 
         A partition that had stopped starts again, and what was quarantined is tried again.
         """
@@ -200,11 +200,11 @@ class SegmentCatalogue:
         query: Callable[[PartitionCopies], _AnswerT],
         nothing: _AnswerT,
     ) -> _AnswerT:
-        def asked(state: CatalogueState) -> _AnswerT:
+        def answer(state: CatalogueState) -> _AnswerT:
             copies = state.places.get(place)
             return nothing if copies is None else query(copies)
 
-        return self._view.read(self.partition_of(place), asked, default=nothing)
+        return self._view.read(self.partition_of(place), answer, default=nothing)
 
     def check_whole(self) -> None:
         """Raise CorruptError if steps are missing in what any assigned partition answers from.

@@ -1,4 +1,4 @@
-"""Object stores: what the tier asks of one, and obstore's behind it."""
+"""Object stores: what the tier needs of one, implemented by obstore."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -127,7 +127,7 @@ _stores_lock = threading.Lock()
 def open_store(url: str) -> ObjectStore:
     """Return the store at `url`, one object for each URL in a process.
 
-    `file:///path`, `memory:///name` (which lives as long as the process) or a URL that
+    `file:///path`, `memory:///name` (in the memory of the process) or a URL that
     obstore knows, such as `s3://bucket/prefix`. InvalidError for any other, and without
     the extra `tiering`.
     """

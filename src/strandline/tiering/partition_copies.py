@@ -16,7 +16,7 @@ _LIVE = (SegmentState.COPY_STARTED, SegmentState.COPY_FINISHED)
 class PartitionCopies:
     """The copies of one partition, in every state. Changed by the catalogue alone.
 
-    Everything that a step changes or asks takes a time that does not grow with the number
+    Everything that a step changes or reads takes a time that does not grow with the number
     of copies, but for the search for a place among them: the catalogue folds all steps.
     """
 
@@ -99,7 +99,7 @@ class PartitionCopies:
             self._reach[index] = before
 
     def clear(self) -> None:
-        """Forget every segment; that the partition was deleted stays known."""
+        """Drop every segment; that the partition was deleted stays known."""
         self.evicted = 0
         for kept in (self.segments, self.copied, self._finished, self._live):
             kept.clear()

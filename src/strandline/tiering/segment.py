@@ -1,4 +1,4 @@
-"""What the catalogue knows of a copied run of records, and the life it goes through."""
+"""The catalogue's entry of a copied run of records, and the states it goes through."""
 
 from enum import IntEnum
 from typing import Any
@@ -10,7 +10,7 @@ from strandline.values import InvalidError, Topic, parse_tenant
 
 
 class SegmentState(IntEnum):
-    """Where a copy is in its life."""
+    """The state of a copy."""
 
     COPY_STARTED = 0
     COPY_FINISHED = 1
@@ -134,7 +134,7 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SegmentChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A step in the life of a copy."""
+    """A change of a copy's state."""
 
     id: UUID
     place: UserPartition

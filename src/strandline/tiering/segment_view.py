@@ -164,7 +164,7 @@ def _check_added(copies: PartitionCopies | None, step: CopiedSegment) -> None:
         raise RefusedError("this partition is being deleted from the tier", id=step.id)
     if step.id in copies.segments:
         raise RefusedError("the catalogue knows this segment already", id=step.id)
-    # So that two who copy the same run at once do it together, and not twice.
+    # So that two processes that copy the same run at once do it together, and not twice.
     other = copies.live(step.start, step.end)
     if other is not None:
         raise RefusedError("the same run is copied already", id=step.id, other=other)

@@ -41,8 +41,8 @@ _READ_AT_ONCE = type(iter(list[Record]()))
 class Tier:
     """The cold half of a log, for `Log(store, tier=Tier())`: see `tier`.
 
-    Nothing is asked of an object store before a record is wanted that the hot half has
-    evicted; asking then needs the extra `tiering`.
+    No object store is accessed before a record is read that the hot half has
+    evicted; that needs the extra `tiering`.
     """
 
     def __init__(self, open_objects: Callable[[str], ObjectStore] = open_store) -> None:
@@ -170,7 +170,7 @@ class TieredStore:
             raise TrimmedError(state.marks.low, partition=partition, offset=wanted.start) from error
         if wanted.end is not None and wanted.end < wanted.start:
             raise InvalidError("the end lies before the start", start=wanted.start, end=wanted.end)
-        asked = Wanted(
+        cold = Wanted(
             partition_of(topic.topic, partition),
             topic.settings.value_kind,
             wanted.start,
@@ -178,7 +178,7 @@ class TieredStore:
             wanted.bytes_max,
             wanted.durable_only,
         )
-        return TieredReading(self._log, self._cold, asked, state.epochs)
+        return TieredReading(self._log, self._cold, cold, state.epochs)
 
     def _stop(self, topic: StoredTopic, partition: int, wanted: ReadRange) -> int:
         return wanted.stop(self._hot.marks(topic, partition))
@@ -272,28 +272,28 @@ class TieredStore:
 
 
 class _HotBatches:
-    """Implements Batches for what the hot half had when it was asked."""
+    """Implements Batches for what the hot half had when the read began."""
 
     def __init__(
-        self, store: TieredStore, hot: Batches, asked: tuple[StoredTopic, int, ReadRange]
+        self, store: TieredStore, hot: Batches, wanted: tuple[StoredTopic, int, ReadRange]
     ) -> None:
         self._store = store
         self._hot = hot
-        self._asked = asked
+        self._wanted = wanted
 
     @property
     def schema(self) -> pa.Schema:
         return self._hot.schema
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        wanted = self._asked[2]
+        wanted = self._wanted[2]
         last: pa.RecordBatch | None = None
         try:
             for last in self._hot:
                 yield last
         except TrimmedError as error:
             at = wanted.start if last is None else last.column("_offset")[-1].as_py() + 1
-            yield from self._store.batches_from(*self._asked, error, schema=self.schema, at=at)
+            yield from self._store.batches_from(*self._wanted, error, schema=self.schema, at=at)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))

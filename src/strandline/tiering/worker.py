@@ -101,7 +101,7 @@ class TieringWorker:
             self.report = self.report.with_added(done)
 
     def _pace(self, step: TierStep) -> None:
-        """Wait as long as the rate wants after each object, and stop between two steps."""
+        """Wait as long as the rate limit requires after each object, and stop between two steps."""
         if self._closing.is_set():
             raise _ClosingError
         if step.state is SegmentState.COPY_FINISHED and self._bytes_per_s is not None:

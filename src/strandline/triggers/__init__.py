@@ -1,6 +1,6 @@
 """Triggers: functions that are called for records.
 
-Promises: each record that a trigger wants is handled at least once, or dead-lettered with the
+Promises: each record that a trigger selects is handled at least once, or dead-lettered with the
 cause; its cursor never passes one that is neither; records of one key are handled one by
 one, in order; a key that was handled is not handled again within its window, also after
 a restart; what is dead-lettered can be redriven, once. See design 0044.

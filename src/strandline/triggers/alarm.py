@@ -1,4 +1,4 @@
-"""One timer for many moments, and a sleep, both on an event loop and by the clock."""
+"""One timer for many moments, and a wait, both on an event loop and by the clock."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from strandline.clock import Clock, Timer
 
 
 class Alarm:
-    """Calls `ring` on the loop at each moment that was asked for. For the loop's thread."""
+    """Calls `ring` on the loop at each moment that was requested. For the loop's thread."""
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self._clock = clock

@@ -16,7 +16,7 @@ class Counters:
     deduplicated: int = 0
     """Records passed over because their key was handled."""
     passed_over: int = 0
-    """Records that the predicate does not want."""
+    """Records that the predicate does not match."""
     in_flight: int = 0
     """Functions that run at this moment."""
 

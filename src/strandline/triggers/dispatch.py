@@ -77,7 +77,7 @@ class Dispatch:
             source.consumer.close()
 
     async def run(self, stop: Stop) -> None:
-        """Work until asked to stop; raises what keeps it from working."""
+        """Work until a stop is requested; raises what prevents it from working."""
         self._stop = stop
         self._alarm = Alarm(self._clock, self._stir)
         self._has_work = asyncio.Event()
@@ -87,14 +87,14 @@ class Dispatch:
         self._gate.join(self)
         feeders = [asyncio.create_task(self._feed(source)) for source in self._sources]
         settler = asyncio.create_task(self._settle_all())
-        asked = asyncio.create_task(stop.is_requested.wait())
+        stopping = asyncio.create_task(stop.is_requested.wait())
         try:
-            await asyncio.wait([*feeders, settler, asked], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*feeders, settler, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._is_stopping = True
-            for task in (*feeders, asked):
+            for task in (*feeders, stopping):
                 task.cancel()
-            await asyncio.wait([*feeders, asked])
+            await asyncio.wait([*feeders, stopping])
             if settler.done():
                 self._release_unsettled()
             await self._finish_calls()
@@ -201,13 +201,13 @@ class Dispatch:
             entry.error = error
 
     def _key_of(self, record: Record) -> HandledKey | None:
-        asked = self.trigger.dedupe_key
-        if isinstance(asked, str):
+        dedupe_key = self.trigger.dedupe_key
+        if isinstance(dedupe_key, str):
             payload = record.payload
-            key = payload.get(asked) if isinstance(payload, dict) else None
+            key = payload.get(dedupe_key) if isinstance(payload, dict) else None
         else:
-            assert asked is not None
-            key = asked(record)
+            assert dedupe_key is not None
+            key = dedupe_key(record)
         return None if key is None else HandledKey(digest_of(key), record.timestamp_us)
 
     def _lanes_of(self, entry: Entry) -> Iterator[tuple[object, ...]]:

@@ -27,7 +27,7 @@ class Entry:
     is_suspect: bool = False
     """Whether it was in flight when a process ended, and so has to be alone."""
     settled: asyncio.Event | None = None
-    """Set once it is settled, for who waits for that."""
+    """Set once it is settled."""
     key: HandledKey | None = None
     error: Exception | None = None
 

@@ -1,4 +1,4 @@
-"""The part of a record that a trigger wants."""
+"""The part of a record that a trigger selects."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias

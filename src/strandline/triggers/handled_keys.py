@@ -14,7 +14,7 @@ from strandline.values import Event, InvalidError, Topic
 from strandline.values.internal_topics import HANDLED_PREFIX
 
 KEYS_MAX: Final = 1_000_000
-"""How many handled records with a key a trigger remembers at most: the latest ones."""
+"""How many handled records with a key a trigger keeps at most: the latest ones."""
 
 KEY_BYTES: Final = 16
 
@@ -40,8 +40,8 @@ def digest_of(key: object) -> bytes:
 class HandledKeys:
     """One trigger's keys, in an internal topic of its own.
 
-    A key is remembered before the record that had it is acked, so a crash in between
-    costs nothing; and a record that was not handled is never remembered. Times are
+    A key is stored before the record that had it is acked, so a crash in between
+    costs nothing; and a record that was not handled is never stored. Times are
     those of the records, so it does not matter how late they are handled, nor in which
     order: partitions are read beside each other, and a record from long ago may be
     handled after one of today. So each time at which a key was handled is kept.

@@ -1,4 +1,4 @@
-"""Who may begin: those who share a lane go one at a time, in the order in which they came."""
+"""Which record may begin: those that share a lane run one at a time, in order."""
 
 from collections import deque
 from collections.abc import Hashable, Iterable
@@ -28,7 +28,7 @@ class Lanes(Generic[EntrantT]):
         return self._is_first(entrant)
 
     def leave(self, entrant: EntrantT) -> list[EntrantT]:
-        """Return those who may begin now that this one, who had begun, is done."""
+        """Return those that may begin now that this one is done."""
         freed: dict[EntrantT, None] = {}
         for lane in self._of.pop(entrant):
             queue = self._lanes[lane]

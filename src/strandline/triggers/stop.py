@@ -18,7 +18,7 @@ class Stop:
         self.is_requested.set()
 
     def request_or_force(self) -> None:
-        """Stop; at once, if that was asked for before."""
+        """Stop; at once, if that was requested before."""
         if self.is_requested.is_set():
             self.is_urgent.set()
         self.is_requested.set()

@@ -1,4 +1,4 @@
-"""What `@on` says: which records a function wants, and how it is to be called."""
+"""The options of `@on`: which records a function handles, and how it is called."""
 
 import inspect
 import sys

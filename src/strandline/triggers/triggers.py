@@ -232,7 +232,7 @@ class Triggers:
 
 
 class _Run:
-    """One life of a runner, as other threads see it."""
+    """One run of a runner, as other threads see it."""
 
     def __init__(self, stop_timeout_s: float) -> None:
         self._stop_timeout_s = stop_timeout_s
@@ -274,7 +274,7 @@ class _Run:
         return not self.is_over.is_set() and threading.get_ident() == self._loop_thread
 
     def end(self) -> None:
-        """Wake all who wait for it."""
+        """Wake all waiters."""
         self.is_over.set()
         self.is_open.set()
 

@@ -1,6 +1,6 @@
 """Which Spark type each Arrow type of a typed topic becomes, without losing a value.
 
-Knows pyarrow alone; what runs Spark asks here. The table is in docs/howto/typed-topics.md.
+Imports pyarrow alone; the Spark room uses it. The table is in docs/howto/typed-topics.md.
 """
 
 from collections.abc import Callable

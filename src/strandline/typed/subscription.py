@@ -66,7 +66,7 @@ class ScopedSubscription(Stream[ItemT]):
             self._stepping.release()
 
     async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
-        """Do what `next` does, asleep on the running event loop."""
+        """Like `next`, on the running event loop."""
         deadline = self._begin_step(timeout_s)
         try:
             while True:
@@ -113,7 +113,7 @@ class ScopedSubscription(Stream[ItemT]):
         self._on_its_way = None
         if self._reader is not None and isinstance(shown, DeliveredBatch | Record):
             self._reader.delivered[shown.partition] = shown.offset
-        return shown  # type: ignore[return-value] # Markers come only if they were asked for.
+        return shown  # type: ignore[return-value] # Markers come only on request.
 
     def _begin_step(self, timeout_s: float | None) -> float | None:
         checked_s = check_timeout(timeout_s)

@@ -1,4 +1,4 @@
-"""Arrow record batches from outside: checked before any of their memory is trusted.
+"""Arrow record batches from outside: checked before any of their memory is used.
 
 Every batch enters and leaves a log here. Arrow reads the buffers of a batch at the
 offsets and indices that these buffers name themselves, so a batch that was never
@@ -136,7 +136,7 @@ def _parts(arrow: pa.DataType) -> Iterator[pa.DataType]:
         yield arrow.value_type
     else:
         for field in _fields(arrow):
-            # Arrow keeps names as bytes, and decodes one when it is asked for.
+            # Arrow keeps names as bytes, and decodes one when it is accessed.
             _ = field.name
             yield field.type
 

@@ -38,9 +38,9 @@ class ConsumerLag:
     lag: int
     """The high-water mark less the cursor."""
     seen_at_us: int
-    """Its last sign of life: an ack, also one that changed nothing, or a seek."""
+    """Its last heartbeat: an ack, also one that changed nothing, or a seek."""
     is_live: bool
-    """Whether it still holds trimming back. It lives again at its next sign of life."""
+    """Whether it still holds trimming back. It does so again after its next heartbeat."""
 
     def _repr_html_(self) -> str:
         fields = {name: getattr(self, name) for name in ("partition", "cursor", "lag", "is_live")}

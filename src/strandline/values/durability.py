@@ -15,7 +15,7 @@ class Durability(IntEnum):
     """In the writer's memory: survives nothing, but the writer itself sees it."""
 
     WRITTEN = 2
-    """With the operating system: survives the death of the process."""
+    """With the operating system: survives a crash of the process."""
 
     DURABLE = 3
     """Synced to storage: survives power loss."""

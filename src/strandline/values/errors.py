@@ -139,7 +139,7 @@ class UnavailableError(StrandlineError):
 
 
 class NotReadyError(UnavailableError):
-    """This partition has not caught up yet: ask again shortly.
+    """This partition has not caught up yet: retry shortly.
 
     See docs/reference/errors/NotReadyError.md.
     """
@@ -148,13 +148,13 @@ class NotReadyError(UnavailableError):
 
     def __init__(self, partition: int, **fields: object) -> None:
         super().__init__(
-            "this partition is not ready yet, ask again shortly", partition=partition, **fields
+            "this partition is not ready yet, retry shortly", partition=partition, **fields
         )
         self.partition = partition
 
 
 class TrimmedError(StrandlineError):
-    """The records asked for were removed: start again from `oldest`.
+    """The requested records were removed: start again from `oldest`.
 
     See docs/reference/errors/TrimmedError.md.
     """

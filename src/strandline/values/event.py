@@ -35,7 +35,7 @@ class Event:
 
     The payload and the headers are encoded when the event is made: a later change
     to the objects passed in changes nothing, and an append does not encode again.
-    `payload` is what every reader will see, and is shared by all who hold this
+    `payload` is what every reader will see, and is shared by all holders of this
     event: treat it as read-only. Two events are equal if they mean the same, in
     whatever order the keys of their JSON stand.
 

@@ -67,7 +67,7 @@ INTERNAL_TOPICS: Final = (
 def check_may_shorten(topic: str | Topic) -> None:
     """Raise InvalidError if no record of the topic may ever be removed.
 
-    Whatever removes records asks first: trimming, forced or not, retention, eviction and
+    Called before records are removed: trimming, forced or not, retention, eviction and
     dropping.
     """
     name = topic.name if isinstance(topic, Topic) else topic

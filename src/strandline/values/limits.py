@@ -17,4 +17,4 @@ IDENTITY_AGE_S = 7 * 24 * 3600
 """How long a partition recognises an idempotency key, or a silent producer."""
 
 CONSUMER_IDLE_S = 7 * 24 * 3600
-"""After how long without a sign of life a consumer no longer holds trimming back."""
+"""After how long without a heartbeat a consumer no longer holds trimming back."""

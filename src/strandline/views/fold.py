@@ -1,4 +1,4 @@
-"""One partition of a view: its state, how far it has come, and who may look."""
+"""One partition of a view: its state, how far it has come, and when it may be read."""
 
 import asyncio
 import copy
@@ -65,7 +65,7 @@ class Fold(Generic[StateT]):
         self._is_ready = False
         self._is_answering = True
         self._state: Any = None
-        # A query may ask the same partition again.
+        # A query may read the same partition again.
         self._turnstile = threading.RLock()
         self._lock = threading.RLock()
         self._is_requested = False
@@ -139,7 +139,7 @@ class Fold(Generic[StateT]):
 
     @property
     def target(self) -> int | None:
-        """Up to where it has to apply to be ready; None while that cannot be asked."""
+        """Up to where it has to apply to be ready; None while that is unknown."""
         return self._target
 
     def set_target(self, target: int) -> None:
@@ -221,7 +221,7 @@ class Fold(Generic[StateT]):
     async def reached(
         self, met: Callable[[], bool], following: int, timeout_s: float | None
     ) -> bool:
-        """Do what `wait` does, asleep on the running event loop."""
+        """Like `wait`, on the running event loop."""
         waiter = LoopWaiter()
         with self.mark.awaited_by(waiter, following):
             try:
@@ -255,7 +255,7 @@ class Fold(Generic[StateT]):
     def _not_ready(self, min_offset: int | None) -> StrandlineError:
         if not self._is_answering and self.ending is not None:
             return copy.copy(self.ending)
-        asked = {} if min_offset is None else {"min_offset": min_offset}
+        fields = {} if min_offset is None else {"min_offset": min_offset}
         return NotReadyError(
-            self.partition, applied=self.mark.value - 1, target=self._target, **asked
+            self.partition, applied=self.mark.value - 1, target=self._target, **fields
         )

@@ -17,7 +17,7 @@ class Readiness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionHealth:
-    """One assigned partition. Asks the log nothing: `end` is what was last seen."""
+    """One assigned partition. Does not read the log: `end` is what was last seen."""
 
     readiness: Readiness
     first: int
@@ -27,7 +27,7 @@ class PartitionHealth:
     committed: int
     """The last offset in the snapshot; -1 if there is none."""
     target: int | None
-    """Up to where it has to read to be ready; None as long as that cannot be asked."""
+    """Up to where it has to read to be ready; None as long as that is unknown."""
     end: int
     """The last known end of the partition."""
     quarantined: Mapping[int, str]

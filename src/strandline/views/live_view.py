@@ -61,7 +61,7 @@ class LiveView(Generic[StateT]):
     """A `View` over one topic, with nothing assigned until `reconcile`.
 
     Three answers: a partition that is not assigned is a definite nothing; one that has
-    not caught up is NotReadyError, to be asked again; a ready one answers. A partition
+    not caught up is NotReadyError, to be retried; a ready one answers. A partition
     that has stopped raises StoppedError, and a view whose pump has ended ClosedError.
 
     With `snapshot`, the path of a file of its own, it is saved every
@@ -150,7 +150,7 @@ class LiveView(Generic[StateT]):
         return [Partition(p) for p in sorted(self._folds)]
 
     def rebuild(self, partitions: Iterable[int] | None = None) -> None:
-        """Forget states and snapshots, and fold again from the oldest record kept.
+        """Drop states and snapshots, and fold again from the oldest record kept.
 
         Of all assigned partitions, or of these; a partition that had stopped starts
         again, and what was quarantined is tried again. Returns when the snapshots are
@@ -158,10 +158,10 @@ class LiveView(Generic[StateT]):
         restart might still find them.
         """
         check_off_loop("asyncio.to_thread")
-        asked = None if partitions is None else check_items("partitions", partitions)
+        given = None if partitions is None else check_items("partitions", partitions)
         with self._reconciling:
             self._check_open()
-            chosen = set(self._folds) if asked is None else {int(self._place(p)) for p in asked}
+            chosen = set(self._folds) if given is None else {int(self._place(p)) for p in given}
             again = {p: self._fold(p) for p in sorted(chosen) if p in self._folds}
             old = [self._folds[p] for p in again]
             self._folds = {**self._folds, **again}
@@ -243,7 +243,7 @@ class LiveView(Generic[StateT]):
         }
 
     def health(self) -> ViewHealth:
-        """Return how it is doing, without asking the log."""
+        """Return its health, without reading the log."""
         folds = sorted(self._folds.items())
         return ViewHealth(
             is_running=self._pump.is_running and os.getpid() == self._pid,
@@ -278,7 +278,7 @@ class LiveView(Generic[StateT]):
             raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)
 
     async def reached(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
-        """Do what `wait_applied` does, asleep on the running event loop."""
+        """Like `wait_applied`, on the running event loop."""
         fold, offset = self._assigned(partition), check_whole("offset", offset, -1)
         left_s = check_timeout(timeout_s)
         if not await fold.reached(lambda: fold.mark.value > offset, offset + 1, left_s):
@@ -293,7 +293,7 @@ class LiveView(Generic[StateT]):
                 raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
 
     async def became_ready(self, timeout_s: float | None = None) -> None:
-        """Do what `wait_ready` does, asleep on the running event loop."""
+        """Like `wait_ready`, on the running event loop."""
         deadline = self._deadline(timeout_s)
         for fold in tuple(self._folds.values()):
             left_s = None if deadline is None else max(0.0, deadline - self._clock.monotonic())
@@ -337,7 +337,7 @@ class LiveView(Generic[StateT]):
         timeout_s: float = PUBLISH_TIMEOUT_S,
         **options: Unpack[AppendOptions],
     ) -> Publication:
-        """Do what `publish` does, asleep on the running event loop."""
+        """Like `publish`, on the running event loop."""
         fold = self._fold_for(value, options)
         timeout_s = check_seconds("timeout_s", timeout_s)
         deadline = self._clock.monotonic() + timeout_s

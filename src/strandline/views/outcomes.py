@@ -1,4 +1,4 @@
-"""What `apply` answered, kept for those who published the record."""
+"""What `apply` returned, kept for the publisher of the record."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from strandline.locks import holding
 from strandline.views.errors import RefusedError
 
 REFUSALS_KEPT: Final = 1_024
-"""How many refusals of a partition are remembered, for repeats of the same write."""
+"""How many refusals of a partition are kept, for repeats of the same write."""
 
 
 class Outcomes:
@@ -22,7 +22,7 @@ class Outcomes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.floors: list[int] = []
-        """The floors of those who publish at the moment."""
+        """The floors of the present publishers."""
         self.refused: dict[int, str] = {}
         """Offset to reason, the latest last."""
         self._results: dict[int, Any] = {}
@@ -34,7 +34,7 @@ class Outcomes:
                 self._results[offset] = result
 
     def refuse(self, offset: int, reason: str) -> None:
-        """Remember that the record was passed over."""
+        """Note that the record was passed over."""
         with self._lock:
             self.refused[offset] = reason
             if len(self.refused) > REFUSALS_KEPT:

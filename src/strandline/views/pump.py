@@ -32,7 +32,7 @@ def _closed() -> ClosedError:
 
 
 class Request:
-    """Something that the pump's thread is asked to do."""
+    """Something for the pump's thread to do."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         self.action = action
@@ -93,7 +93,7 @@ class Pump(Generic[StateT]):
         self._is_stopping = False
         self._saves_last = False
         self.cause: BaseException | None = None
-        """What ended it, unless it was asked to end."""
+        """What ended it, unless it was closed."""
         self.is_over = False
 
     # --- for any thread ---
@@ -143,7 +143,7 @@ class Pump(Generic[StateT]):
             self._watch.close()
 
     def join(self, timeout_s: float | None) -> bool:
-        """Return whether it has ended within the time, unless the pump itself asks."""
+        """Return whether it has ended within the time, unless the pump itself calls."""
         thread = self._thread
         if thread is None or thread is threading.current_thread():
             return True
@@ -233,13 +233,13 @@ class Pump(Generic[StateT]):
                 self.set_target(fold)
 
     def set_target(self, fold: Fold[StateT]) -> None:
-        """Ask where the partition ends, which is how far the fold has to come. Any thread."""
+        """Read where the partition ends, which is how far the fold has to come. Any thread."""
         try:
             fold.set_target(self._log.marks(self._topic, fold.partition).high)
         except ClosedError:
             raise
         except StrandlineError as error:
-            # Unknown, so not ready; asked again at each poll.
+            # Unknown, so not ready; read again at each poll.
             fold.fault = error
 
     # --- from an assignment to a cursor ---

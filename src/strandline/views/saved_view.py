@@ -75,7 +75,7 @@ def load_snapshot(
 
     InvalidError if there is no file, or it is of another view or version; CorruptError if
     it is damaged; UnavailableError if it cannot be read. Whether it still fits the log is
-    not looked at: ask `log.resolve(saved.partitions[n].position)`.
+    not looked at: see `log.resolve(saved.partitions[n].position)`.
     """
     file = fspath(path)
     try:

@@ -65,7 +65,7 @@ class Saving(Generic[StateT]):
     def load(self, fold: Fold[StateT]) -> None:
         """Give the fold the state in the snapshot, or the initial one.
 
-        UnavailableError if the log cannot be asked just now.
+        UnavailableError if the log cannot be read just now.
         """
         if fold.origin is None and self._snapshots is not None:
             found = self._snapshots.section(fold.partition)

@@ -39,7 +39,7 @@ class SharedPages:
         self._caches: dict[Place, _PageCache] = {}
 
     def join(self, place: Place) -> None:
-        """A view reads this partition from now on. What was kept of it is forgotten."""
+        """A view reads this partition from now on. What was cached of it is dropped."""
         cache = self._caches.setdefault(place, _PageCache())
         with cache.lock:
             cache.views += 1

@@ -141,7 +141,7 @@ class Snapshots:
         self._held = None
 
     def disown(self, partitions: Collection[int]) -> None:
-        """Forget what is stored of these partitions; the next write leaves it out."""
+        """Drop what is stored of these partitions; the next write leaves it out."""
         self.committed = {p: end for p, end in self.committed.items() if p not in partitions}
 
     def write(self, fresh: Stored) -> None:

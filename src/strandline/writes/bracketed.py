@@ -102,7 +102,7 @@ class _Outcome:
 class BracketedDrain(Drain[W, R, F, V, S, C]):
     """Enters the bracket, applies what is queued, flushes it, leaves: applied = written.
 
-    A write learns its outcome after the bracket has been left. Where the
+    The outcome of a write is published after the bracket has been left. Where the
     bracket cannot be entered before a write's deadline, the write is handed
     back and nothing of it is stored.
     """

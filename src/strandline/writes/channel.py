@@ -36,9 +36,9 @@ class Item(Generic[W, R]):
         self.write = write
         #: When the write is handed back if the bracket could not be entered.
         self.deadline = deadline
-        #: Those asleep until the outcome is known.
+        #: Waiters for the outcome.
         self.waiters: list[Waiter] = []
-        #: Those among them who want to be woken when the write is durable, if it is well.
+        #: Those among them that are woken when the write is durable, if it succeeds.
         self.durable_waiters: list[Waiter] = []
         self.receipt: Receipt[R] = Receipt(channel.storage, _item=self)
 
@@ -49,13 +49,13 @@ class Item(Generic[W, R]):
             self.durable_waiters.append(waiter)
 
     def move(self, epoch: int, mark: Watermark) -> Sequence[Waiter]:
-        """Have the patient wait for `mark` from here on; return them."""
+        """Have the durable waiters wait for `mark` from here on; return them."""
         with self.channel.mutex:
             mark.waiters += [(epoch, waiter) for waiter in self.durable_waiters]
             return tuple(self.durable_waiters)
 
     def leave(self, waiter: Waiter, epoch: int, mark: Watermark) -> None:
-        """Strike the name out wherever it stands."""
+        """Unregister the waiter wherever it is registered."""
         with self.channel.mutex:
             if waiter in self.waiters:
                 self.waiters.remove(waiter)
@@ -116,7 +116,7 @@ class Channel(Generic[W, R]):
 
     def _write_at_once(self, write: W, level: Durability, timeout_s: float | None) -> Receipt[R]:
         # The short path: where nothing is in the way, the write is applied and
-        # flushed right here, with no queue, no hand-off and no sleep. Each call
+        # flushed right here, with no queue, no hand-off and no wait. Each call
         # counts here, so what `run` and `Stage.attempt` do is spelled out.
         drain, written = self._drain, self._written
         if not drain.attempt:
@@ -170,7 +170,7 @@ class Channel(Generic[W, R]):
         return receipt
 
     async def write_on_loop(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
-        """Do what `write` does, asleep on the running event loop; it waits for room only."""
+        """Like `write`, on the running event loop; it waits for room only."""
         item = self._item(write, timeout_s)
         if not self._put(item):
             await self._space_on_loop(item, timeout_s)
@@ -181,7 +181,7 @@ class Channel(Generic[W, R]):
         """Have all writes accepted by this channel so far written, and synced if `durable`.
 
         Returns at once, with a receipt whose epoch is the last one covered. It
-        is never refused for want of room. On a paused channel it is held
+        is never refused for lack of room. On a paused channel it is held
         exactly as long as a write ahead of it is.
         """
         with self._drain.mutex:
@@ -230,7 +230,7 @@ class Channel(Generic[W, R]):
 
     @property
     def mutex(self) -> threading.Lock:
-        """Guards the queue, and the names of those who wait for what is in it."""
+        """Guards the queue, and the waiters for what is in it."""
         return self._drain.mutex
 
     def head(self) -> Item[W, R] | None:

@@ -31,7 +31,7 @@ class Delta(Protocol[W_contra, R_co, F_co, V_co, C_co]):
     """
 
     def apply(self, write: W_contra) -> R_co:
-        """Take `write` in and return what its caller shall learn.
+        """Apply `write` and return the result for its caller.
 
         Atomic: it changes everything or, when it raises, nothing. A
         StrandlineError reaches the caller as it is; any other exception
@@ -50,7 +50,7 @@ class Delta(Protocol[W_contra, R_co, F_co, V_co, C_co]):
     def reader(self) -> V_co:
         """Return what has been applied so far, as it stands now.
 
-        Later applies must not show in it. Called only when a view is asked for.
+        Later applies must not show in it. Called only when a view is requested.
         """
 
 

@@ -95,7 +95,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         self._stopped = Watermark()
         _instances.add(self)
 
-    # --- life ---
+    # --- start and stop ---
 
     def start(self) -> None:
         """Begin to apply writes. A second call does nothing."""
@@ -161,7 +161,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
 
     @property
     def incarnation(self) -> UUID:
-        """A name for this coordinator's life: epochs begin again at 1 in each."""
+        """Names this run of the coordinator: epochs begin again at 1 in each."""
         return self._storage.incarnation
 
     def epoch(self, level: Durability) -> int:
@@ -174,7 +174,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
     def wait(self, epoch: int, level: Durability, timeout_s: float | None = None) -> None:
         """Return once every write up to `epoch` that was not refused has reached `level`.
 
-        For who has an epoch and no receipt. InvalidError for one that no write has yet;
+        For callers with an epoch and no receipt. InvalidError for one that no write has yet;
         UnavailableError when the time is up; else raises as `Receipt.wait`. Must not be
         called from an event loop.
         """
@@ -186,7 +186,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             self._storage.durable.reach(epoch, deadline)
 
     async def reached(self, epoch: int, level: Durability, timeout_s: float | None = None) -> None:
-        """Do what `wait` does, asleep on the running event loop."""
+        """Like `wait`, on the running event loop."""
         self._check_given(epoch)
         if level is Durability.APPLIED:
             return

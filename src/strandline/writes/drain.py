@@ -104,7 +104,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             subscriber.end(self._ending)
         return subscriber
 
-    # --- life ---
+    # --- start and stop ---
 
     def start(self) -> None:
         """Begin to take what is queued."""
@@ -166,7 +166,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             self._ending.check()
 
     def reset_after_fork(self) -> None:
-        """Start anew in a forked child, where no other thread lives."""
+        """Start again in a forked child, where no other thread runs."""
         self._is_disowned = True
         self.lock = threading.Lock()
         self.attempt = Attempt(self.lock)

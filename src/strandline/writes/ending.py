@@ -1,4 +1,4 @@
-"""Whether a coordinator still lives, and if not, why."""
+"""Whether a coordinator still runs, and if not, why."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Ending:
         self.cause: BaseException | None = None
 
     def settle(self, reason: Callable[[], StrandlineError]) -> None:
-        """Give `reason` to all who ask from now on."""
+        """Raise `reason` in all calls from now on."""
         if self.reason is None:
             self.reason = reason
 
     def fail(self, cause: BaseException) -> None:
-        """Give FailedError with the first cause to all who ask from now on."""
+        """Raise FailedError with the first cause in all calls from now on."""
         if self.cause is None:
             self.cause = cause
             self.reason = lambda: FailedError(cause)

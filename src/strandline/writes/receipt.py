@@ -91,7 +91,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
     def accept_written(self, epoch: int, result: R) -> None:
         """The write was applied as `epoch`, and is written.
 
-        Who waits for it to be durable sleeps on until it is: `call_next` of that
+        A waiter for durable keeps waiting until it is: `call_next` of that
         stage is to follow.
         """
         self._epoch = epoch
@@ -130,7 +130,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
             for waiter in tuple(item.waiters):
                 waiter.wake()
 
-    # --- what the caller asks ---
+    # --- for the caller ---
 
     def result(self) -> R:
         """Return the result, or raise what `apply` raised; UnavailableError while it is open."""
@@ -173,7 +173,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         return self._result  # type: ignore[return-value]
 
     async def reached(self, level: Durability = _APPLIED, timeout_s: float | None = None) -> R:
-        """Do what `wait` does, asleep on the running event loop."""
+        """Like `wait`, on the running event loop."""
         reached = self.level
         if reached is not None and reached >= level:
             return self._result  # type: ignore[return-value]
@@ -254,7 +254,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
                 while self._item is not None:
                     await waiter.wait()
         except TimeoutError:
-            # Who was to take it may be busy with a slow sync.
+            # The thread that was to take it may be busy with a slow sync.
             item.channel.try_drain()
             self._take_back(item)
             while self._item is not None:

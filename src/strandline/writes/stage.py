@@ -17,7 +17,7 @@ class Stage:
     """Carries epochs up to one level: written, or durable.
 
     A thread that waits and finds none working does the work, for all; the others
-    sleep until their epoch is reached or one of them is woken to work next.
+    block until their epoch is reached or one of them is woken to work next.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Stage:
         return True
 
     def wake_next(self) -> None:
-        """Wake those who may go on now, and one who may work next."""
-        # Those who wait for another round have their epoch already, and may
+        """Wake the waiters that may go on now, and one that may work next."""
+        # Waiters for another round have their epoch already, and may
         # have looked while `busy` was still held.
         self.mark.wake_reached()
         self.mark.wake_leader()
@@ -73,7 +73,7 @@ class Stage:
             self.wake_next()
 
     def reach(self, epoch: int, deadline: float | None = None, turn: int = 0) -> None:
-        """Return once `epoch` is at this level, working or asleep meanwhile."""
+        """Return once `epoch` is at this level, working or blocked meanwhile."""
         if self.attempt(epoch, turn):
             return
         waiter = ThreadWaiter(self._clock)
@@ -91,7 +91,7 @@ class Stage:
             raise
 
     async def reach_on_loop(self, epoch: int, request: Callable[[], None], turn: int = 0) -> None:
-        """Return once `epoch` is at this level; `ask` makes another thread work."""
+        """Return once `epoch` is at this level; `request` makes another thread work."""
         if self.is_reached(epoch, turn):
             return
         waiter = LoopWaiter()

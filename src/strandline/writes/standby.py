@@ -1,4 +1,4 @@
-"""A thread for the work that no caller can be asked to do."""
+"""A thread for the work that no caller can do."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Standby:
                 if self._serving is serving:
                     self._serving = None
             if self._woken.is_set():
-                # The run that failed, or another thread meanwhile, has asked for another.
+                # The run that failed, or another thread meanwhile, has requested another.
                 self.wake()
             raise
 
@@ -77,7 +77,7 @@ class Standby:
             return True
 
     def dismiss(self) -> None:
-        """Forget the thread: in a forked child it is not there."""
+        """Drop the thread: in a forked child it does not run."""
         self._lock = threading.Lock()
         self._woken = Signal()
         self._serving = None

@@ -63,7 +63,7 @@ class Storage(Generic[F, S]):
         self._ending = ending
         self._fail = fail
         self._request_lock = threading.Lock()
-        #: The epochs asked to be written, to be durable, and the round of syncing asked for.
+        #: The epochs requested to be written, to be durable, and the requested round of syncing.
         self._wanted = (0, 0, 0)
         self._is_queued_requested = False
         # Two, so that no wait for WRITTEN is behind a slow sync.
@@ -116,7 +116,7 @@ class Storage(Generic[F, S]):
         self._syncing.wake()
 
     async def reach_on_loop(self, level: Durability, epoch: int, turn: int = 0) -> None:
-        """Return once `epoch` is at `level`, asleep on the running event loop."""
+        """Return once `epoch` is at `level`, on the running event loop."""
         await self.written.reach_on_loop(epoch, lambda: self.request(Durability.WRITTEN, epoch))
         if level is Durability.DURABLE:
             await self.durable.reach_on_loop(
@@ -130,10 +130,10 @@ class Storage(Generic[F, S]):
         return Durability.WRITTEN if self.written.is_reached(epoch) else Durability.APPLIED
 
     def finish(self, epoch: int, deadline: float, *, durable: bool) -> None:
-        """Bring everything up to `epoch` to its last level, and what was asked for besides."""
-        _, asked, turn = self._wanted
+        """Bring everything up to `epoch` to its last level, and what was requested besides."""
+        _, requested, turn = self._wanted
         self.written.reach(epoch, deadline)
-        self.durable.reach(epoch if durable else asked, deadline, turn)
+        self.durable.reach(epoch if durable else requested, deadline, turn)
 
     def wait_idle(self, deadline: float) -> None:
         """Return once the flusher is no longer in use, and let our threads end."""
@@ -143,7 +143,7 @@ class Storage(Generic[F, S]):
             stage.wait_idle(max(0.0, deadline - self.clock.monotonic()))
 
     def reset_after_fork(self) -> None:
-        """Start anew in a forked child, where no other thread lives."""
+        """Start again in a forked child, where no other thread runs."""
         self.written.renew_lock()
         self.durable.renew_lock()
         self._request_lock = threading.Lock()
@@ -175,7 +175,7 @@ class Storage(Generic[F, S]):
     def _serve_durable(self) -> None:
         applied = 0
         if self._is_queued_requested:
-            # Taken back only where it was seen: who asks has queued its write before.
+            # Taken back only where it was seen: a request is made after its write was queued.
             self._is_queued_requested = False
             applied = self.take_queued()
         _, durable, turn = self._wanted

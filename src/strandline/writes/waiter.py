@@ -1,4 +1,4 @@
-"""Two ways to sleep until another thread has something to say."""
+"""Two ways to block until another thread wakes the waiter."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from strandline.writes.loops import check_on_asyncio
 class Waiter(Protocol):
     """A blocked thread or task. A wake-up is a hint: the waiter checks its condition again."""
 
-    #: Whether the sleeper can be asked to do the work it waits for.
+    #: Whether the waiter can do the work it waits for.
     leads: bool
 
     def wake(self) -> None:
-        """End the present sleep, or the next one if there is none. From any thread."""
+        """End the present wait, or the next one if there is none. From any thread."""
 
 
 class ThreadWaiter:
-    """A sleeping thread."""
+    """A blocked thread."""
 
     __slots__ = ("_clock", "_event")
 
@@ -38,7 +38,7 @@ class ThreadWaiter:
         self._event.set()
 
     def wait(self, deadline: float | None) -> bool:
-        """Sleep until woken; False when `deadline` came first."""
+        """Block until woken; False when `deadline` came first."""
         timeout_s = None if deadline is None else deadline - self._clock.monotonic()
         if timeout_s is not None and timeout_s <= 0:
             return False
@@ -48,7 +48,7 @@ class ThreadWaiter:
 
 
 class LoopWaiter:
-    """A coroutine asleep on the running event loop."""
+    """A coroutine that waits on the running event loop."""
 
     __slots__ = ("_event", "_wakeup")
 
@@ -63,13 +63,13 @@ class LoopWaiter:
         self._wakeup.ring(self._event)
 
     async def wait(self) -> None:
-        """Sleep until woken."""
+        """Wait until woken."""
         await self._event.wait()
         self._event.clear()
 
 
 class _LoopWakeup:
-    """Wakes the sleepers of one loop: many at the cost of one call from another thread."""
+    """Wakes the waiters of one loop: many at the cost of one call from another thread."""
 
     __slots__ = ("_events", "_is_rung", "_loop")
 

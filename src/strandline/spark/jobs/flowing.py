@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: More often than Spark could forget a progress: it keeps the last hundred.
+#: More often than Spark could drop a progress: it keeps the last hundred.
 _POLL_INTERVAL_S: Final = 1
 #: Spark gives a Python process of a stream ten seconds to start, which a busy machine may
 #: not keep. Going on is what a checkpoint is for.

@@ -118,7 +118,7 @@ def _program(
         process = subprocess.Popen(  # noqa: S603 # A module of ours.
             [sys.executable, "-m", _PROGRAM, msgspec.json.encode(order).decode()],
             env=own,
-            # Its end is how the program learns that this process was killed.
+            # Its end is how the program detects that this process was killed.
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,

@@ -68,7 +68,7 @@ class AppFolder:
 
     @holding
     def locked(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-        """Be the only one who records, rolls forward or sweeps; UnavailableError in time."""
+        """Hold the lock to record, roll forward or sweep; UnavailableError after a while."""
         deadline = self.clock.monotonic() + timeout_s
         never = threading.Event()
         fd: int | None = None

@@ -15,7 +15,7 @@ import msgspec
 from strandline.spark.sink.folder import AppFolder
 from strandline.values import InvalidError
 
-#: So many finished batches of an app are remembered at least, so that a repeat is known.
+#: So many finished batches of an app are kept at least, so that a repeat is detected.
 BATCHES_KEPT: Final = 100
 #: Rows that were staged for a batch that was never recorded are kept so long.
 STAGED_AGE_S: Final = 7 * 24 * 3600
@@ -164,7 +164,7 @@ class Intents:
         folder.store(intent_name(intent.version), intent)
 
     def finish(self, intent: Intent) -> None:
-        """Say that all rows are in the log, and remember what they were."""
+        """Mark that all rows are in the log, and store their fingerprint."""
         known = Intent(
             intent.id, intent.app, intent.version, intent.recorded_at_us, intent.fingerprint
         )

@@ -225,7 +225,7 @@ def _in_utc(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _fixed_width(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows with binary columns cut to the fixed width that the schema wants."""
+    """Return the rows with binary columns cut to the fixed width of the schema."""
     for index, each in enumerate(rows.schema):
         wanted = schema.field(each.name).type if each.name in schema.names else None
         if wanted is not None and pa.types.is_fixed_size_binary(wanted):

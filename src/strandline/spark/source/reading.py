@@ -42,7 +42,7 @@ class Reading:
         return from_arrow_schema(self.format.schema(), prefer_timestamp_ntz=True)
 
     def narrowed(self, schema: StructType) -> "Reading":
-        """Return the read with the columns that Spark wants."""
+        """Return the read with the columns that Spark selects."""
         wanted = to_arrow_schema(schema, timezone="UTC")
         return replace(self, format=self.format.narrowed(wanted))
 
@@ -96,7 +96,7 @@ class Reading:
 
 
 def reading_of(given: Mapping[str, str]) -> Reading:
-    """Return the read that the options ask for; opens the log to see what the topics hold."""
+    """Return the read that the options describe; opens the log to see what the topics hold."""
     options = read_options(given)
     url = absolute_url(options.url)
     with open_log(url, mode=Mode.READ) as log:

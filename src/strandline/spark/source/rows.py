@@ -92,7 +92,7 @@ class RowFormat:
         return spark_schema(self.values)
 
     def schema(self) -> pa.Schema:
-        """Return the columns that the options ask for."""
+        """Return the columns that the options select."""
         found = self.available
         if self.shape.is_kafka:
             return found

@@ -41,7 +41,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Says how far each micro-batch goes, and reads it.
 
     What a micro-batch ends with is durable in the log before Spark gets it, so that
-    a checkpoint is never ahead of what a loss of power leaves. One copy lives in the
+    a checkpoint is never ahead of what a loss of power leaves. One copy is in the
     planner's process for as long as the query; the workers' copies only `read`.
     """
 

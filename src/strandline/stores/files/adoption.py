@@ -59,7 +59,7 @@ def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> Owned
 def _found_end(files: PartitionFiles, manifest: Manifest, end: End) -> End | None:
     """Return the end with every whole frame that follows on it; None if some are damaged.
 
-    A writer that died before it wrote the tail has left them, or the tail is an older
+    A crash before the tail was written has left them, or the tail is an older
     copy. One that does not agree with the manifest is ignored: the frames are read.
     """
     active = manifest.active

@@ -79,7 +79,7 @@ class Head:
 
 
 class RefusingDelta:
-    """Implements Delta for a partition that cannot be written: each write learns why."""
+    """Implements Delta for a partition that cannot be written: each write raises why."""
 
     def __init__(self, head: Head, refusal: StrandlineError) -> None:
         self._head = head

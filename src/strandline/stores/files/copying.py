@@ -146,7 +146,7 @@ class _Copy:
         self._io.mkdir(os.path.dirname(directory))
         self._io.mkdir(directory)
         source = os.path.join(entry.directory, KEYS)
-        # A consumer that was forgotten meanwhile, or a topic that was dropped.
+        # A consumer that was deleted meanwhile, or a topic that was dropped.
         with contextlib.suppress(FileNotFoundError):
             found = FileTopics(self._root).fresh(entry)
             self._keys[entry.topic.id] = frozenset() if found is None else found.keys

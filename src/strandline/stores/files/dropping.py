@@ -1,4 +1,4 @@
-"""Taking the files of a dropped topic away from those who still use them."""
+"""Removing the files of a dropped topic while processes still use them."""
 
 import contextlib
 import os

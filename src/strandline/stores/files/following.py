@@ -13,7 +13,7 @@ from strandline.stores.files.place import Place
 from strandline.stores.files.segment import SegmentFile
 from strandline.values import Event, Offset, Record, ValueKind
 
-#: More than a reader who keeps up finds at a time.
+#: More than a reader that keeps up finds at a time.
 _BYTES_MAX = 1 << 16
 #: What is kept of each partition.
 _KEPT_BYTES_MAX = 1 << 13

@@ -73,12 +73,12 @@ class IdentityWindow:
         self._store(manifest, self._identities)
 
     def wrote(self, start: int, end: int) -> None:
-        """A drain has written [start, end), and has remembered its own writes itself."""
+        """A drain has written [start, end), and has recorded its own writes itself."""
         if self._offset == start:
             self._offset = end
 
     def invalidate(self) -> None:
-        """Read everything anew when it is needed: what was remembered may not be stored."""
+        """Read everything again when it is needed: what was cached may not be stored."""
         self._identities = None
 
     def store(self, manifest: Manifest) -> None:

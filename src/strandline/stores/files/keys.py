@@ -126,7 +126,7 @@ class FileKeys:
 def _missing(path: str) -> CorruptError:
     return CorruptError(
         "what a topic keeps by key, as the cursors of its consumers, is missing: restore the file"
-        " from a copy, or forget the consumer",
+        " from a copy, or delete the consumer",
         file=path,
         position=0,
     )

@@ -123,7 +123,7 @@ class PartitionFiles:
         return state.manifest.lineage()
 
     def note_durable(self, end: int) -> None:
-        """Remember that everything before `end` is durable."""
+        """Note that everything before `end` is durable."""
         if end > self.known_durable:
             self.known_durable = end
             self._seen = None

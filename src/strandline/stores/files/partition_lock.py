@@ -11,7 +11,7 @@ from strandline.values import UnavailableError
 
 LOCK = "lock"
 HOLDER = "holder"
-#: How long to sleep between two tries: this at first, twice that each time, at most the second.
+#: How long to pause between two tries: this at first, twice that each time, at most the second.
 _SLEEP_MIN_S = 0.00002
 _SLEEP_MAX_S = 0.002
 _SPINS = 8
@@ -111,7 +111,7 @@ class PartitionLock:
         self.is_held = True
 
     def name_holder(self) -> None:
-        """Write down who holds the lock, for the error that others get."""
+        """Record the holder of the lock, for the error that other processes get."""
         # Not in the lock file itself, which never changes.
         if self._holder is None:
             self._holder = OpenFile(self._io, self._place.path(HOLDER), "create")

@@ -96,7 +96,7 @@ class PartitionWriter:
         #: Held together with the partition's lock, which keeps no thread of ours out.
         self._mutex = threading.Lock()
         self._attempt = Attempt(self._mutex)
-        #: Who holds it, so that it is not released for another.
+        #: Its holder, so that it is not released for another.
         self._holder: object | None = None
         self._syncing = Syncing(files, notify)
         self._owned: OwnedEpoch | None = None

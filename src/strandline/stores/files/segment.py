@@ -31,7 +31,7 @@ FRAMES_AT = _HEADER.size
 
 #: Few enough that the memory they are read into stays in the processor's caches.
 _CHUNK_BYTES = 1 << 16
-#: A place is remembered each so many bytes.
+#: A place is indexed every so many bytes.
 _INDEX_BYTES = 64 * 1024
 _ENDS_MAX = 256
 
@@ -88,14 +88,14 @@ class SegmentFile:
         return self._io.size(self.fd)
 
     def note(self, offset: int, position: int) -> None:
-        """Remember that the frame of `offset` begins at `position`."""
+        """Index that the frame of `offset` begins at `position`."""
         if position - self._places[-1][1] >= _INDEX_BYTES:
             with self._lock:
                 if position - self._places[-1][1] >= _INDEX_BYTES:
                     self._places.append((offset, position))
 
     def note_end(self, offset: int, position: int) -> None:
-        """Remember that a reader has come to `offset`, which begins at `position`."""
+        """Index that a reader has come to `offset`, which begins at `position`."""
         if len(self.ends) >= _ENDS_MAX:
             self.ends = {}
         self.ends[offset] = position

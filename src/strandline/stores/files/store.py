@@ -65,7 +65,7 @@ class FileStore:
     """Implements Store. A child of a fork cannot use it.
 
     `mode="write"` creates the directory; the other modes need a log. Any number of
-    processes of one machine may write at the same time, unless one of them asks to be
+    processes of one machine may write at the same time, unless one of them requests to be
     `exclusive`: it then keeps each partition that it has once written to. A process
     that finds a partition held until `lock_timeout_s` is over gets UnavailableError, or,
     with `take_over`, the partition: the other one can write to it no more.

@@ -177,7 +177,7 @@ class _Succession:
             seed = self._place.tail_seed(old.epoch.number)
             tail = Tail(None, None, None) if file is None else read_tail(self._io, file.fd, seed)
             if self._is_older(old, tail.end):
-                # Who was fenced had looked at its lock before, and began another segment since.
+                # A fenced writer had looked at its lock before, and began another segment since.
                 return self._inherit(self._newer(old), number)
             durable = tail.durable
             if durable is not None and durable.is_failed:

@@ -63,7 +63,7 @@ class Syncing:
     def __init__(self, files: PartitionFiles, notify: MarkListener | None) -> None:
         self._files = files
         self._io = files.place.io
-        #: None for a reader, who leaves no mark behind.
+        #: None for a reader, which writes no mark.
         self._notify = notify
         self._last: LastSync | None = None
 
@@ -160,7 +160,7 @@ class Syncing:
                 self._io.unlock(tail.fd)
 
     def _may_still_write(self, seed: int, raw: bytes) -> bool:
-        """Whether those who wrote this tail may still write."""
+        """Whether the writer of this tail may still write."""
         end = unpack_end(seed, raw)
         return end is not None and end.boot == self._io.boot_id()
 

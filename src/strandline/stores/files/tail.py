@@ -1,7 +1,7 @@
-"""The tail file of an epoch: where its partition ends now, what is durable, who came after.
+"""The tail file of an epoch: where its partition ends now, what is durable, which epoch follows.
 
 Three slots, each written by one `pwrite` and read together with the others by one
-`pread`. The file is never synced: the death of a process leaves it as it was, and
+`pread`. The file is never synced: a crash of a process leaves it as it was, and
 after a loss of power the frames have the same.
 """
 
@@ -73,7 +73,7 @@ class Durable(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """Who has come after this epoch, and the end at which it sealed the epoch."""
+    """The epoch that follows this one, and the end at which this one was sealed."""
 
     epoch: int
     next: int = UNSEALED

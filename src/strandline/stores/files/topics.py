@@ -195,7 +195,7 @@ class FileTopics:
     # --- inside ---
 
     def _look(self) -> None:
-        """Learn of topics that others have created or dropped."""
+        """Load topics that other processes have created or dropped."""
         version = self._root.topics_version()
         if version is not None and version == self._version:
             return

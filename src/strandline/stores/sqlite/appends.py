@@ -257,7 +257,7 @@ class AppendBracket:
     def _begin_at_once(self) -> bool:
         """Begin where no lock is held and no other process wrote since our last time.
 
-        That is asked inside SQLite's own lock, and so stays true. What it raises may leave
+        That is checked inside SQLite's own lock, and so stays true. What it raises may leave
         the lock taken.
         """
         database = self._database
@@ -299,7 +299,7 @@ class AppendBracket:
                 database.writer.rollback()
             database.take_back()
             if database.logged_bytes >= CHECKPOINT_BYTES:
-                # Whatever is in the way, what was written is: the next append asks again.
+                # Whatever is in the way, what was written is: the next append tries again.
                 with contextlib.suppress(UnavailableError):
                     self._tidy()
         finally:
@@ -324,7 +324,7 @@ class AppendBracket:
 
 
 class AppendFlusher:
-    """Implements Flusher: one transaction for each drain, one sync for all who wait."""
+    """Implements Flusher: one transaction for each drain, one sync for all waiting callers."""
 
     def __init__(
         self,

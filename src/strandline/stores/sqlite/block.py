@@ -149,7 +149,7 @@ class BlockConnection(sqlite3.Connection):
             )
 
     def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
-        # Asked when a statement is prepared, so that it costs nothing for one that is known.
+        # Called when a statement is prepared, so that it costs nothing for one that is known.
         if action == sqlite3.SQLITE_TRANSACTION or os.getpid() != self._pid:
             return sqlite3.SQLITE_DENY
         if self.is_ours:

@@ -170,7 +170,7 @@ class _Cut:
         row.identities, row.identities_sum = count_identities(self._copy, slot)
 
     def _restore_producers(self, slot: int) -> None:
-        """Put each producer back to its last sequence that is left, or forget it."""
+        """Put each producer back to its last sequence that is left, or remove it."""
         producers = self._copy.execute(
             "SELECT p.tenant, p.producer, max(s.sequence), max(s.timestamp_us), max(s.ordinal)"
             " FROM strandline_producers p LEFT JOIN strandline_sequences s"

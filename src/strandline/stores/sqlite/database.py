@@ -156,7 +156,7 @@ class Database:
     def _is_at_rest_for_good(self) -> bool:
         """Whether SQLite could not read without this: it would make files beside the database.
 
-        A writer, who must be another user then, makes a write-ahead log first.
+        A writer, which must be another user then, makes a write-ahead log first.
         """
         directory = os.path.dirname(self.path)
         return not self.io.exists(self.wal_path) and not may_write_in(directory)

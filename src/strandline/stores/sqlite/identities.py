@@ -79,7 +79,7 @@ class Identities:
         return Original(Offset(found[0]), found[1])
 
     def add_sequence(self, name: ProducerName, sequence: int, original: Original) -> None:
-        """Remember where a new sequence went."""
+        """Record where a new sequence went."""
         known = self._producer(name, original.timestamp_us)
         seen = 0 if known is None else known.seen
         if known is None:
@@ -145,7 +145,7 @@ class Identities:
         return Original(Offset(start), timestamp_us, then)
 
     def add_key(self, head: PartitionRow, tenant: str, key: str, original: Original) -> None:
-        """Remember where the write of a new key went."""
+        """Record where the write of a new key went."""
         self._keys[head.slot, tenant, key] = (*original, head.keys_seen)
         head.keys_seen += 1
 

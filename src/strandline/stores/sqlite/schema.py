@@ -19,7 +19,7 @@ SLOTS_MAX = 1 << (63 - OFFSET_BITS)
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNREADABLE_TEXT = "Could not decode to UTF-8"
-# What we ask is always well-formed: tables and rows that do not fit it were damaged.
+# Our statements are always well-formed: tables and rows that do not fit it were damaged.
 _DAMAGED = {
     *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT),
     *(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH),
@@ -79,7 +79,7 @@ TABLES = (
 
 
 Made = TypeVar("Made", bound=sqlite3.Connection)
-"""The kind of connection that is asked for."""
+"""The kind of connection to be made."""
 
 
 @overload
@@ -188,6 +188,6 @@ def leak_connections(connections: list[sqlite3.Connection]) -> None:
     """Keep these open until the process ends."""
     # A connection that is collected is closed, and a close may checkpoint and remove
     # the write-ahead log. Only a reference that is never counted down prevents it.
-    forget: Callable[[Any], None] = ctypes.pythonapi.Py_IncRef
+    leak: Callable[[Any], None] = ctypes.pythonapi.Py_IncRef
     for connection in connections:
-        forget(ctypes.py_object(connection))
+        leak(ctypes.py_object(connection))

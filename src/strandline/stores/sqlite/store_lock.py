@@ -48,11 +48,11 @@ class StoreLock:
         self._signature = clock.random_bytes(12) + (next(_made) & 0xFFFFFFFF).to_bytes(4, "big")
         #: How often another process has held the lock since we did. The holder's.
         self.breaks = 0
-        #: The thread that holds it for a block of its own, and so must not ask for it again.
+        #: The thread that holds it for a block of its own, and so must not take it again.
         self.block_thread = 0
 
     def try_acquire(self) -> bool:
-        """Take the lock if that needs no waiting; the holder then asks `is_unbroken`."""
+        """Take the lock if that needs no waiting; the holder then checks `is_unbroken`."""
         me = threading.get_ident()
         if not self._attempt:
             return False

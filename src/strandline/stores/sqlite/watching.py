@@ -69,7 +69,7 @@ def _spot(topic: TopicEntry, number: int, durable_only: bool) -> Spot[WatchedPla
 class SqliteChanges:
     """Implements ChangeSource: asks SQLite whether another process has written."""
 
-    #: A reader should not ask SQLite each time that it passes by.
+    #: A reader should not query SQLite on each wait.
     is_for_readers = False
 
     def __init__(self, database: Database) -> None:
