@@ -13,7 +13,14 @@ from strandline.stores.files import FileStore, copy_file_log
 from strandline.stores.memory import MemoryStore
 from strandline.stores.sqlite import SqliteStore, copy_sqlite_log, describe_sqlite
 from strandline.tiering import Tier
-from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode, parse_log_url
+from strandline.values import (
+    RECORD_BYTES_MAX,
+    InvalidError,
+    LogDescription,
+    Mode,
+    ModeName,
+    parse_log_url,
+)
 from strandline.values.arguments import check_flag
 
 URL_VARIABLE = "STRANDLINE_URL"
@@ -48,7 +55,7 @@ class StoreKind(NamedTuple):
 def open_log(
     url: str | None = None,
     *,
-    mode: str = Mode.WRITE,
+    mode: Mode | ModeName = Mode.WRITE,
     clock: Clock | None = None,
     auto_create: bool = False,
     record_bytes_max: int = RECORD_BYTES_MAX,

@@ -137,7 +137,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         metadata: Mapping[str, str] | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
-        wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))
+        # A kind that is given by its name is replaced when they are made.
+        wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))  # type: ignore[arg-type]
         name = check_new_name(name, internal=check_flag("internal", internal))
         check_settings(name, wanted)
         whose = parse_tenant(tenant)

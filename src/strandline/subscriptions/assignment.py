@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from strandline.log import Log, TopicName, Watch
 from strandline.subscriptions.cursor import Cursors, Place
-from strandline.subscriptions.start import StartPoint, end_of, resolve
+from strandline.subscriptions.start import KnownStart, StartPoint, end_of, resolve
 from strandline.values import (
     EARLIEST,
     ClosedError,
@@ -149,9 +149,9 @@ def checked_place(topics: Mapping[Topic, int], topic: Topic, partition: object) 
     )
 
 
-def collapse(pairs: Iterable[tuple[Place, StartPoint]]) -> Mapping[Place, StartPoint]:
+def collapse(pairs: Iterable[tuple[Place, KnownStart]]) -> Mapping[Place, KnownStart]:
     """Return each place with its start; InvalidError if one is given two starts."""
-    starts: dict[Place, StartPoint] = {}
+    starts: dict[Place, KnownStart] = {}
     for place, start in pairs:
         if not _is_same(starts.setdefault(place, start), start):
             raise InvalidError(
@@ -165,4 +165,4 @@ def collapse(pairs: Iterable[tuple[Place, StartPoint]]) -> Mapping[Place, StartP
 
 def _is_same(one: object, other: object) -> bool:
     # What is no start is refused where it is used, and compared with nothing before.
-    return one is other or (isinstance(one, StartPoint) and bool(one == other))
+    return one is other or (isinstance(one, KnownStart) and bool(one == other))

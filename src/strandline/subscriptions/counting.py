@@ -45,6 +45,12 @@ class Counting:
         with self._noting:
             self._notes.store(partition, floor, {})
 
+    def check_room(self) -> None:
+        """Raise UnavailableError unless one more record of each partition may be given."""
+        with self.lock:
+            for partition, outstanding in self.outstanding.items():
+                outstanding.check_room(partition)
+
     def check_alone(self, record: Record, allowed: int) -> None:
         """Raise UnavailableError while the record, or one in flight, has to be alone."""
         with self.lock:

@@ -48,6 +48,7 @@ class Subscription(Stream[ItemT]):
         markers: bool,
         closing: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__()
         self._assignment = assignment
         self._pages = pages
         self._watch = watch
@@ -127,7 +128,8 @@ class Subscription(Stream[ItemT]):
         self._closing()
 
     def check_open(self) -> None:
-        """Raise ClosedError if the subscription or its log is closed."""
+        """Raise ClosedError if the subscription or its log is closed, or another process's."""
+        self.check_process()
         if self._is_closed:
             raise ClosedError("this subscription was closed, subscribe anew")
         if self._watch.is_closed:
@@ -138,6 +140,7 @@ class Subscription(Stream[ItemT]):
         return None if checked_s is None else self._clock.monotonic() + checked_s
 
     def _begin_step(self) -> None:
+        self.check_process()
         if not self._attempt:
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
 

@@ -24,8 +24,9 @@ from strandline.typed.schemas import decoded_schema, differences, with_schema
 from strandline.typed.subscription import ScopedSubscription
 from strandline.typed.versions import SchemaVersions
 from strandline.values import (
-    LATEST,
+    EARLIEST,
     Durability,
+    DurabilityName,
     InvalidError,
     Tenant,
     Topic,
@@ -138,7 +139,7 @@ class Scope:
         *,
         key: str | None = None,
         partition: int | None = None,
-        durability: Durability | None = None,
+        durability: Durability | DurabilityName | None = None,
         producer: str | None = None,
         sequence: int | None = None,
         idempotency_key: str | None = None,
@@ -179,7 +180,7 @@ class Scope:
         name: AnyTopic,
         *,
         where: str = ...,
-        start: Starts | None = ...,
+        start: Starts = ...,
         consumer: str | None = ...,
         version: int | None = ...,
         markers: Literal[False] = ...,
@@ -193,7 +194,7 @@ class Scope:
         name: AnyTopic,
         *,
         where: str = ...,
-        start: Starts | None = ...,
+        start: Starts = ...,
         consumer: str | None = ...,
         version: int | None = ...,
         markers: Literal[True],
@@ -206,7 +207,7 @@ class Scope:
         name: AnyTopic,
         *,
         where: str = "",
-        start: Starts | None = None,
+        start: Starts = EARLIEST,
         consumer: str | None = None,
         version: int | None = None,
         markers: bool = False,
@@ -217,8 +218,8 @@ class Scope:
 
         Of a batch come the rows that match the predicate `where`, and nothing if none
         does; it is parsed for the schema now, and a topic of events offers EVENT_COLUMNS.
-        `start` None stands for what comes from now on. With `consumer`, a partition
-        starts at the cursor of that consumer of the tenant's, and the subscription can
+        With `consumer`, a partition starts at the cursor of that consumer of the
+        tenant's, and at `start` if it has none there, and the subscription can
         `ack`: the consumer exists in the log, and holds retention back, from its first ack
         on, or from `log.register`. Batches come in the newest version of the schema, or in
         `version`, counted from 1. Everything else as `Log.subscribe`.
@@ -231,7 +232,7 @@ class Scope:
         inner = subscribe(
             self._log,
             known.topic,
-            start=LATEST if start is None else start,
+            start=start,
             consumer=consumer,
             tenant=self._tenant,
             markers=markers,
@@ -253,7 +254,7 @@ class Scope:
     def replay(
         self,
         name: AnyTopic,
-        start: Starts | None,
+        start: Starts = EARLIEST,
         *,
         where: str = "",
         version: int | None = None,
@@ -261,13 +262,12 @@ class Scope:
         """Yield what the tenant sees of the records from `start` on that there are now.
 
         Ends there: nothing that comes later is waited for. Read a page at a time, one
-        partition after the other. `start` None gives nothing, since nothing is before now.
+        partition after the other.
         `where` and `version` as for `subscribe`.
         """
         known = self._catalogue.look_up(name)
         sight = Sight(self._catalogue, known, self._tenant, where=where, version=version)
-        spans = () if start is None else spans_of(self._log, known, start)
-        return replayed(self._log, known, spans, sight)
+        return replayed(self._log, known, spans_of(self._log, known, start), sight)
 
     def consumers(self, name: AnyTopic) -> Sequence[ConsumerProgress]:
         """Return how far the tenant's consumers of a topic have come.

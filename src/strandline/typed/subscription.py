@@ -35,6 +35,7 @@ class ScopedSubscription(Stream[ItemT]):
         reader: Reader | None,
         readers: Readers,
     ) -> None:
+        super().__init__()
         self._log = log
         self._topic = topic
         self._inner = inner
