@@ -1,7 +1,10 @@
 """What people try first: it works, or an error says what to write instead."""
 
 import asyncio
+import importlib.metadata
 import os
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -57,7 +60,7 @@ def test_what_is_no_delivery_is_refused_in_words(log: Log) -> None:
     with log.consumer("orders", "mailer") as consumer:
         consumer.next(0)
         for settle in (consumer.ack, consumer.nack, consumer.dead_letter):
-            with pytest.raises(sl.InvalidError, match="pass the delivery .* or its record"):
+            with pytest.raises(sl.InvalidError, match=r"pass the delivery .* or its record"):
                 settle(wrong)
 
 
@@ -243,6 +246,104 @@ def test_a_limit_of_none_is_no_limit_for_both_calls(log: Log) -> None:
 
 def test_a_start_without_a_time_zone_is_told_to_have_one(log: Log) -> None:
     with pytest.raises(sl.InvalidError, match="add tzinfo"):
-        log.subscribe("orders", start=datetime(2020, 1, 1))  # noqa: DTZ001 - Of a newcomer.
+        log.subscribe("orders", start=datetime(2020, 1, 1))
     with log.subscribe("orders", start=datetime(2020, 1, 1, tzinfo=UTC)) as subscription:
         assert subscription.next(0) is not None
+
+
+# --- a backup, by path or by URL ---
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_a_backup_and_its_restore_both_take_a_path_or_a_url(scheme: str, tmp_path: Path) -> None:
+    url = f"{scheme}:{tmp_path / 'log'}"
+    with sl.open(url) as log:
+        log.create_topic("orders", partitions=2)
+        log.append_many("orders", [sl.Event("a", n) for n in range(5)], partition=1)
+
+    made = [
+        sl.backup(tmp_path / "by-path", url),
+        sl.backup(f"{scheme}:{tmp_path / 'by-url'}", tmp_path / "log"),
+    ]
+    brought = [
+        sl.restore(tmp_path / "by-path", f"{scheme}:{tmp_path / 'again'}"),
+        sl.restore(
+            f"{scheme}:{tmp_path / 'by-url'}",
+            str(tmp_path / "part"),
+            until={"orders": 0, ("orders", 1): 3},
+        ),
+    ]
+
+    assert [each.source for each in made] == [url, url]
+    assert [each.target for each in made] == [each.source for each in brought]
+    for copy, high in zip((*made, *brought), (5, 5, 5, 3), strict=True):
+        assert [each.end for each in copy.partitions] == [0, high]
+        with sl.open(copy.target, mode="read") as log:
+            assert [each.payload for each in log.read("orders", 1, 0)] == list(range(high))
+
+
+def test_a_backup_takes_the_log_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRANDLINE_URL", f"file:{tmp_path / 'log'}")
+    with sl.open() as log:
+        log.create_topic("orders")
+
+    assert sl.backup(tmp_path / "copy").source == f"file:{tmp_path / 'log'}"
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda here: sl.backup(here / "copy", here / "nowhere"), "no log at this path"),
+        (lambda here: sl.restore(here / "nowhere", here / "again"), "no log at this path"),
+        (lambda here: sl.restore("s3://bucket/backup", here / "again"), "no such kind of log"),
+        (lambda here: sl.backup(here / "log", here / "log"), "log"),
+        (lambda here: sl.backup(here / "copy", "memory:"), "cannot be copied"),
+        (lambda here: sl.backup(f"sqlite:{here / 'copy'}", here / "log"), "of the same kind"),
+        (lambda _: sl.backup(None), "place is the path of a file or directory"),  # type: ignore[arg-type]
+        (lambda here: sl.restore(here / "log", here / "o", until={"order": 1}), "no such topic"),
+        (lambda here: sl.restore(here / "log", here / "o", until={"orders": 9}), "ends before"),
+    ],
+)
+def test_a_backup_that_cannot_be_made_is_refused_in_words(
+    call: Callable[[Path], object], told: str, tmp_path: Path
+) -> None:
+    with sl.open(f"file:{tmp_path / 'log'}") as log:
+        log.create_topic("orders")
+
+    with pytest.raises(sl.InvalidError, match=told):
+        call(tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_a_damaged_copy_is_kept_and_told(tmp_path: Path) -> None:
+    with sl.open(f"file:{tmp_path / 'log'}") as log:
+        log.create_topic("orders")
+        log.append_many("orders", [sl.Event("a", n) for n in range(100)])
+    [segment] = (tmp_path / "log").rglob("*.segment")
+    content = bytearray(segment.read_bytes())
+    content[200] ^= 1
+    segment.write_bytes(content)
+
+    with pytest.raises(sl.CorruptError, match="verify the two"):
+        sl.backup(tmp_path / "copy", tmp_path / "log")
+
+    assert (tmp_path / "copy").exists(), "what is sound of it may be all that there is"
+
+
+# --- the package ---
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "strandline", "--version"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+    assert sl.__version__ == importlib.metadata.version("strandline")
+    assert shown == f"strandline {sl.__version__}\n"
+    assert "__version__" in dir(sl)
