@@ -3,6 +3,7 @@
 import asyncio
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 import traceback
@@ -12,10 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mypy.api import run as mypy_run
 
 import strandline as sl
 from strandline.locks import Latch
 from strandline.log import Log
+
+ROOT = Path(__file__).parents[1]
+#: What nobody has checked the types of.
+LOOSE: Any = sl
 
 
 @pytest.fixture
@@ -103,9 +109,9 @@ def test_a_choice_is_given_by_its_name_wherever_it_is_taken(log: Log, tmp_path: 
             lambda log: log.scope().subscribe("orders", start="now"),
             "'earliest', 'latest', an offset",
         ),
-        (lambda _: sl.on("orders", start="now")(print), "'earliest', 'latest' or a datetime"),
-        (lambda _: sl.on("orders", start=5)(print), "'earliest', 'latest' or a datetime"),
-        (lambda _: sl.open("memory:", mode="rw"), "'read', 'consume' or 'write'"),
+        (lambda _: LOOSE.on("orders", start="now")(print), "'earliest', 'latest' or a datetime"),
+        (lambda _: LOOSE.on("orders", start=5)(print), "'earliest', 'latest' or a datetime"),
+        (lambda _: LOOSE.open("memory:", mode="rw"), "'read', 'consume' or 'write'"),
     ],
 )
 def test_a_wrong_name_is_told_which_there_are(
@@ -210,7 +216,7 @@ def test_a_decorator_without_a_topic_says_how_it_is_written(log: Log) -> None:
     for decorate in (bare, bare_of_runner):
         with pytest.raises(sl.InvalidError, match=r'write @on\("orders"\) above the function'):
 
-            @decorate
+            @decorate  # type: ignore[untyped-decorator] # Any, as in a notebook.
             def handle(record: sl.Record) -> None: ...
 
 
@@ -301,7 +307,7 @@ def test_a_backup_takes_the_log_of_the_environment(
         (lambda here: sl.backup(here / "log", here / "log"), "log"),
         (lambda here: sl.backup(here / "copy", "memory:"), "cannot be copied"),
         (lambda here: sl.backup(f"sqlite:{here / 'copy'}", here / "log"), "of the same kind"),
-        (lambda _: sl.backup(None), "place is the path of a file or directory"),  # type: ignore[arg-type]
+        (lambda _: LOOSE.backup(None), "place is the path of a file or directory"),
         (lambda here: sl.restore(here / "log", here / "o", until={"order": 1}), "no such topic"),
         (lambda here: sl.restore(here / "log", here / "o", until={"orders": 9}), "ends before"),
     ],
@@ -331,6 +337,56 @@ def test_a_damaged_copy_is_kept_and_told(tmp_path: Path) -> None:
         sl.backup(tmp_path / "copy", tmp_path / "log")
 
     assert (tmp_path / "copy").exists(), "what is sound of it may be all that there is"
+
+
+# --- type checkers ---
+
+CHECKED = """
+import strandline as sl
+log = sl.open("memory:", mode="rw")  # arg-type
+log.append("x", {"a": 1})  # arg-type
+log.append("x", "text")  # arg-type
+log.append_many("x", [{"a": 1}])  # list-item
+log.scope().publish("x", {"a": 1})  # arg-type
+log.append("x", b"", durability="safe")  # arg-type
+log.create_topic("x", value_kind="text")  # arg-type
+log.subscribe("x", start="newest")  # call-overload
+log.consumer("x", "c", start=5)  # arg-type
+log.consumer("x", "c").ack(0)  # arg-type
+log.reading()  # attr-defined
+log.append("x", sl.Event("a"), durability="durable").wait("written")
+log.append_many("x", [b"", b""])
+log.create_topic("x", value_kind="bytes")
+log.subscribe("x", start="earliest", partitions=[0, (1, "latest")])
+log.consumer("x", "c", start="latest").ack(sl.Delivery(next(log.read("x", 0, 0)), 1))
+for record in log.read("x", 0, 0):
+    log.append("y", record.value)
+import pyarrow as pa
+log.append("x", pa.record_batch({"a": [1]}))
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_refuses_what_the_log_would_refuse(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(CHECKED)
+    expected = [
+        (number, line.rpartition("# ")[2])
+        for number, line in enumerate(CHECKED.splitlines(), 1)
+        if "# " in line
+    ]
+
+    out, problems, _ = mypy_run(
+        [
+            *("--strict", "--no-error-summary", "--hide-error-context", str(program)),
+            *("--config-file", str(ROOT / "pyproject.toml")),
+            *("--cache-dir", str(tmp_path)),
+        ]
+    )
+
+    assert not problems
+    found = re.findall(r"program\.py:(\d+): error: .*\[([a-z-]+)\]", out)
+    assert [(int(number), code) for number, code in found] == expected
 
 
 # --- the package ---

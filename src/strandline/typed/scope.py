@@ -293,7 +293,8 @@ class Scope:
             )
         if value.num_rows == 0:
             raise InvalidError("a batch has at least one row", topic=known.name)
-        return with_schema(value, version)
+        checked: Value = with_schema(value, version)
+        return checked
 
 
 def _version_for(known: TopicDefinition, schema: pa.Schema) -> pa.Schema | None:
