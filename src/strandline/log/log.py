@@ -21,6 +21,7 @@ from strandline.log.history import History
 from strandline.log.log_looks import log_html
 from strandline.log.loops import check_may_create
 from strandline.log.numbers import check_timestamp, check_whole
+from strandline.log.parts import LogParts
 from strandline.log.positions import position_at, resolve
 from strandline.log.queue_depth import check_count, default_queue_depth
 from strandline.log.ranges import ReadLimits, ReadRange
@@ -94,15 +95,14 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         queue_depth: int | None = None,
     ) -> None:
         self._queue_depth = None if queue_depth is None else check_count("queue_depth", queue_depth)
-        self.clock = clock if clock is not None else SystemClock()
-        self.tier = tier
-        self.broker = broker
-        self._store = store = store if tier is None else tier.over(store, self.clock)
+        clock = clock if clock is not None else SystemClock()
+        self._store = store = store if tier is None else tier.over(store, clock)
+        self._parts = LogParts(store, tier, broker, clock)
         self._auto_create = check_flag("auto_create", auto_create)
         self._announcer = None if broker is None else Announcer(broker)
         self._access = Access(store)
-        self._cursors = Cursors(store, self.clock)
-        self._retention = Retention(store, self._cursors, self.clock)
+        self._cursors = Cursors(store, clock)
+        self._retention = Retention(store, self._cursors, clock)
         bytes_max = check_whole("record_bytes_max", record_bytes_max)
         self._appends = Appends(store, self._topic_to_append, self._retention, bytes_max)
 
@@ -446,10 +446,6 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return scope_of(self, tenant)
 
     # --- the whole log ---
-
-    def beside(self, name: str) -> str | None:
-        """Return where a room above may keep a file that can be made anew; None for nowhere."""
-        return self._store.beside(name)
 
     def sync(self, topic: TopicName, partition: int) -> Marks:
         self._access.check_mode(Mode.CONSUME)

@@ -7,7 +7,7 @@ from typing import Final, Literal, Self, TypeVar
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io
-from strandline.log import Log, LogTopics
+from strandline.log import Log, LogTopics, parts_of
 from strandline.tiering.partition_copies import PartitionCopies
 from strandline.tiering.routing import catalogue_partition, catalogue_partitions
 from strandline.tiering.segment import (
@@ -63,7 +63,7 @@ def saved_catalogue(log: Log, clock: Clock | None = None) -> Iterator["SegmentCa
 
     Saved again at the end if that spares the next one SNAPSHOT_STEPS at least.
     """
-    snapshot = log.beside(SNAPSHOT_NAME) if log.mode is Mode.WRITE else None
+    snapshot = parts_of(log).store.beside(SNAPSHOT_NAME) if log.mode is Mode.WRITE else None
     catalogue = SegmentCatalogue(log, snapshot=snapshot, clock=clock)
     try:
         yield catalogue

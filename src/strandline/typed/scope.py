@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import Log, Receipt, Value
+from strandline.log import Log, Receipt, Value, parts_of
 from strandline.subscriptions import Marker
 from strandline.subscriptions.start import Starts
 from strandline.subscriptions.subscribing import subscribe
@@ -49,7 +49,7 @@ _shared: WeakKeyDictionary[Log, _Shared] = WeakKeyDictionary()
 def scope_of(log: Log, tenant: str | None = None) -> Scope:
     """Return the log as this tenant may see it; without one, as nobody may."""
     versions, readers = _shared.setdefault(log, _Shared(SchemaVersions(), Readers()))
-    return Scope(log, tenant, versions=versions, readers=readers, clock=log.clock)
+    return Scope(log, tenant, versions=versions, readers=readers, clock=parts_of(log).clock)
 
 
 class Scope:
