@@ -37,6 +37,7 @@ from strandline.log.terms import (
     terms_of,
 )
 from strandline.log.topics import check_settings, is_internal_name
+from strandline.log.transaction import Transaction
 from strandline.log.verifying import proof_head, verify_each, with_findings
 from strandline.values import (
     RECORD_BYTES_MAX,
@@ -224,7 +225,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> AbstractContextManager[sqlite3.Connection]:
         self._access.check_shares_transactions()
         block = self._store.transaction(connection)
-        return block if self._announcer is None else self._announcer.transaction(block)
+        if self._announcer is not None:
+            block = self._announcer.transaction(block)
+        return Transaction(block, self._store.url)
 
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False

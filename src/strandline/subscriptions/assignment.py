@@ -19,6 +19,7 @@ from strandline.values import (
     UnavailableError,
 )
 from strandline.values.arguments import whole
+from strandline.values.prompt import Shown, few_pairs, prompt_text
 
 
 class Assignment:
@@ -106,6 +107,15 @@ class Assignment:
             ((place, cursor.next) for place, cursor in found if cursor is not None),
             key=lambda each: (each[0].topic.name, each[0].partition),
         )
+
+    def shown(self) -> Shown:
+        """Return the offset that comes next in each partition, for a prompt. Takes no lock."""
+        found = {place: self._cursors.at(place) for place in list(self._cursors)}
+        pairs = {f"{p.topic.name}/{p.partition}": each.next for p, each in found.items() if each}
+        return few_pairs(pairs)
+
+    def __repr__(self) -> str:
+        return prompt_text("Assignment", self.shown())
 
     def fault(self, partition: int, *, topic: TopicName | None = None) -> UnavailableError | None:
         """Return why this partition cannot be read at the moment; None if it can.

@@ -43,6 +43,7 @@ from strandline.values.arguments import (
     check_whole,
 )
 from strandline.values.names import check_text
+from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio, is_on_loop
 
 
@@ -293,12 +294,13 @@ class Consumer(Stream[Delivery]):
 
     def lag(self) -> Mapping[Partition, int]:
         """Return for each assigned partition how many records are not dealt with."""
-        with self._lock:
-            floors = {Partition(n): each.floor for n, each in self._outstanding.items()}
         return {
             partition: self._log.marks(self._topic, partition).high - floor
-            for partition, floor in floors.items()
+            for partition, floor in self._counting.floors().items()
         }
+
+    def __repr__(self) -> str:
+        return prompt_text("Consumer", self._name, self._subscription, tenant=self._tenant)
 
     def close(self) -> None:
         """End reading, also for whoever waits. What is outstanding comes again."""

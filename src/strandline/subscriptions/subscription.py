@@ -16,6 +16,7 @@ from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
 from strandline.values.arguments import check_timeout
 from strandline.values.html import html_table
+from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio, is_on_loop
 
 ItemT = TypeVar("ItemT", bound=Record | Marker)
@@ -109,6 +110,9 @@ class Subscription(Stream[ItemT]):
             return item
         finally:
             self._reading.release()
+
+    def __repr__(self) -> str:
+        return prompt_text("Subscription", self._assignment.shown(), closed=self._is_closed)
 
     def _repr_html_(self) -> str:
         rows = [

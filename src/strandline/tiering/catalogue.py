@@ -26,6 +26,7 @@ from strandline.tiering.segment_view import CatalogueState, SegmentView
 from strandline.values import CorruptError, Durability, Event, InvalidError, Mode, Topic
 from strandline.values.arguments import check_seconds, check_timeout
 from strandline.values.internal_topics import SEGMENTS_TOPIC
+from strandline.values.prompt import few, prompt_text
 from strandline.views import PUBLISH_TIMEOUT_S, SNAPSHOT_INTERVAL_S, LiveView, RefusedError
 from strandline.views.health import ViewHealth
 from strandline.views.live_view import check_poison
@@ -110,6 +111,9 @@ class SegmentCatalogue:
             clock=clock,
             io=io,
         )
+
+    def __repr__(self) -> str:
+        return prompt_text("SegmentCatalogue", self._log, few(self.assigned()))
 
     # --- assignment ---
 

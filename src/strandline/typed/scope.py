@@ -34,6 +34,7 @@ from strandline.values import (
     parse_tenant,
 )
 from strandline.values.batches import check_structure
+from strandline.values.prompt import prompt_text
 
 
 class _Shared(NamedTuple):
@@ -83,6 +84,9 @@ class Scope:
     def tenant(self) -> Tenant | None:
         """Whose scope it is; None for nobody's."""
         return self._tenant
+
+    def __repr__(self) -> str:
+        return prompt_text("Scope", self._log, tenant=self._tenant)
 
     # --- topics ---
 

@@ -126,6 +126,8 @@ class Unchanged(Enum):
 
 
 UNCHANGED: Final = Unchanged.UNCHANGED
+"""The limit stays as it is."""
+
 Limit: TypeAlias = "int | Unchanged | None"
 """A limit to set, None to remove it, or UNCHANGED to leave it as it is."""
 
