@@ -1,6 +1,7 @@
 """Which log a URL means."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_an_unknown_kind_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["read", "consume", "w", "", "WRITE", None])
-def test_a_memory_log_is_opened_for_writing_only(mode: str) -> None:
+def test_a_memory_log_is_opened_for_writing_only(mode: Any) -> None:
     with pytest.raises(InvalidError):
         strandline.open("memory:", mode=mode)
 

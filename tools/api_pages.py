@@ -1,4 +1,5 @@
-"""Writes docs/reference/api/ from the docstrings, a page for each public room.
+"""Writes docs/reference/api/ from the docstrings, a page for each public room, and a
+table of the names of `strandline` itself, docs/reference/names.md.
 
     python -m tools.api_pages
 
@@ -7,6 +8,7 @@ A test holds the pages to what this makes.
 
 import ast
 import inspect
+import itertools
 import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -22,6 +24,8 @@ ROOMS = (
     "strandline.triggers",
     "strandline.writes",
 )
+NAMES = FOLDER.parent / "names.md"
+_KINDS = ("function", "class", "constant", "error")
 _SPECIAL = {"__aenter__", "__aiter__", "__await__", "__enter__", "__init__", "__iter__"}
 
 
@@ -37,6 +41,53 @@ def page(room: str) -> str:
     for name in sorted(module.__all__, key=str.lower):
         parts += _described(name, getattr(module, name))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def names_page() -> str:
+    """Return the table of every public name, functions first."""
+    module = import_module("strandline")
+    rows = [_row(name, getattr(module, name)) for name in (*module.__all__, "__version__")]
+    rows.sort(key=lambda row: (_KINDS.index(row[1]), row[0].lower()))
+    lines = [
+        f"| {_linked(name, kind)} | {kind} | {what.replace('|', chr(92) + '|')} |"
+        for name, kind, what in rows
+    ]
+    head = (
+        "# Public names\n\nWhat `import strandline` offers. Whatever is not in this table, or in "
+        "`__all__` of a room with a page of its own, may change without notice.\n\n"
+        "| name | kind | what it is |\n|---|---|---|\n"
+    )
+    return head + "\n".join(lines) + "\n"
+
+
+def _row(name: str, value: Any) -> tuple[str, str, str]:
+    if name == "__version__":
+        return name, "constant", "The version of the package, as it was installed."
+    if not inspect.isclass(value) and not inspect.isroutine(value):
+        return name, "constant", _constant_docstring(name, value)
+    kind = "function" if inspect.isroutine(value) else "class"
+    if inspect.isclass(value) and issubclass(value, BaseException):
+        kind = "error"
+    return name, kind, _own_docstring(value).split("\n", 1)[0]
+
+
+def _linked(name: str, kind: str) -> str:
+    if name == "__version__":
+        return f"`{name}`"
+    page = f"errors/{name}.md" if kind == "error" else f"api/strandline.md#{name.lower()}"
+    return f"[`{name}`]({page})"
+
+
+def _constant_docstring(name: str, value: Any) -> str:
+    """Return the text that stands below a constant where it is written."""
+    body = ast.parse(inspect.getsource(import_module(type(value).__module__))).body
+    for statement, following in itertools.pairwise(body):
+        target = statement.target if isinstance(statement, ast.AnnAssign) else None
+        if isinstance(target, ast.Name) and target.id == name:
+            assert isinstance(following, ast.Expr)
+            assert isinstance(following.value, ast.Constant)
+            return str(following.value.value)
+    raise LookupError(name)
 
 
 def _described(name: str, value: Any) -> Iterator[str]:
@@ -114,6 +165,7 @@ def main() -> None:
             path.unlink()
     for name, text in made.items():
         (FOLDER / name).write_text(text)
+    NAMES.write_text(names_page())
 
 
 if __name__ == "__main__":

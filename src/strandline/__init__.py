@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from strandline.active_log import active, install, installed, reset
+    from strandline.backups import LogCopy, backup, restore
     from strandline.log import Log, Receipt
     from strandline.opening import describe
     from strandline.opening import open_log as open
@@ -76,6 +77,9 @@ if TYPE_CHECKING:
         load_snapshot,
     )
 
+    __version__: str
+    """The version of the package, as it was installed."""
+
 __all__ = [
     "EARLIEST",
     "LATEST",
@@ -99,6 +103,7 @@ __all__ = [
     "LiveView",
     "LocalBroker",
     "Log",
+    "LogCopy",
     "MachineBroker",
     "NotReadyError",
     "PendingView",
@@ -130,6 +135,7 @@ __all__ = [
     "ValueKind",
     "View",
     "active",
+    "backup",
     "describe",
     "install",
     "installed",
@@ -139,6 +145,7 @@ __all__ = [
     "open",
     "parse_predicate",
     "reset",
+    "restore",
     "subscribe",
 ]
 
@@ -165,6 +172,7 @@ _HOMES = {
     "LiveView": "strandline.views",
     "LocalBroker": "strandline.subscriptions",
     "Log": "strandline.log",
+    "LogCopy": "strandline.backups",
     "MachineBroker": "strandline.subscriptions",
     "NotReadyError": "strandline.values",
     "PendingView": "strandline.views",
@@ -196,6 +204,7 @@ _HOMES = {
     "ValueKind": "strandline.values",
     "View": "strandline.views",
     "active": "strandline.active_log",
+    "backup": "strandline.backups",
     "describe": "strandline.opening",
     "install": "strandline.active_log",
     "installed": "strandline.active_log",
@@ -205,6 +214,7 @@ _HOMES = {
     "open": "strandline.opening",
     "parse_predicate": "strandline.predicates",
     "reset": "strandline.active_log",
+    "restore": "strandline.backups",
     "subscribe": "strandline.subscriptions",
 }
 _RENAMED = {"open": "open_log"}
@@ -213,11 +223,15 @@ _RENAMED = {"open": "open_log"}
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        if name not in _HOMES:
+        value: object
+        if name in _HOMES:
+            value = getattr(import_module(_HOMES[name]), _RENAMED.get(name, name))
+        elif name == "__version__":
+            value = import_module("importlib.metadata").version(__name__)
+        else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value: object = getattr(import_module(_HOMES[name]), _RENAMED.get(name, name))
         globals()[name] = value
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__all__, "__version__"})

@@ -1,20 +1,28 @@
 """Which store a URL means; puts the log together."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from strandline.clock import Clock
-from strandline.io import real_parent, real_path
+from strandline.io import SystemIo, real_parent, real_path
 from strandline.log import Broker, Log, Store
 from strandline.log.copies import CopiedPartition, Ends, Progress
 from strandline.stores.files import FileStore, copy_file_log
 from strandline.stores.memory import MemoryStore
 from strandline.stores.sqlite import SqliteStore, copy_sqlite_log, describe_sqlite
 from strandline.tiering import Tier
-from strandline.values import RECORD_BYTES_MAX, InvalidError, LogDescription, Mode, parse_log_url
-from strandline.values.arguments import check_flag
+from strandline.values import (
+    RECORD_BYTES_MAX,
+    InvalidError,
+    LogDescription,
+    Mode,
+    ModeName,
+    parse_log_url,
+)
+from strandline.values.arguments import check_flag, check_path
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
@@ -22,6 +30,7 @@ STORES_GROUP = "strandline.stores"
 """The entry points by which a package registers stores of its own: scheme = `StoreKind`."""
 
 _STATE_DIR = ".strandline"
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:")
 
 
 class StoreKind(NamedTuple):
@@ -41,6 +50,8 @@ class StoreKind(NamedTuple):
     staging: Callable[[str], str] | None = None
     #: Copies a whole log while others write to it.
     copy: "Callable[..., list[CopiedPartition]] | None" = None
+    #: Whether a path, at which there is something, is that of such a log.
+    is_at: Callable[[str], bool] | None = None
     #: The extra that it needs, if it needs one.
     extra: str | None = None
 
@@ -48,7 +59,7 @@ class StoreKind(NamedTuple):
 def open_log(
     url: str | None = None,
     *,
-    mode: str = Mode.WRITE,
+    mode: Mode | ModeName = Mode.WRITE,
     clock: Clock | None = None,
     auto_create: bool = False,
     record_bytes_max: int = RECORD_BYTES_MAX,
@@ -142,16 +153,35 @@ def copy_log(
     A copy that fails leaves no target. InvalidError if the two are of different kinds, or
     of one that cannot be copied.
     """
-    (kind, path), (target_kind, target_path) = _parse(source), _parse(target)
+    kind, path = _parse(source)
+    if kind.copy is None:
+        raise InvalidError("such a log cannot be copied, use file: or sqlite:", url=source)
+    target_kind, target_path = _parse(target)
     if kind is not target_kind:
         raise InvalidError(
             "a copy is of the same kind as its log; use export and import for another",
             source=source,
             target=target,
         )
-    if kind.copy is None:
-        raise InvalidError("such a log cannot be copied, use file: or sqlite:", url=source)
     return kind.copy(path, target_path, ends=ends, progress=progress)
+
+
+def place_url(place: object, *, like: str | None = None) -> str:
+    """Return the URL of a log that is given by its URL or by a path.
+
+    A path is that of a log of the same kind as `like`; without one, of what is there:
+    InvalidError if there is nothing. Text with a scheme is a URL, and checked later.
+    """
+    if isinstance(place, str) and _SCHEME.match(place):
+        return place
+    path = check_path("place", place)
+    if like is not None:
+        return f"{like.partition(':')[0]}:{path}"
+    if SystemIo().exists(path):
+        for scheme, kind in _KINDS.items():
+            if kind.is_at is not None and kind.is_at(path):
+                return f"{scheme}:{path}"
+    raise InvalidError("there is no log at this path", path=path)
 
 
 def is_shared(url: str | None = None) -> bool:
@@ -166,6 +196,10 @@ def default_url() -> str:
         return _not_blank(URL_VARIABLE, url)
     state_dir = os.environ.get(STATE_DIR_VARIABLE, _STATE_DIR)
     return f"file:{_not_blank(STATE_DIR_VARIABLE, state_dir)}/events"
+
+
+def _is_directory(path: str) -> bool:
+    return SystemIo().stat(real_path(path)).is_directory
 
 
 def _open_memory(location: str, *, mode: Mode, clock: Clock | None) -> MemoryStore:
@@ -200,6 +234,7 @@ _KINDS: Mapping[str, StoreKind] = {
         "file:PATH",
         frozenset({"exclusive", "take_over", "compression"}),
         locate=real_path,
+        is_at=_is_directory,
         staging=lambda path: os.path.join(path, "staging"),
         copy=copy_file_log,
     ),
@@ -208,6 +243,7 @@ _KINDS: Mapping[str, StoreKind] = {
         "sqlite:PATH",
         describe=describe_sqlite,
         locate=real_parent,
+        is_at=lambda path: not _is_directory(path),
         staging=lambda path: f"{path}-staging",
         copy=copy_sqlite_log,
     ),

@@ -80,6 +80,18 @@ def test_several_partitions_may_end_at_offsets_of_their_own(folder: Path) -> Non
         assert [log.marks("orders", each).high for each in (0, 1)] == [1, 2]
 
 
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_both_commands_take_a_path_or_a_url_for_both_places(scheme: str, folder: Path) -> None:
+    ran("create", "orders", "--url", f"{scheme}:log")
+
+    made = ran("backup", f"{scheme}:copy", "--url", "log", "--json").document
+    brought = ran("restore", "copy", "--url", "./again", "--json").document
+
+    assert (made["source"], made["target"]) == (f"{scheme}:log", f"{scheme}:copy")
+    assert (brought["source"], brought["target"]) == (f"{scheme}:copy", f"{scheme}:./again")
+    assert ran("topics", "--url", f"{scheme}:again", "--json").lines
+
+
 def test_what_cannot_be_copied_is_refused(orders: str, folder: Path) -> None:
     ran("backup", "copy")
 

@@ -5,11 +5,12 @@ import signal
 import sys
 
 import strandline as sl
+from strandline.values import Mode
 
 POISON = 2
 
 
-def main(url: str, mode: str, deliveries_max: int) -> None:
+def main(url: str, mode: Mode, deliveries_max: int) -> None:
     with (
         sl.open(url, mode=mode) as log,
         log.consumer("orders", "billing", deliveries_max=deliveries_max) as billing,
@@ -23,4 +24,4 @@ def main(url: str, mode: str, deliveries_max: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], Mode.parse(sys.argv[2]), int(sys.argv[3]))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_a_loop_is_woken_by_a_sync(log: sl.Log) -> None:
 
 
 @pytest.mark.parametrize("mode", ["read", "write"])
-def test_another_processs_sync_wakes_the_reader(log: sl.Log, url: str, mode: str) -> None:
+def test_another_processs_sync_wakes_the_reader(log: sl.Log, url: str, mode: Any) -> None:
     script = (
         "import sys\n"
         "import strandline as sl\n"

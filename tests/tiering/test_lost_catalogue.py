@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
+from strandline.log import parts_of
 from strandline.tiering import removal, sweep, tier
 from strandline.tiering.catalogue import SNAPSHOT_NAME, saved_catalogue
 from strandline.values import CorruptError, InvalidError
@@ -227,11 +228,11 @@ def test_the_snapshot_lies_beside_the_log(tmp_path: Path) -> None:
     for backend in ("sqlite", "file"):
         with opened(backend, tmp_path) as log:
             assert (
-                log.beside(SNAPSHOT_NAME)
+                parts_of(log).store.beside(SNAPSHOT_NAME)
                 == {
                     "sqlite": str(tmp_path / f"log.db-{SNAPSHOT_NAME}"),
                     "file": str(tmp_path / "log" / SNAPSHOT_NAME),
                 }[backend]
             )
     with opened("memory", tmp_path) as log:
-        assert log.beside(SNAPSHOT_NAME) is None
+        assert parts_of(log).store.beside(SNAPSHOT_NAME) is None

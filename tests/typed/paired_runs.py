@@ -134,7 +134,7 @@ def replay(actor: Actor) -> Seen:
 def subscribe(actor: Actor) -> Seen:
     name = actor.name()
     consumer = actor.rng.choice((None, *CONSUMERS))
-    start = actor.rng.choice((None, sl.EARLIEST))
+    start = actor.rng.choice((sl.LATEST, sl.EARLIEST))
     if len(actor.streams) > 5:
         actor.streams.pop(0)[1].close()
     stream = actor.scope.subscribe(

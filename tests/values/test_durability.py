@@ -19,5 +19,5 @@ def test_a_level_is_read_back_from_its_text_and_from_itself(level: Durability) -
     "value", ["", "Durable", " durable", "fsync", None, 2, b"durable", [], True]
 )
 def test_anything_else_is_refused(value: object) -> None:
-    with pytest.raises(InvalidError, match="applied, written or durable"):
+    with pytest.raises(InvalidError, match="'applied', 'written' or 'durable'"):
         Durability.parse(value)

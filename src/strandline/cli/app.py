@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+import strandline
 from strandline.cli import (
     appending,
     bench,
@@ -32,9 +33,7 @@ app = new_app(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # noqa: PLC0415 For this alone.
-
-        show(f"strandline {version('strandline')}")
+        show(f"strandline {strandline.__version__}")
         raise typer.Exit
 
 

@@ -28,7 +28,7 @@ _ANSWER = (
 )
 def backup(
     target: Annotated[
-        str, typer.Argument(metavar="PATH", help="A new directory, or database for sqlite:.")
+        str, typer.Argument(metavar="BACKUP", help="Where to: a new path, or a URL.")
     ],
     *,
     url: Url = None,
@@ -40,20 +40,22 @@ def backup(
     is ahead of the records; a sqlite: log all at one moment, with whatever else is in
     the database. The copy is a log of its own, which `--url` can name.
     """
+    from strandline.opening import place_url  # noqa: PLC0415 See `opened`.
+
     source = _located(url)
-    _copy(source, f"{source.partition(':')[0]}:{target}", {}, json=json)
+    _copy(source, place_url(target, like=source), {}, json=json)
 
 
 @command(
     "restore",
     examples="""$ strandline backup ./backup-1
-        $ strandline restore file:./backup-1 --url file:./again
-        $ strandline restore file:./backup-1 --url file:./earlier --until orders=3 --json""",
+        $ strandline restore ./backup-1 --url file:./again
+        $ strandline restore ./backup-1 --url file:./earlier --until orders=3 --json""",
     answers=_ANSWER,
 )
 def restore(
     source: Annotated[
-        str, typer.Argument(metavar="BACKUP", help="The URL of a backup, or of any log.")
+        str, typer.Argument(metavar="BACKUP", help="A backup, or any log: its path or URL.")
     ],
     *,
     url: Url = None,
@@ -75,20 +77,22 @@ def restore(
     begins a new epoch in each partition: a consumer, view or Spark query that had seen
     more than it holds gets DivergedError with the offset to go back to.
     """
+    from strandline.opening import place_url  # noqa: PLC0415 See `opened`.
+
+    source = place_url(source)
     with opened(source, Mode.READ) as log:
         ends: dict[PartitionKey, int] = {}
         for each in until or ():
             name, partition, end = _parsed(each)
             ends[log.topic(name, tenant=tenant).id, partition] = end
-    _copy(source, _target(url), ends, json=json)
+    target = None if url is None else place_url(url, like=source)
+    _copy(source, _target(target), ends, json=json)
 
 
 def _located(url: str | None) -> str:
-    if url is not None:
-        return url
-    from strandline.opening import default_url  # noqa: PLC0415 See `opened`.
+    from strandline.opening import default_url, place_url  # noqa: PLC0415 See `opened`.
 
-    return default_url()
+    return default_url() if url is None else place_url(url)
 
 
 def _target(url: str | None) -> str:

@@ -17,6 +17,7 @@ from strandline.log.contract import (
 from strandline.log.event_rows import EventRows
 from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
 from strandline.log.log import Log
+from strandline.log.parts import LogParts, parts_of
 from strandline.log.ranges import ReadLimits, ReadRange
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.results import Batches, Claim, Hint, TopicName, Value, Watch
@@ -52,6 +53,7 @@ __all__ = [
     "LiveSubscription",
     "Log",
     "LogConsumers",
+    "LogParts",
     "LogReader",
     "LogTopics",
     "LogTransactions",
@@ -71,4 +73,5 @@ __all__ = [
     "TopicName",
     "Value",
     "Watch",
+    "parts_of",
 ]

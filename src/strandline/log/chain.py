@@ -7,6 +7,7 @@ from uuid import UUID
 
 from strandline.log.history import Body, EventBody, Kept
 from strandline.values import Offset, Partition, ProofHead, ValueKind
+from strandline.values.prompt import prompt_text
 
 _ORIGIN = Struct("<16s16sI")
 #: Topic id, partition, offset, timestamp, whether and when it occurred, five lengths.
@@ -25,6 +26,9 @@ class Chain:
         self._topic_bytes = topic_id.bytes
         self._partition = partition
         self._kind = kind
+
+    def __repr__(self) -> str:
+        return prompt_text("Chain", topic_id=str(self._topic_id), partition=self._partition)
 
     @property
     def origin(self) -> bytes:

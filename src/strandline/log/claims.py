@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from strandline.values import Partition, Tenant, Topic, UnavailableError
+from strandline.values.prompt import prompt_text
 
 
 class ConsumerPlace(NamedTuple):
@@ -47,6 +48,10 @@ class LocalClaim:
     def __init__(self, claims: "LocalClaims", place: ConsumerPlace) -> None:
         self._claims = claims
         self._place = place
+
+    def __repr__(self) -> str:
+        topic, _, consumer, partition = self._place
+        return prompt_text("Claim", f"{topic.name}/{partition}", consumer)
 
     def release(self) -> None:
         """See Claim."""

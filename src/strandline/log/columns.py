@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
+from strandline.values.prompt import few, prompt_text
 from strandline.values.widening import fitted, united
 
 RECORD_FIELDS = (
@@ -64,6 +65,9 @@ class RecordBatches:
     @property
     def schema(self) -> pa.Schema:
         return self._schema
+
+    def __repr__(self) -> str:
+        return prompt_text("Batches", few(self._schema.names))
 
     def __iter__(self) -> "Iterator[pa.RecordBatch]":
         return self._batches()

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, overload
 
 from strandline.values import Event
+from strandline.values.prompt import prompt_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,9 @@ class EventRows(Sequence[Event]):
         self.arrays = [_whole(each) for each in arrays]
         for kind in self.arrays[1].unique().to_pylist():
             Event.load(kind, b"null", None, b"{}", None)
+
+    def __repr__(self) -> str:
+        return prompt_text("EventRows", rows=len(self.arrays[0]))
 
     @cached_property
     def columns(self) -> "tuple[list[Any], ...]":

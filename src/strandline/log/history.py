@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 import pyarrow as pa
 
 from strandline.values import Offset, Partition, ProofFinding, Tenant
+from strandline.values.prompt import prompt_text
 
 if TYPE_CHECKING:
     from strandline.log.chain import Chain
@@ -78,3 +79,8 @@ class History(NamedTuple):
     is_proved: bool
     #: Once. A finding is one that the reader of the storage has met.
     pieces: Iterable[Piece | Damage | ProofFinding]
+
+    def __repr__(self) -> str:
+        return prompt_text(
+            "History", partition=self.partition, low=self.low, high=self.high, proved=self.is_proved
+        )

@@ -9,6 +9,7 @@ from strandline.clock import Clock
 from strandline.log.numbers import check_timeout, check_whole
 from strandline.log.results import Hint, TopicName
 from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
+from strandline.values.prompt import prompt_text
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 
 
@@ -58,6 +59,9 @@ class LocalWatch:
         self._waiter: Waiter | None = None
         self._is_woken = False
         self._is_closed = False
+
+    def __repr__(self) -> str:
+        return prompt_text("Watch", partitions=len(self._topics), closed=self._is_closed)
 
     # --- the reader's side ---
 

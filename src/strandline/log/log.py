@@ -21,6 +21,7 @@ from strandline.log.history import History
 from strandline.log.log_looks import log_html
 from strandline.log.loops import check_may_create
 from strandline.log.numbers import check_timestamp, check_whole
+from strandline.log.parts import LogParts
 from strandline.log.positions import position_at, resolve
 from strandline.log.queue_depth import check_count, default_queue_depth
 from strandline.log.ranges import ReadLimits, ReadRange
@@ -36,6 +37,7 @@ from strandline.log.terms import (
     terms_of,
 )
 from strandline.log.topics import check_settings, is_internal_name
+from strandline.log.transaction import Transaction
 from strandline.log.verifying import proof_head, verify_each, with_findings
 from strandline.values import (
     RECORD_BYTES_MAX,
@@ -94,15 +96,14 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         queue_depth: int | None = None,
     ) -> None:
         self._queue_depth = None if queue_depth is None else check_count("queue_depth", queue_depth)
-        self.clock = clock if clock is not None else SystemClock()
-        self.tier = tier
-        self.broker = broker
-        self._store = store = store if tier is None else tier.over(store, self.clock)
+        clock = clock if clock is not None else SystemClock()
+        self._store = store = store if tier is None else tier.over(store, clock)
+        self._parts = LogParts(store, tier, broker, clock)
         self._auto_create = check_flag("auto_create", auto_create)
         self._announcer = None if broker is None else Announcer(broker)
         self._access = Access(store)
-        self._cursors = Cursors(store, self.clock)
-        self._retention = Retention(store, self._cursors, self.clock)
+        self._cursors = Cursors(store, clock)
+        self._retention = Retention(store, self._cursors, clock)
         bytes_max = check_whole("record_bytes_max", record_bytes_max)
         self._appends = Appends(store, self._topic_to_append, self._retention, bytes_max)
 
@@ -137,7 +138,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         metadata: Mapping[str, str] | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
-        wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))
+        # A kind that is given by its name is replaced when they are made.
+        wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))  # type: ignore[arg-type]
         name = check_new_name(name, internal=check_flag("internal", internal))
         check_settings(name, wanted)
         whose = parse_tenant(tenant)
@@ -223,7 +225,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> AbstractContextManager[sqlite3.Connection]:
         self._access.check_shares_transactions()
         block = self._store.transaction(connection)
-        return block if self._announcer is None else self._announcer.transaction(block)
+        if self._announcer is not None:
+            block = self._announcer.transaction(block)
+        return Transaction(block, self._store.url)
 
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
@@ -447,10 +451,6 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return scope_of(self, tenant)
 
     # --- the whole log ---
-
-    def beside(self, name: str) -> str | None:
-        """Return where a room above may keep a file that can be made anew; None for nowhere."""
-        return self._store.beside(name)
 
     def sync(self, topic: TopicName, partition: int) -> Marks:
         self._access.check_mode(Mode.CONSUME)

@@ -19,6 +19,7 @@ from strandline.log.terms import check_level
 from strandline.values import (
     ClosedError,
     Durability,
+    DurabilityName,
     FailedError,
     Offset,
     Partition,
@@ -85,7 +86,9 @@ class Receipt(msgspec.Struct, eq=False):
         """The highest level reached so far; None while the outcome is open."""
         return self._outcome.level
 
-    def wait(self, level: Durability | None = None, timeout_s: float | None = None) -> "Receipt":
+    def wait(
+        self, level: Durability | DurabilityName | None = None, timeout_s: float | None = None
+    ) -> "Receipt":
         """Return this receipt once the record has reached `level`.
 
         None stands for the durability that the append requested. Waiting does the
@@ -169,7 +172,9 @@ class Receipts(Sequence[Receipt]):
             part.outcome, part.partition, self._level, self._durability_max, self._offered, place
         )
 
-    def wait(self, level: Durability | None = None, timeout_s: float | None = None) -> "Receipts":
+    def wait(
+        self, level: Durability | DurabilityName | None = None, timeout_s: float | None = None
+    ) -> "Receipts":
         """Return once every record has reached `level`. See Receipt.wait."""
         least = _wanted(self._level, level, self._durability_max, timeout_s)
         for part in self._parts:
@@ -216,7 +221,7 @@ def handed_back(error: UnavailableError, offered: object) -> UnavailableError:
 
 def _wanted(
     asked: Durability,
-    level: Durability | None,
+    level: Durability | DurabilityName | None,
     durability_max: Durability,
     timeout_s: float | None,
 ) -> Durability:

@@ -1,7 +1,7 @@
 """What callers and logs hand each other besides records and receipts. Part of the contract."""
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from strandline.values import Event, Offset, Partition, Topic
 
@@ -11,7 +11,22 @@ if TYPE_CHECKING:
 TopicName: TypeAlias = "str | Topic"
 """How a caller says which topic."""
 
-Value: TypeAlias = "Event | bytes | pa.RecordBatch"
+
+class ArrowBatch(Protocol):
+    """A `pyarrow.RecordBatch`, by what tells it from other values.
+
+    pyarrow has no types: to a type checker its names are Any, which accepts everything.
+    """
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None, /) -> Any:
+        """Hand the rows to Arrow's C interface."""
+
+
+Value: TypeAlias = Event | bytes | ArrowBatch
 """What a record can hold; which of them, the topic's `ValueKind` says."""
 
 

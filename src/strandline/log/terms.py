@@ -3,13 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias, TypedDict
+from typing import TypedDict
 
 from strandline.log.numbers import check_limit, check_timeout, check_whole
 from strandline.log.results import TopicName
 from strandline.values import (
     PRODUCER_SEQUENCES_KEPT,
     Durability,
+    DurabilityName,
     InvalidError,
     Offset,
     Partition,
@@ -26,9 +27,6 @@ from strandline.values.names import RESERVED_PREFIX
 # Members of an enumeration are slow to look up.
 _APPLIED, _WRITTEN, _ = Durability
 _FIRST = Partition(0)
-
-DurabilityName: TypeAlias = Literal["applied", "written", "durable"]
-"""A level by its name."""
 
 
 class AppendTerms(TypedDict, total=False):

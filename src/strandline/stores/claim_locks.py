@@ -7,6 +7,7 @@ import weakref
 from strandline.io import Io
 from strandline.log.claims import ConsumerPlace, claimed, host_name
 from strandline.stores.open_file import OpenFile
+from strandline.values.prompt import prompt_text
 
 _HOLDER_BYTES_MAX = 300
 
@@ -18,6 +19,10 @@ class LockClaim:
         self._io = io
         self._file: OpenFile | None = file
         self._pid = os.getpid()
+
+    def __repr__(self) -> str:
+        file = self._file
+        return prompt_text("Claim", None if file is None else file.path, released=file is None)
 
     def release(self) -> None:
         """See Claim."""

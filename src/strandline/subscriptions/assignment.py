@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from strandline.log import Log, TopicName, Watch
 from strandline.subscriptions.cursor import Cursors, Place
-from strandline.subscriptions.start import StartPoint, end_of, resolve
+from strandline.subscriptions.start import KnownStart, StartPoint, end_of, resolve
 from strandline.values import (
     EARLIEST,
     ClosedError,
@@ -19,6 +19,7 @@ from strandline.values import (
     UnavailableError,
 )
 from strandline.values.arguments import whole
+from strandline.values.prompt import Shown, few_pairs, prompt_text
 
 
 class Assignment:
@@ -107,6 +108,15 @@ class Assignment:
             key=lambda each: (each[0].topic.name, each[0].partition),
         )
 
+    def shown(self) -> Shown:
+        """Return the offset that comes next in each partition, for a prompt. Takes no lock."""
+        found = {place: self._cursors.at(place) for place in list(self._cursors)}
+        pairs = {f"{p.topic.name}/{p.partition}": each.next for p, each in found.items() if each}
+        return few_pairs(pairs)
+
+    def __repr__(self) -> str:
+        return prompt_text("Assignment", self.shown())
+
     def fault(self, partition: int, *, topic: TopicName | None = None) -> UnavailableError | None:
         """Return why this partition cannot be read at the moment; None if it can.
 
@@ -149,9 +159,9 @@ def checked_place(topics: Mapping[Topic, int], topic: Topic, partition: object) 
     )
 
 
-def collapse(pairs: Iterable[tuple[Place, StartPoint]]) -> Mapping[Place, StartPoint]:
+def collapse(pairs: Iterable[tuple[Place, KnownStart]]) -> Mapping[Place, KnownStart]:
     """Return each place with its start; InvalidError if one is given two starts."""
-    starts: dict[Place, StartPoint] = {}
+    starts: dict[Place, KnownStart] = {}
     for place, start in pairs:
         if not _is_same(starts.setdefault(place, start), start):
             raise InvalidError(
@@ -165,4 +175,4 @@ def collapse(pairs: Iterable[tuple[Place, StartPoint]]) -> Mapping[Place, StartP
 
 def _is_same(one: object, other: object) -> bool:
     # What is no start is refused where it is used, and compared with nothing before.
-    return one is other or (isinstance(one, StartPoint) and bool(one == other))
+    return one is other or (isinstance(one, KnownStart) and bool(one == other))

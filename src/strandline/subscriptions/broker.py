@@ -7,6 +7,7 @@ from typing import NamedTuple
 from strandline.log import LiveSubscription, TopicName
 from strandline.values import Tenant, Topic, check_topic_name
 from strandline.values.arguments import check_instance
+from strandline.values.prompt import prompt_text
 
 
 def key_of(topic: TopicName) -> tuple[Tenant | None, str]:
@@ -66,6 +67,9 @@ class LocalBroker:
         """Return the subscriptions of this process."""
         with self._lock:
             return list(self._attached.values())
+
+    def __repr__(self) -> str:
+        return prompt_text(type(self).__name__, subscriptions=len(self._attached))
 
     def close(self) -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 
-from strandline.log import LiveSubscription, Log, Watch
+from strandline.log import LiveSubscription, Log, Watch, parts_of
 from strandline.log.broker import tolerated
 from strandline.values import Tenant, Topic
 
@@ -12,7 +12,7 @@ def attached(
     log: Log, topics: Iterable[Topic], watch: Watch, *, name: str | None, tenant: str | None
 ) -> Callable[[], None]:
     """Attach a reader that waits in `watch` to the log's broker; return what ends both."""
-    broker = log.broker
+    broker = parts_of(log).broker
     if broker is None:
         return watch.close
     ends: list[Callable[[], None]] = []

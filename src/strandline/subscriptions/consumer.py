@@ -14,7 +14,7 @@ from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import checked_place
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
-from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
+from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
 from strandline.subscriptions.membership import Membership
 from strandline.subscriptions.outstanding import DELIVERIES_MAX, Attempts, Outstanding
 from strandline.subscriptions.pages import POLL_S
@@ -30,6 +30,7 @@ from strandline.values import (
     Partition,
     Record,
     Start,
+    StartName,
     Topic,
     check_consumer_name,
     parse_tenant,
@@ -42,6 +43,7 @@ from strandline.values.arguments import (
     check_whole,
 )
 from strandline.values.names import check_text
+from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio, is_on_loop
 
 
@@ -84,12 +86,13 @@ class Consumer(Stream[Delivery]):
         *,
         tenant: str | None = None,
         partitions: Iterable[int] | None = None,
-        start: Start | datetime = EARLIEST,
+        start: Start | StartName | datetime = EARLIEST,
         deliveries_max: int | None = DELIVERIES_MAX,
         read_ahead: int | None = None,
         clock: Clock | None = None,
         redriven: bool = True,
     ) -> None:
+        super().__init__()
         self._takes_redriven = check_flag("redriven", redriven)
         if deliveries_max is not None:
             check_count("deliveries_max", deliveries_max)
@@ -212,24 +215,26 @@ class Consumer(Stream[Delivery]):
                 is_over = self._is_over(deadline)
         return delivery
 
-    def ack(self, record: Record) -> Offset:
+    def ack(self, record: Record | Delivery) -> Offset:
         """The record is handled. Returns the cursor, which is stored then.
 
         Again is no error; InvalidError for a record that was not delivered here. What
         raises changes nothing: the record is still outstanding.
         """
+        record = record_of(record)
         # Two at a time would each store a cursor that knows nothing of the other.
         with self._acking:
             if self._redriven.holds(record):
                 return self._ack_redriven(record)
             return self._ack(record)
 
-    def nack(self, record: Record, *, delay_s: float = 0.0, reason: str = "") -> bool:
+    def nack(self, record: Record | Delivery, *, delay_s: float = 0.0, reason: str = "") -> bool:
         """Have the record delivered again after `delay_s`, or dead-lettered after the last try.
 
         Returns whether it was dead-lettered; it is acked then. InvalidError if it is not
         outstanding.
         """
+        record = record_of(record)
         delay_s, reason = check_seconds("delay_s", delay_s), check_text(reason, "reason")
         if self._redriven.holds(record):
             return self._redriven.nack(record, delay_s=delay_s, reason=reason)
@@ -246,12 +251,12 @@ class Consumer(Stream[Delivery]):
         self._dead_letter(outstanding, record, count, reason)
         return True
 
-    def dead_letter(self, record: Record, *, reason: str = "") -> None:
+    def dead_letter(self, record: Record | Delivery, *, reason: str = "") -> None:
         """Dead-letter the record, however often it was delivered; it is acked then.
 
         InvalidError if it is not outstanding.
         """
-        reason = check_text(reason, "reason")
+        record, reason = record_of(record), check_text(reason, "reason")
         if self._redriven.holds(record):
             self._redriven.dead_letter(record, reason=reason)
             return
@@ -260,8 +265,9 @@ class Consumer(Stream[Delivery]):
             count = outstanding.count(record.offset)
         self._dead_letter(outstanding, record, count, reason)
 
-    def attempts(self, record: Record) -> Attempts:
+    def attempts(self, record: Record | Delivery) -> Attempts:
         """Return how the deliveries of an outstanding record before this one have ended."""
+        record = record_of(record)
         with self._lock:
             return self._of(record).attempts(record.offset)
 
@@ -288,12 +294,13 @@ class Consumer(Stream[Delivery]):
 
     def lag(self) -> Mapping[Partition, int]:
         """Return for each assigned partition how many records are not acked."""
-        with self._lock:
-            floors = {Partition(n): each.floor for n, each in self._outstanding.items()}
         return {
             partition: self._log.marks(self._topic, partition).high - floor
-            for partition, floor in floors.items()
+            for partition, floor in self._counting.floors().items()
         }
+
+    def __repr__(self) -> str:
+        return prompt_text("Consumer", self._name, self._subscription, tenant=self._tenant)
 
     def close(self) -> None:
         """End reading, also for a thread that waits. What is outstanding is delivered again."""
@@ -353,8 +360,6 @@ class Consumer(Stream[Delivery]):
                 self._on_its_way = None
 
     def _of(self, record: Record) -> Outstanding:
-        if not isinstance(record, Record):
-            raise InvalidError("record is one that was delivered", type=type(record).__name__)
         if record.topic == self._topic.name and record.partition in self._outstanding:
             return self._outstanding[record.partition]
         raise InvalidError(
@@ -371,7 +376,7 @@ class Consumer(Stream[Delivery]):
         if self._on_its_way is None:
             self._find_due()
         if self._on_its_way is None:
-            self._check_room()
+            self._counting.check_room()
         return self._on_its_way is not None
 
     def _find_due(self) -> None:
@@ -492,8 +497,3 @@ class Consumer(Stream[Delivery]):
             due = self._delayed[0][0] if self._delayed else now + POLL_S
         ends = (due, now + POLL_S) if deadline is None else (due, now + POLL_S, deadline)
         return max(0.0, min(ends) - now)
-
-    def _check_room(self) -> None:
-        with self._lock:
-            for partition, outstanding in self._outstanding.items():
-                outstanding.check_room(partition)

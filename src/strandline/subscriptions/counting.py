@@ -8,7 +8,7 @@ from typing import Final
 from strandline.log import Log
 from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.subscriptions.outstanding import Outstanding
-from strandline.values import Offset, Record, StrandlineError, Topic, UnavailableError
+from strandline.values import Offset, Partition, Record, StrandlineError, Topic, UnavailableError
 
 AHEAD_MIN: Final = 8
 AHEAD_MAX: Final = 64
@@ -44,6 +44,17 @@ class Counting:
         """Drop all counts of a partition, whose cursor is at `floor`."""
         with self._noting:
             self._notes.store(partition, floor, {})
+
+    def floors(self) -> dict[Partition, Offset]:
+        """Return the first record of each partition that is not settled."""
+        with self.lock:
+            return {Partition(n): each.floor for n, each in self.outstanding.items()}
+
+    def check_room(self) -> None:
+        """Raise UnavailableError unless one more record of each partition may be given."""
+        with self.lock:
+            for partition, outstanding in self.outstanding.items():
+                outstanding.check_room(partition)
 
     def check_alone(self, record: Record, allowed: int) -> None:
         """Raise UnavailableError while the record, or one in flight, has to be alone."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.values import Record
+from strandline.values import InvalidError, Record
 
 NEVER_HANDLED: Final = "delivered as often as allowed, and never acked"
 """Why a record is dead-lettered whose deliveries all ended without an ack or a nack."""
@@ -16,3 +16,13 @@ class Delivery:
     record: Record
     count: int
     """How often the consumer was given it, this time and earlier processes included."""
+
+
+def record_of(delivered: Record | Delivery) -> Record:
+    """Return the record that is meant; InvalidError for what is no record and no delivery."""
+    record = delivered.record if isinstance(delivered, Delivery) else delivered
+    if isinstance(record, Record):
+        return record
+    raise InvalidError(
+        "pass the delivery that the consumer gave, or its record", type=type(delivered).__name__
+    )

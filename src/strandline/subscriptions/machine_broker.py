@@ -18,6 +18,7 @@ from strandline.log import LiveSubscription, TopicName
 from strandline.subscriptions.broker import LocalBroker, key_of, wanted_topic
 from strandline.values import InvalidError, Tenant, Topic, parse_tenant
 from strandline.values.arguments import check_path
+from strandline.values.prompt import prompt_text
 
 _WAKE = ".wake"
 _LIVE = ".live"
@@ -33,7 +34,13 @@ class MachineBroker:
     last process has gone, and should be on a local disk or in memory.
     """
 
-    def __init__(self, path: str, *, io: Io | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        io: Io | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._io = io if io is not None else SystemIo()
         self._clock = clock if clock is not None else SystemClock()
         self._path = real_path(check_path("path", path))
@@ -94,6 +101,9 @@ class MachineBroker:
         wanted_topic(topic)
         found = [self._read(name) for name in self._io.list(self._path) if name.endswith(_LIVE)]
         return [each for each in found if each and (topic is None or each.topic == topic)]
+
+    def __repr__(self) -> str:
+        return prompt_text("MachineBroker", self._path, closed=self._is_closed)
 
     def close(self) -> None:
         with self._lock:

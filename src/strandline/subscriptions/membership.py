@@ -14,6 +14,7 @@ from strandline.values import (
     Offset,
     Partition,
     Start,
+    StartName,
     Topic,
     UnavailableError,
 )
@@ -32,7 +33,7 @@ class Membership:
         consumer: str,
         *,
         tenant: str | None,
-        start: Start | datetime,
+        start: Start | StartName | datetime,
         clock: Clock,
     ) -> None:
         self._log = log

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from strandline.clock import Clock
 from strandline.subscriptions.start import Partitions, Starts
-from strandline.values import Start
+from strandline.values import Start, StartName
 
 
 class SubscribeOptions(TypedDict, total=False):
@@ -27,7 +27,7 @@ class ConsumerOptions(TypedDict, total=False):
 
     tenant: str | None
     partitions: Iterable[int] | None
-    start: Start | datetime
+    start: Start | StartName | datetime
     deliveries_max: int
     read_ahead: int | None
     clock: Clock | None

@@ -11,12 +11,16 @@ from strandline.values import (
     Marks,
     Offset,
     Start,
+    StartName,
     TrimmedError,
 )
 from strandline.values.arguments import whole
 
-StartPoint: TypeAlias = Start | int | datetime
+KnownStart: TypeAlias = Start | int | datetime
 """EARLIEST, LATEST, an offset, or the time from which on records are wanted."""
+
+StartPoint: TypeAlias = KnownStart | StartName
+"""A start, or one of the first two by its name."""
 
 Starts: TypeAlias = StartPoint | Mapping[int, StartPoint]
 """One start for all partitions, or one for each; an offset is never one for several."""
@@ -26,6 +30,11 @@ Partitions: TypeAlias = Iterable[int | tuple[int, StartPoint]]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+
+def known_start(start: StartPoint) -> KnownStart:
+    """Return the start; that of a name if it is text. InvalidError for other text."""
+    return Start.parse(start) if isinstance(start, str) else start
 
 
 def end_of(marks: Marks, *, durable_only: bool) -> Offset:
@@ -39,6 +48,7 @@ def resolve(log: Log, place: Place, start: StartPoint, marks: Marks, end: Offset
     InvalidError for an offset that is negative or beyond the end, and for a time
     without a time zone; TrimmedError for an offset that is no longer kept.
     """
+    start = known_start(start)
     if isinstance(start, Start):
         return marks.low if start is Start.EARLIEST else end
     if isinstance(start, datetime):
@@ -56,7 +66,7 @@ def _kept(place: Place, start: object, marks: Marks) -> Offset:
     shown = {"topic": place.topic.name, "partition": place.partition, "start": start}
     offset = whole(start)
     if offset is None or offset < 0:
-        raise InvalidError("a start is EARLIEST, LATEST, an offset from 0 or a datetime", **shown)
+        raise InvalidError("start is 'earliest', 'latest', an offset from 0 or a datetime", **shown)
     if offset > marks.high:
         raise InvalidError("this start lies beyond the end", end=marks.high, **shown)
     if offset < marks.low:

@@ -1,5 +1,6 @@
 """`for`, `async for` and `with`, over one step of a stream."""
 
+import os
 from abc import abstractmethod
 from typing import Generic, Self, TypeVar
 
@@ -10,6 +11,18 @@ ItemT = TypeVar("ItemT")
 
 class Stream(Generic[ItemT]):
     """What yields items until it is closed: a subclass says how one of them comes."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    def check_process(self) -> None:
+        """Raise ClosedError in the child of a fork, which must not take for an end what is none."""
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                "this was opened before a fork, open the log anew in the child process and"
+                " subscribe there",
+                pid=self._pid,
+            )
 
     @abstractmethod
     def next(self, timeout_s: float | None = None) -> ItemT | None:
@@ -30,6 +43,7 @@ class Stream(Generic[ItemT]):
         try:
             item = self.next()
         except ClosedError:
+            self.check_process()
             self.close()
             raise StopIteration from None
         assert item is not None
@@ -42,6 +56,7 @@ class Stream(Generic[ItemT]):
         try:
             item = await self.arrived()
         except ClosedError:
+            self.check_process()
             self.close()
             raise StopAsyncIteration from None
         assert item is not None

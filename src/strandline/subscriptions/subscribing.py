@@ -16,7 +16,7 @@ from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.options import SubscribeOptions
 from strandline.subscriptions.pages import Pages
 from strandline.subscriptions.screening import Screen, screen_for
-from strandline.subscriptions.start import Partitions, StartPoint, Starts
+from strandline.subscriptions.start import KnownStart, Partitions, StartPoint, Starts, known_start
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import EARLIEST, InvalidError, Record, Tenant, Topic, parse_tenant
 from strandline.values.arguments import check_flag, check_items, whole
@@ -142,7 +142,7 @@ def _opened(
 
 
 def _begun(
-    made: Subscription[Any], log: Log, starts: Mapping[Place, StartPoint], reader: _Reader
+    made: Subscription[Any], log: Log, starts: Mapping[Place, KnownStart], reader: _Reader
 ) -> Subscription[Any]:
     """Return the subscription at its starts, or at its consumer's cursors where there are."""
     try:
@@ -178,7 +178,7 @@ def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Sc
 
 def _asked(
     topics: Mapping[Topic, int], start: Starts, partitions: Partitions | None
-) -> Iterator[tuple[Place, StartPoint]]:
+) -> Iterator[tuple[Place, KnownStart]]:
     chosen = None if partitions is None else check_items("partitions", partitions)
     if len(topics) > 1 and (chosen or isinstance(start, Mapping)):
         raise InvalidError("with several topics, choose partitions through the assignment")
@@ -186,7 +186,7 @@ def _asked(
         every: Iterable[int] = start if isinstance(start, Mapping) else range(count)
         for entry in every if chosen is None else chosen:
             partition, own = _pair(entry, start)
-            yield checked_place(topics, topic, partition), own
+            yield checked_place(topics, topic, partition), known_start(own)
 
 
 def _pair(entry: int | tuple[int, StartPoint], start: Starts) -> tuple[int, StartPoint]:

@@ -16,6 +16,7 @@ from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
 from strandline.values.arguments import check_timeout
 from strandline.values.html import html_table
+from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio, is_on_loop
 
 ItemT = TypeVar("ItemT", bound=Record | Marker)
@@ -48,6 +49,7 @@ class Subscription(Stream[ItemT]):
         markers: bool,
         closing: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__()
         self._assignment = assignment
         self._pages = pages
         self._watch = watch
@@ -109,6 +111,9 @@ class Subscription(Stream[ItemT]):
         finally:
             self._reading.release()
 
+    def __repr__(self) -> str:
+        return prompt_text("Subscription", self._assignment.shown(), closed=self._is_closed)
+
     def _repr_html_(self) -> str:
         rows = [
             (place.topic.name, place.partition, offset)
@@ -127,7 +132,8 @@ class Subscription(Stream[ItemT]):
         self._closing()
 
     def check_open(self) -> None:
-        """Raise ClosedError if the subscription or its log is closed."""
+        """Raise ClosedError if the subscription or its log is closed, or another process's."""
+        self.check_process()
         if self._is_closed:
             raise ClosedError("this subscription was closed, subscribe anew")
         if self._watch.is_closed:
@@ -138,6 +144,7 @@ class Subscription(Stream[ItemT]):
         return None if checked_s is None else self._clock.monotonic() + checked_s
 
     def _begin_step(self) -> None:
+        self.check_process()
         if not self._attempt:
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
 

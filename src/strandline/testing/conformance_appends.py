@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -284,7 +285,8 @@ def a_value_of_another_kind_is_refused(open_log: OpenLog) -> None:
         log.create_topic(kind.value, value_kind=kind)
 
     for kind in ValueKind:
-        for own, value in (*values.items(), (None, "text"), (None, None), (None, {"n": 1})):
+        wrong: list[tuple[None, Any]] = [(None, "text"), (None, None), (None, {"n": 1})]
+        for own, value in (*values.items(), *wrong):
             if own is kind:
                 log.append(kind.value, value)
             else:

@@ -12,6 +12,7 @@ from strandline.clock import RisingIds, Timer
 from strandline.locks import Signal
 from strandline.values import InvalidError
 from strandline.values.arguments import check_seconds, check_whole, whole
+from strandline.values.prompt import prompt_text
 
 _NS_PER_S = 1_000_000_000
 _TIMEOUT_S = 10.0
@@ -52,6 +53,9 @@ class FakeClock:
         self._seed = check_whole("seed", seed)
         self._draws = itertools.count()
         self._ids = RisingIds(self.now_us, self.random_bytes)
+
+    def __repr__(self) -> str:
+        return prompt_text("FakeClock", now_us=self._wall_us, seed=self._seed)
 
     def now_us(self) -> int:
         """See Clock."""

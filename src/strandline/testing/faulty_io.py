@@ -10,6 +10,7 @@ from functools import partial
 from typing import Literal, NoReturn, TypeVar
 
 from strandline.io import Buffer, FileStatus, FileWatcher, Io, OpenMode
+from strandline.values.prompt import prompt_text
 
 OperationKind = Literal[
     "open",
@@ -97,6 +98,9 @@ class FaultyIo:
         self._paths: dict[int, str] = {}
         self._reboots = 0
         self._reports_changes = True
+
+    def __repr__(self) -> str:
+        return prompt_text("FaultyIo", operations=len(self._operations), faults=len(self._faults))
 
     @property
     def operations(self) -> tuple[Operation, ...]:

@@ -7,7 +7,7 @@ from typing import Final, Literal, Self, TypeVar
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io
-from strandline.log import Log, LogTopics
+from strandline.log import Log, LogTopics, parts_of
 from strandline.tiering.partition_copies import PartitionCopies
 from strandline.tiering.routing import catalogue_partition, catalogue_partitions
 from strandline.tiering.segment import (
@@ -26,6 +26,7 @@ from strandline.tiering.segment_view import CatalogueState, SegmentView
 from strandline.values import CorruptError, Durability, Event, InvalidError, Mode, Topic
 from strandline.values.arguments import check_seconds, check_timeout
 from strandline.values.internal_topics import SEGMENTS_TOPIC
+from strandline.values.prompt import few, prompt_text
 from strandline.views import PUBLISH_TIMEOUT_S, SNAPSHOT_INTERVAL_S, LiveView, RefusedError
 from strandline.views.health import ViewHealth
 from strandline.views.live_view import check_poison
@@ -63,7 +64,7 @@ def saved_catalogue(log: Log, clock: Clock | None = None) -> Iterator["SegmentCa
 
     Saved again at the end if that spares the next one SNAPSHOT_STEPS at least.
     """
-    snapshot = log.beside(SNAPSHOT_NAME) if log.mode is Mode.WRITE else None
+    snapshot = parts_of(log).store.beside(SNAPSHOT_NAME) if log.mode is Mode.WRITE else None
     catalogue = SegmentCatalogue(log, snapshot=snapshot, clock=clock)
     try:
         yield catalogue
@@ -110,6 +111,9 @@ class SegmentCatalogue:
             clock=clock,
             io=io,
         )
+
+    def __repr__(self) -> str:
+        return prompt_text("SegmentCatalogue", self._log, few(self.assigned()))
 
     # --- assignment ---
 

@@ -1,11 +1,12 @@
 """One read over both halves of a log, that goes on wherever the records are."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from strandline.log import LogReader
+from strandline.log.columns import RecordBatches
 from strandline.log.draft import size_of
 from strandline.tiering.cold_rows import batches_of, records_of
 from strandline.tiering.cold_segments import ColdSegments
@@ -80,11 +81,11 @@ class TieredReading:
 
     # --- batches ---
 
-    def batches(self) -> "TieredBatches":
+    def batches(self) -> RecordBatches:
         """Return the records as record batches."""
         stop = self._stop()
         schema = self._schema(stop)
-        return TieredBatches(schema, lambda: self.columns(schema, self._wanted.start, stop))
+        return RecordBatches(schema, lambda: self.columns(schema, self._wanted.start, stop))
 
     def _stop(self) -> int:
         """Return one past the last record, with the limit of bytes turned into an offset."""
@@ -138,25 +139,6 @@ class TieredReading:
                 self._cold.check_kept(place, at)
                 yield _fitted(batch, schema)
                 at = _following(batch)
-
-
-class TieredBatches:
-    """Implements Batches over both halves."""
-
-    def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
-        self._schema = schema
-        self._batches = batches
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self._batches()
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
-        return reader.__arrow_c_stream__(requested_schema)
 
 
 def _following(batch: pa.RecordBatch) -> int:

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 import pyarrow as pa
 
-from strandline.log import Log
+from strandline.log import Log, parts_of
 from strandline.tiering.catalogue import SNAPSHOT_NAME, incomplete, segments_topic
 from strandline.tiering.footer import FOOTER_BYTES, Footer, footer_bytes
 from strandline.tiering.object_store import ObjectStore
@@ -146,7 +146,7 @@ class ColdSegments:
 
     def _saved(self, number: int) -> tuple[CatalogueState, int] | None:
         """Return what the snapshot has of a partition; None for whatever has to be folded."""
-        path = self._hot.beside(SNAPSHOT_NAME)
+        path = parts_of(self._hot).store.beside(SNAPSHOT_NAME)
         if path is None:
             return None
         try:

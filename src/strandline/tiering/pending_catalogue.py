@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.segment import CopiedSegment, DeletionState, SegmentState, UserPartition
 from strandline.values import NotReadyError
+from strandline.values.prompt import prompt_text
 from strandline.views import PUBLISH_TIMEOUT_S
 from strandline.views.health import ViewHealth
 
@@ -21,6 +22,9 @@ class PendingCatalogue:
 
     def __init__(self) -> None:
         self._catalogue: SegmentCatalogue | None = None
+
+    def __repr__(self) -> str:
+        return prompt_text("PendingCatalogue", self._catalogue)
 
     def become(self, catalogue: SegmentCatalogue) -> SegmentCatalogue | None:
         """Answer as `catalogue` from now on, and return the one before."""

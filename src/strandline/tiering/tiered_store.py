@@ -32,6 +32,7 @@ from strandline.values import (
     Topic,
     TrimmedError,
 )
+from strandline.values.prompt import prompt_text
 
 _logger = logging.getLogger("strandline")
 #: What is in memory no trim can overtake.
@@ -48,6 +49,9 @@ class Tier:
     def __init__(self, open_objects: Callable[[str], ObjectStore] = open_store) -> None:
         self._open_objects = open_objects
         self._over: TieredStore | None = None
+
+    def __repr__(self) -> str:
+        return prompt_text("Tier", attached=self._over is not None)
 
     def over(self, store: Store[StoredTopic], clock: Clock) -> Store[StoredTopic]:
         """Return the store that reads from both halves."""
@@ -284,6 +288,9 @@ class _HotBatches:
     @property
     def schema(self) -> pa.Schema:
         return self._hot.schema
+
+    def __repr__(self) -> str:
+        return repr(self._hot)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         wanted = self._wanted[2]

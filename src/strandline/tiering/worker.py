@@ -18,6 +18,7 @@ from strandline.values import (
     check_topic_name,
 )
 from strandline.values.arguments import check_items, check_seconds, check_whole
+from strandline.values.prompt import few, prompt_text
 
 INTERVAL_S: Final = 60.0
 CLOSE_TIMEOUT_S: Final = 60.0
@@ -69,6 +70,10 @@ class TieringWorker:
             # Interrupted, it may have started or not.
             self._closing.set()
             raise
+
+    def __repr__(self) -> str:
+        closed = self._closing.is_set()
+        return prompt_text("TieringWorker", self._log, few(self._topics), closed=closed)
 
     @property
     def fault(self) -> StrandlineError | None:

@@ -14,11 +14,12 @@ from strandline.values import (
     InvalidError,
     Record,
     Start,
+    StartName,
     Topic,
     check_consumer_name,
     check_topic_name,
 )
-from strandline.values.arguments import check_seconds, check_whole
+from strandline.values.arguments import check_choice, check_seconds, check_whole
 from strandline.values.names import check_text
 
 CONCURRENCY_MAX: Final = 1_000
@@ -41,7 +42,7 @@ class Terms(TypedDict, total=False):
     retry: Iterable[float] | int
     dedupe_key: DedupeKey | None
     dedupe_window_s: float
-    start: Start | datetime
+    start: Start | StartName | datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ def trigger(
     retry: Iterable[float] | int = RETRY,
     dedupe_key: DedupeKey | None = None,
     dedupe_window_s: float = DEDUPE_WINDOW_S,
-    start: Start | datetime = EARLIEST,
+    start: Start | StartName | datetime = EARLIEST,
 ) -> Trigger:
     """Return what `on` with these arguments says of the function, checked."""
     if check_whole("concurrency", concurrency, 1) > CONCURRENCY_MAX:
@@ -80,8 +81,8 @@ def trigger(
     dedupe_window_s = check_seconds("dedupe_window_s", dedupe_window_s)
     if not isinstance(topic, Topic):
         topic = check_topic_name(topic, internal=True)
-    if not isinstance(start, Start | datetime):
-        raise InvalidError("start is EARLIEST, LATEST or a datetime", start=start)
+    if not isinstance(start, datetime):
+        start = check_choice("start", start, Start, "a datetime")
     where = check_text(where, "predicate")
     if isinstance(dedupe_key, str):
         dedupe_key = check_text(dedupe_key, "dedupe_key")
@@ -112,7 +113,7 @@ def on(
     retry: Iterable[float] | int = RETRY,
     dedupe_key: DedupeKey | None = None,
     dedupe_window_s: float = DEDUPE_WINDOW_S,
-    start: Start | datetime = EARLIEST,
+    start: Start | StartName | datetime = EARLIEST,
 ) -> Callable[[Function], Function]:
     """Have a function called for each record of a topic, once `Triggers` runs it.
 
@@ -147,10 +148,25 @@ def on(
             dedupe_window_s=dedupe_window_s,
             start=start,
         )
-        setattr(function, _MARK, (made, *getattr(function, _MARK, ())))
+        _mark(function, made)
         return function
 
     return mark
+
+
+def _mark(function: Callable[..., Any], made: Trigger) -> None:
+    """Keep what `on` says with the function; InvalidError where Python cannot."""
+    try:
+        if "self" not in list(inspect.signature(function).parameters)[:1]:
+            setattr(function, _MARK, (made, *getattr(function, _MARK, ())))
+            return
+    except (AttributeError, TypeError, ValueError):
+        pass  # Written in C, or bound to an object.
+    raise InvalidError(
+        "this decorates plain functions only: for a method or a built-in function make a runner and"
+        " write runner.on(topic)(object.method)",
+        function=repr(function),
+    )
 
 
 def check_topic(topic: object) -> None:

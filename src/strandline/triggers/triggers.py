@@ -18,6 +18,7 @@ from strandline.triggers.stop import Stop
 from strandline.triggers.trigger import Function, Terms, Trigger, check_topic, trigger, triggers_of
 from strandline.values import InvalidError, Topic, UnavailableError
 from strandline.values.arguments import check_items, check_seconds, check_timeout
+from strandline.values.prompt import few, prompt_text
 
 STOP_TIMEOUT_S: Final = 30.0
 """How long functions may go on after a stop, by default."""
@@ -154,6 +155,10 @@ class Triggers:
         timeout_s = check_timeout(timeout_s)
         if self._run is not None:
             self._run.request_stop(timeout_s)
+
+    def __repr__(self) -> str:
+        names = few(each.name for each in self._triggers.values())
+        return prompt_text("Triggers", self._log, names, running=self.is_running)
 
     def __enter__(self) -> Self:
         self.start()

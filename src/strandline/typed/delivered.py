@@ -15,6 +15,7 @@ from strandline.typed.errors import SchemaMismatchError
 from strandline.typed.schemas import conformed, differences
 from strandline.values import InvalidError, Offset, Partition, Record, Tenant, ValueKind
 from strandline.values.names import check_text
+from strandline.values.prompt import prompt_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,9 @@ class DeliveredBatch:
     """The record; its value is `batch`."""
     rows: pa.Array
     """The number of each row in the record: with the offset, a row's name for ever."""
+
+    def __repr__(self) -> str:
+        return prompt_text("DeliveredBatch", self.record)
 
     @property
     def batch(self) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import Log, Receipt, Value
+from strandline.log import Log, Receipt, Value, parts_of
 from strandline.subscriptions import Marker
 from strandline.subscriptions.start import Starts
 from strandline.subscriptions.subscribing import subscribe
@@ -24,8 +24,9 @@ from strandline.typed.schemas import decoded_schema, differences, with_schema
 from strandline.typed.subscription import ScopedSubscription
 from strandline.typed.versions import SchemaVersions
 from strandline.values import (
-    LATEST,
+    EARLIEST,
     Durability,
+    DurabilityName,
     InvalidError,
     Tenant,
     Topic,
@@ -33,6 +34,7 @@ from strandline.values import (
     parse_tenant,
 )
 from strandline.values.batches import check_structure
+from strandline.values.prompt import prompt_text
 
 
 class _Shared(NamedTuple):
@@ -48,7 +50,7 @@ _shared: WeakKeyDictionary[Log, _Shared] = WeakKeyDictionary()
 def scope_of(log: Log, tenant: str | None = None) -> Scope:
     """Return the log as this tenant may see it; without one, the global scope."""
     versions, readers = _shared.setdefault(log, _Shared(SchemaVersions(), Readers()))
-    return Scope(log, tenant, versions=versions, readers=readers, clock=log.clock)
+    return Scope(log, tenant, versions=versions, readers=readers, clock=parts_of(log).clock)
 
 
 class Scope:
@@ -82,6 +84,9 @@ class Scope:
     def tenant(self) -> Tenant | None:
         """Whose scope it is; None for the global scope."""
         return self._tenant
+
+    def __repr__(self) -> str:
+        return prompt_text("Scope", self._log, tenant=self._tenant)
 
     # --- topics ---
 
@@ -138,7 +143,7 @@ class Scope:
         *,
         key: str | None = None,
         partition: int | None = None,
-        durability: Durability | None = None,
+        durability: Durability | DurabilityName | None = None,
         producer: str | None = None,
         sequence: int | None = None,
         idempotency_key: str | None = None,
@@ -179,7 +184,7 @@ class Scope:
         name: AnyTopic,
         *,
         where: str = ...,
-        start: Starts | None = ...,
+        start: Starts = ...,
         consumer: str | None = ...,
         version: int | None = ...,
         markers: Literal[False] = ...,
@@ -193,7 +198,7 @@ class Scope:
         name: AnyTopic,
         *,
         where: str = ...,
-        start: Starts | None = ...,
+        start: Starts = ...,
         consumer: str | None = ...,
         version: int | None = ...,
         markers: Literal[True],
@@ -206,7 +211,7 @@ class Scope:
         name: AnyTopic,
         *,
         where: str = "",
-        start: Starts | None = None,
+        start: Starts = EARLIEST,
         consumer: str | None = None,
         version: int | None = None,
         markers: bool = False,
@@ -217,8 +222,8 @@ class Scope:
 
         Of a batch come the rows that match the predicate `where`, and nothing if none
         does; it is parsed for the schema now, and a topic of events offers EVENT_COLUMNS.
-        `start` None stands for what comes from now on. With `consumer`, a partition
-        starts at the cursor of that consumer of the tenant's, and the subscription can
+        With `consumer`, a partition starts at the cursor of that consumer of the
+        tenant's, and at `start` if it has none there, and the subscription can
         `ack`: the consumer exists in the log, and holds retention back, from its first ack
         on, or from `log.register`. Batches come in the newest version of the schema, or in
         `version`, counted from 1. Everything else as `Log.subscribe`.
@@ -231,7 +236,7 @@ class Scope:
         inner = subscribe(
             self._log,
             known.topic,
-            start=LATEST if start is None else start,
+            start=start,
             consumer=consumer,
             tenant=self._tenant,
             markers=markers,
@@ -253,7 +258,7 @@ class Scope:
     def replay(
         self,
         name: AnyTopic,
-        start: Starts | None,
+        start: Starts = EARLIEST,
         *,
         where: str = "",
         version: int | None = None,
@@ -261,13 +266,12 @@ class Scope:
         """Yield what the tenant sees of the records from `start` on that there are now.
 
         Ends there: nothing that comes later is waited for. Read a page at a time, one
-        partition after the other. `start` None gives nothing, since nothing is before now.
+        partition after the other.
         `where` and `version` as for `subscribe`.
         """
         known = self._catalogue.look_up(name)
         visible = VisibleRows(self._catalogue, known, self._tenant, where=where, version=version)
-        spans = () if start is None else spans_of(self._log, known, start)
-        return replayed(self._log, known, spans, visible)
+        return replayed(self._log, known, spans_of(self._log, known, start), visible)
 
     def consumers(self, name: AnyTopic) -> Sequence[ConsumerProgress]:
         """Return how far the tenant's consumers of a topic have come.
@@ -293,7 +297,8 @@ class Scope:
             )
         if value.num_rows == 0:
             raise InvalidError("a batch has at least one row", topic=known.name)
-        return with_schema(value, version)
+        checked: Value = with_schema(value, version)
+        return checked
 
 
 def _version_for(known: TopicDefinition, schema: pa.Schema) -> pa.Schema | None:

@@ -11,6 +11,7 @@ from strandline.typed.delivered import Delivered, DeliveredBatch, VisibleRows
 from strandline.typed.readers import Reader, Readers
 from strandline.values import InvalidError, Offset, Record, Topic
 from strandline.values.arguments import check_timeout
+from strandline.values.prompt import prompt_text
 
 ItemT = TypeVar("ItemT", bound=Delivered | Marker)
 
@@ -35,6 +36,7 @@ class ScopedSubscription(Stream[ItemT]):
         reader: Reader | None,
         readers: Readers,
     ) -> None:
+        super().__init__()
         self._log = log
         self._topic = topic
         self._inner = inner
@@ -98,6 +100,10 @@ class ScopedSubscription(Stream[ItemT]):
             delivered.offset + 1,
             tenant=self._reader.tenant,
         )
+
+    def __repr__(self) -> str:
+        consumer = None if self._reader is None else self._reader.name
+        return prompt_text("ScopedSubscription", self._inner, consumer=consumer)
 
     def close(self) -> None:
         """End the stream, also for a thread that waits for its next item. May be repeated."""

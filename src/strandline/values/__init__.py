@@ -14,7 +14,7 @@ from strandline.values.description import (
     TopicDescription,
     TrimReport,
 )
-from strandline.values.durability import Durability
+from strandline.values.durability import Durability, DurabilityName
 from strandline.values.errors import (
     ClosedError,
     ConflictError,
@@ -39,7 +39,7 @@ from strandline.values.limits import (
     RECORD_BYTES_MAX,
 )
 from strandline.values.log_url import LogUrl, parse_log_url
-from strandline.values.mode import Mode
+from strandline.values.mode import Mode, ModeName
 from strandline.values.names import (
     check_case_twin,
     check_consumer_name,
@@ -68,11 +68,13 @@ from strandline.values.topic import (
     Offset,
     Partition,
     Start,
+    StartName,
     Topic,
     TopicOptions,
     TopicSettings,
     Unchanged,
     ValueKind,
+    ValueKindName,
     sorted_metadata,
 )
 
@@ -91,6 +93,7 @@ __all__ = [
     "CorruptError",
     "DivergedError",
     "Durability",
+    "DurabilityName",
     "Epoch",
     "Event",
     "FailedError",
@@ -100,6 +103,7 @@ __all__ = [
     "LogUrl",
     "Marks",
     "Mode",
+    "ModeName",
     "NotReadyError",
     "Offset",
     "Partition",
@@ -111,6 +115,7 @@ __all__ = [
     "RejectedError",
     "Segment",
     "Start",
+    "StartName",
     "StrandlineError",
     "Tenant",
     "Topic",
@@ -123,6 +128,7 @@ __all__ = [
     "Unchanged",
     "UnknownError",
     "ValueKind",
+    "ValueKindName",
     "check_case_twin",
     "check_consumer_name",
     "check_idempotency_key",

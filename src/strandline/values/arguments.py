@@ -7,6 +7,7 @@ something else later. Each raises InvalidError that names the argument.
 import math
 import os
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import TypeVar
 
 from strandline.values.errors import InvalidError
@@ -16,6 +17,7 @@ SECONDS_MAX = 10.0**9
 """More than thirty years, and within what Python can wait for."""
 
 ItemT = TypeVar("ItemT")
+ChoiceT = TypeVar("ChoiceT", bound=Enum)
 
 
 def check_whole(name: str, value: object, least: int = 0) -> int:
@@ -45,6 +47,21 @@ def check_flag(name: str, value: object) -> bool:
     if value is True or value is False:
         return value
     raise InvalidError(f"{name} is True or False", **{name: value})
+
+
+def check_choice(name: str, value: object, choices: type[ChoiceT], *besides: str) -> ChoiceT:
+    """Return a member of an enumeration, or the one whose name in lower case is given.
+
+    Nothing is trimmed or folded. `besides` says what else the caller takes.
+    """
+    if isinstance(value, choices):
+        return value
+    text = str.__str__(value) if isinstance(value, str) else None
+    for member in choices:
+        if text == member.name.lower():
+            return member
+    *others, last = *(repr(member.name.lower()) for member in choices), *besides
+    raise InvalidError(f"{name} is {', '.join(others)} or {last}", **{name: value})
 
 
 def check_seconds(name: str, value: object, *, allows_zero: bool = True) -> float:

@@ -1,8 +1,12 @@
 """How safe a write is."""
 
 from enum import IntEnum
+from typing import Literal, TypeAlias
 
-from strandline.values.errors import InvalidError
+from strandline.values.arguments import check_choice
+
+DurabilityName: TypeAlias = Literal["applied", "written", "durable"]
+"""A level by its name."""
 
 
 class Durability(IntEnum):
@@ -29,11 +33,4 @@ class Durability(IntEnum):
 
         Raises InvalidError for anything else; nothing is trimmed or folded.
         """
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, str):
-            name = str.__str__(value)
-            for level in cls:
-                if name == str(level):
-                    return level
-        raise InvalidError("a durability is applied, written or durable", value=value)
+        return check_choice("durability", value, cls)

@@ -1,8 +1,12 @@
 """What a log was opened for."""
 
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
-from strandline.values.errors import InvalidError
+from strandline.values.arguments import check_choice
+
+ModeName: TypeAlias = Literal["read", "consume", "write"]
+"""A mode by its name."""
 
 
 class Mode(StrEnum):
@@ -23,9 +27,4 @@ class Mode(StrEnum):
     @classmethod
     def parse(cls, value: object) -> "Mode":
         """Return the mode that `value` is or names. Raises InvalidError for anything else."""
-        if isinstance(value, str):
-            name = str.__str__(value)
-            for mode in cls:
-                if name == mode.value:
-                    return mode
-        raise InvalidError("a mode is write, consume or read", mode=value)
+        return check_choice("mode", value, cls)

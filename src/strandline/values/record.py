@@ -9,6 +9,7 @@ import msgspec
 from strandline.values._instants import datetime_from_us
 from strandline.values.errors import InvalidError
 from strandline.values.event import Event
+from strandline.values.prompt import Shown, few, prompt_text, shortened
 from strandline.values.tenant import Tenant
 from strandline.values.topic import Offset, Partition
 
@@ -32,6 +33,20 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     key: str | None
     tenant: Tenant | None
     value: "Event | bytes | pa.RecordBatch"
+
+    def __repr__(self) -> str:
+        value = self.value
+        is_batch = not isinstance(value, Event | bytes)
+        return prompt_text(
+            "Record",
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.offset,
+            timestamp=Shown(self.timestamp.isoformat()),
+            key=self.key,
+            tenant=self.tenant,
+            value=_shown_batch(value) if is_batch else shortened(value),
+        )
 
     @property
     def timestamp(self) -> datetime:
@@ -65,3 +80,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def headers(self) -> Mapping[str, str]:
         """The headers of the event."""
         return self.event.headers
+
+
+def _shown_batch(batch: "pa.RecordBatch") -> Shown:
+    columns = few(batch.schema.names)
+    return Shown(prompt_text("RecordBatch", rows=batch.num_rows, columns=columns))

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from strandline.values.arguments import check_choice
 from strandline.values.errors import InvalidError
 from strandline.values.html import html_fields
 from strandline.values.names import check_length, check_text, check_topic_name
@@ -33,6 +34,18 @@ class Start(Enum):
     EARLIEST = "earliest"
     LATEST = "latest"
 
+    def __repr__(self) -> str:
+        return self.name
+
+    @classmethod
+    def parse(cls, value: object) -> "Start":
+        """Return the start that `value` is or names; InvalidError for anything else."""
+        return check_choice("start", value, cls, "an offset from 0", "a datetime")
+
+
+StartName: TypeAlias = Literal["earliest", "latest"]
+"""A start by its name."""
+
 
 EARLIEST: Final = Start.EARLIEST
 """From the oldest record kept."""
@@ -47,6 +60,15 @@ class ValueKind(StrEnum):
     EVENT = "event"
     BYTES = "bytes"
     BATCH = "batch"
+
+    @classmethod
+    def parse(cls, value: object) -> "ValueKind":
+        """Return the kind that `value` is or names; InvalidError for anything else."""
+        return check_choice("value_kind", value, cls)
+
+
+ValueKindName: TypeAlias = Literal["event", "bytes", "batch"]
+"""A kind of values by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +108,7 @@ class TopicOptions(TypedDict, total=False):
     """What may be chosen when a topic is created, see `TopicSettings`."""
 
     partitions: int
-    value_kind: ValueKind
+    value_kind: ValueKind | ValueKindName
     retention_age_s: int | None
     retention_bytes: int | None
     limit_bytes: int | None
@@ -104,6 +126,8 @@ class Unchanged(Enum):
 
 
 UNCHANGED: Final = Unchanged.UNCHANGED
+"""The limit stays as it is."""
+
 Limit: TypeAlias = "int | Unchanged | None"
 """A limit to set, None to remove it, or UNCHANGED to leave it as it is."""
 
@@ -168,10 +192,7 @@ class TopicSettings:
                     limit_bytes=self.limit_bytes,
                     retention_bytes=self.retention_bytes,
                 )
-        if not isinstance(self.value_kind, ValueKind):
-            raise InvalidError(
-                "a value kind is ValueKind.EVENT, .BYTES or .BATCH", value_kind=self.value_kind
-            )
+        object.__setattr__(self, "value_kind", ValueKind.parse(self.value_kind))
         if not isinstance(self.proof, bool):
             raise InvalidError("proof is True or False", proof=self.proof)
         self._check_schema()

@@ -31,6 +31,7 @@ from strandline.values.arguments import (
 )
 from strandline.values.html import html_table
 from strandline.values.names import check_text
+from strandline.values.prompt import few, prompt_text
 from strandline.views.fold import Fold
 from strandline.views.health import ViewHealth
 from strandline.views.publishing import (
@@ -373,6 +374,16 @@ class LiveView(Generic[StateT]):
         self._pump.stop(save=save)
         if not self._pump.join(CLOSE_TIMEOUT_S if timeout_s is None else timeout_s):
             raise UnavailableError("the pump has not ended yet", view=self._view.name)
+
+    def __repr__(self) -> str:
+        ready = [number for number, fold in self._folds.items() if fold.is_ready]
+        return prompt_text(
+            "LiveView",
+            *(self._view.name, self._topic.name),
+            partitions=few(self._folds),
+            ready=few(ready),
+            closed=not self._pump.is_running,
+        )
 
     def __enter__(self) -> Self:
         return self

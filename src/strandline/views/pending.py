@@ -5,6 +5,7 @@ from typing import Any, Generic, Unpack
 
 from strandline.log import Value
 from strandline.values import NotReadyError, Partition
+from strandline.values.prompt import prompt_text
 from strandline.views.health import ViewHealth
 from strandline.views.live_view import LiveView
 from strandline.views.publishing import PUBLISH_TIMEOUT_S, AppendOptions, Publication
@@ -23,6 +24,9 @@ class PendingView(Generic[StateT]):
 
     def __init__(self) -> None:
         self._view: LiveView[StateT] | None = None
+
+    def __repr__(self) -> str:
+        return prompt_text("PendingView", self._view)
 
     def become(self, view: LiveView[StateT]) -> LiveView[StateT] | None:
         """Answer as `view` from now on, and return the one before."""

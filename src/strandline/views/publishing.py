@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
 from strandline.log import Receipt, Value
-from strandline.values import Durability, Event, UnavailableError, partition_for_key
+from strandline.values import Durability, DurabilityName, Event, UnavailableError, partition_for_key
 from strandline.views.fold import Fold
 
 PUBLISH_TIMEOUT_S: Final = 120.0
@@ -19,7 +19,7 @@ class AppendOptions(TypedDict, total=False):
     key: str | None
     partition: int | None
     tenant: str | None
-    durability: Durability | None
+    durability: Durability | DurabilityName | None
     producer: str | None
     sequence: int | None
     idempotency_key: str | None

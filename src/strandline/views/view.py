@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from strandline.log import Value
 from strandline.values import InvalidError, Record
+from strandline.values.prompt import prompt_text
 
 StateT = TypeVar("StateT")
 
@@ -46,6 +47,9 @@ class View(ABC, Generic[StateT]):
     def decode(self, stored: bytes) -> StateT:
         """Return the state that `encode` was given. Whatever it raises means replay."""
         raise InvalidError("this view has no decode", view=self.name, size_bytes=len(stored))
+
+    def __repr__(self) -> str:
+        return prompt_text("View", self.name, version=self.version)
 
     @property
     def name(self) -> str:

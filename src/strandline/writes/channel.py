@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 from strandline.values import ClosedError, Durability, UnavailableError, UnknownError
+from strandline.values.prompt import prompt_text
 from strandline.writes.contracts import R, W
 from strandline.writes.metrics import SAMPLE_MASK, FlushReason
 from strandline.writes.receipt import FlushReceipt, Receipt
@@ -95,6 +96,9 @@ class Channel(Generic[W, R]):
         self._paused = False
         self._is_measuring = False
         self._space: list[Waiter] = []
+
+    def __repr__(self) -> str:
+        return prompt_text("Channel", self.name, queued=len(self._items), paused=self._paused)
 
     # --- the way in ---
 

@@ -20,6 +20,7 @@ from strandline.values import (
     UnavailableError,
     UnknownError,
 )
+from strandline.values.prompt import few, prompt_text
 from strandline.writes.bracketed import BracketedDrain
 from strandline.writes.channel import Channel
 from strandline.writes.contracts import Bracket, C, Delta, F, Flusher, R, S, V, W
@@ -94,6 +95,9 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         self._stopping = False
         self._stopped = Watermark()
         _instances.add(self)
+
+    def __repr__(self) -> str:
+        return prompt_text("Coordinator", few(self._channels), stopping=self._stopping)
 
     # --- start and stop ---
 

@@ -15,6 +15,7 @@ from strandline.values import (
     StrandlineError,
     UnavailableError,
 )
+from strandline.values.prompt import few_pairs, prompt_text
 from strandline.writes.contracts import F, S, V
 from strandline.writes.ending import Ending
 from strandline.writes.view import View
@@ -40,6 +41,10 @@ class Monitor:
         self._clock = clock
         self._marks = {level: Watermark() for level in Durability}
         self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        epochs = {str(level): mark.value for level, mark in self._marks.items()}
+        return prompt_text("Monitor", few_pairs(epochs))
 
     def epoch(self, level: Durability) -> int:
         """Return the last epoch that the subscriber has reported for `level`."""
@@ -108,6 +113,9 @@ class Subscriber(Generic[V, F, S]):
         self._is_initialized = False
         self._pending: View[V, F, S] | None = None
         self._missed = 0
+
+    def __repr__(self) -> str:
+        return prompt_text("Subscriber", seen=self._seen, missed=self._missed)
 
     def initialize(self) -> View[V, F, S]:
         """Return the view as it was at the subscription; what follows is news."""

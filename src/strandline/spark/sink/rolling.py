@@ -168,7 +168,8 @@ def _meaning(value: Value, key: str | None) -> object:
         return value.parts()
     if isinstance(value, bytes):
         return value, key
-    return value.schema.serialize().to_pybytes(), value.to_pydict(), key
+    batch: pa.RecordBatch = value
+    return batch.schema.serialize().to_pybytes(), batch.to_pydict(), key
 
 
 def _rows(folder: AppFolder, intent: Intent, chunk: Chunk, kind: ValueKind) -> _Rows:

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from strandline.log import Log
+from strandline.log import Log, parts_of
 from strandline.predicates.bounds import Bound, Comparison
 from strandline.spark.source.places import Place
 from strandline.tiering import Tier
@@ -82,7 +82,7 @@ class Skipping:
 
     def _skipped(self, log: Log, place: Place, start: int, end: int) -> Iterator[tuple[int, int]]:
         try:
-            for first, stop, footer in cast("Tier", log.tier).footers(*place, start, end):
+            for first, stop, footer in cast("Tier", parts_of(log).tier).footers(*place, start, end):
                 for group_start, group_end in self._excluded(footer):
                     run = max(first, group_start), min(stop, group_end)
                     if run[0] < run[1]:

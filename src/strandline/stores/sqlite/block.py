@@ -43,6 +43,9 @@ class BlockCursor(sqlite3.Cursor):
 
     connection: "BlockConnection"
 
+    def __repr__(self) -> str:
+        return f"Cursor({self.connection!r})"
+
     def execute(self, sql: str, parameters: Any = (), /) -> Self:
         with self.connection.explaining():
             return super().execute(sql, parameters)
@@ -83,6 +86,9 @@ class BlockConnection(sqlite3.Connection):
                 call()
         finally:
             self._before_append = (*calls, *self._before_append)
+
+    def __repr__(self) -> str:
+        return "Connection(inside log.transaction())" if self.is_lent else "Connection(closed)"
 
     def cursor(self, factory: Any = None) -> Any:
         return super().cursor(factory or BlockCursor)

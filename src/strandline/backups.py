@@ -1,0 +1,80 @@
+"""Copies of whole logs, made and brought back. Each end is a URL, or a path."""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+from strandline.log.copies import CopiedPartition, PartitionKey
+from strandline.opening import copy_log, default_url, open_log, place_url
+from strandline.values import CorruptError, Mode, Topic
+from strandline.values.arguments import check_whole
+
+LogLocation: TypeAlias = str | os.PathLike[str]
+"""A log by its URL, or by the path of its directory or database."""
+
+PartitionName: TypeAlias = str | Topic | tuple[str | Topic, int]
+"""A topic, for its partition 0, or a topic and one of its partitions."""
+
+
+class LogCopy(NamedTuple):
+    """A copy that was made, read back and found to be sound."""
+
+    source: str
+    target: str
+    partitions: tuple[CopiedPartition, ...]
+    """What each partition of it holds."""
+
+
+def backup(target: LogLocation, url: LogLocation | None = None) -> LogCopy:
+    """Copy a whole log to a new place, while others write to it, and verify the copy.
+
+    `url` is the log; None stands for that of the environment, as for `open`. A target
+    that is a path becomes a log of the same kind. The copy is a log: open it to read it.
+
+    Nothing is overwritten: InvalidError if there is something. CorruptError if the copy
+    is damaged as its log is; it stays, since it may be all that there is.
+    """
+    source = default_url() if url is None else place_url(url)
+    return _copied(source, place_url(target, like=source), {})
+
+
+def restore(
+    source: LogLocation,
+    url: LogLocation | None = None,
+    *,
+    until: Mapping[PartitionName, int] | None = None,
+) -> LogCopy:
+    """Bring a backup back as a new log at `url`, whole or up to offsets, and verify it.
+
+    `until` names the partitions that are to end before an offset. The new log has the
+    identity of the old one, and begins a new epoch in each partition: whoever has seen
+    more than it holds gets DivergedError. Raises as `backup`, and InvalidError for a
+    partition or an offset that there is not.
+    """
+    found = place_url(source)
+    with open_log(found, mode=Mode.READ) as log:
+        ends: dict[PartitionKey, int] = {}
+        for name, end in dict(until or {}).items():
+            topic, partition = name if isinstance(name, tuple) else (name, 0)
+            place = log.topic(topic).id, check_whole("partition", partition)
+            ends[place] = check_whole("end", end)
+    target = default_url() if url is None else place_url(url, like=found)
+    return _copied(found, target, ends)
+
+
+def _copied(source: str, target: str, ends: Mapping[PartitionKey, int]) -> LogCopy:
+    partitions = tuple(copy_log(source, target, ends=ends))
+    with open_log(target, mode=Mode.READ) as log:
+        for topic in dict.fromkeys(each.topic for each in partitions):
+            for report in log.verify(topic):
+                if not report.is_sound:
+                    raise CorruptError(
+                        "the copy has damaged records, as its log has: verify the two",
+                        file=target,
+                        position=None,
+                        source=source,
+                        topic=topic.name,
+                        partition=report.partition,
+                        reason=str(report.findings[0].reason),
+                    )
+    return LogCopy(source, target, partitions)

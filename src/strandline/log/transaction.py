@@ -1,0 +1,34 @@
+"""A transaction of the caller's, not yet entered."""
+
+import sqlite3
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import NoReturn
+
+
+class Transaction:
+    """What `Log.transaction` returns, for `with`, which gives the connection."""
+
+    def __init__(self, block: AbstractContextManager[sqlite3.Connection], url: str) -> None:
+        self._block = block
+        self._url = url
+
+    def __enter__(self) -> sqlite3.Connection:
+        return self._block.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return self._block.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"Transaction({self._url!r})"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"a transaction has no {name!r}, its connection has:"
+            " write `with log.transaction() as connection:`"
+        )
