@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from strandline.stores.sqlite import identities
+from strandline.stores.sqlite import identities, keyed
 from strandline.stores.sqlite import proving as verifying
 from strandline.stores.sqlite.topics import SqliteTopics
 from strandline.values import CorruptError, Event
@@ -138,6 +138,61 @@ def test_an_epoch_or_a_topic_whose_row_is_missing_is_an_error(path: Path) -> Non
                 call()
 
 
+LOST = {
+    "deleted": "DELETE FROM strandline_keyed",
+    "of another name": "UPDATE strandline_keyed SET key = 'cursors//workes'",
+    "of another topic": "UPDATE strandline_keyed SET first_slot = first_slot + 1",
+    "changed": "UPDATE strandline_keyed SET value = '{}'",
+}
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_cursors_whose_row_is_lost_are_an_error_for_who_needs_them(path: Path, lost: str) -> None:
+    with sqlite_log(str(path)) as log:
+        log.ack(TOPIC, "worker", 0, 3)
+    execute(path, LOST[lost])
+
+    with sqlite_log(str(path)) as log:
+        for call in (
+            lambda: log.register(TOPIC, "worker", {0: 0}),
+            lambda: log.cursor(TOPIC, "worker", 0),
+            lambda: log.ack(TOPIC, "worker", 0, 2),
+            lambda: log.consumers(TOPIC),
+            lambda: log.trim(TOPIC, 0, 3),
+        ):
+            with pytest.raises(CorruptError):
+                call()
+        (report,) = log.verify(TOPIC)
+        assert not report.is_sound
+        assert log.cursor(TOPIC, "another", 0) is None
+
+
+def test_a_consumer_whose_cursors_are_lost_can_be_forgotten(path: Path) -> None:
+    with sqlite_log(str(path)) as log:
+        log.ack(TOPIC, "worker", 0, 3)
+        log.ack(TOPIC, "other", 0, 2)
+    execute(path, "DELETE FROM strandline_keyed WHERE key LIKE '%worker'")
+
+    with sqlite_log(str(path)) as log:
+        assert log.delete_consumer(TOPIC, "worker")
+        assert not log.delete_consumer(TOPIC, "worker")
+        assert [each.consumer for each in log.consumers(TOPIC)] == ["other"]
+        assert log.verify(TOPIC)[0].is_sound
+        log.register(TOPIC, "worker", {0: 0})
+        assert log.cursor(TOPIC, "worker", 0) == 0
+
+
+def test_the_keys_of_a_dropped_topic_are_gone(path: Path) -> None:
+    with sqlite_log(str(path)) as log:
+        log.ack(TOPIC, "worker", 0, 3)
+        log.drop_topic(TOPIC)
+
+    with closing(sqlite3.connect(path)) as connection:
+        for table in ("strandline_keyed", "strandline_keyed_names"):
+            count = f"SELECT count(*) FROM {table}"  # noqa: S608 - Our own names.
+            assert connection.execute(count).fetchone() == (0,)
+
+
 def test_a_log_that_has_lost_its_identity_says_so(path: Path) -> None:
     execute(path, "DELETE FROM strandline_log")
 
@@ -179,6 +234,10 @@ BUGS: dict[str, tuple[str, Callable[[], list[AbstractContextManager[Any]]]]] = {
     "verify does not look at identities": (
         "strandline_keys",
         lambda: [mock.patch.object(verifying, "check_identities", nothing)],
+    ),
+    "a key that is missing was never put": (
+        "strandline_keyed",
+        lambda: [mock.patch.object(keyed, "_SELECT_NAMES", f"{keyed._SELECT_NAMES} AND 0")],  # noqa: SLF001
     ),
     "a topic is forgotten with its row": (
         "strandline_topics",

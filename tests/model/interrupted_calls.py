@@ -77,7 +77,9 @@ class Store:
 
     def append_first(self) -> None:
         """Append with a log that has found no topic yet."""
-        self.reopen()
+        with contextlib.suppress(*ENDED):
+            self.log.close()
+        self.log = sl.open(self.url)
         self.append()
 
     def in_transaction(self) -> None:

@@ -198,6 +198,55 @@ def test_a_file_name_taken_for_a_pattern_is_caught(
         check_names_are_names(spark, log, url, tmp_path)
 
 
+def check_no_file_is_skipped(spark: SparkSession, log: Any, url: str, folder: Path) -> None:
+    log.create_topic("rows")
+    options: dict[str, Any] = {
+        "file_format": "csv",
+        "select": PLAIN,
+        "schema": "zip STRING, name STRING",
+    }
+    plain = folder / "plain"
+    for name in ("1.csv", "2026/2.csv", "2026/01/3.csv", "_hidden/x.csv", ".y.csv"):
+        (plain / name).parent.mkdir(parents=True, exist_ok=True)
+        (plain / name).write_text(f"zip,name\n7,{name}\n")
+    jobs.backfill(spark, plain, url, "rows", checkpoint=folder / "plain-done", **options)
+    found = sorted(each.key for each in log.read("rows", 0, 0))
+    assert found == ["1.csv", "2026/01/3.csv", "2026/2.csv"]
+
+    mixed = folder / "mixed"
+    for name in ("1.csv", "x/2.csv", "zip=7/3.csv", "zip=7/more/4.csv"):
+        (mixed / name).parent.mkdir(parents=True, exist_ok=True)
+        (mixed / name).write_text(f"name\n{name}\n")
+    options["schema"] = ""
+    with pytest.raises(sl.InvalidError, match="not both") as caught:
+        jobs.backfill(spark, mixed, url, "rows", checkpoint=folder / "mixed-done", **options)
+    assert caught.value.fields["files"] == ["1.csv", "x/2.csv"]
+    assert log.marks("rows", 0).high == 3
+
+    (mixed / "1.csv").unlink()
+    (mixed / "x" / "2.csv").unlink()
+    jobs.backfill(spark, f"file://{mixed}", url, "rows", checkpoint=folder / "done", **options)
+    assert sorted(each.key for each in log.read("rows", 0, 3)) == [
+        "zip=7/3.csv",
+        "zip=7/more/4.csv",
+    ]
+
+
+def test_no_file_of_a_folder_is_skipped_without_a_word(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path
+) -> None:
+    check_no_file_is_skipped(spark, log, url, tmp_path)
+
+
+def test_a_backfill_that_skips_files_is_caught(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfilling, "_has_columns", lambda *_: True)
+
+    with pytest.raises(AssertionError):
+        check_no_file_is_skipped(spark, log, url, tmp_path)
+
+
 def test_csv_is_text_unless_a_schema_says_otherwise(
     spark: SparkSession, log: Any, url: str, tmp_path: Path
 ) -> None:

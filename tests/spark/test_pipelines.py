@@ -75,7 +75,7 @@ def test_yaml_that_is_no_pipeline_is_refused(tmp_path: Path, text: str) -> None:
         pipelines.run(str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["plain", "a: b", "#1", "'x'", '"y" \\z', "[1] {a}", "é 50%"])
+@pytest.mark.parametrize("name", ["plain", "'x'", "é=+&$!()@~", "~", "-", "007", "no"])
 def test_a_specification_names_its_folder_whatever_characters_it_has(
     tmp_path: Path, name: str
 ) -> None:
@@ -84,6 +84,32 @@ def test_a_specification_names_its_folder_whatever_characters_it_has(
     found = load_specification(os.path.dirname(path))
 
     assert found.storage == f"file://{tmp_path / name}/storage"
+
+
+@pytest.mark.parametrize("character", ' [{,:;#%*?\\"<`|^]}\n')
+def test_a_folder_that_spark_would_misread_is_refused_and_nothing_is_written(
+    tmp_path: Path, character: str
+) -> None:
+    name = f"a{character}b"
+    with pytest.raises(InvalidError, match="misread") as caught:
+        pipelines.init(str(tmp_path / name))
+    assert caught.value.fields["refused"] == character
+    assert [*tmp_path.iterdir()] == []
+
+    pipelines.init(str(tmp_path / "shop"))
+    (tmp_path / "shop").rename(tmp_path / name)
+    with pytest.raises(InvalidError, match="misread"):
+        pipelines.run(str(tmp_path / name))
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert not (tmp_path / name / "spark").exists()
+
+
+def test_a_storage_that_spark_would_misread_is_refused(tmp_path: Path) -> None:
+    spec = Path(pipelines.init(str(tmp_path / "shop")))
+    spec.write_text("name: shop\nstorage: s3a://bucket/a b\n")
+
+    with pytest.raises(InvalidError, match="misread"):
+        pipelines.run(str(tmp_path / "shop"))
 
 
 def test_a_folder_without_a_pipeline_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from typing import Final
 
 _SPECIAL: Final = re.compile(r"[\\*?\[\]{}]")
 _LETTER: Final = re.compile(r"[^\W_]")
+_SCHEME: Final = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
+_UNSAFE: Final = re.compile(r"[^\w/.~!$&'()+=@-]")
 _SPECIAL_BUT_WILDCARDS: Final = re.compile(r"[\\\[\]{}]")
 
 
@@ -31,3 +33,12 @@ def wildcard_path(path: str) -> str:
 def has_wildcard(path: str) -> bool:
     """Whether a path is a pattern, unless there is a file of that very name."""
     return "*" in path or "?" in path
+
+
+def unsafe_characters(path: str) -> str:
+    """Return the characters of a path, or URL, that Spark's pipelines do not take as they are.
+
+    They quote some (a space becomes `%20`, in a folder of its own), take others for a
+    pattern, a list or the end of the path, and fail for the rest.
+    """
+    return "".join(dict.fromkeys(_UNSAFE.findall(_SCHEME.sub("", path))))

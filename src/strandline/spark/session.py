@@ -40,6 +40,9 @@ def local_session(
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
     except ImportError as error:
         raise InvalidError(missing("PySpark", "spark")) from error
+    if any(each in folder for each in ',"'):
+        # Spark takes it for several folders, or for the end of an option.
+        raise InvalidError("a folder for Spark has no comma and no quote", folder=folder)
     os.environ.update(_pythons(master, os.environ))
     prepare_environment()
     chosen = {

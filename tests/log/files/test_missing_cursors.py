@@ -99,6 +99,19 @@ def test_a_topic_that_lost_the_directory_of_its_cursors_is_damaged(
         log.cursor("orders", "worker", 0)
 
 
+def test_a_topic_without_consumers_needs_no_directory_for_them(tmp_path: Path) -> None:
+    with sl.open(f"file:{tmp_path / 'events'}") as log:
+        topic = log.create_topic("orders")
+        (tmp_path / "events" / "topics" / str(topic.id) / "keys").rmdir()
+
+        assert log.consumers("orders") == []
+        assert log.cursor("orders", "worker", 0) is None
+        with log.consumer("orders", "worker"):
+            assert log.cursor("orders", "worker", 0) == 0
+        assert not log.delete_consumer("orders", "another")
+        assert log.verify("orders")[0].is_sound
+
+
 def test_the_list_outlives_a_change_of_retention_and_a_copy(log: sl.Log, tmp_path: Path) -> None:
     log.change_retention("orders", retention_age_s=None, retention_bytes=10**9)
     copy_file_log(str(tmp_path / "events"), str(tmp_path / "copy"))

@@ -1,6 +1,7 @@
 """Files made into records of a topic."""
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from strandline.io import SystemIo
@@ -30,6 +31,8 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "json": {},
 }
 _BATCH_FILES: Final = 16
+#: How many files an error names.
+_NAMED_MAX: Final = 5
 
 
 def backfill(
@@ -49,10 +52,12 @@ def backfill(
     """Append the rows of files to a topic, each row once: a folder, one file, or a pattern.
 
     In a pattern `*` and `?` stand for other characters, unless there is a file of that very
-    name; no other character is special. CSV has the same header in every file, and its
-    columns are texts; JSON has a document on each line. `schema` names the columns and their
-    types, as in `id BIGINT, name STRING`, and a value that does not fit fails the job;
-    without it JSON and Parquet say what they hold. `select` is a list of columns in Spark
+    name; no other character is special. Of a folder, all files below are read, but those that
+    begin with `_` or `.`; folders such as `day=2026-01-02` are columns. A folder that has
+    these, and files that lie in none of them, is refused. CSV has the same header in every
+    file, and its columns are texts; JSON has a document on each line. `schema` names the
+    columns and their types, as in `id BIGINT, name STRING`, and a value that does not fit fails
+    the job; without it JSON and Parquet say what they hold. `select` is a list of columns in Spark
     SQL that makes the topic's columns of those in the files; without it they are written as
     they are. The checkpoint, a folder, belongs to this backfill alone, and knows which
     files were taken: a run that was stopped or killed goes on, and files that came since
@@ -77,18 +82,55 @@ def backfill(
 
 def _located(files: str | os.PathLike[str]) -> str:
     path = os.fspath(files)
+    # Of a URL of local files, the rest is a path as it is: Spark decodes nothing in it.
+    path = path.removeprefix("file://")
     return path if "://" in path else os.path.abspath(path)
 
 
 def _chosen(path: str) -> tuple[str, dict[str, Any]]:
     """Return what Spark is to load, and the options that go with it."""
-    if not SystemIo().exists(path):
+    io = SystemIo()
+    if not io.exists(path):
         return (wildcard_path if has_wildcard(path) else literal_path)(path), {}
-    if not SystemIo().stat(path).is_directory:
+    if not io.stat(path).is_directory:
         return one_file_path(path), {}
     literal = literal_path(path)
+    if not _has_columns(io, path):
+        # Without it Spark looks into no folder below.
+        return literal, {"recursiveFileLookup": "true"}
     # Below what Spark takes for a pattern it would not look for partitions.
     return literal, {} if literal == path else {"basePath": path}
+
+
+def _has_columns(io: SystemIo, folder: str) -> bool:
+    """Whether folders are columns; InvalidError if some files lie in none, which Spark skips."""
+    beside, within = [], False
+    for found in _files(io, folder):
+        if "=" in os.path.relpath(os.path.dirname(found), folder):
+            within = True
+        else:
+            beside.append(os.path.relpath(found, folder))
+    if within and beside:
+        raise InvalidError(
+            "Spark reads a folder's files or those in folders such as a=1, not both; move these"
+            " to a folder of their own",
+            folder=folder,
+            files=beside[:_NAMED_MAX],
+            count=len(beside),
+        )
+    return within
+
+
+def _files(io: SystemIo, folder: str) -> Iterator[str]:
+    """Yield the files that Spark would see."""
+    for name in io.list(folder):
+        path = os.path.join(folder, name)
+        if name.startswith(".") or (name.startswith("_") and "=" not in name):
+            continue
+        if io.stat(path).is_directory:
+            yield from _files(io, path)
+        else:
+            yield path
 
 
 def _schema(

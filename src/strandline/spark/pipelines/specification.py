@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from strandline.io import SystemIo
+from strandline.spark.file_paths import unsafe_characters
 from strandline.values import InvalidError
 from strandline.values.extras import missing
 
@@ -23,6 +24,17 @@ class Specification:
     configuration: Mapping[str, str]
 
 
+def check_place(path: str) -> None:
+    """Raise InvalidError for a path, or URL, that Spark's pipelines would misread."""
+    if refused := unsafe_characters(path):
+        raise InvalidError(
+            "Spark's pipelines misread some characters of this path, choose one of letters,"
+            " digits and _ - . ~ ! $ & ' ( ) + = @",
+            path=path,
+            refused=refused,
+        )
+
+
 def load_specification(folder: str) -> Specification:
     """Return what the folder's YAML says; InvalidError if there is none, or no pipeline in it."""
     io = SystemIo()
@@ -34,14 +46,17 @@ def load_specification(folder: str) -> Specification:
             folder=folder,
             found=found,
         )
+    check_place(os.path.dirname(found[0]))
     said = _decoded(io, found[0])
     try:
         configuration = dict(said.get("configuration") or {})
+        storage = said["storage"]
+        check_place(storage)
         return Specification(
             path=found[0],
             catalog=said.get("catalog"),
             database=said.get("database", said.get("schema")),
-            storage=said["storage"],
+            storage=storage,
             configuration={str(name): str(value) for name, value in configuration.items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

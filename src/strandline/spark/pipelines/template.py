@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from strandline.io import SystemIo, real_path
-from strandline.spark.pipelines.specification import NAMES
+from strandline.spark.pipelines.specification import NAMES, check_place
 from strandline.values import InvalidError
 
 _SPEC: Final = """\
@@ -66,6 +66,7 @@ def init(folder: str) -> str:
     `large_orders`. InvalidError if something is there already.
     """
     io, found = SystemIo(), real_path(folder)
+    check_place(found)
     if io.exists(found) and io.list(found):
         raise InvalidError("this folder is not empty, choose another", folder=found)
     for path in (found, os.path.join(found, "transformations")):

@@ -6,7 +6,7 @@ is damage, and not a key that was never put.
 
 import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from uuid import UUID
 
@@ -15,6 +15,7 @@ import msgspec
 from strandline.stores.files import checked
 from strandline.stores.files.root import Root, locked
 from strandline.stores.files.topics import KEYS, FileTopics, TopicEntry
+from strandline.stores.missing_key import missing_key
 from strandline.values import CorruptError
 
 KIND = "key"
@@ -65,7 +66,7 @@ class FileKeys:
     def put(self, entry: TopicEntry, key: str, value: bytes, expected: bytes | None) -> bool:
         """Replace the value if it is the expected one; say whether."""
         path = _path(entry, key)
-        with self._changing(path):
+        with self._changing(entry):
             if self.get(entry, key) != expected:
                 return False
             stored = StoredKey(entry.topic.id, key, value)
@@ -80,7 +81,7 @@ class FileKeys:
     def remove(self, entry: TopicEntry, key: str) -> bool:
         """Remove a key, be it damaged or missing; False if there was none."""
         path = _path(entry, key)
-        with self._changing(path):
+        with self._changing(entry):
             is_listed = _stem(path) in self._listed(entry)
             self._known.discard((entry.topic.id, _stem(path)))
             # In this order: what is missing and not listed was removed.
@@ -91,8 +92,17 @@ class FileKeys:
             self._io.sync_directory(os.path.dirname(path))
             return True
 
-    def _changing(self, path: str) -> AbstractContextManager[None]:
-        lock = os.path.join(os.path.dirname(path), _LOCK)
+    def directory(self, entry: TopicEntry) -> str:
+        """Return where the files are, made again if it is missing: what must be in it is listed."""
+        found = os.path.join(entry.directory, KEYS)
+        if not self._io.exists(found):
+            with suppress(FileExistsError):
+                self._io.mkdir(found)
+            self._io.sync_directory(entry.directory)
+        return found
+
+    def _changing(self, entry: TopicEntry) -> AbstractContextManager[None]:
+        lock = os.path.join(self.directory(entry), _LOCK)
         return locked(self._io, self._root.clock, lock, self._root.lock_timeout_s)
 
     def _paths(self, entry: TopicEntry) -> list[str]:
@@ -102,9 +112,8 @@ class FileKeys:
         try:
             names = self._io.list(directory)
         except FileNotFoundError:
-            if not listed and not self._io.exists(entry.directory):
-                return []
-            raise _missing(directory) from None
+            # As one without files: what has to be there is listed.
+            names = []
         stems = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
         return [os.path.join(directory, f"{stem}{SUFFIX}") for stem in sorted(stems | listed)]
 
@@ -114,22 +123,13 @@ class FileKeys:
 
     def _check_not_listed(self, entry: TopicEntry, path: str) -> None:
         if _stem(path) in self._listed(entry):
-            raise _missing(path)
+            raise missing_key(path)
 
     def _load(self, entry: TopicEntry, path: str) -> StoredKey:
         stored = checked.load(self._io, path, KIND, StoredKey)
         if stored.topic_id != entry.topic.id or path != _path(entry, stored.key):
             raise CorruptError("this key lies in another one's place", file=path, position=0)
         return stored
-
-
-def _missing(path: str) -> CorruptError:
-    return CorruptError(
-        "what a topic keeps by key, as the cursors of its consumers, is missing: restore the file"
-        " from a copy, or delete the consumer",
-        file=path,
-        position=0,
-    )
 
 
 def _stem(path: str) -> str:

@@ -38,7 +38,7 @@ from strandline.stores.files.reading import Reading, Span
 from strandline.stores.files.root import Root
 from strandline.stores.files.sealing import seal
 from strandline.stores.files.syncing import Syncing
-from strandline.stores.files.topics import KEYS, FileTopics, TopicEntry
+from strandline.stores.files.topics import FileTopics, TopicEntry
 from strandline.stores.files.trimming import evict, trim
 from strandline.stores.files.watching import FileWatches
 from strandline.stores.files.writing_settings import WritingSettings
@@ -336,7 +336,9 @@ class FileStore:
         topic = self._topics.find_id(place.topic.id)
         if topic is None:
             raise DroppedError("this topic was dropped", topic=place.topic.name, near=[])
-        return self._claims.take(os.path.join(topic.directory, KEYS, place.file_name()), place)
+        return self._claims.take(
+            os.path.join(self._keys.directory(topic), place.file_name()), place
+        )
 
     def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)

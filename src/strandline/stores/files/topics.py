@@ -226,6 +226,12 @@ class FileTopics:
                 pass  # Nothing of ours.
             except CorruptError as error:
                 self._damaged = error
+        self._name_all()
+
+    def _name_all(self) -> None:
+        """Name each topic that is known: an interrupt, or another thread, may be in between."""
+        for entry in tuple(self._entries.values()):
+            self._name(entry)
 
     def _check_damage(self) -> None:
         if self._damaged is not None:
@@ -233,18 +239,22 @@ class FileTopics:
 
     def _cache(self, entry: TopicEntry) -> TopicEntry:
         known = self._entries.setdefault(entry.topic.id, entry)
-        self._by_name[known.topic.tenant, known.topic.name] = known
-        self._names.add(known.topic.tenant, known.topic.name)
+        self._name(known)
         return known
 
-    def _uncache(self, entry: TopicEntry) -> None:
-        self._entries.pop(entry.topic.id, None)
+    def _name(self, entry: TopicEntry) -> None:
         name = entry.topic.tenant, entry.topic.name
-        if self._by_name.get(name) is entry or (
-            name in self._by_name and self._by_name[name].topic.id == entry.topic.id
-        ):
-            del self._by_name[name]
+        self._names.add(*name)
+        self._by_name[name] = entry
+
+    def _uncache(self, entry: TopicEntry) -> None:
+        name = entry.topic.tenant, entry.topic.name
+        known = self._by_name.get(name)
+        if known is not None and known.topic.id == entry.topic.id:
             self._names.discard(*name)
+            self._by_name.pop(name, None)
+        # Last: what is still here is forgotten by the next look.
+        self._entries.pop(entry.topic.id, None)
 
     def _load(self, directory: str) -> _StoredTopic:
         path = os.path.join(directory, TOPIC)

@@ -1,24 +1,49 @@
-"""The keyed area of a topic: a row for each key."""
+"""The keyed area of a topic: a row for each key.
+
+Which keys there are is kept in a table of its own, so that a row that is missing is damage,
+and not a key that was never put. Only a new key and a removed one change that table.
+"""
 
 import sqlite3
 from collections.abc import Mapping
 
+from strandline.stores.missing_key import missing_key
 from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.topics import TopicEntry
+from strandline.values import CorruptError
 
 _SELECT = "SELECT key, value, crc FROM strandline_keyed WHERE first_slot = ?"
+_SELECT_NAMES = "SELECT key, crc FROM strandline_keyed_names WHERE first_slot = ?"
 
 
 def all_keys(connection: sqlite3.Connection, path: str, entry: TopicEntry) -> Mapping[str, bytes]:
-    """Return every key of a topic with its value."""
+    """Return every key of a topic with its value; CorruptError if one is damaged or missing.
+
+    Both tables are read, and so within the caller's transaction.
+    """
     rows = connection.execute(_SELECT, (entry.first_slot,))
-    return {key: _checked(path, entry, key, value, crc) for key, value, crc in rows}
+    found = {key: _checked(path, entry, key, value, crc) for key, value, crc in rows}
+    names = set()
+    for name, crc in connection.execute(_SELECT_NAMES, (entry.first_slot,)):
+        _check_name(path, entry, name, crc)
+        names.add(name)
+    for name in sorted(names ^ found.keys()):
+        raise _missing(path, entry, name)
+    return found
 
 
 def get_key(connection: sqlite3.Connection, path: str, entry: TopicEntry, key: str) -> bytes | None:
-    """Return the value; None if there is none."""
-    row = connection.execute(f"{_SELECT} AND key = ?", (entry.first_slot, key)).fetchone()
-    return None if row is None else _checked(path, entry, *row)
+    """Return the value; None if there is none, CorruptError if it is damaged or missing.
+
+    Both tables are read, and so within the caller's transaction.
+    """
+    place = (entry.first_slot, key)
+    row = connection.execute(f"{_SELECT} AND key = ?", place).fetchone()
+    if row is not None:
+        return _checked(path, entry, *row)
+    if connection.execute(f"{_SELECT_NAMES} AND key = ?", place).fetchone() is not None:
+        raise _missing(path, entry, key)
+    return None
 
 
 def put_key(connection: sqlite3.Connection, entry: TopicEntry, key: str, value: bytes) -> None:
@@ -30,14 +55,35 @@ def put_key(connection: sqlite3.Connection, entry: TopicEntry, key: str, value: 
     )
 
 
-def remove_key(connection: sqlite3.Connection, entry: TopicEntry, key: str) -> bool:
-    """Remove the value, within the caller's transaction; False if there was none."""
-    removed = connection.execute(
-        "DELETE FROM strandline_keyed WHERE first_slot = ? AND key = ?", (entry.first_slot, key)
+def name_key(connection: sqlite3.Connection, entry: TopicEntry, key: str) -> None:
+    """Note that a key is there from now on, within the caller's transaction."""
+    name = (entry.first_slot, key)
+    connection.execute(
+        "INSERT INTO strandline_keyed_names VALUES (?, ?, ?)",
+        (*name, row_crc("keyed_names", *name)),
     )
-    return removed.rowcount > 0
+
+
+def remove_key(connection: sqlite3.Connection, entry: TopicEntry, key: str) -> bool:
+    """Remove a key, be it damaged or missing; False if there was none."""
+    removed = [
+        connection.execute(
+            f"DELETE FROM strandline_{table} WHERE first_slot = ? AND key = ?",  # noqa: S608 - Ours.
+            (entry.first_slot, key),
+        )
+        for table in ("keyed", "keyed_names")
+    ]
+    return any(each.rowcount for each in removed)
 
 
 def _checked(path: str, entry: TopicEntry, key: str, value: bytes, crc: int) -> bytes:
     check_row(path, "keyed", entry.first_slot, (entry.first_slot, key, value), crc)
     return value
+
+
+def _check_name(path: str, entry: TopicEntry, key: str, crc: int) -> None:
+    check_row(path, "keyed_names", entry.first_slot, (entry.first_slot, key), crc)
+
+
+def _missing(path: str, entry: TopicEntry, key: str) -> CorruptError:
+    return missing_key(path, entry.first_slot, key=key)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from strandline.values import CorruptError, FailedError, InvalidError, UnavailableError
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 #: How long a connection waits for another's recovery of the write-ahead log.
 BUSY_S = 5.0
 
@@ -35,7 +35,7 @@ _PRAGMAS = (
 
 # Tenants are never empty, so that '' stands for none. Each `crc` covers its row. How many
 # rows there are elsewhere shows that one is missing: of topics in the log's row, of epochs
-# and identities in the partition's. See design 0072.
+# and identities in the partition's. Which keys there are is kept twice. See design 0072.
 TABLES = (
     """CREATE TABLE IF NOT EXISTS strandline_log (
         one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,
@@ -61,6 +61,9 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS strandline_keyed (
         first_slot INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL,
         crc INTEGER NOT NULL, PRIMARY KEY (first_slot, key)) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS strandline_keyed_names (
+        first_slot INTEGER NOT NULL, key TEXT NOT NULL, crc INTEGER NOT NULL,
+        PRIMARY KEY (first_slot, key)) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS strandline_producers (
         slot INTEGER NOT NULL, tenant TEXT NOT NULL, producer TEXT NOT NULL,
         latest INTEGER NOT NULL, seen_at_us INTEGER NOT NULL, seen INTEGER NOT NULL,

@@ -32,7 +32,7 @@ from strandline.stores.claim_locks import LockClaim, LockClaims
 from strandline.stores.sqlite.appends import SqliteAppend
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
-from strandline.stores.sqlite.keyed import all_keys, get_key, put_key, remove_key
+from strandline.stores.sqlite.keyed import all_keys, get_key, name_key, put_key, remove_key
 from strandline.stores.sqlite.partition_row import PartitionRow, load_epochs, load_partition, lost
 from strandline.stores.sqlite.proving import Proving
 from strandline.stores.sqlite.records import Records, Span
@@ -274,10 +274,12 @@ class SqliteStore:
 
     def keys(self, topic: TopicEntry) -> Mapping[str, bytes]:
         with self._database.reading() as connection, self._database.translating():
+            connection.execute("BEGIN")
             return all_keys(connection, self._database.path, topic)
 
     def get_key(self, topic: TopicEntry, key: str) -> bytes | None:
         with self._database.reading() as connection, self._database.translating():
+            connection.execute("BEGIN")
             return get_key(connection, self._database.path, topic, key)
 
     def put_key(self, topic: TopicEntry, key: str, value: bytes, expected: bytes | None) -> bool:
@@ -287,6 +289,8 @@ class SqliteStore:
             if get_key(connection, path, topic, key) != expected:
                 return False
             put_key(connection, topic, key, value)
+            if expected is None:
+                name_key(connection, topic, key)
         self._writing.sync()
         return True
 

@@ -125,7 +125,11 @@ class SqliteTopics:
         )
         if entry.is_proved:
             remove_values(connection, place(start, 0), place(end, 0))
-        connection.execute("DELETE FROM strandline_keyed WHERE first_slot = ?", (start,))
+        for table in ("keyed", "keyed_names"):
+            connection.execute(
+                f"DELETE FROM strandline_{table} WHERE first_slot = ?",  # noqa: S608 - Names of ours.
+                (start,),
+            )
         connection.execute("DELETE FROM strandline_topics WHERE id = ?", (entry.topic.id.bytes,))
         row = load_log(connection, self._path)
         store_log(connection, row._replace(topics=row.topics - 1))
