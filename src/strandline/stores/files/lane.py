@@ -2,9 +2,11 @@
 
 import contextlib
 import threading
+from functools import partial
 
 from strandline.log.loops import is_on_loop
 from strandline.log.store import AppendRequest, Placement
+from strandline.stores.closing import close_each
 from strandline.stores.files.appends import Frozen, Head
 from strandline.stores.files.fencing import fenced
 from strandline.stores.files.file_errors import unavailable
@@ -133,16 +135,11 @@ class Lanes:
             self._topics.discard(topic)
             lanes = tuple(topic.lanes.values())
             topic.lanes.clear()
-        with contextlib.ExitStack() as closing:
-            # Whatever one of them raises, all are closed.
-            for lane in lanes:
-                closing.callback(lane.close)
+        close_each(lane.close for lane in lanes)
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
         with self._lock:
             self._is_closed = True
             topics = tuple(self._topics)
-        with contextlib.ExitStack() as closing:
-            for topic in topics:
-                closing.callback(self.close_topic, topic)
+        close_each(partial(self.close_topic, topic) for topic in topics)

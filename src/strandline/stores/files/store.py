@@ -26,6 +26,7 @@ from strandline.log.store import (
     Trimmed,
 )
 from strandline.stores.claim_locks import LockClaim, LockClaims
+from strandline.stores.closing import close_each
 from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
 from strandline.stores.files.file_errors import translated
@@ -360,12 +361,9 @@ class FileStore:
         if os.getpid() != self._root.pid:
             return
         self._root.close()
-        with contextlib.ExitStack() as closing:
-            # Whatever one of them raises, all are closed.
-            closing.callback(self._topics.close_files)
-            closing.callback(self._claims.close)
-            closing.callback(self._watches.close)
-            closing.callback(self._lanes.close)
+        close_each(
+            (self._topics.close_files, self._claims.close, self._watches.close, self._lanes.close)
+        )
 
 
 def _size_of(io: Io, directory: str) -> int:

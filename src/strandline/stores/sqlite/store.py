@@ -29,6 +29,7 @@ from strandline.log.store import (
 )
 from strandline.log.topics import is_internal_name
 from strandline.stores.claim_locks import LockClaim, LockClaims
+from strandline.stores.closing import close_each
 from strandline.stores.sqlite.appends import SqliteAppend
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
@@ -328,13 +329,8 @@ class SqliteStore:
             return
         if self._writer is not None:
             self._writer.check_no_block()
-        with contextlib.ExitStack() as closing:
-            # Whatever one of them raises, all are closed.
-            closing.callback(self._database.close)
-            closing.callback(self._claims.close)
-            closing.callback(self._watches.close)
-            if self._writer is not None:
-                closing.callback(self._writer.close)
+        writers = () if self._writer is None else (self._writer.close,)
+        close_each((self._database.close, self._claims.close, self._watches.close, *writers))
 
     # --- inside ---
 
