@@ -31,8 +31,9 @@ define HELP
 Strandline: a durable, replayable event log.
 
   make demo        a day of a shop, end to end     DEMO_EVENTS=20000
-  make test        every test                     ARGS="-k receipt" passes options to pytest, -n0 runs one by one
-  make test-fast   the tests not marked slow      ARGS as above
+  make test-fast   every rule quickly, 90 s       ARGS="-k receipt" passes options to pytest, -n0 runs one by one
+  make test        the suite, 12 min              ARGS as above
+  make test-all    make test, then make test-rest: what is marked heavy, and other Pythons
   make test-pythons a fast part with the oldest and the newest Python here
   make lint        format, lint, types, imports, layout
   make format      let ruff rewrite what it can
@@ -47,7 +48,7 @@ PYTHON=python3.12 chooses another Python.
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-pythons lint format bench torture docs lock clean
+.PHONY: help setup demo test test-fast test-all test-rest test-pythons lint format bench torture docs lock clean
 
 help:
 	$(info $(HELP))
@@ -60,10 +61,19 @@ demo: setup
 	@$(VENV_PYTHON) -m examples.demo
 
 test: setup
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) -m "not heavy" $(ARGS)
 
 test-fast: setup
-	@$(PYTEST) -m "not slow" $(ARGS)
+	@$(PYTEST) -m "not slow and not heavy" $(ARGS)
+
+test-all:
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-rest
+
+# What takes too long for make test; engines, servers and browsers go here, too.
+test-rest: setup
+	@$(PYTEST) -m heavy $(ARGS)
+	@$(MAKE) --no-print-directory test-pythons
 
 test-pythons: setup
 	@$(VENV_PYTHON) -m tools.other_pythons $(ARGS)

@@ -46,7 +46,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         assert unit_of(item.nodeid) == SPARK, f"{item.nodeid} needs the session: see unit_of"
         for warning in PYSPARK_WARNINGS:
             item.add_marker(pytest.mark.filterwarnings(warning))
-        if item.path.suffix == ".md":
+        item.add_marker(pytest.mark.slow)
+    for item in items:
+        if item.path.name in SLOW_PAGES:
             item.add_marker(pytest.mark.slow)
     if hasattr(config, "workerinput"):
         # What takes long begins first, so that no process works on alone at the end.
@@ -70,6 +72,8 @@ def _leave_folder(namespace: dict[str, Any]) -> None:
     namespace["_folder"].cleanup()
 
 
+#: Pages that start the program many times.
+SLOW_PAGES = {"operations.md"}
 SPARK_PAGES = ["docs/howto/spark-*.md", "docs/tutorial.md"]
 
 _pages = Sybil(

@@ -1,5 +1,11 @@
-"""Settings that every test shares, and an S3 server for those that need one."""
+"""What every test shares: settings, a look at what it leaves behind, an S3 server."""
 
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -23,6 +29,27 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("strandline")
+
+
+def _state_of_the_process() -> dict[str, object]:
+    log = logging.getLogger("strandline")
+    return {
+        "the collector": (gc.isenabled(), gc.get_threshold()),
+        "tracing": (sys.gettrace(), threading.gettrace()),
+        "signals": [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)],
+        "logging": (log.level, log.disabled, log.propagate, len(log.handlers), log.manager.disable),
+        "the folder": os.getcwd(),
+    }
+
+
+@pytest.fixture(autouse=True)
+def leaves_the_process_as_it_was() -> Iterator[None]:
+    """Fail the test that changes what later tests of the same process depend on."""
+    before = _state_of_the_process()
+    yield
+    after = _state_of_the_process()
+    changed = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+    assert not changed, "put back what the test has changed"
 
 
 @pytest.fixture

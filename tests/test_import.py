@@ -57,6 +57,7 @@ def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
         strandline.opne  # type: ignore[attr-defined] # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("missing", "code", "extra"),
     [

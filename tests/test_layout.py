@@ -6,6 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+# `make lint` runs them, too.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "strandline"
 TREES = ("src", "tests", "benchmarks", "torture", "examples", "tools")

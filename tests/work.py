@@ -35,6 +35,7 @@ class Work:
     def counting(self) -> Iterator["Work"]:
         """Count what happens in the block, with connections to SQLite that are made in it."""
         before, connect, thresholds = sys.gettrace(), sqlite3.connect, gc.get_threshold()
+        was_enabled = gc.isenabled()
 
         def connected(*args: Any, **kwargs: Any) -> sqlite3.Connection:
             connection: sqlite3.Connection = connect(*args, **kwargs)
@@ -45,6 +46,7 @@ class Work:
             threading.settrace(self._on_event)
             gc.set_threshold(_CONTAINERS, _NEVER, _NEVER)
             gc.callbacks.append(self._on_collection)
+            gc.enable()
             sys.settrace(self._on_event)
             try:
                 yield self
@@ -52,6 +54,8 @@ class Work:
                 sys.settrace(before)
                 gc.callbacks.remove(self._on_collection)
                 gc.set_threshold(*thresholds)
+                if not was_enabled:
+                    gc.disable()
                 threading.settrace(None)
 
     def of(self, call: Callable[[], object]) -> int:

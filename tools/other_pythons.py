@@ -170,7 +170,7 @@ def tested(python: Python, arguments: Sequence[str]) -> bool:
     inside = prepare(python)
     print(f"Python {python.name} ({python.path}):", flush=True)
     command = [str(inside), "-m", "pytest", "-q", "-n", "auto", "--maxprocesses", "4"]
-    command += ["-m", "not slow", *(arguments or TESTS)]
+    command += ["-m", "not slow and not heavy", *(arguments or TESTS)]
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
 

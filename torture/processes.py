@@ -17,8 +17,10 @@ from tests.processes import (
 )
 from tests.processes.fork_server import ForkServer
 from tests.processes.stores import SCHEMES
-from tests.processes.sweeps import FAULTS, WORKLOADS
+from tests.processes.sweeps import FAILED_SYNC, WORKLOADS
+from tests.processes.sweeps import FAULTS as FAULTS_OF_CALLS
 
+FAULTS = (*FAULTS_OF_CALLS, FAILED_SYNC)
 STRIDE = 16
 OUTBOX_STRIDE = 151
 #: A little more than there are; no other counts are in step with them.

@@ -15,12 +15,15 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tests.log import sqlite_rows
+from tests.log import sqlite_bits, sqlite_rows
 from tests.log.files import crashes, damaged, replaced
 from tests.model import coordinator_schedules
 from tests.processes import catalogue_kills, joins, kills, outboxes, trigger_kills
 from tests.spark import sink_kills
 from tests.spark.killed_driver import POINTS
+from tests.tiering import tier_kills
+from tests.typed import paired_runs
+from tests.typed import schedules as typed_schedules
 from tests.views import schedules as view_schedules
 from torture import hostile, interrupts, processes, sinks
 
@@ -39,13 +42,26 @@ class Torture(NamedTuple):
 TORTURES = (
     Torture("coordinator schedules", coordinator_schedules.run, 100_000),
     Torture("view schedules", view_schedules.run, 10_000),
+    Torture("typed schedules", typed_schedules.run, 50_000),
+    Torture("tenants beside each other", paired_runs.run, 400),
     Torture(
         f"file log crashes, {crashes.IMAGES_PER_SEED} images each",
         crashes.run,
         1_000_000 // crashes.IMAGES_PER_SEED,
     ),
+    Torture(
+        "file log crashes of few operations",
+        crashes.run_small,
+        crashes.SMALL_KINDS * crashes.SMALL_STRIDE,
+    ),
     Torture(f"file log damage, {damaged.BITS_PER_SEED} bits each", damaged.run, damaged.seeds()),
+    Torture("file log with damaged sectors and files", damaged.run_files, 8),
     Torture("file logs with replaced, stale and damaged files, identities", replaced.run, 500),
+    Torture(
+        f"SQLite log damage, {sqlite_bits.BITS_PER_SEED} bits each",
+        sqlite_bits.run,
+        20_000 // sqlite_bits.BITS_PER_SEED,
+    ),
     Torture("SQLite logs with rows missing, moved and changed", sqlite_rows.run, 100),
     Torture("sweeps of faults and kills", processes.sweep, processes.SWEEPS),
     Torture(
@@ -59,6 +75,7 @@ TORTURES = (
     Torture("partitions that change hands", processes.take_over, processes.TAKEOVERS),
     Torture("hostile values", hostile.attack_all, hostile.SEEDS),
     Torture(f"catalogue with {catalogue_kills.KILLS_PER_LOG} kills", processes.kill_tiering, 1_000),
+    Torture("tiering that is killed at each point", tier_kills.run, 2 * 60),
     Torture("restored copies", processes.restore, 200),
     Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),
     Torture(f"triggers with {trigger_kills.KILLS_PER_LOG} kills", processes.kill_triggers, 100),
@@ -69,6 +86,7 @@ TORTURES = (
         interrupts.interrupt_programs,
         interrupts.PROGRAMS,
     ),
+    Torture("sweeps of Spark sinks", sinks.sweep_sink, sinks.SWEEPS),
     Torture(f"Spark sinks with {sink_kills.KILLS_PER_LOG} kills", sinks.kill_sink, 100),
     Torture(
         f"Spark queries with {len(POINTS)} killed drivers",

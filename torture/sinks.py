@@ -22,6 +22,24 @@ def kill_sink(seed: int) -> None:
     sink_kills.run(_server(), SCHEMES[seed % len(SCHEMES)], seed)
 
 
+STRIDE = 16
+FAULTS = (sink_kills.EIO, sink_kills.ENOSPC)
+#: How many seeds come to every call, with kills before it and within it, and with each fault.
+SWEEPS = len(SCHEMES) * (2 + len(FAULTS)) * STRIDE
+
+
+def sweep_sink(seed: int) -> None:
+    """Kill at, or fail, every STRIDE-th call of a sink, from another one on with each seed."""
+    turn, scheme = seed // len(SCHEMES), SCHEMES[seed % len(SCHEMES)]
+    turn, kind = divmod(turn, 2 + len(FAULTS))
+    first = 1 + turn % STRIDE
+    if kind < len(FAULTS):
+        sink_kills.fail_each_call(scheme, FAULTS[kind], first=first, stride=STRIDE)
+    else:
+        halfway = kind == len(FAULTS)
+        sink_kills.kill_each_call(_server(), scheme, first=first, stride=STRIDE, halfway=halfway)
+
+
 def kill_drivers(seed: int) -> None:
     """Kill a driver at each point of the sink, in another order with each seed."""
     with tempfile.TemporaryDirectory() as folder:

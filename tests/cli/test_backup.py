@@ -13,6 +13,7 @@ from tests.cli.program import ran, run
 APPENDER = Path(__file__).parents[1] / "log" / "copy_appender.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
 def test_a_backup_made_while_a_process_writes_is_a_sound_prefix(scheme: str, folder: Path) -> None:
     url = f"{scheme}:{folder / 'log'}"

@@ -39,7 +39,7 @@ class Opened:
             log.close()
 
 
-@pytest.fixture(params=[FakeClock, SystemClock])
+@pytest.fixture(params=[FakeClock, pytest.param(SystemClock, marks=pytest.mark.slow)])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
     make: Callable[[], Clock] = request.param
     opened = Opened(tmp_path, make())

@@ -116,10 +116,11 @@ class Opened:
             log.close()
 
 
+# A tier knows only the port of a store, which each store's own tests hold to its rules.
 @pytest.fixture(
     params=[
         "memory",
-        pytest.param("sqlite", marks=pytest.mark.slow),
+        pytest.param("sqlite", marks=pytest.mark.heavy),
         pytest.param("file", marks=pytest.mark.slow),
     ]
 )

@@ -40,6 +40,7 @@ def printed(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60, method="signal")
 def test_one_appends_and_one_tails_and_a_kill_holds_nobody_up(tmp_path: Path) -> None:
     scripts = re.findall(r"Save this as `(\w+\.py)`.*?```py\n(.*?)```", PAGE.read_text(), re.DOTALL)

@@ -221,6 +221,7 @@ def test_topics_of_tenants_and_internal_ones_are_copied_and_dropped_ones_are_not
         assert copy.topics() == []
 
 
+@pytest.mark.slow
 def test_a_copy_made_while_a_process_writes_is_a_prefix_of_what_it_wrote(
     source: sl.Log, scheme: str, tmp_path: Path
 ) -> None:

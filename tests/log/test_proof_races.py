@@ -27,6 +27,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
         yield log
 
 
+@pytest.mark.slow
 def test_nothing_is_found_while_others_change_the_partition(log: Log) -> None:
     log.create_topic("orders", proof=True)
     is_done = threading.Event()

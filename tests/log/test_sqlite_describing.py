@@ -115,6 +115,7 @@ def test_a_log_that_was_copied_while_it_was_open_needs_mending(path: Path, tmp_p
     assert sl.describe(f"sqlite:{copy}").records == RECORDS + 1
 
 
+@pytest.mark.slow
 def test_a_log_is_described_while_others_open_and_close_it(path: Path) -> None:
     script = (
         "import sys\n"

@@ -11,11 +11,9 @@ SWEEP = "tests.log.sqlite_fault_sweep"
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("lasting", ["once", pytest.param("forever", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "code",
-    [errno.EIO, *(pytest.param(c, marks=pytest.mark.slow) for c in (errno.ENOSPC, errno.EMFILE))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("lasting", ["once", "forever"])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EMFILE])
 def test_a_fault_at_any_call_loses_nothing_acknowledged(
     tmp_path: Path, code: int, lasting: str
 ) -> None:

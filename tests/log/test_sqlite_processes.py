@@ -45,6 +45,7 @@ def contents(path: str) -> list[tuple[str, int]]:
         return [(record.kind, record.payload["n"]) for record in log.read("orders", 0, 0)]
 
 
+@pytest.mark.slow
 def test_processes_append_at_once_each_with_its_own_offsets_we8(path: str) -> None:
     """WE8."""
     count = 200
@@ -91,6 +92,7 @@ def test_a_killed_writer_loses_nothing_acknowledged_and_holds_nobody_up(
     assert len(stored) - len(expected) <= 15
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_a_crowd_of_others_undisturbed(path: str) -> None:
     """WE8."""
     steady = [start(path, f"s{number}", 150) for number in range(2)]

@@ -20,6 +20,7 @@ terms = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(terms, st.none() | st.sampled_from("abcdef"), st.integers(1, 4))
 def test_one_value_is_routed_like_a_batch_of_one(
     terms: Terms, key: str | None, partitions: int

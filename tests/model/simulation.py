@@ -7,6 +7,8 @@ other are found at once, and so is whoever sleeps without a wake-up to come.
 """
 
 import contextlib
+import gc
+import os
 import random
 import sys
 import threading
@@ -16,6 +18,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from strandline.clock import RisingIds, Timer
+from tests.patience import Patience
 
 _PATIENCE_S = 30.0
 #: Whoever still waits at this virtual time waits for ever.
@@ -77,10 +80,20 @@ class Simulation:
 
     def run(self) -> None:
         """Run until every thread has ended; raise DeadlockError, or the first error of a thread."""
-        self._hand_over(None)
-        assert self._over.wait(_PATIENCE_S), "a simulated thread waits in the real world"
+        with _uncollected():
+            self._hand_over(None)
+            self._wait_over()
         if self.errors:
             raise self.errors[0]
+
+    def _wait_over(self) -> None:
+        patience = Patience(os.getpid(), _PATIENCE_S)
+        steps = self._steps
+        while not self._over.wait(max(0.01, patience.left_s())):
+            if steps != self._steps:
+                steps = self._steps
+                patience.renew()
+            assert patience.left_s() > 0, "a simulated thread waits in the real world"
 
     def restart(self) -> None:
         """Run what was spawned since the end."""
@@ -200,6 +213,22 @@ class Simulation:
         finally:
             for namespace, name, there in found:
                 namespace[name] = there
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector from the simulated threads.
+
+    A finalizer has lines to switch at, too. Run by the collector it would come at another
+    one each time, and perhaps inside a real lock, as that of a logger.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class SimulatedLock:

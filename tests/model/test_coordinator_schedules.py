@@ -9,8 +9,9 @@ from tests.model.planted_bugs import COORDINATOR_BUGS
 from tests.model.simulation import DeadlockError
 from tests.planting import Bug
 
-SCHEDULES = 200
-SCHEDULES_MORE = 1_800
+#: All others are in torture.
+SCHEDULES = 60
+SCHEDULES_MORE = 300
 #: More than any of the planted bugs needs.
 SCHEDULES_TO_CATCH = 2_000
 #: Schedules that noticed some of them, tried before all others. Any edit of the write
@@ -47,7 +48,7 @@ def test_a_schedule_repeats_itself() -> None:
     assert runs[0].random.getstate() == runs[1].random.getstate()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("bug", COORDINATOR_BUGS, ids=str)
 def test_the_schedules_catch_a_planted_bug(bug: Bug) -> None:
     with bug.planted():

@@ -93,11 +93,11 @@ def stop_before_writing(report: Report, *, url: str, producer: str) -> None:
 def append_some(
     report: Report, *, url: str, producer: str, following: int, count: int, timeout_s: float
 ) -> None:
-    """Append `count` numbers one by one, each with a deadline."""
+    """Append `count` numbers one by one, each with a deadline for the lock."""
     with open_store(url, lock_timeout_s=timeout_s) as log:
         writer = Writer(report, log, producer, following)
         for _ in range(count):
-            writer.append(0, timeout_s=timeout_s)
+            writer.append(0)
 
 
 def read_only(report: Report, url: str) -> None:

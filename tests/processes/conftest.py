@@ -1,4 +1,4 @@
-"""One fork server for all tests of a module."""
+"""One fork server for all tests of a run, or of a process of it."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 from tests.processes.fork_server import ForkServer
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server() -> Iterator[ForkServer]:
     with ForkServer() as server:
         yield server

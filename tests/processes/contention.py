@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.patience import Patience
 from tests.processes import report as reports
-from tests.processes.fork_server import PATIENCE_S, Child, ForkServer, HangError
+from tests.processes.fork_server import PATIENCE_S, Child, ForkServer
 from tests.processes.ledger import Ledger
 from tests.processes.report import Message
 from tests.processes.stores import lock_files, url_in
@@ -28,7 +29,9 @@ class WriterProcess:
     child: Child
     is_finished: bool = False
     stopped_until: float | None = None
-    messages: int = 0
+
+    def __post_init__(self) -> None:
+        self.patience = Patience(self.child.pid, PATIENCE_S)
 
 
 @dataclass
@@ -46,7 +49,6 @@ class Contention:
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
-        self._deadline = time.monotonic() + PATIENCE_S
 
     def run(self) -> None:
         """Run the writers to the end, and check what is stored."""
@@ -102,6 +104,7 @@ class Contention:
         if self.scheme == "file" and self._rng.random() < 0.3:
             options["take_over"] = True
         writer.child = self._start(writer.name, options)
+        writer.patience = Patience(writer.child.pid, PATIENCE_S)
 
     def _start(self, name: str, options: dict[str, Any] | None = None) -> Child:
         batch = self.ledger.unsettled(name)
@@ -124,8 +127,6 @@ class Contention:
 
     def _listen(self, timeout_s: float) -> None:
         now = time.monotonic()
-        if now > self._deadline:
-            raise HangError(f"{self}: the writers do not end")
         alive = [f for f in self.writers if not f.is_finished]
         for writer in alive:
             if writer.stopped_until is not None and now >= writer.stopped_until:
@@ -136,9 +137,13 @@ class Contention:
             if writer.child in ready:
                 for message in writer.child.ready() or ():
                     self._note(message)
+                    if message[0] == "ack":
+                        writer.patience.renew()
                 if writer.child.is_ended:
                     status = writer.child.reap()
                     assert self._has_finished(writer), self._unfinished(writer, status)
+            elif writer.patience.left_s() <= 0:
+                raise writer.child.hang(f"{self}: {writer.name} does not come to its end")
 
     def _has_finished(self, writer: WriterProcess) -> bool:
         numbers = sum(value.producer == writer.name for value in self.ledger.places)

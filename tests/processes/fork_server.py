@@ -6,6 +6,7 @@ asked for its end, so that no signal ever reaches a stranger.
 """
 
 import contextlib
+import faulthandler
 import gc
 import importlib
 import json
@@ -15,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -23,16 +25,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from tests.patience import Patience
 from tests.processes.planted_bugs import planted
 from tests.processes.report import Message, Report
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE_S = 60.0
+_STACKS = signal.SIGUSR1
+_STACKS_WAIT_S = 2.0
 _REQUEST_BYTES_MAX = 65536
 
 
 class HangError(AssertionError):
-    """A child neither reported nor ended in time."""
+    """A child neither reported nor ended in time; the message has the stacks of its threads."""
 
 
 class Child:
@@ -68,15 +73,27 @@ class Child:
     def messages(self, busy_timeout_s: float = PATIENCE_S) -> Iterator[Message]:
         """Yield each message until the process ends, by itself or not.
 
-        Whoever stops early finds the rest later.
+        Whoever stops early finds the rest later. Raises HangError when the process could
+        have run for `busy_timeout_s` since its last message.
         """
-        deadline = time.monotonic() + busy_timeout_s
-        while (found := self.ready(max(0.0, deadline - time.monotonic()))) is not None:
+        patience = Patience(self.pid, busy_timeout_s)
+        while True:
+            left_s = patience.left_s()
+            found = self.ready(max(0.0, left_s))
+            if found is None:
+                return
             self._unread.extend(found)
             while self._unread:
                 yield self._unread.popleft()
-            if not found and time.monotonic() >= deadline:
-                raise HangError(f"nothing was reported and nothing ended: pid={self.pid}")
+            if found:
+                patience.renew()
+            elif left_s <= 0:
+                raise self.hang("nothing was reported and nothing ended")
+
+    def hang(self, what: str) -> HangError:
+        """Return the error that says what the process does instead."""
+        state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return HangError(f"{what}: pid={self.pid} state={state}\n{self._server.stacks(self.pid)}")
 
     def signal(self, number: int) -> None:
         """Send a signal; without effect on one that has ended."""
@@ -84,11 +101,11 @@ class Child:
 
     def wait_until_stopped(self) -> None:
         """Return once it surely sleeps: a SIGCONT before that would be lost."""
-        deadline = time.monotonic() + PATIENCE_S
+        patience = Patience(self.pid, PATIENCE_S)
         while Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-            if time.monotonic() > deadline:
-                raise HangError(f"it does not stop: pid={self.pid}")
-            time.sleep(0.000_1)
+            if patience.left_s() <= 0:
+                raise self.hang("it does not stop")
+            time.sleep(0.001)
 
     def kill(self) -> list[Message]:
         """Kill it, and return what it had still reported."""
@@ -111,13 +128,12 @@ class ForkServer:
     def __init__(self, *also: str) -> None:
         """Import what the tests of this folder need, and `also` these modules of it."""
         mine, theirs = socket.socketpair()
+        self._stacks = tempfile.TemporaryFile()  # noqa: SIM115 # Closed with the server.
+        fds = [theirs.fileno(), self._stacks.fileno()]
         with theirs:
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "tests.processes.fork_server"),
-                    *(str(theirs.fileno()), *also),
-                ],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-m", "tests.processes.fork_server", *map(str, fds), *also],
+                pass_fds=fds,
                 cwd=ROOT,
             )
         self._socket = mine
@@ -149,9 +165,20 @@ class ForkServer:
         self._socket.sendall(json.dumps({"reap": pid}).encode())
         return self._answer()
 
+    def stacks(self, pid: int) -> str:
+        """Return where the threads of a child are; nothing of one that is stopped."""
+        start = self._stacks.seek(0, os.SEEK_END)
+        os.kill(pid, _STACKS)
+        deadline = time.monotonic() + _STACKS_WAIT_S
+        while self._stacks.seek(0, os.SEEK_END) == start and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self._stacks.seek(start)
+        return self._stacks.read().decode()
+
     def close(self) -> None:
         """End the server and the children that are left."""
         self._socket.close()
+        self._stacks.close()
         self._process.wait(PATIENCE_S)
 
     def __enter__(self) -> Self:
@@ -214,17 +241,14 @@ def _run_workload(request: dict[str, Any], report: Report) -> None:
 
 
 def main() -> None:
-    """Serve on the socket whose number is the first argument."""
+    """Serve on the socket whose number is the first argument; stacks go to the second."""
     names = (
-        "workloads",
-        "rare_paths",
-        "concurrent_writers",
-        "forks",
-        "joining_readers",
-        "outbox_workloads",
+        *("workloads", "rare_paths", "concurrent_writers", "forks", "joining_readers"),
+        *("outbox_workloads", "trigger_processes", "poisoned"),
     )
-    for module in (*names, *sys.argv[2:]):
+    for module in (*names, *sys.argv[3:]):
         importlib.import_module(f"tests.processes.{module}")
+    faulthandler.register(_STACKS, file=int(sys.argv[2]))
     with socket.socket(fileno=int(sys.argv[1])) as control:
         serve(control)
 

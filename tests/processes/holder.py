@@ -3,7 +3,7 @@
 import signal
 
 from tests.processes import report as reports
-from tests.processes.fork_server import Child, ForkServer
+from tests.processes.fork_server import PATIENCE_S, Child, ForkServer
 from tests.processes.ledger import Ledger
 from tests.processes.report import Message
 from tests.processes.stores import lock_files
@@ -50,7 +50,7 @@ def check_removed_lock(server: ForkServer, url: str, *, bug: str | None = None) 
         producer="other",
         following=0,
         count=2,
-        timeout_s=5.0,
+        timeout_s=PATIENCE_S,
     )
 
     _finish(server, url, messages + _awake(holder), acknowledged=3)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.processes import report as reports
-from tests.processes.fork_server import Child, ForkServer
+from tests.processes.fork_server import PATIENCE_S, Child, ForkServer
 from tests.processes.ledger import Ledger
 from tests.processes.report import Message
 from tests.processes.stores import lock_files, url_in
@@ -34,15 +34,22 @@ CHANGES = tuple(
 )
 
 
-def sweep(server: ForkServer, change: Change, *, bug: str | None = None) -> int:
-    """Stop the writer before its first I/O call, its second, …; return how many there were.
+def sweep(
+    server: ForkServer,
+    change: Change,
+    *,
+    first: int = 1,
+    stride: int = 1,
+    bug: str | None = None,
+) -> int:
+    """Stop the writer before every `stride`-th I/O call; return how many those were.
 
     It wakes when another one has the partition. Then it is told the truth: what it
     hears is stored is there, and what it hears is not stored is not.
     """
-    for nth in range(1, CALLS_MAX):
+    for number, nth in enumerate(range(first, CALLS_MAX, stride)):
         if not take_over_at(server, change, nth, bug=bug):
-            return nth - 1
+            return number
     raise AssertionError("the append never came to its end")
 
 
@@ -99,7 +106,7 @@ def _take_over(
             "concurrent_writers:append_some",
             following=0,
             count=2,
-            timeout_s=5.0,
+            timeout_s=PATIENCE_S,
             **new,
         )
 

@@ -9,7 +9,7 @@ from tests.processes.fork_server import ForkServer
 from tests.processes.stores import SCHEMES
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server() -> Iterator[ForkServer]:
     with ForkServer("tiering_processes") as server:
         yield server
@@ -23,7 +23,7 @@ def test_killed_at_any_moment_tiering_keeps_every_record_readable(
     assert catalogue_kills.run(server, scheme, seed) == catalogue_kills.KILLS_PER_LOG
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("scheme", "without"),
     [("file", ["refusal"]), ("sqlite", ["refusal", "beginning", "only copy"])],

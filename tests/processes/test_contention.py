@@ -10,7 +10,8 @@ from tests.processes.stores import SCHEMES, url_in
 
 pytestmark = pytest.mark.parametrize("scheme", SCHEMES)
 
-ROUNDS = 20
+#: Many more are in torture.
+ROUNDS = 4
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.fork_server import ForkServer
+from tests.processes.fork_server import ForkServer, HangError
 from tests.processes.report import crash_of
 from tests.processes.stores import url_in
 
@@ -45,3 +45,23 @@ def test_a_killed_child_has_reported_what_it_was_told_before(
 def test_whoever_runs_a_task_learns_that_it_failed(server: ForkServer) -> None:
     with pytest.raises(AssertionError, match="no store for"):
         server.run("workloads:create", url="nothing:at all")
+
+
+def test_a_child_that_hangs_is_shown_with_its_stacks(server: ForkServer) -> None:
+    child = server.start("workloads:hang")
+    try:
+        with pytest.raises(HangError, match=r"(?s)state=S.*in hang"):
+            list(child.messages(busy_timeout_s=0.5))
+    finally:
+        child.kill()
+
+
+def test_a_stopped_child_is_told_from_one_that_sleeps(server: ForkServer) -> None:
+    child = server.start("workloads:hang")
+    child.signal(signal.SIGSTOP)
+    child.wait_until_stopped()
+    try:
+        with pytest.raises(HangError, match="state=T"):
+            list(child.messages(busy_timeout_s=0.1))
+    finally:
+        child.kill()

@@ -5,9 +5,9 @@ import pytest
 from tests.processes import outboxes
 from tests.processes.fork_server import ForkServer
 
-LOGS = 3
+LOGS = 2
 #: A long way for the fast suite, a shorter one for all of it; each line has its turn in torture.
-STRIDE, SHORT_STRIDE = 151, 7
+STRIDE, SHORT_STRIDE = 151, 37
 
 
 def test_a_kill_at_any_moment_leaves_rows_and_events_together(
@@ -16,6 +16,7 @@ def test_a_kill_at_any_moment_leaves_rows_and_events_together(
     assert outboxes.run(server, seed) == outboxes.KILLS_PER_LOG
 
 
+@pytest.mark.slow
 def test_a_kill_at_some_lines_leaves_rows_and_events_together(
     server: ForkServer, seed: int
 ) -> None:
@@ -33,4 +34,4 @@ def test_many_kills_leave_rows_and_events_together(server: ForkServer, seed: int
 def test_a_kill_at_many_lines_leaves_rows_and_events_together(
     server: ForkServer, seed: int
 ) -> None:
-    assert outboxes.sweep(server, first=1 + seed % SHORT_STRIDE, stride=SHORT_STRIDE) > 100
+    assert outboxes.sweep(server, first=1 + seed % SHORT_STRIDE, stride=SHORT_STRIDE) > 20

@@ -123,7 +123,7 @@ SLICES: dict[str, Slice] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("planted", PROCESS_BUGS, ids=str)
 def test_the_slices_catch_a_planted_bug(
     server: ForkServer, planted: Planted, seed: int, tmp_path: Path

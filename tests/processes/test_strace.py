@@ -11,6 +11,7 @@ APPENDS = 30
 WHY_NOT = strace.why_not()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_durable_acknowledgement_follows_the_sync_that_covers_it(

@@ -9,7 +9,8 @@ from tests.processes import poison_kills, trigger_kills
 from tests.processes.fork_server import ForkServer
 from tests.processes.stores import SCHEMES, url_in
 
-LOGS = 4
+#: Many more are in torture.
+LOGS = 1
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
 """Processes that run triggers and are killed: each says what its function begins and ends."""
 
+import itertools
 import os
 import random
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 import strandline as sl
 from strandline.io import SystemIo
@@ -43,11 +45,17 @@ def handle(report: Report, url: str, seed: int) -> None:
     _triggers(report, log, seed).run()
 
 
-def handle_until_stopped(report: Report, url: str, seed: int) -> None:
-    """Run the trigger until a signal comes, and say so."""
+def handle_until_signalled(report: Report, url: str, seed: int, number: int, nth: int) -> None:
+    """Run the trigger until its `nth` function sends this process a signal, and say so."""
+    begun = itertools.count(1)
+
+    def signal_at_nth() -> None:
+        if next(begun) == nth:
+            os.kill(os.getpid(), number)
+
     with open_store(url) as log:
         _report_cursors(report, log)
-        _triggers(report, log, seed).run()
+        _triggers(report, log, seed, signal_at_nth).run()
         report.say("stopped")
         _report_cursors(report, log)
 
@@ -65,7 +73,9 @@ def finish(report: Report, url: str, seed: int) -> None:
         report.say("dead_letters", letters)
 
 
-def _triggers(report: Report, log: Log, seed: int) -> Triggers:
+def _triggers(
+    report: Report, log: Log, seed: int, on_begin: Callable[[], None] = lambda: None
+) -> Triggers:
     rng = random.Random(seed)
     lock = threading.Lock()
     triggers = Triggers(log)
@@ -80,6 +90,7 @@ def _triggers(report: Report, log: Log, seed: int) -> Triggers:
     def bill(record: sl.Record, delivery: sl.Delivery) -> None:
         place = record.partition, record.offset
         report.say("begin", *place, delivery.count)
+        on_begin()
         with lock:
             rest_s = rng.choice([0.0, 0.0, rng.uniform(0, 0.004)])
         time.sleep(rest_s)

@@ -5,6 +5,7 @@ import importlib
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -189,6 +190,11 @@ def change_topics(report: Report, log: Log) -> None:
         report.say("creating", SIDE_TOPIC)
         log.create_topic(SIDE_TOPIC)
         report.say("created", SIDE_TOPIC)
+
+
+def hang(_: Report) -> None:
+    """Neither report nor end."""
+    threading.Event().wait()
 
 
 # --- one short life, with death or a fault at a chosen call ---

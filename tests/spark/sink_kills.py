@@ -130,9 +130,11 @@ def run(server: ForkServer, scheme: str, seed: int, kills: int = KILLS_PER_LOG) 
         check(query.url, query.committed, f"seed {seed}")
 
 
-def fail_each_call(scheme: str, error: int, *, stride: int = 1, flaw: str | None = None) -> int:
+def fail_each_call(
+    scheme: str, error: int, *, first: int = 1, stride: int = 1, flaw: str | None = None
+) -> int:
     """Fail every `stride`-th call of a batch, abort, and run it again; return how many failed."""
-    for failed, nth in enumerate(range(1, NTH_MAX, stride)):
+    for failed, nth in enumerate(range(first, NTH_MAX, stride)):
         with tempfile.TemporaryDirectory() as folder:
             url = url_in(scheme, Path(folder))
             create(url)

@@ -292,6 +292,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
         yield Stored(url, log, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(VALUES))
 def test_no_row_that_matches_a_filter_is_skipped(stored: Stored, name: str) -> None:
     made = source(stored.url, subscribe="t", pushdown="true")
@@ -323,6 +324,7 @@ def test_no_row_that_matches_a_filter_is_skipped(stored: Stored, name: str) -> N
 NOT_TOLD = ("st IS NOT NULL", "li IS NOT NULL", "last = 2 OR i = 7")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "predicate",
     [

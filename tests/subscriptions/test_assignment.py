@@ -1,6 +1,5 @@
 """Partitions that come and go while a subscription is read."""
 
-import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from strandline.subscriptions import subscribe
 from strandline.testing import FakeClock
 from strandline.values import EARLIEST, InvalidError
+from tests.patience import wait_collected
 from tests.subscriptions.doubles import (
     PATIENCE_S,
     SteeredLog,
@@ -69,9 +69,8 @@ def test_a_forgotten_subscription_leaves_nothing_in_the_log(steered: SteeredLog)
     """TA9, WE13."""
     for _ in subscribe(steered.as_log(), "orders", partitions=()).assignment.assigned():
         pytest.fail("nothing is assigned")
-    gc.collect()
+    wait_collected(steered.closed.is_set)
 
-    assert steered.closed.wait(PATIENCE_S)
     assert steered.watches_open == 0
 
 

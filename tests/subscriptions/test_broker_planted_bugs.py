@@ -86,6 +86,7 @@ BUGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", BUGS, ids=str)
 def test_the_tests_catch_a_planted_bug(planted: Planted, tmp_path: Path) -> None:
     for name in ("healthy", "broken"):

@@ -129,7 +129,7 @@ class CursorMachine(RuleBasedStateMachine):
             assert isinstance(self.said[place][-1], CaughtUp)
 
 
-CursorMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
+CursorMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=50)
 TestCursors: Any = CursorMachine.TestCase
 
 

@@ -1,6 +1,6 @@
 """Deliveries are counted in the log: a new life of a consumer knows of the earlier ones."""
 
-import gc
+import weakref
 from collections.abc import Iterator
 from unittest import mock
 
@@ -13,6 +13,7 @@ from strandline.subscriptions.delivery_counts import NOTES_KEPT
 from strandline.testing import FakeClock
 from strandline.values import Event, UnavailableError
 from tests.logs import memory_log
+from tests.patience import wait_collected
 from tests.subscriptions.doubles import fill
 
 
@@ -291,8 +292,9 @@ def test_a_crash_between_an_ack_and_its_cursor_forgets_no_count(log: Log, clock:
         with pytest.raises(UnavailableError):
             crashed.ack(first.record)
         assert take(crashed).count == 2
+    gone = weakref.ref(crashed)
     del crashed
-    gc.collect()
+    wait_collected(lambda: gone() is None)
 
     later = billing(log, clock)
 

@@ -193,6 +193,7 @@ def test_a_store_that_cannot_be_reached_is_unavailable(tmp_path: Path) -> None:
         ObstoreStore(f"file://{tmp_path / 'file' / 'below'}").put("x", b"")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_tier_in_s3_reads_like_the_log(tmp_path: Path, bucket: str) -> None:

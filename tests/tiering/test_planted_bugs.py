@@ -28,7 +28,7 @@ from tests.tiering import (
 )
 from tests.tiering.faulty_store import CrashError
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 Scenario = Callable[[Path], None]
 

@@ -264,6 +264,7 @@ def test_a_column_may_be_named_as_one_of_the_tier(name: str, tmp_path: Path) -> 
         assert pa.table(log.read_batches("t", 0, 0)).column(name).to_pylist() == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nothing_is_found_while_records_are_written_moved_and_trimmed(
     backend: str, tmp_path: Path

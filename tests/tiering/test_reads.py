@@ -96,6 +96,7 @@ def case_variants(backend: str, folder: Path) -> Iterator[tuple[Any, Any]]:
         yield log, model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(ValueKind))
 @pytest.mark.parametrize("backend", BACKENDS)
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -13,7 +13,7 @@ from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
 from tests.planting import Bug
 from tests.triggers import calls, test_handled_keys, test_lanes, test_redriving, test_triggers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 Scenario = Callable[[], None]
 

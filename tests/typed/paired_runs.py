@@ -27,6 +27,8 @@ STRANGER = Topic("orders", UUID("018bcfe5-6800-7000-8000-000000000001"), Tenant(
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
+STEPS = 250
+
 Seen = tuple[object, ...]
 
 
@@ -231,6 +233,21 @@ def life(url: str, seed: int, steps: int, *, beside: bool) -> list[Seen]:
             for _, stream in actor.streams:
                 stream.close()
         return seen
+
+
+def difference(url: str, seed: int, steps: int, alone: str | None = None) -> str:
+    """Return where the two runs part; nothing if they do not."""
+    with_bob = life(url, seed, steps, beside=True)
+    without = life(alone or url, seed, steps, beside=False)
+    for number, (one, other) in enumerate(zip(with_bob, without, strict=True)):
+        if one != other:
+            return f"seed {seed}, step {number}:\n with bob {one}\n without  {other}"
+    return ""
+
+
+def run(seed: int) -> None:
+    """Compare STEPS of her with and without him."""
+    assert not (found := difference("memory:", seed, STEPS)), found
 
 
 def announcement() -> pa.RecordBatch:

@@ -173,3 +173,11 @@ class Schedule:
         if follower.seen == expected:
             return ""
         return f"from {follower.begin} as {follower.tenant}: {follower.seen}, not {expected}"
+
+
+def run(seed: int) -> None:
+    """Run one schedule on a fresh log."""
+    clock = FakeClock()
+    with sl.open("memory:", clock=clock) as log:
+        wrong = Schedule(log, clock, "orders", seed).run()
+        assert not wrong, f"seed {seed}: {wrong}"

@@ -12,7 +12,7 @@ from tests.typed.registering_process import FIRST, METADATA, SECOND
 
 PROCESS = Path(__file__).with_name("registering_process.py")
 ROOT = PROCESS.parents[2]
-KILLS = 8
+KILLS = 4
 
 
 def run(url: str, die_at: int) -> "subprocess.CompletedProcess[str]":

@@ -66,6 +66,7 @@ def test_an_event_keeps_all_its_parts() -> None:
     assert event.occurred_at == MOMENT
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_any_json_payload_comes_back_with_its_types(payload: object) -> None:
     event = Event("k", payload)

@@ -87,7 +87,7 @@ def test_a_view_that_is_killed_again_and_again_loses_nothing(events: Path, tmp_p
     snapshot = tmp_path / "accounts.snapshot"
     acks: list[tuple[int, int]] = []
     committed = 0
-    for _ in range(10):
+    for _ in range(4):
         with start(events, snapshot, -1) as process:
             assert process.stdout is not None
             lines = [process.stdout.readline() for _ in range(chance.randrange(1, 400))]

@@ -125,7 +125,8 @@ def drive(url: str, folder: Path, plan: list[tuple[object, ...]]) -> None:
         run.close()
 
 
-@settings(max_examples=150)
+@pytest.mark.slow
+@settings(max_examples=60)
 @given(plan=st.lists(steps, max_size=25))
 def test_a_view_is_a_fold_over_the_log_whatever_happens(plan: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -133,7 +134,7 @@ def test_a_view_is_a_fold_over_the_log_whatever_happens(plan: list[tuple[object,
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(plan=st.lists(steps, max_size=25))
 def test_so_it_is_in_sqlite(plan: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,5 @@
 """Three answers: nothing, not ready, or the truth; and what a view tells of itself."""
 
-import gc
 import os
 import threading
 import weakref
@@ -12,6 +11,7 @@ import strandline as sl
 from strandline.log import Log
 from strandline.testing import FakeClock
 from strandline.views import Readiness
+from tests.patience import wait_collected
 from tests.views.accounts import (
     PATIENCE_S,
     Accounts,
@@ -344,10 +344,9 @@ def test_a_view_that_is_dropped_ends_its_thread(log: Log) -> None:
     gone = weakref.ref(view)
 
     del view
-    gc.collect()
+    wait_collected(lambda: gone() is None)
     pump.join(PATIENCE_S)
 
-    assert gone() is None
     assert not pump.is_alive()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 
 import pytest
 
@@ -13,6 +14,7 @@ from strandline.values import (
     UnavailableError,
 )
 from strandline.writes import Settings
+from tests.patience import wait_collected
 from tests.writes.conftest import OpenStore
 from tests.writes.doubles import PATIENCE_S, Call, Put, Row, SharedRows, Step, Store
 
@@ -408,9 +410,13 @@ def test_an_error_that_nobody_awaits_is_logged_once(
         store.channel.try_write(Put("a", 1))
 
     asyncio.run(forgets())
-    gc.collect()
+    store.coordinator.stop(durable=False)
 
-    logged = [each for each in caplog.records if "nobody awaits this" in each.getMessage()]
+    def found() -> list[logging.LogRecord]:
+        return [each for each in caplog.records if "nobody awaits this" in each.getMessage()]
+
+    wait_collected(found)
+    logged = found()
     assert [(each.name, each.levelname) for each in logged] == [("strandline", "ERROR")]
 
 

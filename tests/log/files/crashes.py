@@ -6,7 +6,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import product
+from itertools import islice, product
 
 from strandline.log import Log
 from strandline.testing import FakeClock
@@ -50,6 +50,11 @@ BEFORE = (
 )
 
 IMAGES_PER_SEED = 100
+#: How many images of each crash of a small workload are looked at, by its length.
+IMAGES_OF_SMALL = {1: 24, 2: 3, 3: 1}
+#: How many seeds of a kind come to every small workload: of a length, on nothing or a past.
+SMALL_STRIDE = 29
+SMALL_KINDS = 2 * len(IMAGES_OF_SMALL)
 #: How many of the images are looked at more than once.
 THOROUGH = 0.2
 
@@ -129,6 +134,22 @@ class SmallCrashes:
         found = list(self.check.check(disk, start=start, limit=limit))
         work.log.close()
         return found
+
+
+def crash_small(seed: int, length: int, stride: int, *, fresh: bool) -> None:
+    """Crash every `stride`-th workload of so many operations, from one that the seed says."""
+    small = SmallCrashes(seed, fresh=fresh)
+    for names in islice(small_workloads(length), seed % stride, None, stride):
+        violations = small.run(names, limit=IMAGES_OF_SMALL[length])
+        where = f"crash_small({seed}, {length}, {stride}, fresh={fresh}): {names}"
+        assert not violations, f"{where}: {violations[0]}"
+
+
+def run_small(seed: int) -> None:
+    """Crash some workloads of up to three operations: consecutive seeds come to all of them."""
+    turn, fresh = divmod(seed, 2)
+    length = 1 + turn % len(IMAGES_OF_SMALL)
+    crash_small(seed // SMALL_KINDS, length, SMALL_STRIDE, fresh=bool(fresh))
 
 
 def run(seed: int) -> None:

@@ -4,11 +4,13 @@ Right records or a typed error, never wrong or missing ones; and whatever a dama
 does not touch stays readable.
 """
 
+import os
 import random
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 import pyarrow as pa
 
@@ -18,7 +20,7 @@ from strandline.stores.files.segment import FRAMES_AT
 from strandline.values import CorruptError, Event, InvalidError, Record, ValueKind
 from tests.log.files.crashes import PATH, TickingClock
 from tests.logs import file_log
-from tests.model.damage import Damage, contents_of, flip
+from tests.model.damage import Damage, contents_of, files, flip, sectors
 from tests.model.disk import Disk, Tree
 
 TYPED = (CorruptError, InvalidError)
@@ -287,6 +289,25 @@ def sampled_bits(whole: Reference, chance: random.Random, count: int) -> Iterato
     bits = used_bits(whole)
     for path in chance.choices(list(bits), list(bits.values()), k=count):
         yield path, chance.randrange(bits[path])
+
+
+def check_some(whole: Reference, every: Iterable[Damage], stride: int) -> None:
+    """Check every `stride`-th damage, each in another of the WAYS; which ones differs each time."""
+    seed = int.from_bytes(os.urandom(4), "big")
+    for number, each in enumerate(islice(every, seed % stride, None, stride), seed):
+        mode, boot = WAYS[number % len(WAYS)]
+        check(whole, each, mode=mode, boot=boot)
+
+
+def run_files(seed: int) -> None:
+    """Damage sectors and files in one of the WAYS."""
+    whole, chance = reference(), random.Random(seed)
+    mode, boot = WAYS[seed % len(WAYS)]
+    other = reference(seed=50).tree
+    for each in sectors(whole.tree, chance, used=whole.used):
+        check(whole, each, mode=mode, boot=boot)
+    for each in files(whole.tree, other, chance, used=whole.used):
+        check(whole, each, mode=mode, boot=boot)
 
 
 def seeds() -> int:

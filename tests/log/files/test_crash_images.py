@@ -11,31 +11,23 @@ from tests.log.files import crashes
 from tests.log.files.planted_bugs import CRASH_BUGS
 from tests.planting import Bug
 
-RANDOM_IMAGES = 20_000
+#: All others are in torture.
+RANDOM_IMAGES = 2_000
+#: Of the workloads of so many operations, each of these is crashed; all of them in torture.
+STRIDES = {1: 1, 2: 7, 3: 29}
 #: More than any of the planted bugs needs.
 SEEDS_TO_CATCH = 150
 #: A seed that noticed a bug which hardly any other does.
 NOTICED_BY = {"a trim beyond the durable mark does not sync": 1044}
 
 
-@pytest.mark.parametrize("start", ["on nothing", "on a store with a past"])
-@pytest.mark.parametrize("length", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_no_crash_of_one_or_two_operations_breaks_a_rule(length: int, start: str) -> None:
-    small = crashes.SmallCrashes(seed=length, fresh=start == "on nothing")
-
-    for names in crashes.small_workloads(length):
-        violations = small.run(names, limit=24 if length == 1 else 3)
-        assert not violations, f"{start}: {names}: {violations[0]}"
-
-
 @pytest.mark.slow
-def test_no_crash_of_any_three_operations_breaks_a_rule() -> None:
+@pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.parametrize("length", STRIDES)
+def test_no_crash_of_a_few_operations_breaks_a_rule(length: int, *, fresh: bool) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
-    small = crashes.SmallCrashes(seed)
 
-    for names in crashes.small_workloads(3):
-        violations = small.run(names, limit=1)
-        assert not violations, f"SmallCrashes({seed}): {names}: {violations[0]}"
+    crashes.crash_small(seed, length, STRIDES[length], fresh=fresh)
 
 
 @pytest.mark.slow
@@ -73,7 +65,7 @@ def test_a_seed_repeats_itself() -> None:
     assert crashes.crash(7, images=30) == crashes.crash(7, images=30)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("bug", CRASH_BUGS, ids=str)
 def test_crashes_show_a_planted_bug(bug: Bug) -> None:
     # The store to begin with is a healthy one.

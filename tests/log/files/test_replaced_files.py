@@ -317,7 +317,7 @@ def test_some_replaced_files_of_a_store() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [SEED, 10])
+@pytest.mark.parametrize("seed", [SEED, pytest.param(10, marks=pytest.mark.heavy)])
 def test_every_replaced_file_of_a_store(seed: int) -> None:
     for number, damage in some(seed, 1):
         boot, is_copy = WAYS[number % len(WAYS)]
@@ -362,7 +362,7 @@ BUGS: dict[str, Callable[[], list[AbstractContextManager[Any]]]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("bug", BUGS)
 def test_the_sweep_catches_a_planted_bug(bug: str) -> None:
     with ExitStack() as planted:
