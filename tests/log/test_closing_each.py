@@ -71,7 +71,7 @@ def test_a_log_is_closed_where_every_call_fails_with_the_same_error(
 
     with contextlib.suppress(RuntimeError, ValueError, sl.StrandlineError):
         fail()
-    io.heal()
+    io.clear_faults()
 
     with opened(str(tmp_path / "log")) as again:
         assert next(record.kind for record in again.read("a", 0, 0)) == "before"
