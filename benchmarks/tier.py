@@ -71,7 +71,7 @@ def reading(scratch: Path, *, events: int) -> Mapping[str, Contender]:
 
 
 def _read(url: str, events: int) -> float:
-    """Open the log anew, so that no object is there from an earlier round."""
+    """Open the log again, so that no object is there from an earlier round."""
     with sl.open(url, mode="read") as log:
         started = now()
         rows = sum(batch.num_rows for batch in log.read_batches("events", 0, 0))

@@ -1,6 +1,6 @@
 """The table of benchmarks in README and the trade-offs, from benchmarks/results.json.
 
-python -m tools.benchmark_table     write both anew
+python -m tools.benchmark_table     write both again
 """
 
 import re
@@ -57,7 +57,7 @@ NAMES = {
 def table(results: Sequence[Result]) -> str:
     """Return the table in Markdown. More than 1 in the last column is better than they are."""
     found = {each.name: each for each in results}
-    lines = ["| | ours | beside | times as good |", "|---|---|---|---|"]
+    lines = ["| | ours | beside | ratio |", "|---|---|---|---|"]
     for name, (text, peers) in ROWS.items():
         result = found[name]
         beside = "; ".join(f"{NAMES[peer]} {shown(result.beside[peer])}" for peer in peers)

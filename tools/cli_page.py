@@ -74,7 +74,7 @@ batches with their schemas, the settings of the topic, and the versions of its s
 Offsets begin at 0, so they are the same unless the oldest records had been trimmed; the file \
 keeps the old ones. Kept in the file and not restored: the ids of log and topic, and when the \
 topic was created. Not in the file: consumers, identities of writes, epochs, and the values of a \
-proof, which `import` computes anew.
+proof, which `import` computes again.
 """
 
 

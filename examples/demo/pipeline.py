@@ -127,7 +127,7 @@ def joining(spark: SparkSession, plan: Plan) -> DataStreamWriter:
 
 
 def summing(spark: SparkSession, plan: Plan) -> DataStreamWriter:
-    """What was paid, by hour and country: a table that is written anew with each micro-batch."""
+    """What was paid, by hour and country: a table that is written again with each micro-batch."""
     paid = events(spark, plan, PAID, "spark sums").select(
         f.from_json("payload", "country string, cents long").alias("it"), "occurred_at"
     )

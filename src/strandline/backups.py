@@ -47,7 +47,7 @@ def restore(
     """Bring a backup back as a new log at `url`, whole or up to offsets, and verify it.
 
     `until` names the partitions that are to end before an offset. The new log has the
-    identity of the old one, and begins a new epoch in each partition: whoever has seen
+    identity of the old one, and begins a new epoch in each partition: a reader that has seen
     more than it holds gets DivergedError. Raises as `backup`, and InvalidError for a
     partition or an offset that there is not.
     """

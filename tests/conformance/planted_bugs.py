@@ -119,7 +119,7 @@ BUGS = (
     ),
     _bug(
         decide,
-        "remember",
+        "record_identities",
         "len(request.drafts)",
         "1",
         "an_idempotency_key_stands_for_a_whole_call",
@@ -286,13 +286,13 @@ BUGS = (
     _bug(
         LocalWatch,
         "remove",
-        "self._forget(...)",
+        "self._unwatch(...)",
         "self._check_open(1)",
         "a_partition_of_a_dropped_topic_is_removed_without_a_word",
     ),
     _bug(
         LocalWatch,
-        "_forget",
+        "_unwatch",
         "self._drop(...)",
         "pass",
         "a_partition_of_a_dropped_topic_is_removed_without_a_word",

@@ -190,4 +190,4 @@ VALUES: dict[str, _Made] = {
     ),
     "table": lambda: pa.table({"id": [1]}),
 }
-"""Each made anew for each call."""
+"""Each made again for each call."""

@@ -224,7 +224,7 @@ def rows_of(path: str) -> int:
             "place(slot, low)",
         ),
         Bug(
-            "each drain begins the chain anew",
+            "each drain begins the chain again",
             AppendDelta,
             "_link",
             "_ or self._load_value(...)",

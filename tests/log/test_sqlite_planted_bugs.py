@@ -43,7 +43,7 @@ BUGS = [
     ),
     Planted(
         Bug(
-            "who signs anew does not say that others were there",
+            "who signs again does not say that others were there",
             StoreLock,
             "_sign",
             "self.breaks += 1",

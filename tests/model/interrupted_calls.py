@@ -16,7 +16,7 @@ from tests.writes.doubles import PATIENCE_S, Call
 SCHEMES = ("memory", "file", "sqlite")
 TOPIC = "orders"
 DURABLE = sl.Durability.DURABLE
-#: What a writer may say after its flush was interrupted: it is to be opened anew.
+#: What a writer may say after its flush was interrupted: it is to be opened again.
 ENDED = (sl.FailedError, sl.ClosedError)
 
 

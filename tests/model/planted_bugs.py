@@ -52,7 +52,7 @@ COORDINATOR_BUGS = [
         "self._guarded_round(...)",
         "break",
     ),
-    Bug("stop does not sync", Storage, "finish", "epoch if durable else asked", "asked"),
+    Bug("stop does not sync", Storage, "finish", "epoch if durable else requested", "requested"),
     Bug(
         "stop leaves while the flusher works",
         Coordinator,
@@ -72,7 +72,7 @@ COORDINATOR_BUGS = [
         BracketedDrain,
         "_drain_inside",
         "self.freeze(...)",
-        "for each in outcomes: each.tell(None)\n_",
+        "for each in outcomes: each.settle(None)\n_",
     ),
     Bug(
         "a bracket is not left after a failure",

@@ -29,7 +29,7 @@ def contend(
     retry: tuple[int, int] | None,
     options: dict[str, Any],
 ) -> None:
-    """Append the numbers from `following` to `end`; open anew whenever the log has ended.
+    """Append the numbers from `following` to `end`; open again whenever the log has ended.
 
     `retry` is an append whose outcome nobody knows: it is repeated until it is known.
     """

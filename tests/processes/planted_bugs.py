@@ -390,7 +390,7 @@ PROCESS_BUGS = [
         "identities are not read back",
         IdentityWindow,
         "_read",
-        "_remember(...)",
+        "_cache(...)",
         "pass",
     ),
     _file(

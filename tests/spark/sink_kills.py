@@ -163,7 +163,7 @@ def _fail(url: str, io: FaultyIo, nth: int, error: int) -> bool:
 
 
 def lose_the_checkpoint(scheme: str, flaw: str | None = None) -> None:
-    """Plan a batch anew with more rows, as Spark does when the end of its checkpoint is lost."""
+    """Plan a batch again with more rows, as Spark does when the end of its checkpoint is lost."""
     with tempfile.TemporaryDirectory() as folder, flawed(flaw):
         url = url_in(scheme, Path(folder))
         create(url)

@@ -187,7 +187,7 @@ def test_a_full_refresh_writes_to_a_topic_once_more_unless_its_writes_have_a_nam
 
     pipelines.run(folder, url=url, full_refresh=True)
 
-    assert len(table(spark, folder, "orders")) == 200, "tables are made anew"
+    assert len(table(spark, folder, "orders")) == 200, "tables are made again"
     assert large(log) == sorted(once * 2), "a topic keeps what it has"
     assert amounts(log, "named") == once, "the same rows under the same name are a repeat"
 

@@ -325,7 +325,7 @@ def test_a_topic_made_anew_is_not_the_one_of_the_checkpoint(log: sl.Log, url: st
     log.create_topic("t")
     fill(log, 20, first=100)
 
-    with pytest.raises(sl.InvalidError, match="made anew"):
+    with pytest.raises(sl.InvalidError, match="made again"):
         Query(url, offset=query.offset, subscribe="t").next()
     lenient = Query(url, offset=query.offset, subscribe="t", failOnDataLoss=False)
     assert numbers(lenient.next()) == [*range(100, 120)]

@@ -1,4 +1,4 @@
-"""The catalogue before it is there, after a step it cannot read, and folded anew."""
+"""The catalogue before it is there, after a step it cannot read, and folded again."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

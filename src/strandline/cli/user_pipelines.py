@@ -41,7 +41,7 @@ def run(
     *,
     url: Url = None,
     full_refresh: Annotated[
-        bool, typer.Option("--full-refresh", help="Begin anew; sinks get all rows once more.")
+        bool, typer.Option("--full-refresh", help="Begin again; sinks get all rows once more.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the definitions, and run none.")

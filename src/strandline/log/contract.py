@@ -366,7 +366,7 @@ class LogConsumers(Protocol):
 
     A consumer exists in a partition from its first register, ack or seek there. After
     CONSUMER_IDLE_S without one it no longer holds trimming back, but keeps its
-    cursors: it finds them, or TrimmedError, and never starts anew unnoticed.
+    cursors: it finds them, or TrimmedError, and never starts again unnoticed.
     Cursors that are damaged or missing are CorruptError in every call that needs them.
     """
 

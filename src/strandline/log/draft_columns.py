@@ -130,7 +130,7 @@ def event_arrays(columns: Sequence[Sequence[Any]]) -> "list[pa.Array]":
 
 
 def _json_array(values: Sequence[bytes]) -> pa.Array:
-    # As strings, Arrow would check each anew whether it is UTF-8.
+    # As strings, Arrow would check each again whether it is UTF-8.
     made = pa.array(values, pa.binary())
     return pa.Array.from_buffers(pa.string(), len(made), made.buffers(), made.null_count)
 

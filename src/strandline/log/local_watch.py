@@ -206,4 +206,4 @@ class LocalWatch:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ClosedError("this watch or its log was closed, open it anew")
+            raise ClosedError("this watch or its log was closed, open it again")

@@ -12,7 +12,7 @@ from strandline.log.page_columns import bytes_columns, event_columns, own_column
 from strandline.values import Partition, ValueKind
 
 Pages: TypeAlias = Callable[[], Iterator[Sequence[Kept]]]
-"""Reads the records anew, a bounded number of records and bytes at a time."""
+"""Reads the records again, a bounded number of records and bytes at a time."""
 
 
 def record_batches(kind: ValueKind, partition: Partition, pages: Pages) -> RecordBatches:

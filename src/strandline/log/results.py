@@ -13,7 +13,7 @@ TopicName: TypeAlias = "str | Topic"
 
 
 class ArrowBatch(Protocol):
-    """A `pyarrow.RecordBatch`, by what tells it from other values.
+    """A `pyarrow.RecordBatch`, by what distinguishes it from other values.
 
     pyarrow has no types: to a type checker its names are Any, which accepts everything.
     """

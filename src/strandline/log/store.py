@@ -288,7 +288,7 @@ class Store(StoreTopics[T], StoreRecords[T], StoreKeys[T], Protocol[T]):
         """Return a watch of no partitions yet, which looks topics up with `find`."""
 
     def beside(self, name: str) -> str | None:
-        """Return where a room above may keep a file that can be made anew; None for nowhere."""
+        """Return where a room above may keep a file that can be made again; None for nowhere."""
 
     def size_bytes(self) -> int:
         """Return what everything occupies."""

@@ -428,4 +428,4 @@ def _pages(kept: Sequence[MemoryRecord]) -> Iterator[Sequence[MemoryRecord]]:
 
 
 def _closed() -> ClosedError:
-    return ClosedError("the log is closed, open it anew")
+    return ClosedError("the log is closed, open it again")

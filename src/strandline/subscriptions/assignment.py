@@ -60,7 +60,7 @@ class Assignment:
         place = self._place(partition, topic)
         with self._lock:
             if self._is_closed:
-                raise ClosedError("this subscription was closed, subscribe anew")
+                raise ClosedError("this subscription was closed, subscribe again")
             if place in self._cursors:
                 return
             marks = self._log.marks(*place)

@@ -283,7 +283,7 @@ class Consumer(Stream[Delivery]):
     def seek(self, partition: int, offset: int) -> None:
         """Go to `offset`, forwards or back, and drop what is outstanding there.
 
-        Deliveries are counted anew.
+        Deliveries are counted again.
         """
         partition, offset = check_whole("partition", partition), check_whole("offset", offset)
         self._log.seek(self._topic, self._name, partition, offset, tenant=self._tenant)

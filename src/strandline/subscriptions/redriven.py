@@ -114,7 +114,7 @@ class Redriven:
                 self._drop(record, place)
 
     def nack(self, record: Record, *, delay_s: float, reason: str) -> bool:
-        """Have the record delivered again, or dead-lettered anew if that was often enough."""
+        """Have the record delivered again, or dead-lettered again if that was often enough."""
         with self._lock:
             carrier = self._last(record)
             if carrier.deliveries >= self._deliveries_max:
@@ -125,7 +125,7 @@ class Redriven:
             return False
 
     def dead_letter(self, record: Record, *, reason: str) -> None:
-        """Dead-letter the record anew. May have to wait."""
+        """Dead-letter the record again. May have to wait."""
         with self._lock:
             carrier = self._last(record)
             self._dead_letter(record, carrier.record, carrier.deliveries, reason)

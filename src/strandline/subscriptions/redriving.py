@@ -79,7 +79,7 @@ def redrive(
     Of one consumer or trigger, if given; only what has these offsets in the dead-letter
     topic, if given. Each goes once, however often this is called, also by several at a
     time or after a crash: what was redriven is left out. One that fails again is dead-lettered
-    anew, and can be redriven anew. No other reader of the topic sees anything of it.
+    again, and can be redriven again. No other reader of the topic sees anything of it.
 
     A consumer or trigger that does not run gets them when it does. InvalidError if one
     of them no longer exists in the log (it was deleted); nothing is redriven then. What

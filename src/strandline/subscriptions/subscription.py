@@ -34,7 +34,7 @@ class Subscription(Stream[ItemT]):
     TrimmedError if a trim has overtaken it: remove the partition, and add it at `.oldest`.
     InvalidError if its topic was dropped. A partition that is unavailable is tried again
     by itself (see `Assignment.fault`), and holds no other up. PredicateEvalError, each time
-    anew, if a record makes `where` fail: remove the partition, and add it behind the record.
+    again, if a record makes `where` fail: remove the partition, and add it behind the record.
 
     A subscription that is no longer referred to is closed.
     """
@@ -135,9 +135,9 @@ class Subscription(Stream[ItemT]):
         """Raise ClosedError if the subscription or its log is closed, or another process's."""
         self.check_process()
         if self._is_closed:
-            raise ClosedError("this subscription was closed, subscribe anew")
+            raise ClosedError("this subscription was closed, subscribe again")
         if self._watch.is_closed:
-            raise ClosedError("the log is closed, open it anew")
+            raise ClosedError("the log is closed, open it again")
 
     def _deadline(self, timeout_s: float | None) -> float | None:
         checked_s = check_timeout(timeout_s)

@@ -98,10 +98,10 @@ def a_producer_is_kept_while_it_appends(open_log: OpenTimedLog, clock: FakeClock
         clock.advance(IDENTITY_AGE_S)
 
     repeat = log.append("orders", event(0), producer="p", sequence=0)
-    anew = log.append("orders", event(0), producer="silent", sequence=0)
+    later = log.append("orders", event(0), producer="silent", sequence=0)
 
     assert repeat.is_repeat
-    assert not anew.is_repeat
+    assert not later.is_repeat
 
 
 def a_silent_consumer_no_longer_holds_trimming(open_log: OpenTimedLog, clock: FakeClock) -> None:

@@ -152,7 +152,7 @@ class FaultyIo:
             self._faults.clear()
 
     def reboot(self) -> None:
-        """Be on a machine that was started anew: the boot id is another one from now on."""
+        """Be on a machine that was started again: the boot id is another one from now on."""
         self._reboots += 1
 
     def stop_notices(self) -> None:

@@ -33,7 +33,7 @@ from strandline.views.live_view import check_poison
 
 CATALOGUE_PARTITIONS: Final = 8
 SNAPSHOT_NAME: Final = "catalogue.snapshot"
-"""The file beside a log with what its catalogue came to; made anew if it does not fit."""
+"""The file beside a log with what its catalogue came to; made again if it does not fit."""
 SNAPSHOT_STEPS: Final = 256
 """How many steps are folded after a snapshot before another one is worth its time."""
 

@@ -90,7 +90,7 @@ class PartitionCopies:
         self._correct_reach(at)
 
     def _correct_reach(self, at: int) -> None:
-        """Count anew how far the copies reach, from one that is new or has a new one before it."""
+        """Count again how far the copies reach, from one that is new or has a new one before it."""
         before = self._reach[at - 1] if at else 0
         for index in range(at, len(self._sorted)):
             before = max(before, self._sorted[index].end)

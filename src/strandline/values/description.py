@@ -107,5 +107,5 @@ class LogDescription:
     size_bytes: int
     """What it occupies: memory for `memory:`, disk for the others."""
     queue_depth: int | None = None
-    """How many records a subscription of this log object holds in memory unless told
-    otherwise; None where a log is described that was not opened."""
+    """How many records a subscription of this log object holds in memory by
+    default; None where a log is described that was not opened."""

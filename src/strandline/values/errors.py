@@ -8,8 +8,8 @@ StrandlineError
 │   └── NotReadyError     retry when .partition has caught up
 ├── TrimmedError          start again from .oldest: what lay before it is gone
 ├── DivergedError         go back to .diverged_at: what followed it was replaced
-├── ClosedError           open anew (closed, or fenced by a newer writer)
-├── FailedError           this writer is dead of .cause: reopen
+├── ClosedError           open it again (closed, or fenced by a newer writer)
+├── FailedError           this writer has failed with .cause: reopen
 │   └── UnknownError      this write may or may not be stored: find out first
 └── CorruptError          data is damaged at .file, .position; the rest stays readable
 
@@ -192,7 +192,7 @@ class DivergedError(StrandlineError):
 
 
 class ClosedError(StrandlineError):
-    """Closed by its owner, or fenced by a newer writer: open anew.
+    """Closed by its owner, or fenced by a newer writer: open again.
 
     See docs/reference/errors/ClosedError.md.
     """

@@ -42,7 +42,7 @@ INTERNAL_TOPICS: Final = (
     InternalTopic(
         DELIVERIES_PREFIX,
         "how often a consumer was given its outstanding records; the consumer trims it",
-        "counts begin anew, so a poison record is delivered more often before it is dead-lettered",
+        "counts begin again, so a poison record is delivered more often before it is dead-lettered",
     ),
     InternalTopic(
         DEAD_LETTERS_PREFIX,

@@ -31,7 +31,7 @@ class StoppedError(FailedError):
     def __init__(self, partition: int, offset: int | None, cause: BaseException) -> None:
         self._reaction = (
             f"partition {partition} of this view has stopped at offset {offset}, fix the "
-            "cause, then rebuild it or assign it anew"
+            "cause, then rebuild it or assign it again"
         )
         super().__init__(cause)
         self.partition = partition

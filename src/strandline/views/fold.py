@@ -56,7 +56,7 @@ class Fold(Generic[StateT]):
         self.position: Position | None = None
         """Where it was when it was last loaded or saved."""
         self.origin: int | None = None
-        """Where it has to begin anew, whatever the snapshot says."""
+        """Where it has to begin again, whatever the snapshot says."""
         self.is_released = False
         self.is_loaded = False
         self._view = view
@@ -155,7 +155,7 @@ class Fold(Generic[StateT]):
             self._is_ready = False
 
     def release(self) -> None:
-        """This partition is no longer assigned, or is assigned anew."""
+        """This partition is no longer assigned, or is assigned again."""
         self.is_released = True
         self.mark.wake_all()
 

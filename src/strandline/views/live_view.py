@@ -436,7 +436,7 @@ class LiveView(Generic[StateT]):
         if os.getpid() != self._pid:
             raise forked()
         if not self._pump.is_running:
-            raise ClosedError("this view was closed, open it anew") from self._pump.cause
+            raise ClosedError("this view was closed, open it again") from self._pump.cause
 
     def _finish(self, request: Request) -> None:
         self._clock.wait(request.done, None)
@@ -458,7 +458,7 @@ def check_off_loop(instead: str) -> None:
 
 def forked() -> ClosedError:
     """Return the error of the child of a fork."""
-    return ClosedError("a view is not carried over a fork, open it anew")
+    return ClosedError("a view is not carried over a fork, open it again")
 
 
 def check_poison(poison: str) -> None:

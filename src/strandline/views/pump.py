@@ -28,7 +28,7 @@ from strandline.views.view import StateT, View
 
 
 def _closed() -> ClosedError:
-    return ClosedError("this view was closed, open it anew")
+    return ClosedError("this view was closed, open it again")
 
 
 class Request:
@@ -202,7 +202,7 @@ class Pump(Generic[StateT]):
             requests = tuple(self._requests)
         ending = _closed()
         if self.cause is not None:
-            ending = ClosedError("the pump of this view has ended, open it anew")
+            ending = ClosedError("the pump of this view has ended, open it again")
             ending.__cause__ = self.cause
         for request in requests:
             request.refuse(ending)

@@ -46,7 +46,7 @@ class SavedView(Generic[StateT]):
     """Those that are in the snapshot, ascending."""
 
     def state(self, partition: int) -> StateT:
-        """Return the state of a partition, decoded anew by each call.
+        """Return the state of a partition, decoded again by each call.
 
         InvalidError if it is not in the snapshot; CorruptError if `decode` fails.
         """
@@ -61,7 +61,7 @@ class SavedView(Generic[StateT]):
             return self.view.decode(saved.encoded)
         except Exception as error:
             raise CorruptError(
-                "the view cannot decode this state, remove the snapshot to have it folded anew",
+                "the view cannot decode this state, remove the snapshot to have it folded again",
                 file=None,
                 position=None,
                 partition=partition,

@@ -120,7 +120,7 @@ class Snapshots:
         self._binding = binding
         self._clock = clock
         self.fault: BaseException | None = None
-        """Why the file could not be used, until it is written anew."""
+        """Why the file could not be used, until it is written again."""
         self.committed: Mapping[int, int] = {}
         """The last offset in the file, for each partition that is in it."""
         self._tidy()

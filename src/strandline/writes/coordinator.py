@@ -313,11 +313,11 @@ class Coordinator(Generic[W, R, F, V, S, C]):
 
 
 def _stopped() -> ClosedError:
-    return ClosedError("the coordinator was stopped, open the store anew")
+    return ClosedError("the coordinator was stopped, open the store again")
 
 
 def _forked() -> ClosedError:
-    return ClosedError("the store was opened before a fork, open it anew in the child process")
+    return ClosedError("the store was opened before a fork, open it again in the child")
 
 
 _instances: weakref.WeakSet[Coordinator[Any, Any, Any, Any, Any, Any]] = weakref.WeakSet()

@@ -128,7 +128,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         """Raise unless writes are accepted. The caller holds `mutex`."""
         self._ending.check()
         if self._closed:
-            raise ClosedError("the coordinator is being stopped, open the store anew")
+            raise ClosedError("the coordinator is being stopped, open the store again")
 
     def finish(self, deadline: float) -> None:
         """Take everything that was accepted, held writes included, and freeze it."""

@@ -71,7 +71,7 @@ class Monitor:
                     raise _late("the subscriber has not come that far yet, wait again", epoch)
 
     async def reached(self, level: Durability, epoch: int, timeout_s: float | None = None) -> None:
-        """Do what `wait` does, asleep on the running event loop."""
+        """Like `wait`, on the running event loop."""
         mark = self._marks[level]
         waiter = LoopWaiter()
         try:
@@ -144,7 +144,7 @@ class Subscriber(Generic[V, F, S]):
             self._waiters.remove(waiter)
 
     async def recv_on_loop(self, timeout_s: float | None = None) -> Update[V, F, S]:
-        """Do what `recv` does, asleep on the running event loop."""
+        """Like `recv`, on the running event loop."""
         waiter = LoopWaiter()
         self._waiters.append(waiter)
         try:

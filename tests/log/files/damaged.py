@@ -26,7 +26,7 @@ from tests.model.disk import Disk, Tree
 TYPED = (CorruptError, InvalidError)
 SEGMENT_BYTES = 8 * 1024
 BITS_PER_SEED = 1000
-#: Mode, and whether the machine has been started anew since.
+#: Mode, and whether the machine has been started again since.
 WAYS = (("read", 0), ("write", 0), ("read", 1), ("write", 1))
 
 Place = tuple[str, int]

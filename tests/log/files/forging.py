@@ -50,7 +50,7 @@ class Forger:
     def write(self, frames: Sequence[Frame], *, with_chain: bool = False) -> None:
         """Put these in place of the frames, with offsets that follow on each other.
 
-        With the chain computed anew if `with_chain`.
+        With the chain computed again if `with_chain`.
         """
         identity = self.place.identity(self.manifest, self.manifest.active)
         content, crc, base = identity.header(self.manifest.active.base), 0, self.frames[0].base

@@ -1,6 +1,6 @@
 """Makes the stores that later versions have to open: one for each version of the format.
 
-`python -m tests.log.files.make_store` writes `stores/format-<version>/` anew, which may
+`python -m tests.log.files.make_store` writes `stores/format-<version>/` again, which may
 be done for as long as no release has written that version. See
 docs/reference/file-format.md.
 """

@@ -79,8 +79,8 @@ def test_a_consumer_whose_cursors_are_missing_can_be_forgotten(log: sl.Log, tmp_
     assert log.delete_consumer("orders", "worker")
 
     assert log.verify("orders")[0].is_sound
-    with log.consumer("orders", "worker") as anew:
-        first = anew.next(0.0)
+    with log.consumer("orders", "worker") as again:
+        first = again.next(0.0)
     assert first is not None
     assert first.record.offset == 0
 

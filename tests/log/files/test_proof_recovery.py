@@ -40,7 +40,7 @@ def log(path: str, io: FaultyIo) -> Iterator[Log]:
 
 
 def gone_on(path: str, io: FaultyIo) -> ProofReport:
-    """Append to the log anew, and verify it against the head that there was before."""
+    """Append to the log again, and verify it against the head that there was before."""
     with file_log(path, io=io) as log:
         log.append("orders", event(2))
         head = log.proof_head("orders", 0)

@@ -38,7 +38,7 @@ def derive(
     over those of the source with its metadata. Without it the columns and keys stay as they
     are. The target exists, in the same log or in that of `target_url`. The checkpoint, a
     folder, belongs to this derivation alone: with it, each run goes on where the last one
-    ended, however it ended; without it everything would be appended anew.
+    ended, however it ended; without it everything would be appended again.
     """
     located = absolute_url(url)
     with open_log(located, mode=Mode.READ) as log:

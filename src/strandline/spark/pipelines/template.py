@@ -42,7 +42,7 @@ def orders() -> DataFrame:
 
 @dp.materialized_view
 def spent() -> DataFrame:
-    """A view that each run makes anew."""
+    """A view that each run makes again."""
     totals = (f.sum("amount").alias("amount"), f.count("*").alias("orders"))
     return spark.read.table("orders").groupBy("key").agg(*totals)
 

@@ -202,7 +202,7 @@ def _other_content(recorded: Intent, prints: dict[str, tuple[int, int]]) -> Conf
     return ConflictError(
         "this batch was written before with other rows, and they are in the log; the rows of this "
         "attempt are not. For a stream: the end of its checkpoint was lost, and Spark has planned "
-        "the batch anew. Start the query with a new checkpoint at the place where the written "
+        "the batch again. Start the query with a new checkpoint at the place where the written "
         "batch ended, or, if rows may be there twice, give it another txnAppId. For df.write: use "
         "a new txnVersion for new rows, and a txnAppId for each topic",
         app=recorded.app,

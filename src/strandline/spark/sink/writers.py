@@ -57,7 +57,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a query. Made anew for each of them: keeps nothing."""
+    """Writes the batches of a query. Made again for each of them: keeps nothing."""
 
     def __init__(self, settings: SinkSettings) -> None:
         self.settings = settings

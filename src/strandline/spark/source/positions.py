@@ -84,7 +84,7 @@ class Positions:
             raise InvalidError("this checkpoint holds no place in a log", stored=stored) from error
         if position.log_id == self._log_id and position.topic_id != place.topic.id:
             raise InvalidError(
-                "the topic was dropped and made anew since the checkpoint, start a new query",
+                "the topic was dropped and made again since the checkpoint, start a new query",
                 topic=place.topic.name,
             )
         return int(self._log.resolve(position))

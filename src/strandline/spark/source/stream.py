@@ -59,7 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"reading": self.reading}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__init__(state["reading"])  # type: ignore[misc] # A worker's copy begins anew.
+        self.__init__(state["reading"])  # type: ignore[misc] # A worker's copy begins again.
 
     # --- how far ---
 

@@ -3,7 +3,7 @@
 from strandline.stores.files.place import Place
 from strandline.values import ClosedError, FailedError, UnknownError
 
-_MESSAGE = "a newer writer has taken the partition over and fenced this one, open the log anew"
+_MESSAGE = "a newer writer has taken the partition over and fenced this one, open the log again"
 
 
 class FencedError(ClosedError):

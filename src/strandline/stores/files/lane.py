@@ -63,7 +63,7 @@ class Lane:
                 return accept(request, timeout_s)
             return channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
         except FailedError as error:
-            # Not stored, because an earlier write was fenced: a writer that shares goes on anew.
+            # Not stored, because an earlier write was fenced: a writer that shares goes on again.
             closed = fenced(error)
             if closed is None:
                 raise
@@ -86,10 +86,10 @@ class Lane:
             self._end()
 
     def _renew(self, fenced: Channel[AppendRequest, Placement]) -> None:
-        """Begin anew in place of what was fenced."""
+        """Begin again in place of what was fenced."""
         with self._lock:
             if not self.is_current:
-                raise ClosedError("the log is closed, open it anew")
+                raise ClosedError("the log is closed, open it again")
             if self.channel is fenced:
                 self._end()
                 self._begin()
@@ -117,7 +117,7 @@ class Lanes:
         """Return the way into a partition."""
         with self._lock:
             if self._is_closed:
-                raise ClosedError("the log is closed, open it anew")
+                raise ClosedError("the log is closed, open it again")
             lane = topic.lanes.get(partition)
             if lane is None:
                 files = topic.partitions[partition]

@@ -164,7 +164,7 @@ class PartitionFiles:
         return state
 
     def _look(self, raw: bytes | None = None) -> State | None:
-        """Look anew; `raw` is what was just read of the tail, if it was."""
+        """Look again; `raw` is what was just read of the tail, if it was."""
         for _ in range(_TRIES):
             is_open = raw is not None or (self._tail is not None and self._tail.is_in_place())
             if not is_open and not self._open():

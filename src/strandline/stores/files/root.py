@@ -66,9 +66,9 @@ class Root:
     def check_open(self) -> None:
         """Raise ClosedError if the log is closed, or belongs to the parent of a fork."""
         if self._is_closed:
-            raise ClosedError("the log is closed, open it anew")
+            raise ClosedError("the log is closed, open it again")
         if os.getpid() != self.pid:
-            raise ClosedError("the log was opened before a fork, open it anew in the child process")
+            raise ClosedError("the log was opened before a fork, open it again in the child")
 
     def close(self) -> None:
         """Say that it is closed."""

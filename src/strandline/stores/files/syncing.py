@@ -115,7 +115,7 @@ class Syncing:
     def _sync(self, segment: SegmentFile, manifest: Manifest, durable: Durable) -> bool:
         """Sync; False if the epoch ended meanwhile, and what was covered is unknown."""
         if self._files.has_failed_sync:
-            raise ClosedError("a sync has failed here before, open the log anew")
+            raise ClosedError("a sync has failed here before, open the log again")
         try:
             self._io.sync(segment.fd)
         except OSError:
@@ -148,7 +148,7 @@ class Syncing:
             known = unpack_durable(seed, raw)
             if known is not None and known.is_failed:
                 self._files.has_failed_sync = True
-                raise ClosedError("a sync has failed here before, open the log anew")
+                raise ClosedError("a sync has failed here before, open the log again")
             if is_failed and self._notify is not None:
                 mark = last_certain(known, durable.segment, manifest)
                 self._io.pwrite(tail.fd, pack_durable(seed, mark), DURABLE_AT)

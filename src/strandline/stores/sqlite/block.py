@@ -224,7 +224,7 @@ class Block:
         """Raise ClosedError in a forked child, where nothing may be done about it."""
         if self._pid != os.getpid():
             raise ClosedError(
-                "this transaction was begun before a fork and is its parent's, open the log anew"
+                "this transaction was begun before a fork and is its parent's, open the log again"
             )
 
     def begin(self) -> None:

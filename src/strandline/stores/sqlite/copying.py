@@ -145,7 +145,7 @@ class _Cut:
 
     def _remove(self, entry: TopicEntry, row: PartitionRow, end: int) -> None:
         slot, execute = row.slot, self._copy.execute
-        # What is damaged must not become right by being counted anew.
+        # What is damaged must not become right by being counted again.
         check_identities(self._copy, self._path, row)
         first, beyond = place(slot, end), place(slot + 1, 0)
         (removed,) = execute(

@@ -189,9 +189,9 @@ class Database:
     def check_open(self) -> None:
         """Raise ClosedError if the file was given back, or belongs to a parent process."""
         if self._is_closed:
-            raise ClosedError("this log was closed, open it anew")
+            raise ClosedError("this log was closed, open it again")
         if os.getpid() != self.pid:
-            raise ClosedError("the log was opened before a fork, open it anew in the child process")
+            raise ClosedError("the log was opened before a fork, open it again in the child")
 
     # --- writing ---
 

@@ -110,7 +110,7 @@ class DurableMarks:
         if not self._database.checkpoint("PASSIVE"):
             return
         self._raise_marks(ends, self._known)
-        # It also begins the write-ahead log anew, with the sync that this takes: no
+        # It also begins the write-ahead log again, with the sync that this takes: no
         # append has to wait for it.
         with self._database.transaction() as connection:
             self._store(connection, ends)

@@ -74,7 +74,7 @@ class Outbox:
         block.prepare_append()
         database = self._database
         with translated(database.path), block.plain() as connection:
-            # Read anew each time: the caller may have gone back to a savepoint.
+            # Read again each time: the caller may have gone back to a savepoint.
             delta = AppendDelta(Heads(database))
             placement = delta.apply(write)
             changes, _ = delta.freeze()
