@@ -184,6 +184,14 @@ def place_url(place: object, *, like: str | None = None) -> str:
     raise InvalidError("there is no log at this path", path=path)
 
 
+def url_in(scheme: str, directory: str) -> str:
+    """Return the URL of a log of this kind in a directory; InvalidError for no kind of log."""
+    kind = _KINDS.get(scheme) or _registered(scheme)
+    if kind is None:
+        raise InvalidError("there is no such kind of log", backend=scheme, known=sorted(_KINDS))
+    return kind.form.replace("PATH", os.path.join(directory, "log"))
+
+
 def is_shared(url: str | None = None) -> bool:
     """Whether other processes than its opener can reach the log that `url` names."""
     return _parse(url)[0].locate is not None

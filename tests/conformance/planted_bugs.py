@@ -9,9 +9,11 @@ from strandline.log.cursors import Cursors
 from strandline.log.identities import Identities
 from strandline.log.local_watch import LocalWatch
 from strandline.log.log import Log
+from strandline.log.open_state import OpenState
 from strandline.log.retention import Retention
 from strandline.log.terms import Terms
 from strandline.log.verifying import _Checking
+from strandline.log.watches import WatchedPartition
 from strandline.stores.memory import MemoryPartition, MemoryStore
 from tests.planting import Bug
 
@@ -41,22 +43,22 @@ BUGS = (
     _bug(
         MemoryPartition,
         "release",
-        "self.value_before(self.oldest + gone)",
-        "self.value_before(self.oldest)",
+        "gone[-1].value",
+        "gone[0].value",
         "trimming_keeps_the_proof",
     ),
     _bug(
         MemoryPartition,
         "release",
-        "self.value_before(...)",
-        "self.chain.origin",
+        "gone[-1].value",
+        "self.anchor",
         "a_proof_goes_on_after_an_eviction",
     ),
     _bug(
         MemoryPartition,
         "add",
-        "self.value_before(...)",
-        "self.chain.origin",
+        "self.records[-1].value if _ else _",
+        "self.anchor",
         "untouched_history_is_sound",
     ),
     _bug(
@@ -198,7 +200,7 @@ BUGS = (
         "retention_by_bytes_keeps_the_newest",
     ),
     _bug(
-        MemoryPartition,
+        WatchedPartition,
         "add_watch",
         "watch.notify(...)",
         "pass",
@@ -275,7 +277,7 @@ BUGS = (
         "Event.load(body.kind, body.payload_json, None, body.headers_json, body.occurred_at_us)",
         "values_come_back_as_they_were",
     ),
-    _bug(MemoryStore, "close", "watch.close()", "pass", "closing_the_log_ends_every_wait"),
+    _bug(MemoryStore, "close", "self._watches.close()", "pass", "closing_the_log_ends_every_wait"),
     _bug(
         Access,
         "check_durable_only",
@@ -305,8 +307,8 @@ BUGS = (
         "a_closed_watch_takes_no_partition",
     ),
     _bug(
-        MemoryStore,
-        "check_open",
+        OpenState,
+        "check",
         "self._is_closed",
         "False",
         "after_close_every_call_is_refused",

@@ -14,7 +14,7 @@ from strandline.values import InvalidError
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "kv_store.py"
-PAGE = ROOT / "docs" / "howto" / "build-a-store.md"
+PAGE = ROOT / "docs" / "howto" / "use-the-write-coordinator.md"
 
 
 @pytest.fixture(name="example", scope="module")

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,14 +19,15 @@ from strandline.io import SystemIo
 from strandline.locks import Signal
 from strandline.log.file_changes import FileChanges
 from strandline.log.local_watch import LocalWatch
-from strandline.log.watches import Spot, Watches
+from strandline.log.watches import Watches
 from strandline.testing import FakeClock, FaultyIo
 from strandline.testing.conformance_checks import started
-from strandline.values import ClosedError, CorruptError, Partition, Topic
+from strandline.values import ClosedError, CorruptError, Topic, TopicSettings
 
 APPENDER = str(Path(__file__).with_name("tail_appender.py"))
 PATIENCE_S = 20.0
 TOPIC = Topic("orders", SystemClock().new_id())
+KNOWN: Any = SimpleNamespace(topic=TOPIC, settings=TopicSettings(partitions=3))
 
 
 class Tails:
@@ -37,7 +39,7 @@ class Tails:
         self.looks = 0
         #: Called with each look, after it.
         self.on_look: Callable[[], None] = lambda: None
-        self.watches: Watches[int, Any] = Watches(clock, self._spot, self._end, self._open_changes)
+        self.watches: Watches[int, Any] = Watches(clock, self._place, self._end, self._open_changes)
         for number in range(3):
             self.path(number).write_bytes(bytes(8))
 
@@ -56,10 +58,10 @@ class Tails:
         self.watches.notify(number, end)
 
     def open(self) -> LocalWatch:
-        return self.watches.open(lambda topic: topic)
+        return self.watches.open(lambda _topic: KNOWN)
 
-    def _spot(self, _topic: object, number: int, _durable_only: bool) -> Spot[int]:
-        return Spot(number, TOPIC, Partition(number))
+    def _place(self, _topic: object, number: int, _durable_only: bool) -> int:
+        return number
 
     def _end(self, number: int) -> int | None:
         self.looks += 1

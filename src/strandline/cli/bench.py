@@ -52,19 +52,21 @@ def bench(
             raise InvalidError("--full writes its figures to benchmarks/results.json")
         _run_benchmarks()
         return
-    if backend not in ("file", "sqlite", "memory"):
-        raise InvalidError("a backend is file, sqlite or memory", backend=backend)
     from strandline.cli.measuring import measure  # noqa: PLC0415 Takes long to import.
-    from strandline.opening import open_log  # noqa: PLC0415 The same.
+    from strandline.opening import open_log, url_in  # noqa: PLC0415 The same.
+
+    url_in(backend, path)
 
     clock = SystemClock()
-    with _scratch(path) as folder, progress("measuring", _MEASUREMENTS) as bar:
-        url = "memory:" if backend == "memory" else f"{backend}:{folder}/log"
-        with open_log(url) as log:
-            found = []
-            for each in measure(log, clock, seconds):
-                found.append(each)
-                bar.advance()
+    with (
+        _scratch(path) as folder,
+        progress("measuring", _MEASUREMENTS) as bar,
+        open_log(url_in(backend, folder)) as log,
+    ):
+        found = []
+        for each in measure(log, clock, seconds):
+            found.append(each)
+            bar.advance()
     if json:
         measured = [{**each._asdict(), "per_second": each.per_second} for each in found]
         show_json({"path": path, "backend": backend, "measured": measured})

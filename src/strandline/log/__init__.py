@@ -7,6 +7,8 @@ and know only what is exported here.
 """
 
 from strandline.log.broker import Broker, LiveSubscription
+from strandline.log.chain import Chain
+from strandline.log.claims import LocalClaims
 from strandline.log.contract import (
     LogConsumers,
     LogReader,
@@ -14,26 +16,42 @@ from strandline.log.contract import (
     LogTransactions,
     LogWriter,
 )
+from strandline.log.decide import Head
 from strandline.log.event_rows import EventRows
 from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
+from strandline.log.identities import Identities
 from strandline.log.log import Log
+from strandline.log.loop_thread import LoopThread
+from strandline.log.metrics import LogMetrics, StoreMetrics, TopicMetrics
+from strandline.log.open_state import OpenState
 from strandline.log.parts import LogParts, parts_of
-from strandline.log.ranges import ReadLimits, ReadRange
+from strandline.log.ranges import ReadLimits, ReadRange, check_range
 from strandline.log.receipts import Receipt, Receipts
+from strandline.log.record_lists import ListReads, RecordList, StoredRecord, admit
 from strandline.log.results import Batches, Claim, Hint, TopicName, Value, Watch
+from strandline.log.settled import Settled
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
     DroppedError,
+    DurableStore,
+    MeasuredStore,
     Outcome,
     PartitionState,
     Placement,
     Reach,
+    SegmentedStore,
     Store,
     StoredTopic,
     Tier,
+    TransactionalStore,
+    Trimmed,
+    dropped,
 )
 from strandline.log.terms import AppendTerms
+from strandline.log.topic_table import TableTopic, TopicTable
+from strandline.log.topics import check_new_topic
+from strandline.log.watches import ChangeSource, Watches
 
 __all__ = [
     "AppendRequest",
@@ -42,22 +60,33 @@ __all__ = [
     "Body",
     "Broker",
     "Capabilities",
+    "Chain",
+    "ChangeSource",
     "Claim",
     "Damage",
     "DroppedError",
+    "DurableStore",
     "EventBody",
     "EventRows",
+    "Head",
     "Hint",
     "History",
+    "Identities",
     "Kept",
+    "ListReads",
     "LiveSubscription",
+    "LocalClaims",
     "Log",
     "LogConsumers",
+    "LogMetrics",
     "LogParts",
     "LogReader",
     "LogTopics",
     "LogTransactions",
     "LogWriter",
+    "LoopThread",
+    "MeasuredStore",
+    "OpenState",
     "Outcome",
     "PartitionState",
     "Piece",
@@ -67,11 +96,26 @@ __all__ = [
     "ReadRange",
     "Receipt",
     "Receipts",
+    "RecordList",
+    "SegmentedStore",
+    "Settled",
     "Store",
+    "StoreMetrics",
+    "StoredRecord",
     "StoredTopic",
+    "TableTopic",
     "Tier",
+    "TopicMetrics",
     "TopicName",
+    "TopicTable",
+    "TransactionalStore",
+    "Trimmed",
     "Value",
     "Watch",
+    "Watches",
+    "admit",
+    "check_new_topic",
+    "check_range",
+    "dropped",
     "parts_of",
 ]

@@ -1,12 +1,26 @@
 """What a call names, and whether it may be made."""
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import cast
 
-from strandline.log.loops import check_may_wait
-from strandline.log.results import TopicName
-from strandline.log.store import PartitionState, Reach, Store, StoredTopic
-from strandline.log.terms import check_partition, owner
-from strandline.log.topics import is_internal_name, name_of, unknown_topic
+from strandline.log.draft import kind_of
+from strandline.log.loops import check_may_create, check_may_wait
+from strandline.log.metrics import StoreMetrics
+from strandline.log.results import TopicName, Value
+from strandline.log.store import (
+    DurableStore,
+    MeasuredStore,
+    PartitionState,
+    Reach,
+    SegmentedStore,
+    Store,
+    StoredTopic,
+    TransactionalStore,
+)
+from strandline.log.terms import check_new_name, check_partition, owner
+from strandline.log.topics import check_settings, is_internal_name, name_of, unknown_topic
 from strandline.values import (
     Durability,
     InvalidError,
@@ -14,8 +28,11 @@ from strandline.values import (
     Partition,
     Tenant,
     Topic,
+    TopicSettings,
     check_consumer_name,
+    parse_tenant,
 )
+from strandline.values.arguments import check_flag
 
 _RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
 
@@ -23,10 +40,15 @@ _RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
 class Access:
     """Finds topics, partitions and consumers by what callers pass. Any thread may use it."""
 
-    def __init__(self, store: Store[StoredTopic]) -> None:
+    def __init__(self, store: Store[StoredTopic], *, auto_create: bool) -> None:
         self._store = store
+        self._auto_create = auto_create
         capabilities = store.capabilities
-        self.reaches_durable = capabilities.durability_max is Durability.DURABLE
+        self._durable = (
+            cast("DurableStore[StoredTopic]", store)
+            if capabilities.durability_max is Durability.DURABLE
+            else None
+        )
         # A store of one process waits for no sync and no other process.
         self._may_block = capabilities.reach is not Reach.PROCESS
 
@@ -44,6 +66,27 @@ class Access:
             names = () if is_internal_name(name) else self._topics_of(whose)
             raise unknown_topic(name, [each.name for each in names])
         return found
+
+    def find_to_append(self, topic: TopicName, values: Sequence[Value]) -> StoredTopic:
+        """Return the topic to append to; one that is unknown is created, where that is asked."""
+        self.check_may_append(topic)
+        try:
+            return self.find(topic)
+        except InvalidError:
+            if not self._auto_create or isinstance(topic, Topic) or not values:
+                raise
+            check_may_create(topic)
+        return self.create(topic, None, TopicSettings(value_kind=kind_of(values[0])))
+
+    def create(
+        self, name: str, tenant: str | None, settings: TopicSettings, *, internal: bool = False
+    ) -> StoredTopic:
+        """Return the topic that is there, or a new one."""
+        name = check_new_name(name, internal=check_flag("internal", internal))
+        check_settings(name, settings)
+        whose = parse_tenant(tenant)
+        self.check_mode(Mode.CONSUME if internal else Mode.WRITE)
+        return self._store.create_topic(name, whose, settings)
 
     def list(self, tenant: Tenant | None, *, internal: bool) -> Sequence[Topic]:
         """Return the tenant's topics sorted by name."""
@@ -78,8 +121,49 @@ class Access:
         if not self.reaches_durable or not state.marks.durable < offset <= state.marks.high:
             return state
         self.check_may_block()
-        self._store.sync(topic, partition)
+        self.sync(topic, partition)
         return self._store.state(topic, partition)
+
+    # --- what only some stores have ---
+
+    def seal(self, topic: StoredTopic) -> int:
+        """Seal a topic's segments, where it has any; return how many were rewritten."""
+        if not self._store.capabilities.has_segments:
+            return 0
+        seal = cast("SegmentedStore[StoredTopic]", self._store).seal
+        return sum(seal(topic, number) for number in range(topic.settings.partitions))
+
+    def measure(self) -> StoreMetrics:
+        """Return what the store has done, as far as it says."""
+        if not self._store.capabilities.has_metrics:
+            return StoreMetrics()
+        return cast("MeasuredStore", self._store).metrics()
+
+    def transaction(
+        self, connection: sqlite3.Connection | None
+    ) -> AbstractContextManager[sqlite3.Connection]:
+        """Begin a transaction with the caller's own rows, or raise."""
+        if not self._store.capabilities.has_transactions:
+            raise InvalidError(
+                "this log shares no transactions, open a sqlite: log in your own database"
+            )
+        self.check_mode(Mode.WRITE)
+        return cast("TransactionalStore", self._store).transaction(connection)
+
+    @property
+    def reaches_durable(self) -> bool:
+        """Whether anything here can be durable."""
+        return self._durable is not None
+
+    def sync(self, topic: StoredTopic, partition: int) -> None:
+        """Make a partition durable, where that is possible."""
+        if self._durable is not None:
+            self._durable.sync(topic, partition)
+
+    def flush(self) -> None:
+        """Make everything durable, where that is possible."""
+        if self._durable is not None:
+            self._durable.flush()
 
     # --- consumers ---
 
@@ -106,14 +190,6 @@ class Access:
         if _RANK[self._store.mode] < _RANK[least]:
             raise self.not_allowed()
         self.check_may_block()
-
-    def check_shares_transactions(self) -> None:
-        """Raise unless a transaction may be shared with the caller's own rows."""
-        if not self._store.capabilities.has_transactions:
-            raise InvalidError(
-                "this log shares no transactions, open a sqlite: log in your own database"
-            )
-        self.check_mode(Mode.WRITE)
 
     def check_may_append(self, topic: TopicName) -> None:
         """Raise unless the mode allows to append to this topic."""

@@ -7,8 +7,9 @@ from itertools import repeat
 from typing import Any
 
 from strandline.log.draft import Draft, draft
-from strandline.log.draft_columns import COLUMNS_MIN, EventColumns
+from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, size_of
 from strandline.log.event_rows import EventRows
+from strandline.log.metrics import LogCounts, TopicCounts
 from strandline.log.receipts import Part, Receipt, Receipts, handed_back
 from strandline.log.results import TopicName, Value
 from strandline.log.retention import Retention
@@ -38,10 +39,11 @@ Finding = Callable[[TopicName, Sequence[Value]], StoredTopic]
 class TopicLane:
     """A topic as appends need it."""
 
-    __slots__ = ("kind", "partitions", "stored", "tenant", "turns")
+    __slots__ = ("counts", "kind", "partitions", "stored", "tenant", "turns")
 
-    def __init__(self, stored: StoredTopic) -> None:
+    def __init__(self, stored: StoredTopic, counts: TopicCounts) -> None:
         self.stored = stored
+        self.counts = counts
         self.tenant = stored.topic.tenant
         self.kind = stored.settings.value_kind
         self.partitions = stored.settings.partitions
@@ -62,8 +64,10 @@ class Appends:
         find: Finding,
         retention: Retention,
         record_bytes_max: int,
+        counts: LogCounts,
     ) -> None:
         self._store = store
+        self._counts = counts
         self._find = find
         self._retention = retention
         self._trims_at_once = store.capabilities.trims_at_once
@@ -116,7 +120,8 @@ class Appends:
     # --- inside ---
 
     def _lane(self, topic: TopicName, values: Sequence[Value]) -> TopicLane:
-        lane = TopicLane(self._find(topic, values))
+        found = self._find(topic, values)
+        lane = TopicLane(found, self._counts.of(found.topic))
         # Kept by name, so that partitions are filled in turn.
         return self._lanes.setdefault(topic, lane)
 
@@ -134,6 +139,10 @@ class Appends:
             outcome = self._store.append(lane.stored, number, request, level, terms.timeout_s)
         except UnavailableError as error:
             raise handed_back(error, value) from error.__cause__
+        counts = lane.counts
+        counts.appends += 1
+        counts.records += 1
+        counts.bytes += drafted.size_bytes
         if self._trims_at_once:
             self._trim(lane.stored, number)
         return Receipt(outcome, number, level, self._durability_max, value)
@@ -152,12 +161,16 @@ class Appends:
         # Several partitions are written first, and then wait for the requested level.
         at_once = level if len(routed) == 1 else self._default
         parts: list[Part] = []
+        counts = lane.counts
         try:
             for number, indices in routed.items():
                 chosen = _chosen(drafts, indices)
                 request = self._request(lane, chosen, indices, terms)
                 outcome = self._store.append(lane.stored, number, request, at_once, terms.timeout_s)
                 parts.append(Part(number, indices, outcome))
+                counts.appends += 1
+                counts.records += len(chosen)
+                counts.bytes += size_of(chosen)
                 if self._trims_at_once:
                     self._trim(lane.stored, number)
         except UnavailableError as error:

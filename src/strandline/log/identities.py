@@ -112,12 +112,7 @@ class Identities:
             return None
         original = producer.originals.get(sequence)
         if original is None:
-            raise ConflictError(
-                "this producer has gone past that sequence, go on after the latest one",
-                producer=name,
-                sequence=sequence,
-                latest=producer.latest,
-            )
+            raise passed_sequence(name, sequence, producer.latest)
         return original
 
     def add_sequence(
@@ -138,13 +133,8 @@ class Identities:
         ConflictError if it had another number of records.
         """
         original = self._keys.get((tenant, key))
-        if original is not None and original.records != count:
-            raise ConflictError(
-                "this idempotency key was used for another number of values, choose a new one",
-                idempotency_key=key,
-                values=count,
-                values_then=original.records,
-            )
+        if original is not None:
+            check_same_count(key, count, original.records)
         return original
 
     def add_key(self, tenant: Tenant | None, key: str, original: Original) -> None:
@@ -152,6 +142,27 @@ class Identities:
         self._keys[tenant, key] = original
         if len(self._keys) > IDEMPOTENCY_KEYS_KEPT:
             self._keys.popitem(last=False)
+
+
+def check_same_count(key: str, count: int, then: int) -> None:
+    """Raise ConflictError if a key is used for another number of values than it was then."""
+    if count != then:
+        raise ConflictError(
+            "this idempotency key was used for another number of values, choose a new one",
+            idempotency_key=key,
+            values=count,
+            values_then=then,
+        )
+
+
+def passed_sequence(producer: str, sequence: int, latest: int) -> ConflictError:
+    """Return the error for a sequence that is too old to be recognised."""
+    return ConflictError(
+        "this producer has gone past that sequence, go on after the latest one",
+        producer=producer,
+        sequence=sequence,
+        latest=latest,
+    )
 
 
 def _owner(tenant: str | None) -> Tenant | None:

@@ -45,6 +45,8 @@ class LocalWatch:
         new_waiter: Callable[[Clock], BlockingWaiter] = ThreadWaiter,
         new_loop_waiter: Callable[[], LoopWaiter] = LoopWaiter,
     ) -> None:
+        #: How often its reader has waited, and how many hints it was given.
+        self.waits = self.hints = 0
         self._clock = clock
         self._find = find
         self._on_close = on_close
@@ -196,8 +198,10 @@ class LocalWatch:
                 self._check_open()
             if not self._hints and not self._is_woken:
                 self._waiter = waiter
+                self.waits += 1
                 return None
             hints = tuple(self._hints.values())
+            self.hints += len(hints)
             for place, hint in self._hints.items():
                 self._seen[place] = hint.end
             self._hints.clear()

@@ -16,10 +16,9 @@ from strandline.log.claims import ConsumerPlace
 from strandline.log.contract import LogConsumers, LogReader, LogTopics, LogTransactions, LogWriter
 from strandline.log.cursors import Cursors
 from strandline.log.describing import describe_log, describe_topic
-from strandline.log.draft import kind_of
 from strandline.log.history import History
 from strandline.log.log_looks import log_html
-from strandline.log.loops import check_may_create
+from strandline.log.metrics import LogCounts, LogMetrics
 from strandline.log.numbers import check_timestamp, check_whole
 from strandline.log.parts import LogParts
 from strandline.log.positions import position_at, resolve
@@ -29,14 +28,16 @@ from strandline.log.receipts import Receipt, Receipts
 from strandline.log.registering import check_starts
 from strandline.log.results import Batches, Claim, TopicName, Value, Watch
 from strandline.log.retention import Retention, offset_at
-from strandline.log.store import Store, StoredTopic, Tier
+from strandline.log.store import (
+    Store,
+    Tier,
+)
 from strandline.log.terms import (
     AppendTerms,
-    check_new_name,
     owner,
     terms_of,
 )
-from strandline.log.topics import check_settings, is_internal_name
+from strandline.log.topics import is_internal_name
 from strandline.log.transaction import Transaction
 from strandline.log.verifying import proof_head, verify_each, with_findings
 from strandline.values import (
@@ -45,7 +46,6 @@ from strandline.values import (
     ConsumerLag,
     Durability,
     Epoch,
-    InvalidError,
     Limit,
     LogDescription,
     Marks,
@@ -99,13 +99,14 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         clock = clock if clock is not None else SystemClock()
         self._store = store = store if tier is None else tier.over(store, clock)
         self._parts = LogParts(store, tier, broker, clock)
-        self._auto_create = check_flag("auto_create", auto_create)
         self._announcer = None if broker is None else Announcer(broker)
-        self._access = Access(store)
+        self._access = Access(store, auto_create=check_flag("auto_create", auto_create))
         self._cursors = Cursors(store, clock)
         self._retention = Retention(store, self._cursors, clock)
         bytes_max = check_whole("record_bytes_max", record_bytes_max)
-        self._appends = Appends(store, self._topic_to_append, self._retention, bytes_max)
+        self._counts = LogCounts()
+        find = self._access.find_to_append
+        self._appends = Appends(store, find, self._retention, bytes_max, self._counts)
 
     @property
     def id(self) -> UUID:
@@ -140,11 +141,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> Topic:
         # A kind that is given by its name is replaced when they are made.
         wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))  # type: ignore[arg-type]
-        name = check_new_name(name, internal=check_flag("internal", internal))
-        check_settings(name, wanted)
-        whose = parse_tenant(tenant)
-        self._access.check_mode(Mode.CONSUME if internal else Mode.WRITE)
-        return self._store.create_topic(name, whose, wanted).topic
+        return self._access.create(name, tenant, wanted, internal=internal).topic
 
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:
         return self._access.find(name, parse_tenant(tenant)).topic
@@ -223,8 +220,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def transaction(
         self, connection: sqlite3.Connection | None = None
     ) -> AbstractContextManager[sqlite3.Connection]:
-        self._access.check_shares_transactions()
-        block = self._store.transaction(connection)
+        block = self._access.transaction(connection)
         if self._announcer is not None:
             block = self._announcer.transaction(block)
         return Transaction(block, self._store.url)
@@ -254,7 +250,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def seal(self, topic: TopicName) -> int:
         self._access.check_mode(Mode.WRITE)
         found = self._access.find(topic)
-        return sum(self._store.seal(found, each) for each in range(found.settings.partitions))
+        return self._access.seal(found)
 
     # --- reading ---
 
@@ -269,6 +265,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         wanted = ReadRange(start, end, **limits).checked()
         found, number = self._access.partition(topic, partition)
         self._access.check_durable_only(durable_only=wanted.durable_only)
+        self._counts.reads += 1
         return self._store.read(found, number, wanted)
 
     def read_batches(
@@ -282,6 +279,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         wanted = ReadRange(start, end, **limits).checked()
         found, number = self._access.partition(topic, partition)
         self._access.check_durable_only(durable_only=wanted.durable_only)
+        self._counts.reads += 1
         return self._store.read_batches(found, number, wanted)
 
     def marks(self, topic: TopicName, partition: int) -> Marks:
@@ -372,6 +370,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         found, number, whose, name = self._access.cursor(topic, consumer, partition, tenant)
         self._access.check_mode(Mode.CONSUME)
         self._access.durable_before(found, number, end)
+        self._counts.acks += 1
         return self._cursors.ack(found, number, whose, name, end)
 
     def seek(
@@ -455,17 +454,22 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def sync(self, topic: TopicName, partition: int) -> Marks:
         self._access.check_mode(Mode.CONSUME)
         found, number = self._access.partition(topic, partition)
-        self._store.sync(found, number)
+        self._access.sync(found, number)
         return self._store.marks(found, number)
 
     def flush(self) -> None:
         self._access.check_mode(Mode.CONSUME)
-        self._store.flush()
+        self._access.flush()
 
     def describe(self) -> LogDescription:
         """Return what the log is and holds. Nothing about any one tenant."""
         self._store.check_open()
         return describe_log(self._store, self._access, self.queue_depth)
+
+    def metrics(self) -> LogMetrics:
+        """Return what this log has done since it was opened. Does not block."""
+        self._store.check_open()
+        return self._counts.metrics(self._access.measure())
 
     def close(self) -> None:
         """End the log for its holder: what was acknowledged is kept, as its level says.
@@ -486,14 +490,3 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     def _repr_html_(self) -> str:
         return log_html(self)
-
-    def _topic_to_append(self, topic: TopicName, values: Sequence[Value]) -> StoredTopic:
-        self._access.check_may_append(topic)
-        try:
-            return self._access.find(topic)
-        except InvalidError:
-            if not self._auto_create or isinstance(topic, Topic) or not values:
-                raise
-            check_may_create(topic)
-        self.create_topic(topic, value_kind=kind_of(values[0]))
-        return self._access.find(topic)

@@ -28,6 +28,7 @@ from strandline.log.claims import ConsumerPlace
 from strandline.log.draft import Draft
 from strandline.log.history import History
 from strandline.log.identities import Original
+from strandline.log.metrics import StoreMetrics
 from strandline.log.ranges import ReadRange
 from strandline.log.results import Batches, Claim, TopicName, Watch
 from strandline.values import (
@@ -49,6 +50,11 @@ class DroppedError(InvalidError):
     """The topic was dropped since it was looked up."""
 
 
+def dropped(topic: Topic) -> DroppedError:
+    """Return the error for a topic that was dropped."""
+    return DroppedError("this topic was dropped", topic=topic.name, near=[])
+
+
 class Reach(StrEnum):
     """Which processes can share one log."""
 
@@ -65,8 +71,13 @@ class Capabilities:
     durability_reason: str
     """How the store knows that it reaches this level, for people."""
     reach: Reach
+    has_metrics: bool = False
+    """Whether the store measures itself, see `MeasuredStore`."""
+    has_segments: bool = False
+    """Whether records are kept in segments that can be sealed, see `SegmentedStore`."""
     has_transactions: bool = False
-    """Whether appends and rows of the caller's own can be committed together."""
+    """Whether appends and rows of the caller's own can be committed together, see
+    `TransactionalStore`."""
     stores_columns: bool = False
     """Whether large appends are kept as Arrow columns: their drafts are made as such then."""
     trims_at_once: bool = False
@@ -232,12 +243,6 @@ class StoreRecords(Protocol[T_contra]):
     def evict(self, topic: T_contra, partition: int, before: int) -> Offset:
         """Release storage before `before`; return the oldest offset stored here then."""
 
-    def seal(self, topic: T_contra, partition: int) -> int:
-        """End the last segment, if the store has segments; return how many were rewritten."""
-
-    def sync(self, topic: T_contra, partition: int) -> None:
-        """Make durable what any process has appended so far."""
-
 
 class StoreKeys(Protocol[T_contra]):
     """A small keyed area of each topic: cursors, leases, settings. Each change is durable."""
@@ -293,16 +298,41 @@ class Store(StoreTopics[T], StoreRecords[T], StoreKeys[T], Protocol[T]):
     def size_bytes(self) -> int:
         """Return what everything occupies."""
 
+    def close(self) -> None:
+        """Finish what was accepted, end watches, release locks and files. May be repeated."""
+
+
+class DurableStore(Protocol[T_contra]):
+    """What a store has besides whose `durability_max` is durable."""
+
+    def sync(self, topic: T_contra, partition: int) -> None:
+        """Make durable what any process has appended so far."""
+
     def flush(self) -> None:
         """Make everything durable, and tidy up."""
+
+
+class MeasuredStore(Protocol):
+    """What a store with `has_metrics` has besides."""
+
+    def metrics(self) -> StoreMetrics:
+        """Return what the store has done since it was opened. Does not block."""
+
+
+class SegmentedStore(Protocol[T_contra]):
+    """What a store with `has_segments` has besides."""
+
+    def seal(self, topic: T_contra, partition: int) -> int:
+        """End the last segment; return how many segments were rewritten."""
+
+
+class TransactionalStore(Protocol):
+    """What a store with `has_transactions` has besides."""
 
     def transaction(
         self, connection: sqlite3.Connection | None
     ) -> AbstractContextManager[sqlite3.Connection]:
-        """See LogTransactions; only where the capabilities say so."""
-
-    def close(self) -> None:
-        """Finish what was accepted, end watches, release locks and files. May be repeated."""
+        """See LogTransactions."""
 
 
 class Tier(Protocol):

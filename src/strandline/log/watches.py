@@ -10,8 +10,10 @@ from strandline.clock import Clock
 from strandline.locks import Attempt
 from strandline.log.listening import ListeningEvent, ListeningWaiter
 from strandline.log.local_watch import LocalWatch
+from strandline.log.metrics import StoreMetrics
 from strandline.log.results import Hint, TopicName
 from strandline.log.store import StoredTopic
+from strandline.log.terms import check_partition
 from strandline.values import Offset, Partition, StrandlineError, Topic
 from strandline.writes.waiter import LoopWaiter
 
@@ -134,26 +136,29 @@ class WatchedPartition(Generic[Place]):
 class Watches(Generic[Place, Known]):
     """The partitions of one log that are watched in this process.
 
-    `spot` names a partition, or what is durable of it; `end` returns where it
-    ends now (None if it is gone), and `open_changes` begins to listen. A reader that is
-    alone listens by itself while it waits; for several, and for an event loop, one
-    thread does. Locks are taken in one order: a partition's, then that of Watches.
+    `place` identifies a partition, or what is durable of it; `end` returns where it ends
+    now (None if it is gone), and `open_changes` begins to listen to other processes: None
+    where there are none. A reader that is alone listens by itself while it waits; for
+    several, and for an event loop, one thread does. Locks are taken in one order: a
+    partition's, then that of Watches.
     """
 
     def __init__(
         self,
         clock: Clock,
-        spot: Callable[[Known, int, bool], Spot[Place]],
+        place: Callable[[Known, int, bool], Place],
         end: Callable[[Place], int | None],
-        open_changes: Callable[[], ChangeSource[Place]],
+        open_changes: Callable[[], ChangeSource[Place]] | None = None,
     ) -> None:
         self._clock = clock
-        self._spot = spot
+        self._place = place
         self.end = end
         self._open_changes = open_changes
         self._lock = threading.Lock()
         self._partitions: dict[Place, WatchedPartition[Place]] = {}
         self._watches: set[LocalWatch] = set()
+        #: Waits and hints of those that are closed.
+        self._waits = self._hints = 0
         #: The partitions that are listened for; empty without a change source.
         self._attended: set[Place] = set()
         self._changes: ChangeSource[Place] | None = None
@@ -171,9 +176,12 @@ class Watches(Generic[Place, Known]):
         """Return a watch of nothing yet, which looks topics up with `find`."""
         watched = partial(self._watched, find, durable_only)
         watch = LocalWatch(
-            self._clock, watched, self._watches.discard, self._blocking_waiter, self._loop_waiter
+            self._clock, watched, self._unregister, self._blocking_waiter, self._loop_waiter
         )
         self._watches.add(watch)
+        if self._is_closed:
+            # A close in between did not find it.
+            watch.close()
         return watch
 
     def notify(self, place: Place, end: int) -> None:
@@ -189,6 +197,21 @@ class Watches(Generic[Place, Known]):
             self.unwatch(place)
             if watched is not None:
                 watched.notify_dropped()
+
+    def metrics(self) -> StoreMetrics:
+        """Return how many watches there are, and what came of all that there were."""
+        with self._lock:
+            watches = tuple(self._watches)
+            waits = self._waits + sum(each.waits for each in watches)
+            hints = self._hints + sum(each.hints for each in watches)
+        return StoreMetrics(len(watches), waits, hints)
+
+    def _unregister(self, watch: LocalWatch) -> None:
+        with self._lock:
+            if watch in self._watches:
+                self._watches.discard(watch)
+                self._waits += watch.waits
+                self._hints += watch.hints
 
     def close(self) -> None:
         """End every watch, and the listening."""
@@ -208,7 +231,7 @@ class Watches(Generic[Place, Known]):
     def attend(self, place: Place) -> None:
         """Begin to listen for changes of this partition."""
         with self._lock:
-            if self._is_closed:
+            if self._is_closed or self._open_changes is None:
                 return
             if self._changes is None:
                 self._changes = self._open_changes()
@@ -229,7 +252,9 @@ class Watches(Generic[Place, Known]):
     def _watched(
         self, find: Callable[[TopicName], Known], durable_only: bool, topic: TopicName, number: int
     ) -> WatchedPartition[Place]:
-        spot = self._spot(find(topic), number, durable_only)
+        found = find(topic)
+        partition = check_partition(number, found.settings.partitions)
+        spot = Spot(self._place(found, partition, durable_only), found.topic, partition)
         with self._lock:
             # Kept for good, so that there are never two of one partition.
             return self._partitions.setdefault(spot.place, WatchedPartition(self, spot))

@@ -14,7 +14,16 @@ from strandline.log.draft import size_of
 from strandline.log.history import Damage, History, Piece
 from strandline.log.ranges import ReadRange
 from strandline.log.results import Batches
-from strandline.log.store import PartitionState, Store, StoredTopic, Trimmed
+from strandline.log.store import (
+    DurableStore,
+    MeasuredStore,
+    PartitionState,
+    SegmentedStore,
+    Store,
+    StoredTopic,
+    TransactionalStore,
+    Trimmed,
+)
 from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading, Wanted
 from strandline.tiering.cold_segments import ColdSegments
@@ -23,6 +32,7 @@ from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.removal import remove_dropped, remove_trimmed
 from strandline.tiering.segment import CopiedSegment, UserPartition, partition_of
 from strandline.values import (
+    Durability,
     InvalidError,
     Offset,
     ProofFinding,
@@ -95,9 +105,6 @@ class TieredStore:
         self.change_settings = hot.change_settings
         self.append = hot.append
         self.marks = hot.marks
-        self.seal = hot.seal
-        self.sync = hot.sync
-        self.flush = hot.flush
         self.keys = hot.keys
         self.get_key = hot.get_key
         self.put_key = hot.put_key
@@ -106,7 +113,15 @@ class TieredStore:
         self.watch = hot.watch
         self.beside = hot.beside
         self.size_bytes = hot.size_bytes
-        self.transaction = hot.transaction
+        if hot.capabilities.durability_max is Durability.DURABLE:
+            durable = cast("DurableStore[StoredTopic]", hot)
+            self.sync, self.flush = durable.sync, durable.flush
+        if hot.capabilities.has_metrics:
+            self.metrics = cast("MeasuredStore", hot).metrics
+        if hot.capabilities.has_segments:
+            self.seal = cast("SegmentedStore[StoredTopic]", hot).seal
+        if hot.capabilities.has_transactions:
+            self.transaction = cast("TransactionalStore", hot).transaction
         self.close = hot.close
 
     # --- reading ---

@@ -11,7 +11,7 @@ Does not promise an order between channels, and does not know what a write is.
 from strandline.writes.channel import Channel
 from strandline.writes.contracts import Bracket, Delta, Flusher
 from strandline.writes.coordinator import Coordinator
-from strandline.writes.metrics import SAMPLED_EVERY, Distribution, FlushReason, Metrics
+from strandline.writes.metrics import SAMPLED_EVERY, Distribution, FlushReason, WriteMetrics
 from strandline.writes.receipt import Receipt, WriteId
 from strandline.writes.settings import Settings
 from strandline.writes.subscriber import Monitor, Subscriber, Update
@@ -26,7 +26,6 @@ __all__ = [
     "Distribution",
     "FlushReason",
     "Flusher",
-    "Metrics",
     "Monitor",
     "Receipt",
     "Settings",
@@ -35,4 +34,5 @@ __all__ = [
     "Update",
     "View",
     "WriteId",
+    "WriteMetrics",
 ]

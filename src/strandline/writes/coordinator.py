@@ -27,7 +27,7 @@ from strandline.writes.contracts import Bracket, C, Delta, F, Flusher, R, S, V, 
 from strandline.writes.drain import Drain
 from strandline.writes.ending import Ending
 from strandline.writes.loops import check_on_asyncio
-from strandline.writes.metrics import FlushReason, Metrics
+from strandline.writes.metrics import FlushReason, WriteMetrics
 from strandline.writes.settings import Settings
 from strandline.writes.storage import Storage
 from strandline.writes.subscriber import Subscriber, Subscribers
@@ -222,10 +222,10 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         """Follow the views from here on; `.monitor` shows others how far the subscriber is."""
         return self._drain.subscribe()
 
-    def metrics(self) -> Metrics:
+    def metrics(self) -> WriteMetrics:
         """Return the counters as they stand."""
         measured = self._storage.measured
-        return Metrics(
+        return WriteMetrics(
             queue_depth={name: channel.depth for name, channel in self._channels.items()},
             applied=self._drain.epoch - self._drain.rejected,
             rejected=self._drain.rejected,

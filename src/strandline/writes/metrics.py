@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import operator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 #: One write, freeze or flush of so many is measured, the first among them: a power of two.
 SAMPLED_EVERY: Final = 64
 #: Of an epoch, the bits that are 0 where a sample is taken.
 SAMPLE_MASK: Final = SAMPLED_EVERY - 1
 _BUCKETS: Final = 40
+
+K = TypeVar("K", bound=str)
 
 
 class FlushReason(StrEnum):
@@ -39,6 +43,14 @@ class Distribution:
     def mean(self) -> float:
         """The average; 0 if nothing was measured."""
         return self.total / self.count if self.count else 0.0
+
+    def __add__(self, other: Distribution) -> Distribution:
+        return Distribution(
+            self.count + other.count,
+            self.total + other.total,
+            max(self.largest, other.largest),
+            tuple(map(operator.add, self.buckets, other.buckets)),
+        )
 
 
 class Tally:
@@ -80,7 +92,7 @@ class Measurements:
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
+class WriteMetrics:
     """The counters at one moment; each only grows, except the queue depth.
 
     The distributions are of a sample: one in SAMPLED_EVERY.
@@ -101,3 +113,29 @@ class Metrics:
     flush: Distribution
     delta_bytes: Distribution
     """How large deltas were that were flushed."""
+
+    def __add__(self, other: WriteMetrics) -> WriteMetrics:
+        return WriteMetrics(
+            queue_depth=_summed(self.queue_depth, other.queue_depth),
+            applied=self.applied + other.applied,
+            rejected=self.rejected + other.rejected,
+            backpressure=self.backpressure + other.backpressure,
+            flushes=_summed(self.flushes, other.flushes),
+            flush_s=self.flush_s + other.flush_s,
+            syncs=self.syncs + other.syncs,
+            sync_s=self.sync_s + other.sync_s,
+            send=self.send + other.send,
+            apply=self.apply + other.apply,
+            freeze=self.freeze + other.freeze,
+            flush=self.flush + other.flush,
+            delta_bytes=self.delta_bytes + other.delta_bytes,
+        )
+
+
+def merged(each: Iterable[WriteMetrics]) -> WriteMetrics:
+    """Return the metrics of several coordinators as one; there is at least one."""
+    return functools.reduce(operator.add, each)
+
+
+def _summed(one: Mapping[K, int], other: Mapping[K, int]) -> Mapping[K, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

@@ -1,6 +1,6 @@
 """Going on in the present epoch, in the place of another process."""
 
-from strandline.log.store import DroppedError
+from strandline.log.store import dropped
 from strandline.stores.files.manifest import LockIdentity, Manifest
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.state import agrees
@@ -81,4 +81,4 @@ def _found_end(files: PartitionFiles, manifest: Manifest, end: End) -> End | Non
 
 def _check_not_dropped(files: PartitionFiles, tail: Tail) -> None:
     if tail.fence is not None and tail.fence.epoch == DROPPED:
-        raise DroppedError("this topic was dropped", topic=files.place.topic.name, near=[])
+        raise dropped(files.place.topic)

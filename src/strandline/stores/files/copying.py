@@ -10,13 +10,14 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from strandline.clock import Clock, SystemClock
-from strandline.io import Io, SystemIo, real_parent, real_path
+from strandline.io import Io, SystemIo, real_path
 from strandline.log.copies import (
     CopiedPartition,
     Ends,
@@ -25,9 +26,8 @@ from strandline.log.copies import (
     check_provable,
     end_of_copy,
 )
-from strandline.log.store import DroppedError
+from strandline.log.store import DroppedError, dropped
 from strandline.stores.files.entries import entries_of
-from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.identity_window import IdentityWindow
 from strandline.stores.files.keys import SUFFIX
 from strandline.stores.files.manifest import (
@@ -46,8 +46,9 @@ from strandline.stores.files.shortening import shortened
 from strandline.stores.files.state import State
 from strandline.stores.files.succession import make_segment
 from strandline.stores.files.topics import KEYS, FileTopics, TopicEntry
+from strandline.stores.new_place import new_place
 from strandline.stores.open_file import OpenFile
-from strandline.values import CorruptError, InvalidError, Marks, Mode, Offset, UnavailableError
+from strandline.values import CorruptError, Marks, Mode, Offset, UnavailableError
 from strandline.values.names import RESERVED_PREFIX
 
 _CHUNK_BYTES = 1 << 20
@@ -73,22 +74,8 @@ def copy_file_log(
     files = io if io is not None else SystemIo()
     ours = clock if clock is not None else SystemClock()
     root = Root(real_path(source), Mode.READ, files, ours, _LOCK_TIMEOUT_S)
-    path = real_parent(target)
-    try:
-        if files.exists(path):
-            raise InvalidError("there is something here already, choose a new place", path=path)
-        made = f"{path}.{ours.new_id()}.partial"
-        try:
-            copied = _Copy(root, made, ends or {}, progress).run()
-            files.replace(made, path)
-            made = path
-            files.sync_directory(os.path.dirname(path))
-        except BaseException:
-            _remove(files, made)
-            raise
-    except OSError as error:
-        raise unavailable(error, error.filename or path) from error
-    return copied
+    with new_place(files, ours, target, partial(_remove, files)) as made:
+        return _Copy(root, made, ends or {}, progress).run()
 
 
 class _Sealed(NamedTuple):
@@ -161,7 +148,7 @@ class _Copy:
         topics = FileTopics(self._root)
         found = topics.fresh(entry)
         if found is None:
-            raise DroppedError("this topic was dropped", topic=entry.topic.name, near=[])
+            raise dropped(entry.topic)
         path = os.path.join(directory, os.path.basename(entry.path))
         # Those that were put since are not in the copy.
         keys = found.keys & self._keys.get(entry.topic.id, frozenset())

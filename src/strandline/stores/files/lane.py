@@ -2,21 +2,25 @@
 
 import contextlib
 import threading
+from collections.abc import Mapping
 from functools import partial
+from uuid import UUID
 
 from strandline.log.loops import is_on_loop
+from strandline.log.open_state import closed_log
 from strandline.log.store import AppendRequest, Placement
 from strandline.stores.closing import close_each
+from strandline.stores.file_errors import unavailable
 from strandline.stores.files.appends import Frozen, Head
 from strandline.stores.files.fencing import fenced
-from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.syncing import MarkListener
 from strandline.stores.files.topics import TopicEntry
 from strandline.stores.files.writing_settings import WritingSettings
-from strandline.values import ClosedError, Durability, FailedError
-from strandline.writes import Channel, Coordinator, Receipt, Settings
+from strandline.values import Durability, FailedError
+from strandline.writes import Channel, Coordinator, Receipt, Settings, WriteMetrics
+from strandline.writes.metrics import merged
 
 _CHANNEL = "appends"
 _, _WRITTEN, _DURABLE = Durability
@@ -32,6 +36,8 @@ class Lane:
         self._is_exclusive = settings.is_exclusive
         self._lock = threading.Lock()
         self.is_current = True
+        #: What coordinators did that were fenced.
+        self._past: WriteMetrics | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -79,6 +85,11 @@ class Lane:
         except FailedError as error:
             raise fenced(error) or error from error.__cause__
 
+    def metrics(self) -> WriteMetrics:
+        """Return what was written on this way."""
+        present = self._coordinator.metrics()
+        return present if self._past is None else self._past + present
+
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
         with self._lock:
@@ -89,9 +100,10 @@ class Lane:
         """Begin again in place of what was fenced."""
         with self._lock:
             if not self.is_current:
-                raise ClosedError("the log is closed, open it again")
+                raise closed_log()
             if self.channel is fenced:
                 self._end()
+                self._past = self.metrics()
                 self._begin()
 
     def _end(self) -> None:
@@ -111,13 +123,15 @@ class Lanes:
         self._notify = notify
         self._lock = threading.Lock()
         self._topics: set[TopicEntry] = set()
+        #: What was written to topics that were dropped.
+        self._past: dict[UUID | None, WriteMetrics] = {}
         self._is_closed = False
 
     def lane(self, topic: TopicEntry, partition: int) -> Lane:
         """Return the way into a partition."""
         with self._lock:
             if self._is_closed:
-                raise ClosedError("the log is closed, open it again")
+                raise closed_log()
             lane = topic.lanes.get(partition)
             if lane is None:
                 files = topic.partitions[partition]
@@ -129,11 +143,21 @@ class Lanes:
                 self._topics.add(topic)
             return lane
 
+    def metrics(self) -> Mapping[UUID | None, WriteMetrics]:
+        """Return what was written, by topic."""
+        with self._lock:
+            found = dict(self._past)
+            for topic in self._topics:
+                found[topic.topic.id] = merged(each.metrics() for each in topic.lanes.values())
+            return found
+
     def close_topic(self, topic: TopicEntry) -> None:
         """Finish what was accepted for a topic."""
         with self._lock:
             self._topics.discard(topic)
             lanes = tuple(topic.lanes.values())
+            if lanes:
+                self._past[topic.topic.id] = merged(each.metrics() for each in lanes)
             topic.lanes.clear()
         close_each(lane.close for lane in lanes)
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from strandline.log.store import DroppedError
+from strandline.log.store import DroppedError, dropped
 from strandline.stores.files.entries import page_of
 from strandline.stores.files.frame import Frame
 from strandline.stores.files.manifest import Manifest, StoredSegment
@@ -296,7 +296,7 @@ class PartitionFiles:
         return True
 
     def _dropped(self) -> DroppedError:
-        return DroppedError("this topic was dropped", topic=self.place.topic.name, near=[])
+        return dropped(self.place.topic)
 
     # --- records ---
 

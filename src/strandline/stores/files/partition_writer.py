@@ -11,11 +11,11 @@ import msgspec
 from strandline.locks import Attempt, holding
 from strandline.log.identities import Identities
 from strandline.log.loops import is_on_loop
-from strandline.log.store import DroppedError
+from strandline.log.store import dropped
+from strandline.stores.file_errors import unavailable
 from strandline.stores.files.adoption import adopt_epoch
 from strandline.stores.files.appends import AppendDelta, Frozen, Head, RefusingDelta
 from strandline.stores.files.fencing import FencedError
-from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.following import keep
 from strandline.stores.files.frame import gathered
 from strandline.stores.files.identity_window import IdentityWindow
@@ -311,7 +311,7 @@ class PartitionWriter:
     def _check_not_dropped(self) -> None:
         # Dropping a topic marks it first, and fences the tails that there are then.
         if self.place.is_dropped():
-            raise DroppedError("this topic was dropped", topic=self.place.topic.name, near=[])
+            raise dropped(self.place.topic)
 
     def _check_may_sync(self, *, may_wait: bool) -> None:
         if not may_wait:

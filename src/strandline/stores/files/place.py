@@ -10,7 +10,7 @@ import msgspec
 from strandline.clock import Clock
 from strandline.io import Io
 from strandline.log.chain import Chain
-from strandline.log.store import DroppedError
+from strandline.log.store import dropped
 from strandline.stores.files import checked
 from strandline.stores.files.manifest import (
     MANIFEST,
@@ -108,7 +108,7 @@ class Place:
             except FileNotFoundError:
                 # Replaced by a newer epoch's, or the whole topic dropped.
                 if not self.io.exists(self.directory):
-                    raise DroppedError("this topic was dropped", topic=self.topic.name) from None
+                    raise dropped(self.topic) from None
         raise CorruptError("the manifest comes and goes", file=self.directory, position=0)
 
     def check_newest(self, manifest: Manifest) -> None:

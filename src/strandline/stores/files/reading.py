@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches
 from strandline.log.record_batches import batches_of_batches, page_batch
+from strandline.stores.file_errors import unavailable
 from strandline.stores.files.entries import Entry, columns_of, entries_in, page_of
-from strandline.stores.files.file_errors import unavailable
 from strandline.stores.files.frame import COLUMNS, IS_MIXED, Frame
 from strandline.stores.files.page import Page
 from strandline.stores.files.partition import PartitionFiles

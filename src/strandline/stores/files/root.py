@@ -13,10 +13,11 @@ from strandline.clock import Clock
 from strandline.io import Io
 from strandline.locks import holding
 from strandline.log.numbers import check_lock_timeout
+from strandline.log.open_state import OpenState
+from strandline.stores.file_errors import unavailable
 from strandline.stores.files import checked
-from strandline.stores.files.file_errors import unavailable
 from strandline.stores.open_file import OpenFile
-from strandline.values import ClosedError, InvalidError, Mode, UnavailableError
+from strandline.values import InvalidError, Mode, UnavailableError
 
 KIND = "log"
 IDENTITY = "strandline"
@@ -48,8 +49,8 @@ class Root:
         self.io = io
         self.clock = clock
         self.lock_timeout_s = check_lock_timeout(lock_timeout_s)
-        self.pid = os.getpid()
-        self._is_closed = False
+        self.state = OpenState()
+        self.check_open = self.state.check
         self._changing = threading.Lock()
         try:
             if mode is Mode.WRITE:
@@ -62,17 +63,6 @@ class Root:
     def topics(self) -> str:
         """The directory with one directory for each topic."""
         return os.path.join(self.path, TOPICS)
-
-    def check_open(self) -> None:
-        """Raise ClosedError if the log is closed, or belongs to the parent of a fork."""
-        if self._is_closed:
-            raise ClosedError("the log is closed, open it again")
-        if os.getpid() != self.pid:
-            raise ClosedError("the log was opened before a fork, open it again in the child")
-
-    def close(self) -> None:
-        """Say that it is closed."""
-        self._is_closed = True
 
     @holding
     def changing(self) -> Iterator[None]:

@@ -2,9 +2,7 @@
 
 import contextlib
 import os
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
@@ -13,6 +11,7 @@ from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
 from strandline.log.local_watch import LocalWatch
+from strandline.log.metrics import StoreMetrics
 from strandline.log.numbers import check_whole
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.results import TopicName
@@ -24,12 +23,13 @@ from strandline.log.store import (
     PartitionState,
     Reach,
     Trimmed,
+    dropped,
 )
 from strandline.stores.claim_locks import LockClaim, LockClaims
 from strandline.stores.closing import close_each
+from strandline.stores.file_errors import translated
 from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
-from strandline.stores.files.file_errors import translated
 from strandline.stores.files.following import newest
 from strandline.stores.files.keys import FileKeys
 from strandline.stores.files.lane import Lanes
@@ -48,7 +48,6 @@ from strandline.values import (
     Durability,
     Epoch,
     FailedError,
-    InvalidError,
     Marks,
     Mode,
     Offset,
@@ -77,6 +76,8 @@ class FileStore:
         Durability.DURABLE,
         "each partition is synced before an append is called durable",
         Reach.MACHINE,
+        has_metrics=True,
+        has_segments=True,
         stores_columns=True,
     )
 
@@ -107,6 +108,7 @@ class FileStore:
             clock if clock is not None else SystemClock(),
             lock_timeout_s,
         )
+        self.check_open = self._root.check_open
         self._settings = settings
         self._topics = FileTopics(self._root)
         self._keys = FileKeys(self._root, self._topics)
@@ -127,9 +129,6 @@ class FileStore:
     @property
     def url(self) -> str:
         return f"file:{self._root.path}"
-
-    def check_open(self) -> None:
-        self._root.check_open()
 
     # --- topics ---
 
@@ -160,7 +159,7 @@ class FileStore:
         with self._root.changing():
             present = self._topics.fresh(topic)
             if present is None:
-                raise _dropped(topic)
+                raise dropped(topic.topic)
             settings = change(present.settings)
             self._topics.change_settings(present, settings)
             return settings
@@ -200,7 +199,7 @@ class FileStore:
             if lane.is_current:
                 raise
             # The lane was closed because its topic was dropped.
-            raise _dropped(topic) from error
+            raise dropped(topic.topic) from error
 
     @translated
     def marks(self, topic: TopicEntry, partition: int) -> Marks:
@@ -336,13 +335,16 @@ class FileStore:
     def claim(self, place: ConsumerPlace) -> LockClaim:
         topic = self._topics.find_id(place.topic.id)
         if topic is None:
-            raise DroppedError("this topic was dropped", topic=place.topic.name, near=[])
+            raise dropped(place.topic)
         return self._claims.take(
             os.path.join(self._keys.directory(topic), place.file_name()), place
         )
 
     def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
+
+    def metrics(self) -> StoreMetrics:
+        return self._watches.metrics()._replace(writes=self._lanes.metrics())
 
     def beside(self, name: str) -> str:
         return os.path.join(self._root.path, name)
@@ -351,16 +353,11 @@ class FileStore:
     def size_bytes(self) -> int:
         return _size_of(self._root.io, self._root.path)
 
-    def transaction(
-        self, connection: sqlite3.Connection | None
-    ) -> AbstractContextManager[sqlite3.Connection]:
-        raise InvalidError("a file: log has no transactions", connection=connection)
-
     @translated
     def close(self) -> None:
-        if os.getpid() != self._root.pid:
+        if self._root.state.is_inherited:
             return
-        self._root.close()
+        self._root.state.close()
         close_each(
             (self._topics.close_files, self._claims.close, self._watches.close, self._lanes.close)
         )
@@ -376,7 +373,3 @@ def _size_of(io: Io, directory: str) -> int:
         except FileNotFoundError:
             pass  # Removed meanwhile.
     return total
-
-
-def _dropped(topic: TopicEntry) -> DroppedError:
-    return DroppedError("this topic was dropped", topic=topic.topic.name, near=[])

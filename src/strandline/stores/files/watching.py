@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 
 from strandline.log.file_changes import FileChanges
 from strandline.log.store import DroppedError
-from strandline.log.terms import check_partition
-from strandline.log.watches import Spot, Watches
-from strandline.stores.files.file_errors import translated, unavailable
+from strandline.log.watches import Watches
+from strandline.stores.file_errors import translated, unavailable
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.root import Root
 from strandline.stores.files.topics import TopicEntry
@@ -30,7 +29,7 @@ class FileWatches(Watches[WatchedPlace, TopicEntry]):
     """
 
     def __init__(self, root: Root) -> None:
-        super().__init__(root.clock, _spot, _end, self._file_changes)
+        super().__init__(root.clock, _place, _end, self._file_changes)
         self._root = root
         self.partitions: Collection[object] = self._partitions
 
@@ -49,9 +48,8 @@ class FileWatches(Watches[WatchedPlace, TopicEntry]):
         return FileChanges(self._root.io.file_watcher(), _path)
 
 
-def _spot(topic: TopicEntry, partition: int, durable_only: bool) -> Spot[WatchedPlace]:
-    number = check_partition(partition, topic.settings.partitions)
-    return Spot(WatchedPlace(topic.partitions[number], durable_only), topic.topic, number)
+def _place(topic: TopicEntry, partition: int, durable_only: bool) -> WatchedPlace:
+    return WatchedPlace(topic.partitions[partition], durable_only)
 
 
 def _end(place: WatchedPlace) -> int | None:

@@ -1,8 +1,8 @@
 """A copy of a log's database, made while others write: all of it as it was at one moment."""
 
 import contextlib
-import os
 import sqlite3
+from functools import partial
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
@@ -15,6 +15,7 @@ from strandline.log.copies import (
     check_provable,
     end_of_copy,
 )
+from strandline.stores.new_place import new_place
 from strandline.stores.sqlite.chain_values import remove_values
 from strandline.stores.sqlite.checksum import row_crc
 from strandline.stores.sqlite.database import Database
@@ -29,7 +30,7 @@ from strandline.stores.sqlite.partition_row import (
 )
 from strandline.stores.sqlite.schema import connect, translated
 from strandline.stores.sqlite.topics import SqliteTopics, TopicEntry, load_log, store_log
-from strandline.values import Epoch, InvalidError, Mode, Offset, Partition, UnavailableError
+from strandline.values import Epoch, Mode, Offset, Partition
 
 _LOCK_TIMEOUT_S = 10.0
 
@@ -49,29 +50,11 @@ def copy_sqlite_log(
     """
     files = io if io is not None else SystemIo()
     ours = clock if clock is not None else SystemClock()
-    path = real_parent(target)
     database = Database(real_parent(source), Mode.READ, files, ours, _LOCK_TIMEOUT_S)
     try:
-        if files.exists(path):
-            raise InvalidError("there is something here already, choose a new place", path=path)
-        made = f"{path}.{ours.new_id()}.partial"
-        try:
+        with new_place(files, ours, target, partial(_remove, files)) as made:
             copied = _copy(database, made, ends or {})
             _sync(files, made)
-            files.replace(made, path)
-            made = path
-            files.sync_directory(os.path.dirname(path))
-        except BaseException:
-            for name in (made, f"{made}-wal", f"{made}-shm"):
-                with contextlib.suppress(OSError):
-                    files.unlink(name)
-            raise
-    except OSError as error:
-        raise UnavailableError(
-            "the file system refused this, fix what the reason names and try again",
-            path=error.filename or path,
-            reason=error.strerror or str(error),
-        ) from error
     finally:
         database.close()
     if progress is not None:
@@ -96,6 +79,12 @@ def _copy(database: Database, partial: str, ends: Ends) -> list[CopiedPartition]
         copy.execute("COMMIT")
         copy.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return copied
+
+
+def _remove(io: Io, path: str) -> None:
+    for name in (path, f"{path}-wal", f"{path}-shm"):
+        with contextlib.suppress(OSError):
+            io.unlink(name)
 
 
 def _sync(io: Io, path: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from strandline.clock import Clock
 from strandline.io import FileStatus, Io, may_write_in
 from strandline.locks import holding
+from strandline.log.open_state import OpenState
 from strandline.stores.sqlite.partition_row import note_tails
 from strandline.stores.sqlite.schema import (
     BUSY_S,
@@ -30,7 +31,6 @@ from strandline.stores.sqlite.tables import (
     read_log_id,
 )
 from strandline.values import (
-    ClosedError,
     FailedError,
     InvalidError,
     Mode,
@@ -72,7 +72,8 @@ class Database:
         self._writer: sqlite3.Connection | None = None
         self._lent: sqlite3.Connection | None = None
         self._wal_fd: int | None = None
-        self._is_closed = False
+        self.state = OpenState()
+        self.check_open = self.state.check
         self._is_given_back = False
         #: Stands for the transaction that was begun last.
         self._begun: object | None = None
@@ -82,7 +83,6 @@ class Database:
         self.checked_identities: set[int] = set()
         #: About how much this process has written since it last checkpointed.
         self.logged_bytes = 0
-        self.pid = os.getpid()
         self.path = path
         self.lock = StoreLock(io, clock, f"{path}-strandline.lock")
         self._access = access
@@ -185,13 +185,6 @@ class Database:
             if connection in self._all:
                 self._all.remove(connection)
                 connection.close()
-
-    def check_open(self) -> None:
-        """Raise ClosedError if the file was given back, or belongs to a parent process."""
-        if self._is_closed:
-            raise ClosedError("this log was closed, open it again")
-        if os.getpid() != self.pid:
-            raise ClosedError("the log was opened before a fork, open it again in the child")
 
     # --- writing ---
 
@@ -423,10 +416,10 @@ class Database:
 
     def close(self) -> None:
         """Give the file back. The last to leave moves everything into the database."""
-        if self._is_given_back or os.getpid() != self.pid:
+        if self._is_given_back or self.state.is_inherited:
             return
         with self._mutex:
-            self._is_closed = True
+            self.state.close()
         self._wait_returned(BUSY_S)
         try:
             with self._closing():

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from strandline.log.identities import Original
+from strandline.log.identities import Original, check_same_count, passed_sequence
 from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.partition_row import PartitionRow
@@ -12,7 +12,6 @@ from strandline.values import (
     IDEMPOTENCY_KEYS_KEPT,
     IDENTITY_AGE_S,
     PRODUCER_SEQUENCES_KEPT,
-    ConflictError,
     CorruptError,
     Offset,
 )
@@ -70,12 +69,7 @@ class Identities:
             return None
         found = self._sequence(name, sequence)
         if found is None or producer.seen - found[2] > PRODUCER_SEQUENCES_KEPT:
-            raise ConflictError(
-                "this producer has gone past that sequence, go on after the latest one",
-                producer=name[2],
-                sequence=sequence,
-                latest=producer.latest,
-            )
+            raise passed_sequence(name[2], sequence, producer.latest)
         return Original(Offset(found[0]), found[1])
 
     def add_sequence(self, name: ProducerName, sequence: int, original: Original) -> None:
@@ -135,13 +129,7 @@ class Identities:
         start, timestamp_us, then, ordinal = found
         if head.keys_seen - ordinal > IDEMPOTENCY_KEYS_KEPT or now_us - timestamp_us > _AGE_US:
             return None
-        if then != count:
-            raise ConflictError(
-                "this idempotency key was used for another number of values, choose a new one",
-                idempotency_key=key,
-                values=count,
-                values_then=then,
-            )
+        check_same_count(key, count, then)
         return Original(Offset(start), timestamp_us, then)
 
     def add_key(self, head: PartitionRow, tenant: str, key: str, original: Original) -> None:

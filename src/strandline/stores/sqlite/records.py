@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from strandline.log.draft import load
 from strandline.log.history import Body, EventBody
-from strandline.log.store import DroppedError
+from strandline.log.store import dropped
 from strandline.stores.sqlite.checksum import record_crc
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.partition_row import load_partition, place
@@ -154,7 +154,7 @@ class Records:
     def _explain_gap(self, connection: sqlite3.Connection, offset: int) -> None:
         row = load_partition(connection, self._database.path, self.slot)
         if row is None:
-            raise DroppedError("this topic was dropped", topic=self.topic.name, near=[])
+            raise dropped(self.topic)
         if offset < row.first:
             raise TrimmedError(
                 row.first, topic=self.topic.name, partition=self.partition, offset=offset

@@ -14,6 +14,7 @@ from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
 from strandline.log.local_watch import LocalWatch
+from strandline.log.metrics import StoreMetrics
 from strandline.log.numbers import check_lock_timeout
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches
@@ -21,11 +22,11 @@ from strandline.log.results import TopicName
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
-    DroppedError,
     Outcome,
     PartitionState,
     Reach,
     Trimmed,
+    dropped,
 )
 from strandline.log.topics import is_internal_name
 from strandline.stores.claim_locks import LockClaim, LockClaims
@@ -67,6 +68,7 @@ class SqliteStore:
         Durability.DURABLE,
         "the write-ahead log is synced before an append is called durable",
         Reach.MACHINE,
+        has_metrics=True,
         has_transactions=True,
     )
 
@@ -88,6 +90,7 @@ class SqliteStore:
             check_lock_timeout(lock_timeout_s),
             access=access,
         )
+        self.check_open = self._database.check_open
         self._topics = SqliteTopics(self._database.path, self._database.clock)
         self._marks = DurableMarks(self._database)
         self._trimming = Trimming(self._database)
@@ -110,9 +113,6 @@ class SqliteStore:
     @property
     def url(self) -> str:
         return f"sqlite:{self._database.path}"
-
-    def check_open(self) -> None:
-        self._database.check_open()
 
     # --- topics ---
 
@@ -143,7 +143,7 @@ class SqliteStore:
         with self._database.locked(), self._database.changing() as connection:
             present = self._topics.find(connection, topic.topic.tenant, topic.topic.name)
             if present is None or present.topic.id != topic.topic.id:
-                raise _dropped(topic)
+                raise dropped(topic.topic)
             settings = change(present.settings)
             self._topics.change_settings(connection, present, settings)
             return settings
@@ -252,10 +252,6 @@ class SqliteStore:
         self._trimming.remove(records, row.first)
         return Offset(row.first)
 
-    def seal(self, topic: TopicEntry, partition: int) -> int:
-        del topic, partition
-        return 0
-
     def sync(self, topic: TopicEntry, partition: int) -> None:
         if self._writer is None:
             # A sync changes no byte. The mark stays as it is.
@@ -313,6 +309,12 @@ class SqliteStore:
     def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
 
+    def metrics(self) -> StoreMetrics:
+        watches = self._watches.metrics()
+        if self._writer is None:
+            return watches
+        return watches._replace(writes={None: self._writer.metrics()})
+
     def beside(self, name: str) -> str:
         return f"{self._database.path}-{name}"
 
@@ -325,7 +327,7 @@ class SqliteStore:
         return self._writing.transaction(connection)
 
     def close(self) -> None:
-        if os.getpid() != self._database.pid:
+        if self._database.state.is_inherited:
             return
         if self._writer is not None:
             self._writer.check_no_block()
@@ -351,12 +353,8 @@ class SqliteStore:
         """Return why a partition has no row: its topic is gone, or it is damaged."""
         present = self._topics.find(connection, topic.topic.tenant, topic.topic.name)
         if present is None or present.topic.id != topic.topic.id:
-            return _dropped(topic)
+            return dropped(topic.topic)
         return lost(self._database.path, "partitions", topic.slot(partition))
 
     def _marks_of(self, row: PartitionRow) -> Marks:
         return row.marks(self._marks.known(row.slot))
-
-
-def _dropped(topic: TopicEntry) -> DroppedError:
-    return DroppedError("this topic was dropped", topic=topic.topic.name, near=[])

@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from strandline.locks import Signal
-from strandline.log.terms import check_partition
-from strandline.log.watches import Spot, Watches
+from strandline.log.watches import Watches
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
 from strandline.stores.sqlite.partition_row import TAIL_RECORDS, PartitionRow
@@ -32,7 +31,7 @@ class SqliteWatches(Watches[WatchedPlace, TopicEntry]):
     """The watches of a log."""
 
     def __init__(self, database: Database, marks: DurableMarks) -> None:
-        super().__init__(database.clock, _spot, self._end_of, lambda: SqliteChanges(database))
+        super().__init__(database.clock, _place, self._end_of, lambda: SqliteChanges(database))
         self._database = database
         self._marks = marks
         marks.on_durable = self.notify_durable
@@ -61,9 +60,8 @@ class SqliteWatches(Watches[WatchedPlace, TopicEntry]):
         return max(durable, self._marks.known(place.slot)) if place.durable_only else int(high)
 
 
-def _spot(topic: TopicEntry, number: int, durable_only: bool) -> Spot[WatchedPlace]:
-    partition = check_partition(number, topic.settings.partitions)
-    return Spot(WatchedPlace(topic.slot(partition), durable_only), topic.topic, partition)
+def _place(topic: TopicEntry, partition: int, durable_only: bool) -> WatchedPlace:
+    return WatchedPlace(topic.slot(partition), durable_only)
 
 
 class SqliteChanges:

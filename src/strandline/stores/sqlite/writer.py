@@ -20,7 +20,7 @@ from strandline.stores.sqlite.joined_outcome import JoinedOutcome
 from strandline.stores.sqlite.outbox import Outbox
 from strandline.stores.sqlite.partition_row import PartitionRow
 from strandline.values import Durability, FailedError, InvalidError
-from strandline.writes import Coordinator, Settings
+from strandline.writes import Coordinator, Settings, WriteMetrics
 
 _CHANNEL = "appends"
 _, _WRITTEN, _DURABLE = Durability
@@ -84,6 +84,10 @@ class Writer:
         """Return once everything written so far, by any process, is durable."""
         self.check_no_block()
         self._channel.flush(durable=True).wait(_DURABLE)
+
+    def metrics(self) -> WriteMetrics:
+        """Return what the coordinator has done."""
+        return self._coordinator.metrics()
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""

@@ -1,0 +1,158 @@
+"""What a log has done since it was opened, in numbers: everything that exports them reads this.
+
+The numbers are those of one log that is open in one process. Counting costs an append two
+additions: counts are plain integers, and no lock is taken for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from strandline.values.html import html_fields, html_table
+from strandline.writes.metrics import WriteMetrics, merged
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from strandline.values import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetrics:
+    """What was appended to one topic. Each number only grows."""
+
+    appends: int
+    """Calls of `append` and, for each partition that they wrote to, of `append_many`."""
+    records: int
+    """Records in them, repeats included."""
+    bytes: int
+    """What these records count against limits."""
+    writes: WriteMetrics | None
+    """What the write coordinators of its partitions did; None where a store has one for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogMetrics:
+    """What a log has done since it was opened, at one moment. Each number only grows, unless
+    its docstring says that it is of now."""
+
+    topics: Mapping[Topic, TopicMetrics]
+    """By topic, those to which something was appended; also topics that were dropped since."""
+    reads: int
+    """Calls of `read` and `read_batches`, those of subscriptions and views among them."""
+    acks: int
+    """Calls of `ack`."""
+    subscriptions: int
+    """Subscriptions, consumers, views and triggers that are open now and follow the log."""
+    waits: int
+    """How often one of them waited for hints."""
+    hints: int
+    """How many hints they were given."""
+    writes: WriteMetrics | None
+    """What the write coordinators did: flushes by reason, syncs, back-pressure, and how long
+    a write took to be sent, applied, frozen and flushed. None for a store without one."""
+
+    @property
+    def appends(self) -> int:
+        """Of all topics."""
+        return sum(each.appends for each in self.topics.values())
+
+    @property
+    def records(self) -> int:
+        """Of all topics."""
+        return sum(each.records for each in self.topics.values())
+
+    @property
+    def bytes(self) -> int:
+        """Of all topics."""
+        return sum(each.bytes for each in self.topics.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, which JSON can hold."""
+        totals = {"appends": self.appends, "records": self.records, "bytes": self.bytes}
+        topics = [
+            {"topic": topic.name, "tenant": topic.tenant, **asdict(each)}
+            for topic, each in self.topics.items()
+        ]
+        return {
+            **totals,
+            "reads": self.reads,
+            "acks": self.acks,
+            "subscriptions": self.subscriptions,
+            "waits": self.waits,
+            "hints": self.hints,
+            "writes": None if self.writes is None else asdict(self.writes),
+            "topics": topics,
+        }
+
+    def _repr_html_(self) -> str:
+        rows = [(each.name, m.appends, m.records, m.bytes) for each, m in self.topics.items()]
+        fields: dict[str, object] = {
+            "reads": self.reads,
+            "acks": self.acks,
+            "subscriptions": self.subscriptions,
+            "waits": self.waits,
+            "hints": self.hints,
+        }
+        if self.writes is not None:
+            fields["flushes"] = sum(self.writes.flushes.values())
+            fields["syncs"] = self.writes.syncs
+            fields["write, µs on average"] = round(self.writes.send.mean)
+        table = html_table("Appends", ("topic", "appends", "records", "bytes"), rows)
+        return table + html_fields("Log", fields)
+
+
+class StoreMetrics(NamedTuple):
+    """What a store has to say of itself."""
+
+    #: Watches that are open now.
+    watches: int = 0
+    waits: int = 0
+    hints: int = 0
+    #: Of each write coordinator, by its topic; None stands for one of all topics.
+    writes: Mapping[UUID | None, WriteMetrics] = {}
+
+
+@dataclass(slots=True)
+class TopicCounts:
+    """Counts what is appended to one topic."""
+
+    topic: Topic
+    appends: int = 0
+    records: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class LogCounts:
+    """Counts what a log does. Two threads that count at once may count as one where there is
+    no global interpreter lock."""
+
+    reads: int = 0
+    acks: int = 0
+    topics: dict[UUID, TopicCounts] = field(default_factory=dict)
+
+    def of(self, topic: Topic) -> TopicCounts:
+        """Return the counts of a topic."""
+        return self.topics.setdefault(topic.id, TopicCounts(topic))
+
+    def metrics(self, store: StoreMetrics) -> LogMetrics:
+        """Return the counts as they stand, with those of the store."""
+        writes = store.writes
+        topics = {
+            each.topic: TopicMetrics(
+                each.appends, each.records, each.bytes, writes.get(each.topic.id)
+            )
+            for each in tuple(self.topics.values())
+        }
+        total = _merged_or_none(writes.values())
+        return LogMetrics(
+            topics, self.reads, self.acks, store.watches, store.waits, store.hints, total
+        )
+
+
+def _merged_or_none(each: Iterable[WriteMetrics]) -> WriteMetrics | None:
+    found = list(each)
+    return merged(found) if found else None

@@ -1,0 +1,156 @@
+"""Partitions that are lists of records in memory: how these come to be, and how they are read."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from strandline.log.chain import Chain, link
+from strandline.log.columns import RecordBatches
+from strandline.log.decide import Head, decide, record_identities
+from strandline.log.draft import load
+from strandline.log.history import Body, History, Piece
+from strandline.log.ranges import ReadRange, check_range, count_within
+from strandline.log.record_batches import record_batches
+from strandline.log.store import AppendRequest, PartitionState, Placement
+from strandline.log.topic_table import TableTopic
+from strandline.values import Marks, Offset, Partition, Record, Segment, Tenant
+
+_PAGE_RECORDS = 4096
+#: A column of Arrow strings ends at 2 GiB.
+_PAGE_BYTES = 64 * 1024 * 1024
+
+
+class StoredRecord(NamedTuple):
+    """Implements Kept."""
+
+    offset: Offset
+    timestamp_us: int
+    key: str | None
+    tenant: Tenant | None
+    body: Body
+    size_bytes: int
+    #: The chain's value after this record; None in a topic without a proof.
+    value: bytes | None
+
+
+class RecordList(Protocol):
+    """The records of one partition, without a gap; what is read together is read under a lock."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Excludes appends and trims."""
+
+    @property
+    def records(self) -> Sequence[StoredRecord]:
+        """Those that are stored, oldest first."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What they count together."""
+
+    @property
+    def chain(self) -> Chain:
+        """How they are chained."""
+
+    @property
+    def anchor(self) -> bytes | None:
+        """The chain's value before the oldest; None in a topic without a proof."""
+
+    def state(self) -> PartitionState:
+        """Return the partition as it is; raise once it is dropped or closed."""
+
+
+R = TypeVar("R", bound=RecordList)
+
+
+def admit(
+    head: Head, request: AppendRequest, now_us: int, chain: Chain, value: bytes | None
+) -> tuple[Placement, Sequence[StoredRecord]]:
+    """Decide on an append: return its placement, and the records to store at the head's end.
+
+    `value` is the chain's value there; None in a topic without a proof. The head remembers
+    the identities: a caller that fails to store the records discards it.
+    """
+    decision = decide(head, request, now_us)
+    start, (stamp, originals) = head.next, decision
+    records = []
+    for offset, (key, body, size_bytes) in enumerate(request.drafts[len(originals) :], start):
+        if value is not None:
+            value = link(value, chain.digest(offset, stamp, key, request.tenant, body))
+        records.append(
+            StoredRecord(Offset(offset), stamp, key, request.tenant, body, size_bytes, value)
+        )
+    if records:
+        record_identities(head, request, decision, start)
+    return Placement(start, stamp, originals), records
+
+
+class ListReads:
+    """Implements the calls of StoreRecords that only read, over record lists."""
+
+    def state(self, topic: TableTopic[R], partition: int) -> PartitionState:
+        found = topic.partitions[partition]
+        with found.lock:
+            return found.state()
+
+    def marks(self, topic: TableTopic[R], partition: int) -> Marks:
+        return self.state(topic, partition).marks
+
+    def read(self, topic: TableTopic[R], partition: int, wanted: ReadRange) -> Iterator[Record]:
+        name, number, kind = topic.topic.name, Partition(partition), topic.settings.value_kind
+        return (
+            Record(name, number, offset, timestamp_us, key, tenant, load(kind, body, key))
+            for offset, timestamp_us, key, tenant, body, _, _ in _select(topic, partition, wanted)
+        )
+
+    def read_batches(
+        self, topic: TableTopic[R], partition: int, wanted: ReadRange
+    ) -> RecordBatches:
+        records = _select(topic, partition, wanted)
+        kind = topic.settings.value_kind
+        return record_batches(kind, Partition(partition), lambda: _pages(records))
+
+    def history(self, topic: TableTopic[R], partition: int, start: int, end: int | None) -> History:
+        found = topic.partitions[partition]
+        with found.lock:
+            state, records, anchor = found.state(), found.records, found.anchor
+            low = max(start, state.oldest)
+            high = max(low, state.marks.high if end is None else min(end, state.marks.high))
+            first = low - state.oldest
+            is_proved = anchor is not None
+            if is_proved and first:
+                anchor = records[first - 1].value if first <= len(records) else None
+            pieces = (Piece([each], each.value) for each in records[first : high - state.oldest])
+        return History(Partition(partition), low, high, found.chain, anchor, is_proved, pieces)
+
+    def segments(self, topic: TableTopic[R], partition: int) -> Sequence[Segment]:
+        found = topic.partitions[partition]
+        with found.lock:
+            state, records, size_bytes = found.state(), found.records, found.size_bytes
+            if not records:
+                return ()
+            stamps = records[0].timestamp_us, records[-1].timestamp_us
+        return (
+            Segment(
+                *(state.oldest, state.marks.high, size_bytes, *stamps),
+                is_sealed=False,
+                location=None,
+            ),
+        )
+
+
+def _select(topic: TableTopic[R], partition: int, wanted: ReadRange) -> Sequence[StoredRecord]:
+    found = topic.partitions[partition]
+    with found.lock:
+        marks, oldest, _ = found.state()
+        stop = check_range(wanted, marks, oldest, topic.topic, partition)
+        records = found.records[wanted.start - oldest : stop - oldest]
+    return records[: count_within((each.size_bytes for each in records), wanted.bytes_max)]
+
+
+def _pages(records: Sequence[StoredRecord]) -> Iterator[Sequence[StoredRecord]]:
+    while records:
+        page = records[:_PAGE_RECORDS]
+        page = page[: count_within((each.size_bytes for each in page), _PAGE_BYTES)]
+        yield page
+        records = records[len(page) :]

@@ -1,0 +1,191 @@
+"""A store whose client is asyncio-only keeps the same rules, through a loop on a thread."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strandline.log import AppendRequest, Capabilities, EventBody, Log, LoopThread, Outcome, Reach
+from strandline.log.draft import Draft
+from strandline.log.store import Placement
+from strandline.stores.memory import MemoryStore, MemoryTopic
+from strandline.testing import FakeClock, conformance
+from strandline.values import (
+    RECORD_BYTES_MAX,
+    ClosedError,
+    Durability,
+    Event,
+    TopicSettings,
+    UnavailableError,
+)
+
+REQUEST = AppendRequest([Draft(None, EventBody("a", b"{}", b"{}", None), 5)])
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "build-a-store.md"
+
+
+class Client:
+    """A client library of a server, whose calls are coroutines of the loop that made it."""
+
+    def __init__(self, kept: MemoryStore) -> None:
+        self._kept = kept
+        self.loop = asyncio.get_running_loop()
+        #: What appends wait for.
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def append(self, topic: MemoryTopic, partition: int, request: AppendRequest) -> Placement:
+        assert asyncio.get_running_loop() is self.loop
+        await asyncio.sleep(0)
+        await self.gate.wait()
+        return self._kept.append(topic, partition, request, Durability.APPLIED, None).result()
+
+    async def put(self, *given: Any) -> bool:
+        assert asyncio.get_running_loop() is self.loop
+        await asyncio.sleep(0)
+        return self._kept.put_key(*given)
+
+
+async def connect(kept: MemoryStore) -> Client:
+    return Client(kept)
+
+
+class AsyncioStore:
+    capabilities = Capabilities(Durability.APPLIED, "as its server says", Reach.NETWORK)
+
+    def __init__(self, server: MemoryStore) -> None:
+        self.loop = LoopThread()
+        self.client = self.loop.run(connect(server))
+        self._server = server
+
+    def append(
+        self,
+        topic: MemoryTopic,
+        partition: int,
+        request: AppendRequest,
+        level: Durability,  # noqa: ARG002 - It reaches one level only.
+        timeout_s: float | None,
+    ) -> Outcome:
+        work = self.client.append(topic, partition, request)
+        return self.loop.append(work, Durability.APPLIED, timeout_s)
+
+    def put_key(self, topic: MemoryTopic, key: str, value: bytes, expected: bytes | None) -> bool:
+        return self.loop.run(self.client.put(topic, key, value, expected))
+
+    def close(self) -> None:
+        self.loop.close()
+        self._server.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+
+class Opened:
+    """Opens logs over the double, and closes them."""
+
+    def __init__(self) -> None:
+        self.logs: list[Log] = []
+
+    def __call__(
+        self, *, auto_create: bool = False, record_bytes_max: int = RECORD_BYTES_MAX
+    ) -> Log:
+        store: Any = AsyncioStore(MemoryStore())
+        log = Log(store, auto_create=auto_create, record_bytes_max=record_bytes_max)
+        self.logs.append(log)
+        return log
+
+    def on_clock(self, clock: FakeClock) -> Log:
+        store: Any = AsyncioStore(MemoryStore(clock))
+        self.logs.append(Log(store, clock=clock))
+        return self.logs[-1]
+
+
+@pytest.fixture
+def opened() -> Iterator[Opened]:
+    opened = Opened()
+    yield opened
+    for log in opened.logs:
+        log.close()
+
+
+@pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
+def test_an_asyncio_store_keeps(rule: conformance.Rule, opened: Opened) -> None:
+    rule(opened)
+
+
+@pytest.mark.parametrize("rule", conformance.TIMED_RULES, ids=conformance.name_of)
+def test_an_asyncio_store_keeps_in_time(rule: conformance.TimedRule, opened: Opened) -> None:
+    rule(opened.on_clock, FakeClock())
+
+
+def test_on_an_event_loop_an_append_does_not_wait_for_the_client() -> None:
+    store: Any = AsyncioStore(MemoryStore())
+    log = Log(store)
+    log.create_topic("orders")
+    gate = store.client.gate
+    store.loop.run(set_gate(gate, is_open=False))
+
+    async def on_a_loop() -> int:
+        receipt = log.append("orders", Event("a"))
+        assert not receipt.is_settled
+        with pytest.raises(UnavailableError):
+            await receipt.reached(timeout_s=0)
+        store.loop.run(set_gate(gate, is_open=True))
+        return (await receipt).offset
+
+    assert asyncio.run(on_a_loop()) == 0
+    log.close()
+
+
+def test_what_the_close_cuts_off_is_a_closed_error() -> None:
+    store: Any = AsyncioStore(MemoryStore())
+    topic = store.create_topic("orders", None, TopicSettings())
+    store.loop.run(set_gate(store.client.gate, is_open=False))
+    outcome: list[Outcome] = []
+
+    async def on_a_loop() -> None:
+        outcome.append(store.append(topic, 0, REQUEST, Durability.APPLIED, None))
+
+    asyncio.run(on_a_loop())
+    store.close()
+
+    with pytest.raises(ClosedError):
+        outcome[0].result()
+    with pytest.raises(ClosedError):
+        asyncio.run(outcome[0].reached())
+    with pytest.raises(ClosedError):
+        store.loop.run(set_gate(store.client.gate, is_open=True))
+    assert "strandline-loop" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_call_that_takes_too_long_is_cancelled() -> None:
+    loop = LoopThread()
+    ended = threading.Event()
+
+    async def never() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(UnavailableError, match=r"timeout_s=0\.01"):
+        loop.run(never(), timeout_s=0.01)
+
+    assert ended.wait(20)
+    loop.close()
+
+
+def test_the_page_shows_the_store_of_this_test() -> None:
+    shown = inspect.getsource(AsyncioStore).partition("    def __getattr__")[0].strip()
+
+    assert shown in PAGE.read_text()
+
+
+async def set_gate(gate: asyncio.Event, *, is_open: bool) -> None:
+    if is_open:
+        gate.set()
+    else:
+        gate.clear()
