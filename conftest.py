@@ -5,6 +5,7 @@ Here is also the Spark session that pages and tests share.
 
 import gc
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,12 @@ def spark(quick_spark: None) -> Iterator["SparkSession"]:  # noqa: ARG001 # Befo
 
     with shared_session() as session:
         yield session
+
+
+def pytest_configure() -> None:
+    # A shell has what it starts in the background ignore SIGINT, and so would all that we start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
