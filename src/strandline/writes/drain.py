@@ -30,6 +30,7 @@ from strandline.writes.view import Stamped, View
 
 # Members of an enumeration are slow to look up.
 _WAIT = FlushReason.WAIT
+_BRACKET = FlushReason.BRACKET
 
 
 class Drain(Generic[W, R, F, V, S, C]):
@@ -358,11 +359,12 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._start = end
         self._is_fresh = False
         if reason is _WAIT:
-            # A waiting caller flushes at once, so that this makes no backlog.
+            # A waiting caller flushes at once, as a bracket does, so that this makes no backlog.
             self.waits += 1
         else:
             self.flushes[reason] += 1
-            self._look_at_backlog()
+            if reason is not _BRACKET:
+                self._look_at_backlog()
         if self._subscribers.subscribers:
             self._subscribers.offer(self.view_locked())
 
