@@ -9,7 +9,7 @@ import msgspec
 
 from strandline.io import SystemIo
 from strandline.values import Durability, InvalidError
-from strandline.writes import Coordinator, Settings, Subscriber, View
+from strandline.writes import Coordinator, Settings, Subscriber, WriteView
 
 Pair = tuple[str, str]
 Pairs = Mapping[str, str]
@@ -84,7 +84,7 @@ class Store:
         self._set.write((key, value), Durability.DURABLE)
 
     def get(self, key: str) -> str | None:
-        view: View[Pairs, Pairs, Pairs] = self._writes.view()
+        view: WriteView[Pairs, Pairs, Pairs] = self._writes.view()
         for pairs in (view.current, *(frozen.value for frozen in view.frozen), view.snapshot):
             if key in pairs:
                 return pairs[key]

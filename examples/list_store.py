@@ -10,7 +10,7 @@ from strandline.opening import StoreKind
 
 
 class ListPartition:
-    """The records of a partition, and its end. Implements RecordList and Head."""
+    """The records of a partition, and its end. Implements RecordList and PartitionHead."""
 
     def __init__(self, chain: port.Chain, epoch: v.Epoch, *, is_proved: bool) -> None:
         self.lock = threading.RLock()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from strandline.log import Log, Tier
+from strandline.log import Log, StoreTier
 from strandline.stores.files import FileStore
 from strandline.stores.memory import MemoryStore
 from strandline.stores.sqlite import SqliteStore
@@ -39,6 +39,6 @@ def _of_store(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _log(store: Any, options: dict[str, Any]) -> Log:
-    tier: Tier | None = options.get("tier")
+    tier: StoreTier | None = options.get("tier")
     rest = {name: options[name] for name in _OF_LOG if name in options}
     return Log(store, tier=tier, clock=options.get("clock"), **rest)

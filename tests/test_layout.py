@@ -71,6 +71,16 @@ def test_names_say_what_a_thing_is() -> None:
     assert not named, "name the noun it keeps or the verb it does"
 
 
+def test_a_class_name_is_used_once() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for name in class_names(path):
+            places.setdefault(name, []).append(shown(path))
+    repeated = {name: where for name, where in places.items() if len(where) > 1}
+
+    assert not repeated, "one class name, one meaning: name what is different about each"
+
+
 def test_public_modules_have_a_docstring() -> None:
     silent = [shown(path) for path in public_modules() if not ast.get_docstring(parsed(path))]
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import strandline as sl
-from strandline.cli.checkup import Place, Verdict, is_healthy, look
+from strandline.cli.checkup import CheckResult, LogPlace, is_healthy, look
 from strandline.io import FileSystem, InotifyLimits
 from tests.cli.program import ran, run
 from tests.cli.test_examples import save_view
@@ -174,22 +174,22 @@ def test_doctor_shows_a_path_that_is_no_utf_8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "free", "verdicts"),
     [
-        ("nfs4", 1 << 40, {"file system": Verdict.FAILED, "space": Verdict.OK}),
-        ("tmpfs", 1 << 20, {"file system": Verdict.WARNING, "space": Verdict.WARNING}),
-        ("ext4", 1 << 40, {"file system": Verdict.OK, "space": Verdict.OK}),
+        ("nfs4", 1 << 40, {"file system": CheckResult.FAILED, "space": CheckResult.OK}),
+        ("tmpfs", 1 << 20, {"file system": CheckResult.WARNING, "space": CheckResult.WARNING}),
+        ("ext4", 1 << 40, {"file system": CheckResult.OK, "space": CheckResult.OK}),
     ],
 )
 def test_doctor_knows_what_a_file_system_is_good_for(
-    kind: str, free: int, verdicts: dict[str, Verdict]
+    kind: str, free: int, verdicts: dict[str, CheckResult]
 ) -> None:
-    place = Place("here", FileSystem(kind, free, is_writable=True), InotifyLimits(64, 4))
+    place = LogPlace("here", FileSystem(kind, free, is_writable=True), InotifyLimits(64, 4))
 
     found = {each.check: each for each in look(place)}
 
     assert {name: found[name].verdict for name in verdicts} == verdicts
-    assert found["inotify"].verdict is Verdict.WARNING
+    assert found["inotify"].verdict is CheckResult.WARNING
     assert "sysctl" in found["inotify"].advice
-    assert is_healthy(found.values()) == (Verdict.FAILED not in verdicts.values())
+    assert is_healthy(found.values()) == (CheckResult.FAILED not in verdicts.values())
 
 
 def test_bench_measures_and_leaves_nothing_behind(folder: Path) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from strandline.log import cursors, decide, draft, ranges, retention, terms, topics
 from strandline.log.access import Access
-from strandline.log.cursors import Cursors
+from strandline.log.cursors import ConsumerCursors
 from strandline.log.identities import Identities
 from strandline.log.local_watch import LocalWatch
 from strandline.log.log import Log
@@ -75,17 +75,19 @@ BUGS = (
         "False",
         "a_head_of_what_was_trimmed_is_not_confirmed",
     ),
-    _bug(Cursors, "ack", "max(...)", "offset", "an_ack_never_goes_back"),
-    _bug(Cursors, "ack", "check_not_beyond(...)", "end", "an_ack_beyond_the_end_is_refused"),
+    _bug(ConsumerCursors, "ack", "max(...)", "offset", "an_ack_never_goes_back"),
     _bug(
-        Cursors,
+        ConsumerCursors, "ack", "check_not_beyond(...)", "end", "an_ack_beyond_the_end_is_refused"
+    ),
+    _bug(
+        ConsumerCursors,
         "held_at",
         "self._is_live(...)",
         "False",
         "trimming_stops_at_the_slowest_consumer",
     ),
     _bug(
-        Cursors,
+        ConsumerCursors,
         "_is_live",
         "_IDLE_US",
         "_IDLE_US * 9",
@@ -141,7 +143,11 @@ BUGS = (
         "retention_stops_at_the_slowest_consumer",
     ),
     _bug(
-        Cursors, "delete", "self._store.remove_key(...)", "True", "a_deleted_consumer_starts_again"
+        ConsumerCursors,
+        "delete",
+        "self._store.remove_key(...)",
+        "True",
+        "a_deleted_consumer_starts_again",
     ),
     _bug(
         ranges,

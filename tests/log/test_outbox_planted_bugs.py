@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from strandline.stores.sqlite.appends import AppendBracket
-from strandline.stores.sqlite.block import Block, BlockConnection
+from strandline.stores.sqlite.block import BlockConnection, TransactionBlock
 from strandline.stores.sqlite.outbox import Outbox
 from strandline.stores.sqlite.writer import Writer
 from tests.log import test_outbox as tests
@@ -100,7 +100,7 @@ BUGS = [
     Planted(
         Bug(
             "rows are seen the caller's way by us",
-            Block,
+            TransactionBlock,
             "plain",
             "_, _ = None, str",
             "pass",

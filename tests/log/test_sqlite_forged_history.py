@@ -9,7 +9,7 @@ import pytest
 
 from strandline.log.chain import Chain, link
 from strandline.log.history import EventBody
-from strandline.stores.sqlite.appends import AppendDelta
+from strandline.stores.sqlite.appends import SqliteDelta
 from strandline.stores.sqlite.chain_values import ValueRow, store_values, value_row
 from strandline.stores.sqlite.checksum import record_crc
 from strandline.stores.sqlite.partition_row import PartitionRow, store_partitions
@@ -225,7 +225,7 @@ def rows_of(path: str) -> int:
         ),
         Bug(
             "each drain begins the chain again",
-            AppendDelta,
+            SqliteDelta,
             "_link",
             "_ or self._load_value(...)",
             "(self._load_value(entry, partition)[0], b'')",

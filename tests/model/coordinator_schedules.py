@@ -21,10 +21,10 @@ from strandline.values import (
 from strandline.writes import (
     Channel,
     Coordinator,
-    Receipt,
     Settings,
     Subscriber,
-    View,
+    WriteReceipt,
+    WriteView,
     coordinator,
     drain,
     stage,
@@ -61,7 +61,7 @@ class Attempt:
     """What a producer knows of one write."""
 
     write: Write
-    receipt: Receipt[int] | None = None
+    receipt: WriteReceipt[int] | None = None
     outcome: str = "unknown"
     reached: Durability | None = None
 
@@ -173,7 +173,7 @@ class Store:
 
 
 TheCoordinator = Coordinator[Write, int, Rows, Rows, Rows, int]
-TheView = View[Rows, Rows, Rows]
+TheView = WriteView[Rows, Rows, Rows]
 
 
 class Schedule:

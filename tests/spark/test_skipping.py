@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 
 import strandline as sl
 from strandline.predicates import parse_predicate
-from strandline.spark.source.places import Place
+from strandline.spark.source.places import SourcePartition
 from strandline.tiering import tier
 from strandline.tiering.footer import FOOTER_BYTES
 from tests.spark.as_spark import Query, fill, numbers, pushed, rows, source
@@ -264,7 +264,7 @@ class Stored:
 
     def kept(self, reader: Any, among: set[int]) -> set[int]:
         """Return which of these offsets the reader would look at."""
-        place = Place(self.log.topic("t"), 0)
+        place = SourcePartition(self.log.topic("t"), 0)
         runs = reader.reading.skipping.kept(self.log, place, min(among), max(among) + 1)
         return {offset for start, end in runs for offset in range(start, end)}
 

@@ -10,7 +10,7 @@ import pytest
 
 import strandline as sl
 from strandline.spark.options import BATCH_ONLY, READ_OPTIONS
-from strandline.spark.source.places import Place
+from strandline.spark.source.places import SourcePartition
 from strandline.spark.source.splits import Extent, plan
 from strandline.spark.source.stream import StreamReader
 from strandline.testing import FakeClock
@@ -435,6 +435,6 @@ def test_a_plan_reaches_its_end_whatever_the_segments_say(log: sl.Log, url: str)
     topic = log.create_topic("t")
     fill(log, 10)
 
-    (split,) = plan(log, [Extent(Place(topic, 0), 3, 15)])
+    (split,) = plan(log, [Extent(SourcePartition(topic, 0), 3, 15)])
 
     assert (split.start, split.end) == (3, 15)

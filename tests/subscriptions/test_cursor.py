@@ -7,14 +7,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from strandline.subscriptions.cursor import Cursor, Cursors, Need, Place
+from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.values import Offset, Partition, Topic
 
 TOPIC = Topic("orders", UUID("01890000-0000-7000-8000-000000000000"))
 BEHIND_MAX = 3
 PARTITIONS = 3
-PLACES = [Place(TOPIC, Partition(n)) for n in range(PARTITIONS)]
+PLACES = [TopicPartition(TOPIC, Partition(n)) for n in range(PARTITIONS)]
 PLACE = PLACES[0]
 
 some_place = st.sampled_from(PLACES)
@@ -27,17 +27,17 @@ class CursorMachine(RuleBasedStateMachine):
         super().__init__()
         self.ends = dict.fromkeys(PLACES, 0)
         self.cursors = Cursors(behind_max=BEHIND_MAX)
-        self.expected: dict[Place, int] = {}
-        self.said: dict[Place, list[Marker]] = {}
+        self.expected: dict[TopicPartition, int] = {}
+        self.said: dict[TopicPartition, list[Marker]] = {}
         self.page: list[int] = []
         self.page_of: Cursor | None = None
 
     @rule(place=some_place, count=st.integers(1, 6))
-    def append(self, place: Place, count: int) -> None:
+    def append(self, place: TopicPartition, count: int) -> None:
         self.ends[place] += count
 
     @rule(place=some_place, error=st.integers(-5, 5))
-    def hint(self, place: Place, error: int) -> None:
+    def hint(self, place: TopicPartition, error: int) -> None:
         self.cursors.hint(place, self.ends[place] + error)
 
     @rule()
@@ -45,7 +45,7 @@ class CursorMachine(RuleBasedStateMachine):
         self.cursors.doubt()
 
     @rule(place=some_place, draw=st.data())
-    def add(self, place: Place, draw: st.DataObject) -> None:
+    def add(self, place: TopicPartition, draw: st.DataObject) -> None:
         if place not in self.cursors:
             start = draw.draw(st.integers(0, self.ends[place]))
             self.cursors.add(place, Offset(start), Offset(self.ends[place]))
@@ -53,7 +53,7 @@ class CursorMachine(RuleBasedStateMachine):
             self.said[place] = []
 
     @rule(place=some_place)
-    def remove(self, place: Place) -> None:
+    def remove(self, place: TopicPartition) -> None:
         assert self.cursors.remove(place) == self.expected.pop(place, None)
 
     @precondition(lambda self: self.page_of is not None)
@@ -96,7 +96,7 @@ class CursorMachine(RuleBasedStateMachine):
             cursor.find_nothing()
         self.cursors.queue(cursor)
 
-    def on_hints(self, place: Place, marker: Marker) -> None:
+    def on_hints(self, place: TopicPartition, marker: Marker) -> None:
         expected = self.expected[place]
         if isinstance(marker, CaughtUp):
             assert marker.offset == expected

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.triggers.lanes import Lanes
+from strandline.triggers.lanes import KeyLanes
 
 
 def test_who_is_in_two_lanes_waits_for_both() -> None:
-    lanes: Lanes[str] = Lanes()
+    lanes: KeyLanes[str] = KeyLanes()
 
     assert lanes.enter("first", ["a"])
     assert lanes.enter("second", ["b"])
@@ -25,7 +25,7 @@ def test_who_is_in_two_lanes_waits_for_both() -> None:
 def test_everybody_begins_once_and_in_order_within_each_lane(
     wanted: list[set[int]], chance: object
 ) -> None:
-    lanes: Lanes[int] = Lanes()
+    lanes: KeyLanes[int] = KeyLanes()
     running = [number for number, each in enumerate(wanted) if lanes.enter(number, each)]
     begun = list(running)
     while running:

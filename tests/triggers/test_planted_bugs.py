@@ -167,7 +167,7 @@ BUGS = (
         "self._finish(entry, Verdict.HANDLED, holds_lanes=False)",
         concurrency,
     ),
-    _bug(lanes.Lanes, "_is_first", "all", "any", two_lanes),
+    _bug(lanes.KeyLanes, "_is_first", "all", "any", two_lanes),
     _bug(DISPATCH, "_lanes_of", "entry.key is not None", "False", keys_across_partitions),
     _bug(KEYS, "trim", "self._log.trim(...)", "pass", keys_let_go),
     _bug(

@@ -10,7 +10,15 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from strandline.clock import Clock, SystemClock
 from strandline.values import UnavailableError
-from strandline.writes import Channel, Coordinator, Receipt, Settings, Subscriber, Update, View
+from strandline.writes import (
+    Channel,
+    Coordinator,
+    Settings,
+    Subscriber,
+    Update,
+    WriteReceipt,
+    WriteView,
+)
 
 #: How long a test waits for another thread before it calls that a bug.
 PATIENCE_S = 10.0
@@ -180,8 +188,8 @@ class KeyedFlusher:
 Frozen: TypeAlias = tuple[Row, ...]
 KeyedCoordinator: TypeAlias = Coordinator[Put, int, Frozen, Mapping[str, int], Frozen, Context]
 KeyedChannel: TypeAlias = Channel[Put, int]
-KeyedReceipt: TypeAlias = Receipt[int]
-KeyedView: TypeAlias = View[Mapping[str, int], Frozen, Frozen]
+KeyedReceipt: TypeAlias = WriteReceipt[int]
+KeyedView: TypeAlias = WriteView[Mapping[str, int], Frozen, Frozen]
 KeyedUpdate: TypeAlias = Update[Mapping[str, int], Frozen, Frozen]
 KeyedSubscriber: TypeAlias = Subscriber[Mapping[str, int], Frozen, Frozen]
 

@@ -11,7 +11,7 @@ import pytest
 
 from strandline.testing import FakeClock
 from strandline.values import Durability, FailedError, StrandlineError, UnknownError
-from strandline.writes import Receipt, Settings
+from strandline.writes import Settings, WriteReceipt
 from tests.model.interruption import Interruption
 from tests.writes.conftest import OpenStore
 from tests.writes.doubles import PATIENCE_S, Call, Put, SharedRows, Step, Store
@@ -27,7 +27,7 @@ DOUBLES = ("/writes/doubles.py", "/testing/fake_clock.py")
 STEPS = ["apply", "size", "freeze", "flush", "sync"]
 
 
-def outcomes(receipts: list[Receipt[int]]) -> list[object]:
+def outcomes(receipts: list[WriteReceipt[int]]) -> list[object]:
     """Return what each receipt says when asked twice: its result, or the class of its error."""
     told: list[object] = []
     for receipt in receipts:
@@ -44,7 +44,7 @@ def join_failed(step: Step) -> None:
         thread.join(PATIENCE_S)
 
 
-def settled(receipt: Receipt[int]) -> object:
+def settled(receipt: WriteReceipt[int]) -> object:
     try:
         return receipt.wait(APPLIED, PATIENCE_S)
     except StrandlineError as error:
@@ -120,7 +120,7 @@ def test_an_interrupted_flush_or_sync_reaches_the_others_as_a_failure(
         assert error.cause is interrupt
 
 
-async def awaited(store: Store) -> Receipt[int]:
+async def awaited(store: Store) -> WriteReceipt[int]:
     receipt = await store.channel.write_on_loop(Put("c", 3))
     await receipt.reached(DURABLE)
     return receipt

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from strandline.cli.command import command
-from strandline.cli.inputs import SUFFIXES, Item, Terms, from_arguments, from_file
+from strandline.cli.inputs import SUFFIXES, InputTerms, InputValue, from_arguments, from_file
 from strandline.cli.options import Json, Tenant, TopicName, Url, existing, parse_time, topic_of
 from strandline.cli.screen import is_typed, note, progress, show, show_json
 from strandline.cli.user_files import STANDARD, reading
@@ -125,7 +125,7 @@ def append(
     Standard input is JSON lines unless --format says otherwise.
     """
     level = Durability.parse(durability)
-    terms = Terms(
+    terms = InputTerms(
         kind=kind,
         key=key,
         key_column=key_field,
@@ -162,8 +162,8 @@ def _items(
     source: str | None,
     file_format: str | None,
     kind: ValueKind,
-    terms: Terms,
-) -> Iterator[Item]:
+    terms: InputTerms,
+) -> Iterator[InputValue]:
     if payloads:
         if source is not None:
             raise InvalidError("take payloads either from arguments or from a file")
@@ -180,7 +180,12 @@ def _items(
 
 
 def _append(
-    log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, Any], *, is_shown: bool
+    log: "Log",
+    topic: Topic,
+    items: Iterable[InputValue],
+    options: dict[str, Any],
+    *,
+    is_shown: bool,
 ) -> Appended:
     appended = Appended()
     rest = iter(items)
@@ -203,7 +208,9 @@ def _append(
     return appended
 
 
-def _publish(log: "Log", topic: Topic, items: Iterable[Item], options: dict[str, Any]) -> Appended:
+def _publish(
+    log: "Log", topic: Topic, items: Iterable[InputValue], options: dict[str, Any]
+) -> Appended:
     """Append to a typed topic: each batch in its schema, or not at all."""
     from strandline.cli.batches import fitted  # noqa: PLC0415 Takes long to import.
 

@@ -23,7 +23,7 @@ _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "
 _VOLATILE = {"tmpfs", "ramfs"}
 
 
-class Verdict(StrEnum):
+class CheckResult(StrEnum):
     """What came of one check."""
 
     OK = "ok"
@@ -37,13 +37,13 @@ class Finding(NamedTuple):
     """One thing that was looked at."""
 
     check: str
-    verdict: Verdict
+    verdict: CheckResult
     found: str
     advice: str
     """What to do; empty if nothing."""
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """Where a log is, or is going to be."""
 
     path: str
@@ -51,17 +51,17 @@ class Place(NamedTuple):
     inotify: InotifyLimits | None
 
 
-def place_at(path: str) -> Place:
+def place_at(path: str) -> LogPlace:
     """Return what the system knows of a directory."""
-    return Place(path, file_system_of(path), inotify_limits())
+    return LogPlace(path, file_system_of(path), inotify_limits())
 
 
 def is_healthy(findings: Iterable[Finding]) -> bool:
     """Whether a log would work here."""
-    return all(each.verdict is not Verdict.FAILED for each in findings)
+    return all(each.verdict is not CheckResult.FAILED for each in findings)
 
 
-def look(place: Place) -> Iterator[Finding]:
+def look(place: LogPlace) -> Iterator[Finding]:
     """Yield what is found on this machine, for a log at `place`."""
     yield _python()
     yield _system()
@@ -79,23 +79,25 @@ def look(place: Place) -> Iterator[Finding]:
 def _python() -> Finding:
     found = platform.python_version()
     if sys.version_info < _PYTHON_MIN:
-        return Finding("python", Verdict.FAILED, found, "install Python 3.11 or newer")
-    return Finding("python", Verdict.OK, found, "")
+        return Finding("python", CheckResult.FAILED, found, "install Python 3.11 or newer")
+    return Finding("python", CheckResult.OK, found, "")
 
 
 def _system() -> Finding:
     found = f"{platform.system()} {platform.release()} {platform.machine()}"
     if platform.system() == "Windows":
-        return Finding("system", Verdict.FAILED, found, "use Linux or macOS; on Windows use WSL 2")
-    return Finding("system", Verdict.OK, found, "")
+        return Finding(
+            "system", CheckResult.FAILED, found, "use Linux or macOS; on Windows use WSL 2"
+        )
+    return Finding("system", CheckResult.OK, found, "")
 
 
 def _pyarrow() -> Finding:
     found = importlib.metadata.version("pyarrow")
     if int(found.split(".")[0]) < _PYARROW_MIN:
         advice = f"pip install 'pyarrow>={_PYARROW_MIN}'"
-        return Finding("pyarrow", Verdict.FAILED, found, advice)
-    return Finding("pyarrow", Verdict.OK, found, "")
+        return Finding("pyarrow", CheckResult.FAILED, found, advice)
+    return Finding("pyarrow", CheckResult.OK, found, "")
 
 
 def _checksums() -> Finding:
@@ -105,26 +107,28 @@ def _checksums() -> Finding:
     if google_crc32c.implementation != "c":
         return Finding(
             "checksums",
-            Verdict.WARNING,
+            CheckResult.WARNING,
             found,
             "it runs in Python, about 100 times slower: install a wheel of google-crc32c",
         )
-    return Finding("checksums", Verdict.OK, found, "")
+    return Finding("checksums", CheckResult.OK, found, "")
 
 
 def _sqlite() -> Finding:
     found, version = sqlite3.sqlite_version, sqlite3.sqlite_version_info
     if version < _SQLITE_MIN:
-        return Finding("sqlite", Verdict.FAILED, found, "sqlite: logs need SQLite 3.35 or newer")
+        return Finding(
+            "sqlite", CheckResult.FAILED, found, "sqlite: logs need SQLite 3.35 or newer"
+        )
     if version < _SQLITE_SOUND:
         return Finding(
             "sqlite",
-            Verdict.OK,
+            CheckResult.OK,
             found,
             "an application's own connections to a log's database should set "
             "wal_autocheckpoint = 0 (SQLite before 3.51.3, design 0020)",
         )
-    return Finding("sqlite", Verdict.OK, found, "")
+    return Finding("sqlite", CheckResult.OK, found, "")
 
 
 def _file_system(path: str, found: FileSystem) -> Iterator[Finding]:
@@ -133,38 +137,38 @@ def _file_system(path: str, found: FileSystem) -> Iterator[Finding]:
     if kind in _NETWORK:
         yield Finding(
             "file system",
-            Verdict.FAILED,
+            CheckResult.FAILED,
             shown,
             "locks and inotify do not reach other machines: keep the log on a local disk",
         )
     elif kind in _VOLATILE:
         yield Finding(
-            "file system", Verdict.WARNING, shown, "it is in memory, and gone after a restart"
+            "file system", CheckResult.WARNING, shown, "it is in memory, and gone after a restart"
         )
     else:
-        yield Finding("file system", Verdict.OK, shown, "")
+        yield Finding("file system", CheckResult.OK, shown, "")
     if not found.is_writable:
         yield Finding(
-            "permission", Verdict.FAILED, f"{path} is not writable", "choose another place"
+            "permission", CheckResult.FAILED, f"{path} is not writable", "choose another place"
         )
     free = f"{found.free_bytes / (1 << 30):,.1f} GiB free"
     is_low = found.free_bytes < _FREE_BYTES_MIN
     advice = "make room, or give topics a retention and trim them" if is_low else ""
-    yield Finding("space", Verdict.WARNING if is_low else Verdict.OK, free, advice)
+    yield Finding("space", CheckResult.WARNING if is_low else CheckResult.OK, free, advice)
 
 
 def _inotify(limits: InotifyLimits | None) -> Finding:
     if limits is None:
         advice = "followers of other processes poll, at least every 50 ms"
-        return Finding("inotify", Verdict.ABSENT, "none", advice)
+        return Finding("inotify", CheckResult.ABSENT, "none", advice)
     found = f"{limits.watches:,} watches, {limits.instances:,} instances"
     if limits.watches < _WATCHES_MIN or limits.instances < _INSTANCES_MIN:
         advice = (
             f"sysctl fs.inotify.max_user_watches={_WATCHES_MIN} "
             f"fs.inotify.max_user_instances={_INSTANCES_MIN}, or followers poll"
         )
-        return Finding("inotify", Verdict.WARNING, found, advice)
-    return Finding("inotify", Verdict.OK, found, "")
+        return Finding("inotify", CheckResult.WARNING, found, advice)
+    return Finding("inotify", CheckResult.OK, found, "")
 
 
 def _java() -> Finding:
@@ -173,13 +177,13 @@ def _java() -> Finding:
     try:
         java = find_java()
     except StrandlineError as error:
-        return Finding("java", Verdict.ABSENT, "none that Spark can use", str(error))
-    return Finding("java", Verdict.OK, f"{java.major} from {java.origin}", "")
+        return Finding("java", CheckResult.ABSENT, "none that Spark can use", str(error))
+    return Finding("java", CheckResult.OK, f"{java.major} from {java.origin}", "")
 
 
 def _extra(package: str, extra: str, purpose: str) -> Finding:
     try:
-        return Finding(package, Verdict.OK, importlib.metadata.version(package), "")
+        return Finding(package, CheckResult.OK, importlib.metadata.version(package), "")
     except importlib.metadata.PackageNotFoundError:
         advice = f"for {purpose}: {install_command(extra)}"
-        return Finding(package, Verdict.ABSENT, "not installed", advice)
+        return Finding(package, CheckResult.ABSENT, "not installed", advice)

@@ -12,7 +12,7 @@ import typer
 
 from strandline.cli.exit_codes import ExitCode, code_of
 from strandline.cli.help_page import HelpedCommand, first_sentence
-from strandline.cli.program import Program
+from strandline.cli.program import CommandGroup
 from strandline.cli.screen import OutputError, flush, note, note_error
 from strandline.values import StrandlineError
 
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 def new_app(help_text: str) -> typer.Typer:
     """Return an app that commands can be added to: the program's own, or a group of it."""
     return typer.Typer(
-        cls=Program,
+        cls=CommandGroup,
         help=help_text,
         short_help=first_sentence(help_text),
         no_args_is_help=True,

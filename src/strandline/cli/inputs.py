@@ -33,7 +33,7 @@ ParsedT = TypeVar("ParsedT")
 _EVENT_FIELDS = {"kind", "payload", "key", "headers", "occurred_at"}
 
 
-class Item(NamedTuple):
+class InputValue(NamedTuple):
     """One value to append, with the key of one that has none of its own."""
 
     value: "Event | bytes | pa.RecordBatch"
@@ -41,7 +41,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class InputTerms:
     """What is said once for all values."""
 
     kind: str | None = None
@@ -82,15 +82,17 @@ _decode_bytes_line = msgspec.json.Decoder(_BytesLine).decode
 _decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 
 
-def from_arguments(texts: Iterable[str], kind: ValueKind, terms: Terms) -> Iterator[Item]:
+def from_arguments(
+    texts: Iterable[str], kind: ValueKind, terms: InputTerms
+) -> Iterator[InputValue]:
     """Yield a value for each argument: a JSON payload, or plain text for bytes."""
     for number, text in enumerate(texts, 1):
         if kind is ValueKind.EVENT:
             if terms.kind is None:
                 raise InvalidError("say what kind of event it is, with --kind")
-            yield Item(terms.event(_payload(text, number)), None)
+            yield InputValue(terms.event(_payload(text, number)), None)
         elif kind is ValueKind.BYTES:
-            yield Item(text.encode(), terms.key)
+            yield InputValue(text.encode(), terms.key)
         else:
             raise InvalidError("a topic of batches is appended to from a file, with --from")
 
@@ -106,7 +108,9 @@ def _payload(text: str, number: int) -> object:
         ) from error
 
 
-def from_file(file: IO[bytes], file_format: str, kind: ValueKind, terms: Terms) -> Iterator[Item]:
+def from_file(
+    file: IO[bytes], file_format: str, kind: ValueKind, terms: InputTerms
+) -> Iterator[InputValue]:
     """Yield the values in a file."""
     if file_format == "jsonl":
         if kind is ValueKind.BATCH:
@@ -116,26 +120,26 @@ def from_file(file: IO[bytes], file_format: str, kind: ValueKind, terms: Terms) 
     for batch in _batches(file, file_format):
         if kind is ValueKind.BATCH:
             if batch.num_rows:
-                yield Item(batch, terms.key)
+                yield InputValue(batch, terms.key)
         else:
             yield from _from_rows(batch, kind, terms)
 
 
-def _from_lines(file: IO[bytes], kind: ValueKind, terms: Terms) -> Iterator[Item]:
+def _from_lines(file: IO[bytes], kind: ValueKind, terms: InputTerms) -> Iterator[InputValue]:
     for number, line in enumerate(lines_of(file), 1):
         if not line.strip():
             continue
         if kind is ValueKind.BYTES:
             stored = _parsed(_decode_bytes_line, line, number)
-            yield Item(_unpacked(stored.value, number), stored.key or terms.key)
+            yield InputValue(_unpacked(stored.value, number), stored.key or terms.key)
         elif terms.kind is None:
-            yield Item(_event(_parsed(_decode_line, line, number), terms), None)
+            yield InputValue(_event(_parsed(_decode_line, line, number), terms), None)
         else:
             payload = _parsed(_decode, line, number)
-            yield Item(terms.event(payload, _key_in(payload, terms)), None)
+            yield InputValue(terms.event(payload, _key_in(payload, terms)), None)
 
 
-def _event(line: _Line, terms: Terms) -> Event:
+def _event(line: _Line, terms: InputTerms) -> Event:
     return Event(
         line.kind,
         line.payload,
@@ -178,17 +182,17 @@ def _sought(file: IO[bytes]) -> "IO[bytes] | pa.BufferReader":
     return file if file.seekable() else pa.BufferReader(file.read())
 
 
-def _from_rows(batch: "pa.RecordBatch", kind: ValueKind, terms: Terms) -> Iterator[Item]:
+def _from_rows(batch: "pa.RecordBatch", kind: ValueKind, terms: InputTerms) -> Iterator[InputValue]:
     for number, row in enumerate(rows_of(batch), 1):
         if kind is ValueKind.BYTES:
             if not isinstance(row.get("value"), bytes):
                 raise InvalidError("bytes come from a binary column named value", row=number)
-            yield Item(row["value"], row.get("key") or terms.key)
+            yield InputValue(row["value"], row.get("key") or terms.key)
         elif terms.kind is not None:
             payload = jsonable(row)
-            yield Item(terms.event(payload, _key_in(payload, terms)), None)
+            yield InputValue(terms.event(payload, _key_in(payload, terms)), None)
         else:
-            yield Item(_event(_line_of(row, number), terms), None)
+            yield InputValue(_event(_line_of(row, number), terms), None)
 
 
 def _line_of(row: dict[str, object], number: int) -> _Line:
@@ -210,7 +214,7 @@ def _line_of(row: dict[str, object], number: int) -> _Line:
         raise InvalidError("this row is no event", row=number, reason=str(error)) from error
 
 
-def _key_in(payload: object, terms: Terms) -> str | None:
+def _key_in(payload: object, terms: InputTerms) -> str | None:
     if terms.key_column is None:
         return None
     if not isinstance(payload, dict) or terms.key_column not in payload:

@@ -11,7 +11,7 @@ from strandline.cli.exit_codes import ExitCode
 from strandline.cli.screen import note_error
 
 
-class Program(TyperGroup):
+class CommandGroup(TyperGroup):
     """The commands of the program, or of a group."""
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:

@@ -139,7 +139,7 @@ def _bold(text: str) -> str:
     return f"{_BOLD}{text}{_PLAIN}" if has_colour else text
 
 
-class Progress(Protocol):
+class ProgressBar(Protocol):
     """Something that takes a while, and how far it is."""
 
     def advance(self, count: int = 1) -> None:
@@ -157,7 +157,9 @@ def is_typed() -> bool:
 
 
 @contextlib.contextmanager
-def progress(what: str, total: int | None = None, *, is_shown: bool = True) -> Iterator[Progress]:
+def progress(
+    what: str, total: int | None = None, *, is_shown: bool = True
+) -> Iterator[ProgressBar]:
     """Show how far something is, on standard error and on a terminal only."""
     if not is_shown or not sys.stderr.isatty():
         yield _Silent()

@@ -82,7 +82,7 @@ class _EventLine(msgspec.Struct, forbid_unknown_fields=True):
     occurred_at_us: int | None
 
 
-class _BytesLine(msgspec.Struct, forbid_unknown_fields=True):
+class _TransferBytes(msgspec.Struct, forbid_unknown_fields=True):
     partition: int
     offset: int
     timestamp_us: int
@@ -93,7 +93,7 @@ class _BytesLine(msgspec.Struct, forbid_unknown_fields=True):
 
 _decode_header = msgspec.json.Decoder(Header).decode
 _decode_event = msgspec.json.Decoder(_EventLine).decode
-_decode_bytes = msgspec.json.Decoder(_BytesLine).decode
+_decode_bytes = msgspec.json.Decoder(_TransferBytes).decode
 _decode_any = msgspec.json.Decoder().decode
 
 
@@ -130,7 +130,7 @@ def read_rows(file: IO[bytes], file_format: str) -> tuple[Header, Iterator[Row]]
     return header, _read_lines(lines, header.kind)
 
 
-def _line(record: Record) -> _EventLine | _BytesLine:
+def _line(record: Record) -> _EventLine | _TransferBytes:
     place = (
         *(record.partition, record.offset, record.timestamp_us),
         *(record.key, record.tenant),
@@ -139,7 +139,7 @@ def _line(record: Record) -> _EventLine | _BytesLine:
     if isinstance(value, Event):
         kind, payload, _, headers, occurred_at_us = value.parts()
         return _EventLine(*place, kind, msgspec.Raw(payload), msgspec.Raw(headers), occurred_at_us)
-    return _BytesLine(*place, base64.b64encode(_bytes_of(value)).decode())
+    return _TransferBytes(*place, base64.b64encode(_bytes_of(value)).decode())
 
 
 def _bytes_of(value: "bytes | pa.RecordBatch") -> bytes:
@@ -258,7 +258,7 @@ def _parquet_rows(stored: Any, kind: ValueKind) -> Iterator[Row]:
             raw = msgspec.Raw(payload.encode()), msgspec.Raw(headers.encode())
             yield _event_row(_EventLine(*place, name, *raw, occurred_at_us))
         else:
-            yield _bytes_row(_BytesLine(*place, ""), value[0], kind)
+            yield _bytes_row(_TransferBytes(*place, ""), value[0], kind)
 
 
 def _parquet_values(stored: Any) -> Iterator[tuple[Any, ...]]:
@@ -293,12 +293,12 @@ def _event_row(line: _EventLine) -> Row:
     return _row(line, event)
 
 
-def _bytes_row(line: _BytesLine, value: bytes, kind: ValueKind) -> Row:
+def _bytes_row(line: _TransferBytes, value: bytes, kind: ValueKind) -> Row:
     held = _batch_of(value) if kind is ValueKind.BATCH else value
     return _row(line, held)
 
 
-def _row(line: _EventLine | _BytesLine, value: "Event | bytes | pa.RecordBatch") -> Row:
+def _row(line: _EventLine | _TransferBytes, value: "Event | bytes | pa.RecordBatch") -> Row:
     try:
         _EPOCH + timedelta(microseconds=line.timestamp_us)
     except OverflowError:

@@ -16,7 +16,7 @@ from strandline.log.contract import (
     LogTransactions,
     LogWriter,
 )
-from strandline.log.decide import Head
+from strandline.log.decide import PartitionHead
 from strandline.log.event_rows import EventRows
 from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
 from strandline.log.identities import Identities
@@ -43,7 +43,7 @@ from strandline.log.store import (
     SegmentedStore,
     Store,
     StoredTopic,
-    Tier,
+    StoreTier,
     TransactionalStore,
     Trimmed,
     dropped,
@@ -68,7 +68,6 @@ __all__ = [
     "DurableStore",
     "EventBody",
     "EventRows",
-    "Head",
     "Hint",
     "History",
     "Identities",
@@ -88,6 +87,7 @@ __all__ = [
     "MeasuredStore",
     "OpenState",
     "Outcome",
+    "PartitionHead",
     "PartitionState",
     "Piece",
     "Placement",
@@ -101,10 +101,10 @@ __all__ = [
     "Settled",
     "Store",
     "StoreMetrics",
+    "StoreTier",
     "StoredRecord",
     "StoredTopic",
     "TableTopic",
-    "Tier",
     "TopicMetrics",
     "TopicName",
     "TopicTable",

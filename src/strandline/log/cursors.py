@@ -28,7 +28,7 @@ _PREFIX = "cursors/"
 _IDLE_US = CONSUMER_IDLE_S * 1_000_000
 
 
-class Cursor(msgspec.Struct, frozen=True):
+class ConsumerCursor(msgspec.Struct, frozen=True):
     """One consumer's place in one partition, and the history that it is a place in."""
 
     partition: int
@@ -43,9 +43,9 @@ class StoredConsumer(msgspec.Struct, frozen=True):
 
     tenant: str | None
     name: str
-    cursors: tuple[Cursor, ...]
+    cursors: tuple[ConsumerCursor, ...]
 
-    def cursor(self, partition: int) -> Cursor | None:
+    def cursor(self, partition: int) -> ConsumerCursor | None:
         """Return the cursor in a partition."""
         return next((each for each in self.cursors if each.partition == partition), None)
 
@@ -57,7 +57,7 @@ Moved = Callable[[PartitionState, Offset | None], Offset]
 """Returns where a cursor goes, from the partition's state and where it is."""
 
 
-class Cursors:
+class ConsumerCursors:
     """Finds and moves cursors. Any thread may use it."""
 
     def __init__(self, store: Store[StoredTopic], clock: Clock) -> None:
@@ -191,12 +191,12 @@ class Cursors:
         self, consumer: StoredConsumer, partition: int, offset: int, state: PartitionState
     ) -> StoredConsumer:
         epoch = epoch_before(offset, state.epochs)
-        cursor = Cursor(partition, offset, self._clock.now_us(), epoch.number, epoch.id)
+        cursor = ConsumerCursor(partition, offset, self._clock.now_us(), epoch.number, epoch.id)
         others = (each for each in consumer.cursors if each.partition != partition)
         cursors = tuple(sorted((*others, cursor), key=lambda each: each.partition))
         return msgspec.structs.replace(consumer, cursors=cursors)
 
-    def _checked(self, topic: StoredTopic, state: PartitionState, cursor: Cursor) -> Offset:
+    def _checked(self, topic: StoredTopic, state: PartitionState, cursor: ConsumerCursor) -> Offset:
         position = Position(
             *(self._store.id, topic.topic.id, Partition(cursor.partition)),
             *(Offset(cursor.offset), cursor.epoch, cursor.epoch_id),
@@ -214,7 +214,7 @@ class Cursors:
             if (found := _of_key(key, raw, topic)) is not None:
                 yield found
 
-    def _is_live(self, cursor: Cursor) -> bool:
+    def _is_live(self, cursor: ConsumerCursor) -> bool:
         return self._clock.now_us() - cursor.seen_at_us <= _IDLE_US
 
 

@@ -32,7 +32,7 @@ class IdentityIndex(Protocol):
         """Record where a new sequence went."""
 
 
-class Head(Protocol):
+class PartitionHead(Protocol):
     """The end of a partition, as its store has just read it."""
 
     @property
@@ -54,7 +54,7 @@ class Decision(NamedTuple):
     originals: Sequence[Original] = ()
 
 
-def decide(head: Head, request: AppendRequest, now_us: int) -> Decision:
+def decide(head: PartitionHead, request: AppendRequest, now_us: int) -> Decision:
     """Return what the append comes to; ConflictError if it may not be stored.
 
     The timestamp never falls within a partition. A repeat is recognised before the
@@ -75,7 +75,9 @@ def decide(head: Head, request: AppendRequest, now_us: int) -> Decision:
     return Decision(timestamp_us, originals)
 
 
-def record_identities(head: Head, request: AppendRequest, decision: Decision, start: int) -> None:
+def record_identities(
+    head: PartitionHead, request: AppendRequest, decision: Decision, start: int
+) -> None:
     """Add the identities of what is about to be stored from `start` on."""
     timestamp_us, originals = decision
     if request.idempotency_key is not None:
@@ -89,7 +91,7 @@ def record_identities(head: Head, request: AppendRequest, decision: Decision, st
             index.add_sequence(request.tenant, request.producer, sequence, original)
 
 
-def _repeats(head: Head, request: AppendRequest, now_us: int) -> Sequence[Original]:
+def _repeats(head: PartitionHead, request: AppendRequest, now_us: int) -> Sequence[Original]:
     index, tenant = head.identities(now_us), request.tenant
     if request.idempotency_key is not None:
         original = index.find_key(tenant, request.idempotency_key, len(request.drafts))

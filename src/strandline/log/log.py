@@ -14,7 +14,7 @@ from strandline.log.appending import Appends, check_values
 from strandline.log.broker import Announcer, Broker
 from strandline.log.claims import ConsumerPlace
 from strandline.log.contract import LogConsumers, LogReader, LogTopics, LogTransactions, LogWriter
-from strandline.log.cursors import Cursors
+from strandline.log.cursors import ConsumerCursors
 from strandline.log.describing import describe_log, describe_topic
 from strandline.log.history import History
 from strandline.log.log_looks import log_html
@@ -30,7 +30,7 @@ from strandline.log.results import Batches, Claim, TopicName, Value, Watch
 from strandline.log.retention import Retention, offset_at
 from strandline.log.store import (
     Store,
-    Tier,
+    StoreTier,
 )
 from strandline.log.terms import (
     AppendTerms,
@@ -88,7 +88,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self,
         store: Store[Any],
         *,
-        tier: Tier | None = None,
+        tier: StoreTier | None = None,
         broker: Broker | None = None,
         clock: Clock | None = None,
         auto_create: bool = False,
@@ -101,7 +101,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self._parts = LogParts(store, tier, broker, clock)
         self._announcer = None if broker is None else Announcer(broker)
         self._access = Access(store, auto_create=check_flag("auto_create", auto_create))
-        self._cursors = Cursors(store, clock)
+        self._cursors = ConsumerCursors(store, clock)
         self._retention = Retention(store, self._cursors, clock)
         bytes_max = check_whole("record_bytes_max", record_bytes_max)
         self._counts = LogCounts()

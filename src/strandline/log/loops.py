@@ -8,7 +8,7 @@ from strandline.writes.loops import is_on_loop
 __all__ = ["check_may_create", "check_may_wait", "check_may_wait_for", "is_on_loop"]
 
 
-class _Outcome(Protocol):
+class _Awaited(Protocol):
     @property
     def is_settled(self) -> bool: ...
 
@@ -32,7 +32,7 @@ def check_may_create(topic: str) -> None:
         )
 
 
-def check_may_wait_for(outcome: _Outcome, level: Durability, timeout_s: float | None) -> None:
+def check_may_wait_for(outcome: _Awaited, level: Durability, timeout_s: float | None) -> None:
     """Raise InvalidError on an event loop's thread, if the level has to be waited for there."""
     if timeout_s == 0 or not is_on_loop():
         return

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strandline.clock import Clock
 from strandline.log.broker import Broker
-from strandline.log.store import Store, Tier
+from strandline.log.store import Store, StoreTier
 
 if TYPE_CHECKING:
     from strandline.log.log import Log
@@ -15,7 +15,7 @@ class LogParts(NamedTuple):
 
     store: Store[Any]
     """Where its bytes lie; with a tier, the store over the store."""
-    tier: Tier | None
+    tier: StoreTier | None
     broker: Broker | None
     clock: Clock
 

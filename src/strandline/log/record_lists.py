@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from strandline.log.chain import Chain, link
 from strandline.log.columns import RecordBatches
-from strandline.log.decide import Head, decide, record_identities
+from strandline.log.decide import PartitionHead, decide, record_identities
 from strandline.log.draft import load
 from strandline.log.history import Body, History, Piece
 from strandline.log.ranges import ReadRange, check_range, count_within
@@ -64,7 +64,7 @@ R = TypeVar("R", bound=RecordList)
 
 
 def admit(
-    head: Head, request: AppendRequest, now_us: int, chain: Chain, value: bytes | None
+    head: PartitionHead, request: AppendRequest, now_us: int, chain: Chain, value: bytes | None
 ) -> tuple[Placement, Sequence[StoredRecord]]:
     """Decide on an append: return its placement, and the records to store at the head's end.
 

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from strandline.clock import Clock
-from strandline.log.cursors import Cursors
+from strandline.log.cursors import ConsumerCursors
 from strandline.log.draft import size_of
 from strandline.log.ranges import ReadRange, check_not_beyond
 from strandline.log.store import PartitionState, Store, StoredTopic
@@ -23,7 +23,7 @@ from strandline.values import (
 class Retention:
     """Trims partitions. Any thread may use it."""
 
-    def __init__(self, store: Store[StoredTopic], cursors: Cursors, clock: Clock) -> None:
+    def __init__(self, store: Store[StoredTopic], cursors: ConsumerCursors, clock: Clock) -> None:
         self._store = store
         self._cursors = cursors
         self._clock = clock

@@ -335,7 +335,7 @@ class TransactionalStore(Protocol):
         """See LogTransactions."""
 
 
-class Tier(Protocol):
+class StoreTier(Protocol):
     """What sits between a log and its store, and has what the store evicted."""
 
     def over(self, store: Store[StoredTopic], clock: Clock) -> Store[StoredTopic]:

@@ -142,7 +142,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class PositionBound:
     """A place in each partition: `earliest`, `latest`, an offset, or a time in µs."""
 
     word: str | None = None
@@ -188,8 +188,8 @@ class ReadOptions:
     url: str | None
     selection: Selection
     shape: Shape
-    start: Bound | None
-    end: Bound | None
+    start: PositionBound | None
+    end: PositionBound | None
     limits: Limits
     fail_on_data_loss: bool
     partitions_min: int | None
@@ -290,32 +290,32 @@ def _strategy(options: Options) -> str:
     return options.choice(name, "error", "latest")
 
 
-def _bound(options: Options, edge: str) -> Bound | None:
+def _bound(options: Options, edge: str) -> PositionBound | None:
     """Return where to start or end; of several ways to say it, the first counts."""
     strategy = _strategy(options) if edge == "starting" else "latest"
     if f"{edge}Timestamp" in options:
         text = options.text(f"{edge}Timestamp") or ""
         if not text.isascii() or not text.isdigit():
             raise InvalidError(f"{edge}Timestamp is in milliseconds since 1970", value=text)
-        return Bound(timestamp_us=int(text) * 1000, strategy=strategy)
+        return PositionBound(timestamp_us=int(text) * 1000, strategy=strategy)
     if f"{edge}OffsetsByTimestamp" in options:
         stamps = options.decoded(f"{edge}OffsetsByTimestamp", _OFFSETS, _OFFSETS_LIKE)
         in_us = {t: {p: ms * 1000 for p, ms in each.items()} for t, each in stamps.items()}
         if any(us < 0 for each in in_us.values() for us in each.values()):
             raise InvalidError(f"{edge}OffsetsByTimestamp holds milliseconds since 1970")
-        return Bound(timestamps_us=in_us, strategy=strategy)
+        return PositionBound(timestamps_us=in_us, strategy=strategy)
     text = (options.text(f"{edge}Offsets") or "").strip()
     if not text:
         return None
     if text.lower() in ("earliest", "latest"):
-        return Bound(word=text.lower())
+        return PositionBound(word=text.lower())
     offsets = options.decoded(f"{edge}Offsets", _OFFSETS, f"earliest, latest or {_OFFSETS_LIKE}")
     least, meaning = -1, "-1 for latest"
     if edge == "starting":
         least, meaning = -2, "-1 for latest, -2 for earliest"
     if any(offset < least for each in offsets.values() for offset in each.values()):
         raise InvalidError(f"{edge}Offsets holds offsets, {meaning}", value=text)
-    return Bound(offsets=offsets)
+    return PositionBound(offsets=offsets)
 
 
 def _limits(options: Options) -> Limits:

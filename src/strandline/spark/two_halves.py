@@ -20,8 +20,8 @@ from strandline.log import Log
 from strandline.opening import open_log
 from strandline.spark.file_paths import literal_path
 from strandline.spark.file_systems import has_file_system
-from strandline.spark.source.places import Place
-from strandline.spark.source.reading import Reading, places_of, reading_of
+from strandline.spark.source.places import SourcePartition
+from strandline.spark.source.reading import SourceRead, places_of, reading_of
 from strandline.spark.source.rows import METADATA
 from strandline.tiering import CopiedSegment, open_store
 from strandline.tiering.arrow_parts import parquet
@@ -78,7 +78,7 @@ class _Cut:
         }
 
 
-def _cut_of(log: Log, reading: Reading, reaches: Callable[[str], bool]) -> _Cut:
+def _cut_of(log: Log, reading: SourceRead, reaches: Callable[[str], bool]) -> _Cut:
     places = places_of(log, reading.options)
     cut = _Cut(places[0].topic.name)
     cold = ColdSegments(log, open_store)
@@ -97,14 +97,14 @@ def _cut_of(log: Log, reading: Reading, reaches: Callable[[str], bool]) -> _Cut:
 
 
 def _copies(
-    cold: ColdSegments, log: Log, place: Place, low: int, high: int
+    cold: ColdSegments, log: Log, place: SourcePartition, low: int, high: int
 ) -> Sequence[CopiedSegment]:
     """Return the copies from the low-water mark on, of which there is no gap between two."""
     found = cold.reach(partition_of(*place), log.epochs(*place), low)
     return [copy for copy in found if copy.start < high]
 
 
-def _is_native(log: Log, place: Place, kind: ValueKind) -> bool:
+def _is_native(log: Log, place: SourcePartition, kind: ValueKind) -> bool:
     """Whether Parquet holds this topic's rows as columns, of types that Spark reads.
 
     Unknown for batches without their schema: objects may hold them packed.
@@ -136,7 +136,7 @@ def _has_half(arrow: pa.DataType) -> bool:
 # --- the cold half ---
 
 
-def _cold(spark: SparkSession, reading: Reading, cut: _Cut) -> DataFrame:
+def _cold(spark: SparkSession, reading: SourceRead, cut: _Cut) -> DataFrame:
     whole = [copy for copy, start, end in cut.copies if (start, end) == (copy.start, copy.end)]
     frames = [_objects(spark, reading, whole)] if whole else []
     for copy, start, end in cut.copies:
@@ -154,14 +154,16 @@ def _cold(spark: SparkSession, reading: Reading, cut: _Cut) -> DataFrame:
     return rows.select([_column(reading.format.kind, name, cut.topic) for name in names])
 
 
-def _objects(spark: SparkSession, reading: Reading, copies: Sequence[CopiedSegment]) -> DataFrame:
+def _objects(
+    spark: SparkSession, reading: SourceRead, copies: Sequence[CopiedSegment]
+) -> DataFrame:
     schema = from_arrow_schema(_stored_schema(reading), prefer_timestamp_ntz=True)
     # Spark would otherwise not notice a flipped bit in a page.
     reader = spark.read.schema(schema).option("parquet.page.verify-checksum.enabled", "true")
     return reader.parquet(*map(_path, copies))
 
 
-def _stored_schema(reading: Reading) -> pa.Schema:
+def _stored_schema(reading: SourceRead) -> pa.Schema:
     own = [each for each in METADATA if each.name != "_topic"]
     values = reading.format.values
     if values is None:

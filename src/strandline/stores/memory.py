@@ -35,7 +35,7 @@ from strandline.values import (
 
 
 class MemoryPartition:
-    """A list of records, and a lock. Implements RecordList and Head."""
+    """A list of records, and a lock. Implements RecordList and PartitionHead."""
 
     def __init__(self, chain: Chain, epoch: Epoch, *, is_proved: bool) -> None:
         self.chain = chain

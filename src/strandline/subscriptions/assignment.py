@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from strandline.log import Log, TopicName, Watch
-from strandline.subscriptions.cursor import Cursors, Place
+from strandline.subscriptions.cursor import Cursors, TopicPartition
 from strandline.subscriptions.start import KnownStart, StartPoint, end_of, resolve
 from strandline.values import (
     EARLIEST,
@@ -99,7 +99,7 @@ class Assignment:
                 return cursor.next
         raise InvalidError("this partition is not assigned, add it first", partition=partition)
 
-    def places(self) -> list[tuple[Place, Offset]]:
+    def places(self) -> list[tuple[TopicPartition, Offset]]:
         """Return every assigned partition of every topic, with the offset that comes next."""
         with self._lock:
             found = [(place, self._cursors.at(place)) for place in self._cursors]
@@ -132,7 +132,7 @@ class Assignment:
         # Without the lock: closing waits for no read, not even for its own.
         self._is_closed = True
 
-    def _place(self, partition: int, topic: TopicName | None) -> Place:
+    def _place(self, partition: int, topic: TopicName | None) -> TopicPartition:
         return checked_place(self._topics, self._topic(topic), partition)
 
     def _topic(self, name: TopicName | None) -> Topic:
@@ -148,20 +148,22 @@ class Assignment:
         )
 
 
-def checked_place(topics: Mapping[Topic, int], topic: Topic, partition: object) -> Place:
+def checked_place(topics: Mapping[Topic, int], topic: Topic, partition: object) -> TopicPartition:
     """Return the place, or raise InvalidError if the topic does not have it."""
     count = topics[topic]
     number = whole(partition)
     if number is not None and 0 <= number < count:
-        return Place(topic, Partition(number))
+        return TopicPartition(topic, Partition(number))
     raise InvalidError(
         "this topic has no such partition", topic=topic.name, partition=partition, partitions=count
     )
 
 
-def collapse(pairs: Iterable[tuple[Place, KnownStart]]) -> Mapping[Place, KnownStart]:
+def collapse(
+    pairs: Iterable[tuple[TopicPartition, KnownStart]],
+) -> Mapping[TopicPartition, KnownStart]:
     """Return each place with its start; InvalidError if one is given two starts."""
-    starts: dict[Place, KnownStart] = {}
+    starts: dict[TopicPartition, KnownStart] = {}
     for place, start in pairs:
         if not _is_same(starts.setdefault(place, start), start):
             raise InvalidError(

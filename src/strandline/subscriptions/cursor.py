@@ -24,7 +24,7 @@ from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.values import Offset, Partition, Topic, UnavailableError
 
 
-class Place(NamedTuple):
+class TopicPartition(NamedTuple):
     """One partition of one topic."""
 
     topic: Topic
@@ -64,7 +64,7 @@ class Cursor:
         "place",
     )
 
-    def __init__(self, place: Place, start: Offset, behind_max: int) -> None:
+    def __init__(self, place: TopicPartition, start: Offset, behind_max: int) -> None:
         self.place = place
         self.next = start
         self.end = start
@@ -145,26 +145,26 @@ class Cursors:
 
     def __init__(self, *, behind_max: int) -> None:
         self._behind_max = behind_max
-        self._cursors: dict[Place, Cursor] = {}
+        self._cursors: dict[TopicPartition, Cursor] = {}
         self._queue: deque[Cursor] = deque()
 
-    def __contains__(self, place: Place) -> bool:
+    def __contains__(self, place: TopicPartition) -> bool:
         return place in self._cursors
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._cursors)
 
     def __len__(self) -> int:
         return len(self._cursors)
 
-    def add(self, place: Place, start: Offset, end: Offset) -> None:
+    def add(self, place: TopicPartition, start: Offset, end: Offset) -> None:
         """Begin a new generation of `place` at `start`; it ended at `end` a moment ago."""
         cursor = Cursor(place, start, self._behind_max)
         cursor.look(end)
         self._cursors[place] = cursor
         self.queue(cursor)
 
-    def remove(self, place: Place) -> Offset | None:
+    def remove(self, place: TopicPartition) -> Offset | None:
         """End the present generation, and return what it would have delivered next."""
         cursor = self._cursors.pop(place, None)
         if cursor is None:
@@ -172,11 +172,11 @@ class Cursors:
         cursor.is_removed = True
         return cursor.next
 
-    def at(self, place: Place) -> Cursor | None:
+    def at(self, place: TopicPartition) -> Cursor | None:
         """Return the cursor of the present generation, if there is one."""
         return self._cursors.get(place)
 
-    def hint(self, place: Place, end: int) -> None:
+    def hint(self, place: TopicPartition, end: int) -> None:
         """Pass a hint on to its cursor, if there still is one."""
         if cursor := self._cursors.get(place):
             cursor.hint(end)

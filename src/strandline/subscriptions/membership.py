@@ -7,7 +7,7 @@ from typing import Final
 
 from strandline.clock import Clock
 from strandline.log import Claim, Log
-from strandline.subscriptions.cursor import Place
+from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.start import resolve
 from strandline.values import (
     CONSUMER_IDLE_S,
@@ -85,7 +85,7 @@ class Membership:
     def _register(self, partitions: Collection[int]) -> Mapping[Partition, Offset]:
         starts = {}
         for partition in partitions:
-            place = Place(self._topic, Partition(partition))
+            place = TopicPartition(self._topic, Partition(partition))
             marks = self._log.marks(*place)
             starts[partition] = resolve(self._log, place, self._start, marks, marks.high)
         if not starts:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from strandline.clock import Clock
 from strandline.log import Hint, Log, Watch
-from strandline.subscriptions.cursor import Cursor, Cursors, Need, Place
+from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.screening import Outcome, Screen
 from strandline.values import InvalidError, Record, Topic, UnavailableError
@@ -96,7 +96,7 @@ class Pages:
             return
         with self._lock:
             for topic, partition, end in hints:
-                self._cursors.hint(_new(Place, (topic, partition)), end)
+                self._cursors.hint(_new(TopicPartition, (topic, partition)), end)
 
     def look_everywhere(self) -> None:
         """Have the next take look for itself."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from strandline.log import Log
-from strandline.subscriptions.cursor import Place
+from strandline.subscriptions.cursor import TopicPartition
 from strandline.values import (
     InvalidError,
     Marks,
@@ -42,7 +42,9 @@ def end_of(marks: Marks, *, durable_only: bool) -> Offset:
     return marks.durable if durable_only else marks.high
 
 
-def resolve(log: Log, place: Place, start: StartPoint, marks: Marks, end: Offset) -> Offset:
+def resolve(
+    log: Log, place: TopicPartition, start: StartPoint, marks: Marks, end: Offset
+) -> Offset:
     """Return the offset that `start` means at this moment; LATEST means `end`.
 
     InvalidError for an offset that is negative or beyond the end, and for a time
@@ -62,7 +64,7 @@ def _microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def _kept(place: Place, start: object, marks: Marks) -> Offset:
+def _kept(place: TopicPartition, start: object, marks: Marks) -> Offset:
     shown = {"topic": place.topic.name, "partition": place.partition, "start": start}
     offset = whole(start)
     if offset is None or offset < 0:

@@ -11,7 +11,7 @@ from strandline.log import Log, TopicName
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
 from strandline.subscriptions.brokered import attached
-from strandline.subscriptions.cursor import Cursors, Place
+from strandline.subscriptions.cursor import Cursors, TopicPartition
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.options import SubscribeOptions
 from strandline.subscriptions.pages import Pages
@@ -142,7 +142,7 @@ def _opened(
 
 
 def _begun(
-    made: Subscription[Any], log: Log, starts: Mapping[Place, KnownStart], reader: _Reader
+    made: Subscription[Any], log: Log, starts: Mapping[TopicPartition, KnownStart], reader: _Reader
 ) -> Subscription[Any]:
     """Return the subscription at its starts, or at its consumer's cursors where there are."""
     try:
@@ -178,7 +178,7 @@ def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Sc
 
 def _asked(
     topics: Mapping[Topic, int], start: Starts, partitions: Partitions | None
-) -> Iterator[tuple[Place, KnownStart]]:
+) -> Iterator[tuple[TopicPartition, KnownStart]]:
     chosen = None if partitions is None else check_items("partitions", partitions)
     if len(topics) > 1 and (chosen or isinstance(start, Mapping)):
         raise InvalidError("with several topics, choose partitions through the assignment")

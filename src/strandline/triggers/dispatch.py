@@ -15,11 +15,11 @@ from strandline.subscriptions import Delivery
 from strandline.subscriptions.pages import POLL_S
 from strandline.triggers.alarm import Alarm, wait_until
 from strandline.triggers.counters import Counters
-from strandline.triggers.entry import Entry, TooOftenError
+from strandline.triggers.entry import ActiveDelivery, TooOftenError
 from strandline.triggers.filtering import wanted
 from strandline.triggers.gate import Gate
 from strandline.triggers.handled_keys import HandledKey, HandledKeys, digest_of
-from strandline.triggers.lanes import Lanes
+from strandline.triggers.lanes import KeyLanes
 from strandline.triggers.settling import Finished, Settling, Verdict, reason_of
 from strandline.triggers.source import RedriveSource, Source, TopicSource
 from strandline.triggers.stop import Stop
@@ -62,13 +62,13 @@ class Dispatch:
                 self.close()
                 raise
         self._workers = Workers(trigger.concurrency, trigger.name)
-        self._lanes: Lanes[Entry] = Lanes()
-        self._ready: deque[Entry] = deque()
-        self._delayed: dict[tuple[int, int, int], Entry] = {}
-        self._calls: dict[asyncio.Task[None], Entry] = {}
+        self._lanes: KeyLanes[ActiveDelivery] = KeyLanes()
+        self._ready: deque[ActiveDelivery] = deque()
+        self._delayed: dict[tuple[int, int, int], ActiveDelivery] = {}
+        self._calls: dict[asyncio.Task[None], ActiveDelivery] = {}
         self._finished: list[Finished] = []
         self._timeouts: dict[Source, asyncio.Timeout] = {}
-        self._abandoned: list[Entry] = []
+        self._abandoned: list[ActiveDelivery] = []
         self._is_stopping = False
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class Dispatch:
         self._is_stirred.set()
 
     def _take(self, source: Source, delivery: Delivery) -> None:
-        entry = Entry(source, _light(delivery.record), delivery.count, None)
+        entry = ActiveDelivery(source, _light(delivery.record), delivery.count, None)
         delayed = self._delayed.pop(entry.place, None)
         if delayed is not None:
             entry = delayed
@@ -187,7 +187,7 @@ class Dispatch:
             entry.record = None
         self.begin_ready()
 
-    def _read(self, entry: Entry, carrier: Record | None = None) -> None:
+    def _read(self, entry: ActiveDelivery, carrier: Record | None = None) -> None:
         """Find out what the function is to be given, and under which key."""
         entry.record, entry.key, entry.error = None, None, None
         try:
@@ -210,7 +210,7 @@ class Dispatch:
             key = dedupe_key(record)
         return None if key is None else HandledKey(digest_of(key), record.timestamp_us)
 
-    def _lanes_of(self, entry: Entry) -> Iterator[tuple[object, ...]]:
+    def _lanes_of(self, entry: ActiveDelivery) -> Iterator[tuple[object, ...]]:
         record = entry.record or entry.carrier
         if record.key is not None:
             yield "key", record.partition, record.key
@@ -234,7 +234,7 @@ class Dispatch:
         if self._is_roomy():
             self._has_room.set()
 
-    def _begin(self, entry: Entry) -> None:
+    def _begin(self, entry: ActiveDelivery) -> None:
         if not entry.is_suspect:
             if entry.record is None and entry.error is None:
                 self._read(entry)
@@ -245,7 +245,7 @@ class Dispatch:
         self._gate.enter(task, alone=entry.is_suspect)
         self.counters.in_flight += 1
 
-    def _is_finished(self, entry: Entry) -> bool:
+    def _is_finished(self, entry: ActiveDelivery) -> bool:
         """Finish an entry for which nothing is called; False for all others."""
         if entry.error is not None:
             self._fail(entry, entry.error)
@@ -259,7 +259,7 @@ class Dispatch:
 
     # --- the call ---
 
-    async def _call(self, entry: Entry) -> None:
+    async def _call(self, entry: ActiveDelivery) -> None:
         try:
             await self._handle(entry)
             if entry.settled is not None:
@@ -269,7 +269,7 @@ class Dispatch:
             self._leave()
         self.begin_ready()
 
-    async def _handle(self, entry: Entry) -> None:
+    async def _handle(self, entry: ActiveDelivery) -> None:
         try:
             if entry.is_suspect:
                 await self._begin_alone(entry)
@@ -288,7 +288,7 @@ class Dispatch:
                 self._keys.add(entry.key)
             self._finish(entry, Verdict.HANDLED, holds_lanes=True)
 
-    async def _begin_alone(self, entry: Entry) -> None:
+    async def _begin_alone(self, entry: ActiveDelivery) -> None:
         while True:
             try:
                 await asyncio.to_thread(entry.source.consumer.begin_alone, entry.carrier)
@@ -307,7 +307,7 @@ class Dispatch:
         if not self._calls:
             self._is_idle.set()
 
-    async def _call_function(self, entry: Entry) -> None:
+    async def _call_function(self, entry: ActiveDelivery) -> None:
         record, function = entry.record, self.trigger.function
         assert record is not None
         arguments: tuple[Any, ...] = (record,)
@@ -320,7 +320,7 @@ class Dispatch:
             if inspect.isawaitable(result):
                 await result
 
-    def _fail(self, entry: Entry, error: BaseException) -> None:
+    def _fail(self, entry: ActiveDelivery, error: BaseException) -> None:
         if entry.attempt >= self._attempts_max or isinstance(error, TooOftenError):
             self._finish(entry, Verdict.DEAD_LETTER, error, holds_lanes=True)
             return
@@ -344,7 +344,7 @@ class Dispatch:
 
     def _finish(
         self,
-        entry: Entry,
+        entry: ActiveDelivery,
         verdict: Verdict,
         error: BaseException | None = None,
         *,

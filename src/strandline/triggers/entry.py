@@ -13,7 +13,7 @@ class TooOftenError(StrandlineError):
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class ActiveDelivery:
     """A delivery that is in hand: it waits for its turn, runs, or rests until its retry."""
 
     source: Source

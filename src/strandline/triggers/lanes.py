@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 EntrantT = TypeVar("EntrantT", bound=Hashable)
 
 
-class Lanes(Generic[EntrantT]):
+class KeyLanes(Generic[EntrantT]):
     """Pure, no I/O. An entrant is in any number of lanes, and begins as the first in each.
 
     A record enters all its lanes at once, so no two ever wait for each other.

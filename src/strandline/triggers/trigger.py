@@ -33,7 +33,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 DedupeKey: TypeAlias = str | Callable[[Record], Hashable | None]
 
 
-class Terms(TypedDict, total=False):
+class TriggerTerms(TypedDict, total=False):
     """The options of `on`."""
 
     where: str

@@ -15,7 +15,14 @@ from strandline.triggers.counters import Counters
 from strandline.triggers.dispatch import Dispatch
 from strandline.triggers.gate import Gate
 from strandline.triggers.stop import Stop
-from strandline.triggers.trigger import Function, Terms, Trigger, check_topic, trigger, triggers_of
+from strandline.triggers.trigger import (
+    Function,
+    Trigger,
+    TriggerTerms,
+    check_topic,
+    trigger,
+    triggers_of,
+)
 from strandline.values import InvalidError, Topic, UnavailableError
 from strandline.values.arguments import check_items, check_seconds, check_timeout
 from strandline.values.prompt import few, prompt_text
@@ -74,7 +81,7 @@ class Triggers:
             for each in triggers_of(function):
                 self._add(each)
 
-    def on(self, topic: TopicName, **terms: Unpack[Terms]) -> Callable[[Function], Function]:
+    def on(self, topic: TopicName, **terms: Unpack[TriggerTerms]) -> Callable[[Function], Function]:
         """Add a function, as the decorator `strandline.on` describes it."""
         check_topic(topic)
 

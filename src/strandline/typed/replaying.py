@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from strandline.log import Log
-from strandline.subscriptions.cursor import Place
+from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.start import Starts, resolve
 from strandline.typed.definition import TopicDefinition
 from strandline.typed.delivered import Delivered, VisibleRows
@@ -26,7 +26,7 @@ def spans_of(
         chosen = [check_whole("partition", number) for number in start]
     spans = []
     for number in sorted(chosen):
-        place = Place(definition.topic, Partition(number))
+        place = TopicPartition(definition.topic, Partition(number))
         marks = log.marks(*place)
         begin = start[number] if isinstance(start, Mapping) else start
         spans.append((place.partition, resolve(log, place, begin, marks, marks.high), marks.high))

@@ -44,7 +44,7 @@ from strandline.views.publishing import (
 )
 from strandline.views.pump import Pump, Request
 from strandline.views.saving import SNAPSHOT_INTERVAL_S, Saving
-from strandline.views.snapshot import Snapshots, binding_of
+from strandline.views.snapshot import SnapshotFile, binding_of
 from strandline.views.view import StateT, View
 from strandline.writes.loops import is_on_loop
 
@@ -101,7 +101,7 @@ class LiveView(Generic[StateT]):
         snapshots = None
         if snapshot is not None:
             binding = binding_of(log, self._topic, view)
-            snapshots = Snapshots(io or SystemIo(), snapshot, binding, self._clock)
+            snapshots = SnapshotFile(io or SystemIo(), snapshot, binding, self._clock)
         self._saving = Saving(
             log, self._topic, view, snapshots, self._clock, interval_s=snapshot_interval_s
         )

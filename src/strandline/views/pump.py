@@ -9,7 +9,7 @@ from typing import Generic
 from strandline.clock import Clock
 from strandline.locks import Latch
 from strandline.log import Log
-from strandline.subscriptions.cursor import Cursor, Cursors, Need, Place
+from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.pages import POLL_S
 from strandline.values import (
     ClosedError,
@@ -220,7 +220,7 @@ class Pump(Generic[StateT]):
 
     def _wait_for_hints(self, timeout_s: float) -> None:
         for hint in self._watch.wait(timeout_s):
-            self._cursors.hint(Place(hint.topic, hint.partition), hint.end)
+            self._cursors.hint(TopicPartition(hint.topic, hint.partition), hint.end)
 
     def _poll(self) -> None:
         now = self._clock.monotonic()
@@ -296,14 +296,14 @@ class Pump(Generic[StateT]):
         self._served.pop(fold.partition, None)
         self._leave(self._place(fold))
 
-    def _leave(self, place: Place) -> None:
+    def _leave(self, place: TopicPartition) -> None:
         if self._cursors.remove(place) is not None:
             self._pages.leave(place)
         with contextlib.suppress(StrandlineError):
             self._watch.remove(*place)
 
-    def _place(self, fold: Fold[StateT]) -> Place:
-        return Place(self._topic, Partition(fold.partition))
+    def _place(self, fold: Fold[StateT]) -> TopicPartition:
+        return TopicPartition(self._topic, Partition(fold.partition))
 
     # --- from a cursor to the state ---
 

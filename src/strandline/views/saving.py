@@ -16,7 +16,7 @@ from strandline.values import (
     UnavailableError,
 )
 from strandline.views.fold import Fold
-from strandline.views.snapshot import Section, Snapshots
+from strandline.views.snapshot import Section, SnapshotFile
 from strandline.views.view import StateT, View
 
 SNAPSHOT_INTERVAL_S: Final = 60.0
@@ -31,7 +31,7 @@ class Saving(Generic[StateT]):
         log: Log,
         topic: Topic,
         view: View[StateT],
-        snapshots: Snapshots | None,
+        snapshots: SnapshotFile | None,
         clock: Clock,
         *,
         interval_s: float,

@@ -8,7 +8,7 @@ from copy import copy
 from typing import Final
 
 from strandline.log import Log
-from strandline.subscriptions.cursor import Place
+from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.pages import PAGE_BYTES_MAX
 from strandline.values import Event, Record
 
@@ -36,23 +36,23 @@ class SharedPages:
     def __init__(self, log: Log) -> None:
         # Each reader holds the log; this is found through it.
         self._log = weakref.ref(log)
-        self._caches: dict[Place, _PageCache] = {}
+        self._caches: dict[TopicPartition, _PageCache] = {}
 
-    def join(self, place: Place) -> None:
+    def join(self, place: TopicPartition) -> None:
         """A view reads this partition from now on. What was cached of it is dropped."""
         cache = self._caches.setdefault(place, _PageCache())
         with cache.lock:
             cache.views += 1
             cache.pages.clear()
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: TopicPartition) -> None:
         """A view reads this partition no longer."""
         cache = self._caches[place]
         with cache.lock:
             cache.views -= 1
             cache.pages.clear()
 
-    def read(self, place: Place, start: int) -> Sequence[Record]:
+    def read(self, place: TopicPartition, start: int) -> Sequence[Record]:
         """Return the records from `start` on, a page of them. Raises as the log's `read`."""
         cache = self._caches[place]
         if cache.views < 2:  # noqa: PLR2004 - Two are needed to share.
@@ -66,7 +66,7 @@ class SharedPages:
                 return page
         return [_fresh(record) for record in kept]
 
-    def _page(self, place: Place, start: int) -> Sequence[Record]:
+    def _page(self, place: TopicPartition, start: int) -> Sequence[Record]:
         log = self._log()
         assert log is not None
         read = log.read(*place, start, records_max=PAGE_RECORDS, bytes_max=PAGE_BYTES_MAX)

@@ -111,7 +111,7 @@ def read_snapshot(io: Io, path: str) -> tuple[Binding, Stored]:
     return unpacked(content, path)
 
 
-class Snapshots:
+class SnapshotFile:
     """The snapshot file of one view, used by one thread at a time."""
 
     def __init__(self, io: Io, path: str | PathLike[str], binding: Binding, clock: Clock) -> None:

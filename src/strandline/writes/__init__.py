@@ -12,10 +12,10 @@ from strandline.writes.channel import Channel
 from strandline.writes.contracts import Bracket, Delta, Flusher
 from strandline.writes.coordinator import Coordinator
 from strandline.writes.metrics import SAMPLED_EVERY, Distribution, FlushReason, WriteMetrics
-from strandline.writes.receipt import Receipt, WriteId
+from strandline.writes.receipt import WriteId, WriteReceipt
 from strandline.writes.settings import Settings
 from strandline.writes.subscriber import Monitor, Subscriber, Update
-from strandline.writes.view import Stamped, View
+from strandline.writes.view import Stamped, WriteView
 
 __all__ = [
     "SAMPLED_EVERY",
@@ -27,12 +27,12 @@ __all__ = [
     "FlushReason",
     "Flusher",
     "Monitor",
-    "Receipt",
     "Settings",
     "Stamped",
     "Subscriber",
     "Update",
-    "View",
     "WriteId",
     "WriteMetrics",
+    "WriteReceipt",
+    "WriteView",
 ]

@@ -9,8 +9,8 @@ from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import Bracket, C, F, R, S, V, W
 from strandline.writes.drain import Drain, make_view, rejection
 from strandline.writes.metrics import SAMPLE_MASK, FlushReason
-from strandline.writes.receipt import Receipt, refused
-from strandline.writes.view import View
+from strandline.writes.receipt import WriteReceipt, refused
+from strandline.writes.view import WriteView
 
 # Members of an enumeration are slow to look up.
 _APPLIED, _, _DURABLE = Durability
@@ -28,7 +28,7 @@ class BracketedChannel(Channel[W, R]):
 
     def write(
         self, write: W, level: Durability = _APPLIED, timeout_s: float | None = None
-    ) -> Receipt[R]:
+    ) -> WriteReceipt[R]:
         # The short path: a bracket for this one write, where nothing is in the way.
         drain = self._bracketed
         if not drain.epoch & SAMPLE_MASK and self._begins_sample():
@@ -54,7 +54,7 @@ class BracketedChannel(Channel[W, R]):
             self._wait(receipt, level, timeout_s)
         return receipt
 
-    def try_write(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
+    def try_write(self, write: W, timeout_s: float | None = None) -> WriteReceipt[R]:
         # The short path of `write`, as long as nothing has to be waited for.
         drain = self._bracketed
         if not drain.attempt:
@@ -130,10 +130,10 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def expiry(self, item: Item[W, R]) -> float | None:
         return item.deadline
 
-    def view(self) -> View[V, F, S]:
+    def view(self) -> WriteView[V, F, S]:
         return self.view_locked()
 
-    def view_locked(self) -> View[V, F, S]:
+    def view_locked(self) -> WriteView[V, F, S]:
         stored = self.storage.stored
         applied = 0 if stored[1] is None else stored[1][1].stop - 1
         return make_view(self._idle.reader(), (), stored, applied, start=0)
@@ -143,21 +143,21 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
 
     # --- one write by itself ---
 
-    def write_now(self, write: W, channel: str, timeout_s: float | None) -> Receipt[R]:
+    def write_now(self, write: W, channel: str, timeout_s: float | None) -> WriteReceipt[R]:
         """Take `write` through a bracket of its own. The caller holds `lock`."""
         try:
             return self._write_alone(write, self._timeout_s if timeout_s is None else timeout_s)
         except UnavailableError as exc:
             return refused(self.storage, _handed_back(write, channel, exc))
 
-    def try_now(self, write: W) -> Receipt[R] | None:
+    def try_now(self, write: W) -> WriteReceipt[R] | None:
         """Do what `write_now` does; None, and nothing done, if the bracket is not free."""
         try:
             return self._write_alone(write, 0.0)
         except UnavailableError:
             return None
 
-    def _write_alone(self, write: W, timeout_s: float) -> Receipt[R]:
+    def _write_alone(self, write: W, timeout_s: float) -> WriteReceipt[R]:
         """Take `write` through a bracket; UnavailableError if that cannot be entered."""
         try:
             try:
@@ -174,7 +174,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 self._leave(self._fail(exc))
             raise
 
-    def _write_inside(self, write: W, context: C) -> Receipt[R]:
+    def _write_inside(self, write: W, context: C) -> WriteReceipt[R]:
         storage = self.storage
         epoch = self.epoch
         result: R | None = None
@@ -199,7 +199,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
             raise interrupt
         if error is not None:
             return refused(storage, error, epoch, result)
-        return Receipt(storage, epoch, result)
+        return WriteReceipt(storage, epoch, result)
 
     def _apply_alone(self, write: W, context: C, epoch: int) -> tuple[R | None, Exception | None]:
         new_delta = self._new_delta

@@ -12,14 +12,14 @@ from strandline.values import ClosedError, Durability, UnavailableError, Unknown
 from strandline.values.prompt import prompt_text
 from strandline.writes.contracts import R, W
 from strandline.writes.metrics import SAMPLE_MASK, FlushReason
-from strandline.writes.receipt import FlushReceipt, Receipt
+from strandline.writes.receipt import FlushReceipt, WriteReceipt
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 from strandline.writes.watermark import Watermark
 
 if TYPE_CHECKING:
     from strandline.writes.drain import Drain
     from strandline.writes.subscriber import Subscriber
-    from strandline.writes.view import View
+    from strandline.writes.view import WriteView
 
 
 # Members of an enumeration are slow to look up.
@@ -41,7 +41,7 @@ class Item(Generic[W, R]):
         self.waiters: list[Waiter] = []
         #: Those among them that are woken when the write is durable, if it succeeds.
         self.durable_waiters: list[Waiter] = []
-        self.receipt: Receipt[R] = Receipt(channel.storage, _item=self)
+        self.receipt: WriteReceipt[R] = WriteReceipt(channel.storage, _item=self)
 
     def enter(self, waiter: Waiter, *, until_durable: bool) -> None:
         """Register a waiter."""
@@ -104,7 +104,7 @@ class Channel(Generic[W, R]):
 
     def write(
         self, write: W, level: Durability = _APPLIED, timeout_s: float | None = None
-    ) -> Receipt[R]:
+    ) -> WriteReceipt[R]:
         """Accept `write`, waiting for room in the queue if need be, and for `level`.
 
         With APPLIED, the default, it does not wait for the write to be applied.
@@ -118,7 +118,9 @@ class Channel(Generic[W, R]):
             return self._measured(write, level, timeout_s)
         return self._write_at_once(write, level, timeout_s)
 
-    def _write_at_once(self, write: W, level: Durability, timeout_s: float | None) -> Receipt[R]:
+    def _write_at_once(
+        self, write: W, level: Durability, timeout_s: float | None
+    ) -> WriteReceipt[R]:
         # The short path: where nothing is in the way, the write is applied and
         # flushed right here, with no queue, no hand-off and no wait. Each call
         # counts here, so what `run` and `Stage.attempt` do is spelled out.
@@ -156,7 +158,7 @@ class Channel(Generic[W, R]):
             self._wait(receipt, level, timeout_s)
         return receipt
 
-    def try_write(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
+    def try_write(self, write: W, timeout_s: float | None = None) -> WriteReceipt[R]:
         """Accept `write` without ever waiting; may be called from an event loop.
 
         Raises UnavailableError with the write in `.write` when the queue is
@@ -164,7 +166,7 @@ class Channel(Generic[W, R]):
         """
         return self._try_queued(write, timeout_s)
 
-    def hand_over(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
+    def hand_over(self, write: W, timeout_s: float | None = None) -> WriteReceipt[R]:
         """Do what `try_write` does for a write that is to be durable.
 
         The thread that syncs takes it, with what others bring until it comes to that.
@@ -173,7 +175,7 @@ class Channel(Generic[W, R]):
         self.storage.request_queued()
         return receipt
 
-    async def write_on_loop(self, write: W, timeout_s: float | None = None) -> Receipt[R]:
+    async def write_on_loop(self, write: W, timeout_s: float | None = None) -> WriteReceipt[R]:
         """Like `write`, on the running event loop; it waits for room only."""
         item = self._item(write, timeout_s)
         if not self._put(item):
@@ -181,7 +183,7 @@ class Channel(Generic[W, R]):
         self._drain.run(may_wait=False)
         return item.receipt
 
-    def flush(self, *, durable: bool = False) -> Receipt[None]:
+    def flush(self, *, durable: bool = False) -> WriteReceipt[None]:
         """Have all writes accepted by this channel so far written, and synced if `durable`.
 
         Returns at once, with a receipt whose epoch is the last one covered. It
@@ -205,7 +207,7 @@ class Channel(Generic[W, R]):
 
     # --- reading ---
 
-    def view(self) -> View[Any, Any, Any]:
+    def view(self) -> WriteView[Any, Any, Any]:
         """Return everything applied up to this moment, of all channels."""
         return self._drain.view()
 
@@ -315,7 +317,7 @@ class Channel(Generic[W, R]):
         self._is_measuring = True
         return True
 
-    def _measured(self, write: W, level: Durability, timeout_s: float | None) -> Receipt[R]:
+    def _measured(self, write: W, level: Durability, timeout_s: float | None) -> WriteReceipt[R]:
         clock = self.storage.clock
         started = clock.monotonic()
         try:
@@ -325,7 +327,9 @@ class Channel(Generic[W, R]):
         self.storage.measured.send.add_s(clock.monotonic() - started)
         return receipt
 
-    def _write_queued(self, write: W, level: Durability, timeout_s: float | None) -> Receipt[R]:
+    def _write_queued(
+        self, write: W, level: Durability, timeout_s: float | None
+    ) -> WriteReceipt[R]:
         item = self._item(write, timeout_s)
         if not self._put(item):
             self._wait_space(item)
@@ -340,7 +344,7 @@ class Channel(Generic[W, R]):
             raise
         return item.receipt
 
-    def _wait(self, receipt: Receipt[R], level: Durability, timeout_s: float | None) -> None:
+    def _wait(self, receipt: WriteReceipt[R], level: Durability, timeout_s: float | None) -> None:
         try:
             receipt.wait(level, timeout_s)
         except ClosedError as exc:
@@ -363,12 +367,12 @@ class Channel(Generic[W, R]):
         for waiter in tuple(self._space):
             waiter.wake()
 
-    def _try_queued(self, write: W, timeout_s: float | None) -> Receipt[R]:
+    def _try_queued(self, write: W, timeout_s: float | None) -> WriteReceipt[R]:
         receipt = self._accept(write, timeout_s)
         self._drain.run(may_wait=False)
         return receipt
 
-    def _accept(self, write: W, timeout_s: float | None) -> Receipt[R]:
+    def _accept(self, write: W, timeout_s: float | None) -> WriteReceipt[R]:
         item = self._item(write, timeout_s)
         if not self._put(item):
             raise self._full(write)

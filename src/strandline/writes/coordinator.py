@@ -31,7 +31,7 @@ from strandline.writes.metrics import FlushReason, WriteMetrics
 from strandline.writes.settings import Settings
 from strandline.writes.storage import Storage
 from strandline.writes.subscriber import Subscriber, Subscribers
-from strandline.writes.view import View
+from strandline.writes.view import WriteView
 from strandline.writes.waiter import ThreadWaiter
 from strandline.writes.watermark import Watermark
 
@@ -214,7 +214,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
 
     # --- reading ---
 
-    def view(self) -> View[V, F, S]:
+    def view(self) -> WriteView[V, F, S]:
         """Return everything applied up to this moment."""
         return self._drain.view()
 

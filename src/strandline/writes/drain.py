@@ -21,15 +21,16 @@ from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import C, Delta, F, R, S, V, W
 from strandline.writes.ending import Ending
 from strandline.writes.metrics import SAMPLE_MASK, FlushReason
-from strandline.writes.receipt import Receipt, refused
+from strandline.writes.receipt import WriteReceipt, refused
 from strandline.writes.settings import Settings
 from strandline.writes.standby import Standby
 from strandline.writes.storage import Storage
 from strandline.writes.subscriber import Subscriber, Subscribers
-from strandline.writes.view import Stamped, View
+from strandline.writes.view import Stamped, WriteView
 
 # Members of an enumeration are slow to look up.
 _WAIT = FlushReason.WAIT
+_BRACKET = FlushReason.BRACKET
 
 
 class Drain(Generic[W, R, F, V, S, C]):
@@ -296,7 +297,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         level = Durability.DURABLE if barrier.durable else Durability.WRITTEN
         self.storage.request(level, epoch, turn)
 
-    def apply_now(self, write: W) -> Receipt[R]:
+    def apply_now(self, write: W) -> WriteReceipt[R]:
         """Give `write` the next epoch and apply it. The caller holds `lock`."""
         epoch = self.epoch + 1
         started = None if self.epoch & SAMPLE_MASK else self._clock.monotonic()
@@ -324,7 +325,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         if size >= self._flush_bytes:
             self.freeze(FlushReason.SIZE)
             self.storage.request(Durability.WRITTEN, epoch)
-        return Receipt(self.storage, epoch, result)
+        return WriteReceipt(self.storage, epoch, result)
 
     def _settle_now(self, item: Item[W, R]) -> bool:
         if isinstance(item, Barrier):
@@ -358,11 +359,12 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._start = end
         self._is_fresh = False
         if reason is _WAIT:
-            # A waiting caller flushes at once, so that this makes no backlog.
+            # A waiting caller flushes at once, as a bracket does, so that this makes no backlog.
             self.waits += 1
         else:
             self.flushes[reason] += 1
-            self._look_at_backlog()
+            if reason is not _BRACKET:
+                self._look_at_backlog()
         if self._subscribers.subscribers:
             self._subscribers.offer(self.view_locked())
 
@@ -424,12 +426,12 @@ class Drain(Generic[W, R, F, V, S, C]):
 
     # --- views ---
 
-    def view(self) -> View[V, F, S]:
+    def view(self) -> WriteView[V, F, S]:
         """Return what is applied, frozen and stored at this moment."""
         with self.held():
             return self.view_locked()
 
-    def view_locked(self) -> View[V, F, S]:
+    def view_locked(self) -> WriteView[V, F, S]:
         """Do what `view` does for a caller that holds `lock`."""
         current = self._delta.reader()
         frozen = tuple(self.storage.frozen)
@@ -458,11 +460,11 @@ def make_view(
     stored: tuple[S, tuple[F, range, int] | None],
     applied: int,
     start: int,
-) -> View[V, F, S]:
+) -> WriteView[V, F, S]:
     """Put a view together from parts read in this order, so that no delta is missed."""
     snapshot, entry = stored
     written = 0 if entry is None else entry[1].stop
-    return View(
+    return WriteView(
         current=current,
         frozen=tuple(Stamped(f, e) for f, e, _ in reversed(frozen) if e.start >= written),
         snapshot=snapshot,

@@ -54,7 +54,7 @@ class WriteId(NamedTuple):
 
 
 # A struct, because one is made for each write and a struct is made in C.
-class Receipt(msgspec.Struct, Generic[R], eq=False):
+class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
     """A write's epoch, its result, and the wait for a level.
 
     Waits may be repeated and shared by threads and event loops. A wait that is
@@ -116,7 +116,7 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
         self._unseen = _UnseenError(error)
         self._settle()
 
-    def settle_as(self, other: Receipt[R]) -> None:
+    def settle_as(self, other: WriteReceipt[R]) -> None:
         """The write came to what `other` says."""
         self._epoch = other._epoch
         self._result = other._result
@@ -287,12 +287,12 @@ class Receipt(msgspec.Struct, Generic[R], eq=False):
 
 def refused(
     storage: Storage[Any, Any], error: Exception, epoch: int = 0, result: Any = None
-) -> Receipt[Any]:
+) -> WriteReceipt[Any]:
     """Return the receipt of a write that came to nothing."""
-    return Receipt(storage, epoch, result, error, _unseen=_UnseenError(error))
+    return WriteReceipt(storage, epoch, result, error, _unseen=_UnseenError(error))
 
 
-class FlushReceipt(Receipt[None], eq=False):
+class FlushReceipt(WriteReceipt[None], eq=False):
     """What became of a flush."""
 
     def require_sync(self, turn: int) -> None:

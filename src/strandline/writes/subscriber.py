@@ -18,7 +18,7 @@ from strandline.values import (
 from strandline.values.prompt import few_pairs, prompt_text
 from strandline.writes.contracts import F, S, V
 from strandline.writes.ending import Ending
-from strandline.writes.view import View
+from strandline.writes.view import WriteView
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 from strandline.writes.watermark import Watermark
 
@@ -26,7 +26,7 @@ from strandline.writes.watermark import Watermark
 class Update(NamedTuple, Generic[V, F, S]):
     """The newest view, and how many came and went since the one before."""
 
-    view: View[V, F, S]
+    view: WriteView[V, F, S]
     missed: int
 
 
@@ -108,16 +108,16 @@ class Subscriber(Generic[V, F, S]):
         self._clock = clock
         self._lock = threading.Lock()
         self._waiters: list[Waiter] = []
-        self._first: View[V, F, S] | None = None
+        self._first: WriteView[V, F, S] | None = None
         self._seen = -1
         self._is_initialized = False
-        self._pending: View[V, F, S] | None = None
+        self._pending: WriteView[V, F, S] | None = None
         self._missed = 0
 
     def __repr__(self) -> str:
         return prompt_text("Subscriber", seen=self._seen, missed=self._missed)
 
-    def initialize(self) -> View[V, F, S]:
+    def initialize(self) -> WriteView[V, F, S]:
         """Return the view as it was at the subscription; what follows is news."""
         if self._is_initialized:
             raise InvalidError("a subscriber is initialized once, go on with recv")
@@ -179,7 +179,7 @@ class Subscriber(Generic[V, F, S]):
 
     # --- for the audience ---
 
-    def begin(self, view: View[V, F, S]) -> None:
+    def begin(self, view: WriteView[V, F, S]) -> None:
         """Take `view` as the first one; offers that are not newer do not count."""
         with self._lock:
             self._first = view
@@ -188,7 +188,7 @@ class Subscriber(Generic[V, F, S]):
                 self._missed = 0
             self._seen = max(self._seen, view.version)
 
-    def offer(self, view: View[V, F, S]) -> None:
+    def offer(self, view: WriteView[V, F, S]) -> None:
         """Put `view` in place of whatever was not received yet."""
         with self._lock:
             if view.version <= self._seen:
@@ -237,7 +237,7 @@ class Subscribers(Generic[V, F, S]):
         self.subscribers: tuple[Subscriber[V, F, S], ...] = ()
         self._lock = threading.Lock()
 
-    def add(self, clock: Clock, view: Callable[[], View[V, F, S]]) -> Subscriber[V, F, S]:
+    def add(self, clock: Clock, view: Callable[[], WriteView[V, F, S]]) -> Subscriber[V, F, S]:
         """Add a subscriber that misses nothing after its first view, and repeats nothing of it."""
         subscriber: Subscriber[V, F, S] = Subscriber(self, Ending(), clock)
         # Invariant: added before the view is taken. What changes in between is
@@ -252,7 +252,7 @@ class Subscribers(Generic[V, F, S]):
         with self._lock:
             self.subscribers = tuple(s for s in self.subscribers if s is not subscriber)
 
-    def offer(self, view: View[V, F, S]) -> None:
+    def offer(self, view: WriteView[V, F, S]) -> None:
         """Give everyone the newest view."""
         for subscriber in self.subscribers:
             subscriber.offer(view)

@@ -14,7 +14,7 @@ class Stamped(NamedTuple, Generic[F]):
     epochs: range
 
 
-class View(NamedTuple, Generic[V, F, S]):
+class WriteView(NamedTuple, Generic[V, F, S]):
     """One point in time: every write up to `applied`, none after it."""
 
     #: What is applied and not frozen.

@@ -10,7 +10,7 @@ from strandline.opening import absolute_url, open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.stretch import Checked, Copy, Stretch
 from strandline.spark.jobs.tasks import Progress, run_each
-from strandline.spark.source.places import Place
+from strandline.spark.source.places import SourcePartition
 from strandline.spark.source.splits import SPLIT_BYTES, Extent, plan
 from strandline.tiering import CopiedSegment, SegmentState, open_store
 from strandline.tiering.cold_segments import ColdSegments
@@ -123,7 +123,7 @@ def audit(
 class _Plan:
     """A partition: what tasks read of it, and what is wrong."""
 
-    place: Place
+    place: SourcePartition
     stretches: list[Stretch] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     findings: list[ProofFinding] = field(default_factory=list)
@@ -173,14 +173,14 @@ def _plans(
             raise InvalidError("a head is of a partition that the topic does not have")
         for number in range(count):
             own = [head for head in heads if head.partition == number]
-            found.append(_plan(log, url, Place(topic, number), own))
+            found.append(_plan(log, url, SourcePartition(topic, number), own))
     strange = {head.topic_id for head in expected} - {topic.id for topic in chosen}
     if strange:
         raise InvalidError("a head is of a topic that is not audited", topic_ids=sorted(strange))
     return found
 
 
-def _plan(log: Log, url: str, place: Place, expected: list[ProofHead]) -> _Plan:
+def _plan(log: Log, url: str, place: SourcePartition, expected: list[ProofHead]) -> _Plan:
     made = _Plan(place)
     try:
         marks = log.marks(*place)
@@ -213,7 +213,7 @@ def _plan(log: Log, url: str, place: Place, expected: list[ProofHead]) -> _Plan:
 
 
 def _copies(
-    log: Log, place: Place, marks: Marks, segments: Sequence[Segment]
+    log: Log, place: SourcePartition, marks: Marks, segments: Sequence[Segment]
 ) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
     """Return the copies that are read in the place of records, in order, and the others."""
     known = partition_of(*place)
@@ -244,7 +244,7 @@ def _grouped(copies: Sequence[CopiedSegment], marks: Marks) -> list[tuple[int, i
     return runs
 
 
-def _hot(log: Log, place: Place, start: int, end: int) -> list[tuple[int, int, bool]]:
+def _hot(log: Log, place: SourcePartition, start: int, end: int) -> list[tuple[int, int, bool]]:
     if start >= end:
         return []
     return [(each.start, each.end, False) for each in plan(log, [Extent(place, start, end)])]

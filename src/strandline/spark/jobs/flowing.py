@@ -48,7 +48,7 @@ def flow(
     The checkpoint says what has been written. A run that was stopped or killed is gone on
     with by the next one of the same checkpoint, which is also how new rows are added.
     """
-    watch, seen = Stopwatch(), _Seen(progress)
+    watch, seen = Stopwatch(), _CountedBatches(progress)
     attempts = 0
     while (reason := _run(rows, options, checkpoint, seen)) is not None:
         attempts += 1
@@ -61,7 +61,7 @@ def _run(
     rows: "DataFrame",
     options: Mapping[str, str],
     checkpoint: str | os.PathLike[str],
-    seen: "_Seen",
+    seen: "_CountedBatches",
 ) -> str | None:
     """Run the query to its end, and return what Spark says if it failed."""
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415 # An extra.
@@ -86,7 +86,7 @@ def _located(checkpoint: str | os.PathLike[str]) -> str:
     return path if "://" in path else f"file://{os.path.abspath(path)}"
 
 
-class _Seen:
+class _CountedBatches:
     """Counts the progress of queries, each batch once."""
 
     def __init__(self, progress: Progress | None) -> None:

@@ -15,7 +15,7 @@ from strandline.spark.jobs.tasks import Progress, run_each
 from strandline.values import InvalidError, Mode, Topic, UnavailableError
 from strandline.views import View
 from strandline.views.folding import Folded, folded
-from strandline.views.snapshot import Snapshots, binding_of
+from strandline.views.snapshot import SnapshotFile, binding_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ def rebuild(
         chosen = sorted(set(range(count) if partitions is None else partitions))
         if chosen and not 0 <= chosen[0] <= chosen[-1] < count:
             raise InvalidError("the topic has no such partition", partitions=chosen, count=count)
-    snapshots = Snapshots(SystemIo(), path, binding, SystemClock())
+    snapshots = SnapshotFile(SystemIo(), path, binding, SystemClock())
     work = partial(_fold, located, found, view, poison)
     done = run_each(spark, chosen, work, size=lambda each: each.records, progress=progress)
     fresh = {each.partition: each.stored for each in done if each.stored is not None}

@@ -89,7 +89,7 @@ class Stretch:
 
     def _thorough(self, log: Log) -> "Checked":
         history = log.history(self.topic, self.partition, self.start, self.end)
-        seen = _Seen()
+        seen = _Neighbour()
         report = check_history(history._replace(pieces=seen.through(history.pieces)), self.expected)
         findings = [each for each in report.findings if self.is_first or not _is_anchor(each)]
         before = history.chain.origin if history.low == 0 else history.anchor
@@ -186,7 +186,7 @@ class _Order:
         return True
 
 
-class _Seen:
+class _Neighbour:
     """Keeps what a neighbour has to agree with, of pieces that pass."""
 
     def __init__(self) -> None:

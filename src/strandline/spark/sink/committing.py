@@ -13,7 +13,7 @@ import google_crc32c
 from strandline.log import Log
 from strandline.spark.sink.fingerprint import Fingerprint
 from strandline.spark.sink.folder import NAME, AppFolder, app_folders
-from strandline.spark.sink.intents import STAGED_AGE_S, Chunk, Intent, Intents, Piece
+from strandline.spark.sink.intents import STAGED_AGE_S, Chunk, Intent, Intents, StagedPiece
 from strandline.spark.sink.rolling import roll_forward
 from strandline.spark.sink.staging import Block, Staged
 from strandline.values import (
@@ -151,7 +151,7 @@ def _intent(
     for (topic, partition), found in sorted(blocks.items(), key=lambda item: item[0]):
         start = int(log.marks(known[topic], partition).high)
         for group in _groups(found):
-            pieces = [Piece(n, b.offset, b.length, b.rows, b.crc) for n, b in group]
+            pieces = [StagedPiece(n, b.offset, b.length, b.rows, b.crc) for n, b in group]
             chunks.append(Chunk(topic, partition, start, pieces))
     return Intent(
         id=str(folder.clock.new_id()),

@@ -24,7 +24,7 @@ FLOOR: Final = "floor"
 _NAME: Final = re.compile(r"batch-(\d+)(?:\.(intent|progress|done)|-([0-9a-f-]+)\.arrow)")
 
 
-class Piece(msgspec.Struct, frozen=True, array_like=True):
+class StagedPiece(msgspec.Struct, frozen=True, array_like=True):
     """Rows in a staged file: an Arrow stream of one record batch."""
 
     file: int
@@ -41,7 +41,7 @@ class Chunk(msgspec.Struct, frozen=True):
     partition: int
     #: The partition ended here when the batch was recorded.
     start: int
-    pieces: list[Piece]
+    pieces: list[StagedPiece]
 
 
 class Intent(msgspec.Struct, frozen=True):

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from strandline.spark.source.places import Place
+from strandline.spark.source.places import SourcePartition
 
 Pieces = Sequence[tuple[int, int, float]]
 
 
 def within_rows(
-    starts: Mapping[Place, int], ends: Mapping[Place, int], rows_max: int
-) -> dict[Place, int]:
+    starts: Mapping[SourcePartition, int], ends: Mapping[SourcePartition, int], rows_max: int
+) -> dict[SourcePartition, int]:
     """Return ends with at most `rows_max` records before them.
 
     Each partition gets a part in proportion to what it has, and, as far as the limit
@@ -32,11 +32,11 @@ def within_rows(
 
 
 def within_bytes(
-    starts: Mapping[Place, int],
-    ends: Mapping[Place, int],
+    starts: Mapping[SourcePartition, int],
+    ends: Mapping[SourcePartition, int],
     bytes_max: int,
-    pieces_of: Callable[[Place, int, int], Pieces],
-) -> dict[Place, int]:
+    pieces_of: Callable[[SourcePartition, int, int], Pieces],
+) -> dict[SourcePartition, int]:
     """Return ends with about `bytes_max` bytes before them, and a record of each partition.
 
     It goes by the average size of the records of each stored run.

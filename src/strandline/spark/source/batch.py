@@ -17,8 +17,8 @@ from pyspark.sql.datasource import (
 )
 
 from strandline.log import Log
-from strandline.spark.source.places import Bounds, Place, kept_range
-from strandline.spark.source.reading import Reading, places_of
+from strandline.spark.source.places import Bounds, SourcePartition, kept_range
+from strandline.spark.source.reading import SourceRead, places_of
 from strandline.spark.source.skipping import filter_bound
 from strandline.spark.source.splits import Extent, Split, plan
 
@@ -26,7 +26,7 @@ from strandline.spark.source.splits import Extent, Split, plan
 class BatchReader(DataSourceReader):
     """Plans and reads a batch. The planner's process makes it, the workers get a copy."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: SourceRead) -> None:
         self.reading = reading
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -74,7 +74,7 @@ class PushingReader(BatchReader):
     on. All filters are handed back.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: SourceRead) -> None:
         super().__init__(reading)
         self._filters: list[tuple[str, str, Any]] = []
 
@@ -112,7 +112,7 @@ _COMPARISONS: dict[type[Filter], str] = {
 
 
 def _bounds_of(
-    log: Log, place: Place, name: str, kind: str, value: Any
+    log: Log, place: SourcePartition, name: str, kind: str, value: Any
 ) -> tuple[int | None, int | None]:
     """Return the offsets from and before which a comparison can hold."""
     if name == "partition":
@@ -135,7 +135,7 @@ def _bounds_of(
     }[kind]
 
 
-def _first_and_after(log: Log, place: Place, name: str, value: Any) -> tuple[int, int]:
+def _first_and_after(log: Log, place: SourcePartition, name: str, value: Any) -> tuple[int, int]:
     """Return the first offset that is not less than `value`, and the first that is greater."""
     if name == "offset":
         return int(value), int(value) + 1

@@ -5,21 +5,21 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from strandline.log import LogReader, LogTopics
-from strandline.spark.options import Bound, Selection
+from strandline.spark.options import PositionBound, Selection
 from strandline.values import InvalidError, Marks, Topic, TrimmedError
 
 EARLIEST_OFFSET = -2
 LATEST_OFFSET = -1
 
 
-class Place(NamedTuple):
+class SourcePartition(NamedTuple):
     """A partition to read."""
 
     topic: Topic
     partition: int
 
 
-Offsets = Mapping[Place, int]
+Offsets = Mapping[SourcePartition, int]
 
 
 def chosen_topics(log: LogTopics, selection: Selection) -> Sequence[Topic]:
@@ -45,7 +45,9 @@ def _topic(log: LogTopics, name: str, tenant: str | None) -> Topic:
     return log.topic(name)
 
 
-def chosen_places(log: LogTopics, selection: Selection, topics: Sequence[Topic]) -> Sequence[Place]:
+def chosen_places(
+    log: LogTopics, selection: Selection, topics: Sequence[Topic]
+) -> Sequence[SourcePartition]:
     """Return the partitions of these topics that are wanted, in order."""
     found = []
     for topic in topics:
@@ -60,35 +62,35 @@ def chosen_places(log: LogTopics, selection: Selection, topics: Sequence[Topic])
                     assigned=list(wanted),
                     partitions=count,
                 )
-        found += [Place(topic, partition) for partition in wanted]
+        found += [SourcePartition(topic, partition) for partition in wanted]
     return found
 
 
 class Bounds:
     """Turns what an option says of a start or an end into offsets."""
 
-    def __init__(self, log: LogReader, places: Sequence[Place]) -> None:
+    def __init__(self, log: LogReader, places: Sequence[SourcePartition]) -> None:
         self._log = log
         self._places = places
-        self._marks: dict[Place, Marks] = {}
+        self._marks: dict[SourcePartition, Marks] = {}
 
-    def offsets(self, bound: Bound | None, default: str) -> dict[Place, int]:
+    def offsets(self, bound: PositionBound | None, default: str) -> dict[SourcePartition, int]:
         """Return an offset for each partition; without a bound, that of the word `default`."""
-        chosen = bound or Bound(word=default)
+        chosen = bound or PositionBound(word=default)
         if chosen.offsets is not None:
             self._check_complete(chosen.offsets)
         if chosen.timestamps_us is not None:
             self._check_complete(chosen.timestamps_us)
         return {place: self._offset(place, chosen) for place in self._places}
 
-    def marks(self, place: Place) -> Marks:
+    def marks(self, place: SourcePartition) -> Marks:
         """Return where a partition begins and ends, the same for the whole read."""
         found = self._marks.get(place)
         if found is None:
             found = self._marks[place] = self._log.marks(*place)
         return found
 
-    def _offset(self, place: Place, bound: Bound) -> int:
+    def _offset(self, place: SourcePartition, bound: PositionBound) -> int:
         marks = self.marks(place)
         if bound.word is not None:
             return int(marks.low if bound.word == "earliest" else marks.high)
@@ -102,7 +104,7 @@ class Bounds:
             timestamp_us = bound.timestamps_us[place.topic.name][place.partition]
         return self._offset_at(place, timestamp_us, bound.strategy)
 
-    def _offset_at(self, place: Place, timestamp_us: int, strategy: str) -> int:
+    def _offset_at(self, place: SourcePartition, timestamp_us: int, strategy: str) -> int:
         high = self.marks(place).high
         found = self._log.offset_at(*place, timestamp_us)
         if found >= high and strategy == "error":
@@ -127,7 +129,7 @@ class Bounds:
 
 
 def kept_range(
-    place: Place, start: int, end: int, marks: Marks, *, fail_on_data_loss: bool
+    place: SourcePartition, start: int, end: int, marks: Marks, *, fail_on_data_loss: bool
 ) -> tuple[int, int]:
     """Return what of [start, end) is there; raise for the rest if a loss is to fail."""
     if fail_on_data_loss:

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from strandline.log import LogReader
-from strandline.spark.source.places import Place
+from strandline.spark.source.places import SourcePartition
 from strandline.values import Epoch, InvalidError, Offset, Partition, Position
 
 IDENTITY: Final = "__strandline"
@@ -33,7 +33,9 @@ class Positions:
         self._log_id = log_id
         self._reader = reader or {}
 
-    def stored(self, offsets: Mapping[Place, int], previous: Stored | None = None) -> Stored:
+    def stored(
+        self, offsets: Mapping[SourcePartition, int], previous: Stored | None = None
+    ) -> Stored:
         """Return what Spark is to keep; `previous` is what it keeps now."""
         found: Stored = {}
         epochs: dict[str, dict[str, str]] = {}
@@ -50,7 +52,7 @@ class Positions:
         }
         return found
 
-    def _epoch(self, place: Place, offset: int) -> str:
+    def _epoch(self, place: SourcePartition, offset: int) -> str:
         """Return the epoch of the last record before `offset`."""
         epochs = self._log.epochs(*place)
         last = epochs[0]
@@ -59,7 +61,7 @@ class Positions:
                 last = epoch
         return _written(last)
 
-    def resolve(self, stored: Stored, place: Place) -> int | None:
+    def resolve(self, stored: Stored, place: SourcePartition) -> int | None:
         """Return the offset of a partition, None if the checkpoint does not know it.
 
         DivergedError, TrimmedError and InvalidError as `log.resolve`; InvalidError also
@@ -90,7 +92,7 @@ class Positions:
         return int(self._log.resolve(position))
 
 
-def offset_in(stored: Stored, place: Place) -> int | None:
+def offset_in(stored: Stored, place: SourcePartition) -> int | None:
     """Return the offset that is stored for a partition."""
     found = stored.get(place.topic.name, {}).get(str(place.partition))
     return None if found is None else int(found)
@@ -127,7 +129,7 @@ def stream_place(text: str | None) -> StreamPlace | None:
         return None
 
 
-def identity_in(stored: Stored, place: Place) -> tuple[str, ...]:
+def identity_in(stored: Stored, place: SourcePartition) -> tuple[str, ...]:
     """Return everything that is stored of a partition, to be compared."""
     name, number = place.topic.name, str(place.partition)
     identity = stored.get(IDENTITY, {})
@@ -143,7 +145,7 @@ def names_in(stored: Stored) -> Iterable[tuple[str, int]]:
     ]
 
 
-def _known_epoch(previous: Stored | None, place: Place, offset: int) -> str | None:
+def _known_epoch(previous: Stored | None, place: SourcePartition, offset: int) -> str | None:
     if previous is None or offset_in(previous, place) != offset:
         return None
     epochs = previous.get(IDENTITY, {}).get("epochs", {})
@@ -155,5 +157,5 @@ def _written(epoch: Epoch) -> str:
     return f"{epoch.number}/{epoch.id}"
 
 
-def _order(place: Place) -> tuple[str, int]:
+def _order(place: SourcePartition) -> tuple[str, int]:
     return place.topic.name, place.partition

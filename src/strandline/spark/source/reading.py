@@ -12,7 +12,7 @@ from strandline.opening import absolute_url, open_log
 from strandline.predicates import Predicate
 from strandline.predicates.bounds import Bound
 from strandline.spark.options import ReadOptions, read_options
-from strandline.spark.source.places import Place, chosen_places, chosen_topics, kept_range
+from strandline.spark.source.places import SourcePartition, chosen_places, chosen_topics, kept_range
 from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
 from strandline.spark.source.sieve import STORED_AS, Sieve, sieve
 from strandline.spark.source.skipping import Skipping
@@ -24,7 +24,7 @@ _ROWS_MIN = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourceRead:
     """One read, as every process needs to know it; it is sent to Spark's workers."""
 
     url: str
@@ -41,12 +41,12 @@ class Reading:
         """Return the columns, as Spark has them."""
         return from_arrow_schema(self.format.schema(), prefer_timestamp_ntz=True)
 
-    def narrowed(self, schema: StructType) -> "Reading":
+    def narrowed(self, schema: StructType) -> "SourceRead":
         """Return the read with the columns that Spark selects."""
         wanted = to_arrow_schema(schema, timezone="UTC")
         return replace(self, format=self.format.narrowed(wanted))
 
-    def bounded(self, bounds: Iterable[Bound]) -> "Reading":
+    def bounded(self, bounds: Iterable[Bound]) -> "SourceRead":
         """Return the read without what holds no row that meets these bounds, as far as known."""
         return replace(self, skipping=self.skipping.and_also(bounds, self.format.stored))
 
@@ -62,7 +62,9 @@ class Reading:
                 if seen.num_rows:
                     yield self.format.batch(seen, split.place.topic.name)
 
-    def _raw(self, log: Log, place: Place, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    def _raw(
+        self, log: Log, place: SourcePartition, start: int, end: int
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the log's record batches; what was trimmed meanwhile is a loss of data."""
         fails = self.options.fail_on_data_loss
         at, end = kept_range(place, start, end, log.marks(*place), fail_on_data_loss=fails)
@@ -79,7 +81,7 @@ class Reading:
                 return
 
     def _stored(
-        self, log: Log, place: Place, start: int, end: int
+        self, log: Log, place: SourcePartition, start: int, end: int
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Yield record batches, with the offset that follows each."""
         if self.format.kind is not ValueKind.BATCH:
@@ -95,7 +97,7 @@ class Reading:
             yield batch_rows(record, values), record.offset + 1
 
 
-def reading_of(given: Mapping[str, str]) -> Reading:
+def reading_of(given: Mapping[str, str]) -> SourceRead:
     """Return the read that the options describe; opens the log to see what the topics hold."""
     options = read_options(given)
     url = absolute_url(options.url)
@@ -122,11 +124,11 @@ def reading_of(given: Mapping[str, str]) -> Reading:
     rows = RowFormat(kind, options.shape, values)
     rows.schema()
     picked = sieve(kind, options.selection.tenant, options.shape.predicate, values)
-    reading = Reading(url, options, rows, picked)
+    reading = SourceRead(url, options, rows, picked)
     return reading if picked.predicate is None else _skipping(reading, picked.predicate)
 
 
-def _skipping(reading: Reading, predicate: Predicate) -> Reading:
+def _skipping(reading: SourceRead, predicate: Predicate) -> SourceRead:
     """Return the read without what the predicate leaves out, as far as statistics show."""
     if reading.format.kind is not ValueKind.EVENT:
         return reading.bounded(predicate.bounds)
@@ -168,6 +170,6 @@ def _value_schema(log: Log, topics: Sequence[Topic]) -> pa.Schema:
     return pa.schema([field for field in united if field.name not in METADATA.names])
 
 
-def places_of(log: Log, options: ReadOptions) -> Sequence[Place]:
+def places_of(log: Log, options: ReadOptions) -> Sequence[SourcePartition]:
     """Return the partitions to read, as they are now."""
     return chosen_places(log, options.selection, chosen_topics(log, options.selection))

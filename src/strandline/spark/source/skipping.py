@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 
 from strandline.log import Log, parts_of
 from strandline.predicates.bounds import Bound, Comparison
-from strandline.spark.source.places import Place
+from strandline.spark.source.places import SourcePartition
 from strandline.tiering import Tier
 from strandline.tiering.footer import ColumnStatistics, Footer
 from strandline.values import TrimmedError
@@ -67,7 +67,9 @@ class Skipping:
         ]
         return replace(self, bounds=(*self.bounds, *new))
 
-    def kept(self, log: Log, place: Place, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def kept(
+        self, log: Log, place: SourcePartition, start: int, end: int
+    ) -> Iterator[tuple[int, int]]:
         """Yield the runs of [start, end) that may hold a wanted row, in order.
 
         Only of what the tier alone has anything is known; the rest is kept.
@@ -80,7 +82,9 @@ class Skipping:
         if begun < end:
             yield begun, end
 
-    def _skipped(self, log: Log, place: Place, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _skipped(
+        self, log: Log, place: SourcePartition, start: int, end: int
+    ) -> Iterator[tuple[int, int]]:
         try:
             for first, stop, footer in cast("Tier", parts_of(log).tier).footers(*place, start, end):
                 for group_start, group_end in self._excluded(footer):

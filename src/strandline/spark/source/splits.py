@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql.datasource import InputPartition
 
 from strandline.log import LogReader
-from strandline.spark.source.places import Place
+from strandline.spark.source.places import SourcePartition
 from strandline.values import Segment
 
 #: A task reads about this much, unless an option says otherwise.
@@ -18,7 +18,7 @@ SPLIT_BYTES: Final = 64 * 1024 * 1024
 class Split(InputPartition):
     """What one task reads: the records [start, end) of a partition."""
 
-    def __init__(self, place: Place, start: int, end: int) -> None:
+    def __init__(self, place: SourcePartition, start: int, end: int) -> None:
         super().__init__(None)
         self.place = place
         self.start = start
@@ -39,7 +39,7 @@ class Split(InputPartition):
 class Extent:
     """A range of one partition that is wanted."""
 
-    place: Place
+    place: SourcePartition
     start: int
     end: int
 

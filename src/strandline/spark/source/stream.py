@@ -20,7 +20,7 @@ from strandline.clock import Clock, SystemClock
 from strandline.log import Log
 from strandline.spark.source.admission import within_bytes, within_rows
 from strandline.spark.source.consumers import consumer_tenant, keep_up
-from strandline.spark.source.places import Bounds, Place, chosen_topics, kept_range
+from strandline.spark.source.places import Bounds, SourcePartition, chosen_topics, kept_range
 from strandline.spark.source.positions import (
     Positions,
     Stored,
@@ -29,7 +29,7 @@ from strandline.spark.source.positions import (
     offset_in,
     stream_place,
 )
-from strandline.spark.source.reading import Reading, places_of
+from strandline.spark.source.reading import SourceRead, places_of
 from strandline.spark.source.splits import Extent, Split, plan, sized
 from strandline.values import DivergedError, InvalidError, Mode, TrimmedError
 
@@ -45,12 +45,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     planner's process for as long as the query; the workers' copies only `read`.
     """
 
-    def __init__(self, reading: Reading, clock: Clock | None = None) -> None:
+    def __init__(self, reading: SourceRead, clock: Clock | None = None) -> None:
         self.reading = reading
         self._clock = clock or SystemClock()
         self._open: Log | None = None
-        self._places: Sequence[Place] | None = None
-        self._frozen: dict[Place, int] | None = None
+        self._places: Sequence[SourcePartition] | None = None
+        self._frozen: dict[SourcePartition, int] | None = None
         #: What the places in a checkpoint turned out to mean.
         self._known: dict[tuple[str, ...], int | None] = {}
         self._taken_at: float | None = None
@@ -178,7 +178,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         return Positions(self._log, self._log.id, reader)
 
-    def _current_places(self) -> Sequence[Place]:
+    def _current_places(self) -> Sequence[SourcePartition]:
         """Return the partitions; of a pattern, those that there are now."""
         selection = self.reading.options.selection
         if self._places is not None and selection.pattern is not None:
@@ -189,7 +189,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._places = places_of(self._log, self.reading.options)
         return self._places
 
-    def _starts(self, stored: Stored) -> dict[Place, int]:
+    def _starts(self, stored: Stored) -> dict[SourcePartition, int]:
         """Return where a micro-batch begins: as stored, or at the oldest record of the new."""
         places = self._current_places()
         self._check_none_is_missing(stored, places)
@@ -199,7 +199,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             starts[place] = int(self._log.marks(*place).low) if offset is None else offset
         return starts
 
-    def _known_offset(self, stored: Stored, place: Place) -> int | None:
+    def _known_offset(self, stored: Stored, place: SourcePartition) -> int | None:
         identity = identity_in(stored, place)
         if identity not in self._known:
             if len(self._known) >= _KNOWN_MAX:
@@ -207,7 +207,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._known[identity] = self._resolve(stored, place)
         return self._known[identity]
 
-    def _resolve(self, stored: Stored, place: Place) -> int | None:
+    def _resolve(self, stored: Stored, place: SourcePartition) -> int | None:
         """Return the stored offset, once it is known to be of this history."""
         fails = self.reading.options.fail_on_data_loss
         try:
@@ -229,7 +229,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _logger.warning("a stream goes on at the oldest record kept: %s", error)
             return None
 
-    def _check_none_is_missing(self, stored: Stored, places: Sequence[Place]) -> None:
+    def _check_none_is_missing(self, stored: Stored, places: Sequence[SourcePartition]) -> None:
         gone = set(names_in(stored)) - {_named(place) for place in places}
         if gone and self.reading.options.fail_on_data_loss:
             raise InvalidError(
@@ -238,7 +238,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 gone=sorted(gone),
             )
 
-    def _ends(self, starts: Mapping[Place, int]) -> dict[Place, int]:
+    def _ends(self, starts: Mapping[SourcePartition, int]) -> dict[SourcePartition, int]:
         """Return where the records end; raise for those lost, if a loss is to fail."""
         fails = self.reading.options.fail_on_data_loss
         ends = {}
@@ -250,12 +250,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends[place] = min(end, int(marks.high))
         return ends
 
-    def _frozen_end(self, place: Place, start: int) -> int:
+    def _frozen_end(self, place: SourcePartition, start: int) -> int:
         """Return the end of an AvailableNow run; a new query may start behind it."""
         assert self._frozen is not None
         return max(start, self._frozen.get(place, 0))
 
-    def _hold(self, place: Place, start: int) -> None:
+    def _hold(self, place: SourcePartition, start: int) -> None:
         """Make the consumer, so that nothing is trimmed which it has not read."""
         options = self.reading.options
         if options.consumer is None:
@@ -264,11 +264,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._log.cursor(place.topic, options.consumer, place.partition, tenant=tenant) is None:
             self._log.seek(place.topic, options.consumer, place.partition, start, tenant=tenant)
 
-    def _make_durable(self, place: Place, end: int) -> None:
+    def _make_durable(self, place: SourcePartition, end: int) -> None:
         if self._log.marks(*place).durable < end:
             self._log.sync(*place)
 
-    def _admitted(self, starts: dict[Place, int], ends: dict[Place, int]) -> dict[Place, int]:
+    def _admitted(
+        self, starts: dict[SourcePartition, int], ends: dict[SourcePartition, int]
+    ) -> dict[SourcePartition, int]:
         limits = self.reading.options.limits
         counted = {place: max(end, starts[place]) for place, end in ends.items()}
         if counted != ends:
@@ -293,5 +295,5 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._clock.monotonic() - self._taken_at < delay_s
 
 
-def _named(place: Place) -> tuple[str, int]:
+def _named(place: SourcePartition) -> tuple[str, int]:
     return place.topic.name, place.partition

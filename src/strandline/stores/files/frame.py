@@ -89,7 +89,7 @@ class FrameTerms(msgspec.Struct, array_like=True, gc=False):
     chain: bytes | None = None
 
 
-class AppendTerms(msgspec.Struct, array_like=True, gc=False):
+class AppendIdentity(msgspec.Struct, array_like=True, gc=False):
     """The identity of one append, and where its records are."""
 
     base: int
@@ -106,7 +106,7 @@ class SealedTerms(FrameTerms, array_like=True, gc=False):
     """The terms of a frame that holds the records of several appends."""
 
     #: Of those that can be recognised, by offset.
-    appends: list[AppendTerms] | None = None
+    appends: list[AppendIdentity] | None = None
 
 
 class Frame(NamedTuple):
@@ -201,7 +201,7 @@ def split_terms(frame: Frame) -> "tuple[SealedTerms | None, bytes | pa.Buffer]":
     return _decode_terms(body[start : start + length]), body[start + length :]
 
 
-def appends_in(frame: Frame) -> list[AppendTerms]:
+def appends_in(frame: Frame) -> list[AppendIdentity]:
     """Return those of a frame's appends that can be recognised, by offset."""
     terms, _ = split_terms(frame)
     if terms is None:
@@ -211,7 +211,7 @@ def appends_in(frame: Frame) -> list[AppendTerms]:
     if terms.producer is None and terms.idempotency_key is None:
         return []
     return [
-        AppendTerms(
+        AppendIdentity(
             *(frame.base, frame.records, frame.timestamp_us, terms.tenant),
             *(terms.producer, terms.sequence, terms.idempotency_key, terms.sequences),
         )

@@ -13,7 +13,7 @@ import msgspec
 
 from strandline.log.identities import Identities, IdentityState, Original
 from strandline.stores.files import checked
-from strandline.stores.files.frame import AppendTerms, Frame, appends_in
+from strandline.stores.files.frame import AppendIdentity, Frame, appends_in
 from strandline.stores.files.manifest import Manifest, epochs_in
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.state import State
@@ -223,7 +223,7 @@ def _newest(files: PartitionFiles, state: State, found: Snapshots) -> tuple[Iden
     )
 
 
-def _appends(frame: Frame, file: str) -> list[AppendTerms]:
+def _appends(frame: Frame, file: str) -> list[AppendIdentity]:
     try:
         return appends_in(frame)
     except (ValueError, msgspec.MsgspecError) as error:
@@ -242,7 +242,7 @@ def _before(state: IdentityState, end: int) -> IdentityState:
     return IdentityState(producers, [each for each in state.keys if each[2] + each[4] <= end])
 
 
-def _cache(identities: Identities, append: AppendTerms) -> None:
+def _cache(identities: Identities, append: AppendIdentity) -> None:
     base, count, timestamp_us = append.base, append.records, append.timestamp_us
     tenant = None if append.tenant is None else Tenant(append.tenant)
     if append.idempotency_key is not None:

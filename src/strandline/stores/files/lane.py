@@ -19,7 +19,7 @@ from strandline.stores.files.syncing import MarkListener
 from strandline.stores.files.topics import TopicEntry
 from strandline.stores.files.writing_settings import WritingSettings
 from strandline.values import Durability, FailedError
-from strandline.writes import Channel, Coordinator, Receipt, Settings, WriteMetrics
+from strandline.writes import Channel, Coordinator, Settings, WriteMetrics, WriteReceipt
 from strandline.writes.metrics import merged
 
 _CHANNEL = "appends"
@@ -60,7 +60,7 @@ class Lane:
 
     def append(
         self, request: AppendRequest, level: Durability, timeout_s: float | None
-    ) -> Receipt[Placement]:
+    ) -> WriteReceipt[Placement]:
         """Append; see Store.append."""
         channel = self.channel
         try:

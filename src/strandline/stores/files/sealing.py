@@ -14,7 +14,7 @@ from strandline.stores.files.frame import (
     HAS_TERMS,
     IS_MIXED,
     LAG_UNKNOWN,
-    AppendTerms,
+    AppendIdentity,
     FrameTerms,
     SealedTerms,
     appends_in,
@@ -124,14 +124,14 @@ def _frames(
 
 def _runs(
     source: SegmentFile, old: StoredSegment, kind: ValueKind
-) -> Iterator[tuple[list[Entry], list[AppendTerms], bytes | None]]:
+) -> Iterator[tuple[list[Entry], list[AppendIdentity], bytes | None]]:
     """Yield the records of each new frame, what their appends can be recognised by, and
     the chain's value after the last of them.
     """
     assert old.end is not None
     assert old.position is not None
     run: list[Entry] = []
-    appends: list[AppendTerms] = []
+    appends: list[AppendIdentity] = []
     value: bytes | None = None
     size_bytes = 0
     for frame in source.frames(old.base, old.end, old.position):

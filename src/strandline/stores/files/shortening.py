@@ -11,7 +11,7 @@ from strandline.stores.files.frame import (
     IS_ZSTD,
     LAG_UNKNOWN,
     ROWS,
-    AppendTerms,
+    AppendIdentity,
     Frame,
     SealedTerms,
     decode_bytes_rows,
@@ -79,7 +79,7 @@ def _shortened_terms(terms: SealedTerms, stop: int, count: int, chain: bytes | N
     return msgspec.structs.replace(terms, sequences=sequences, chain=chain, appends=appends)
 
 
-def _shortened_append(append: AppendTerms, stop: int) -> AppendTerms:
+def _shortened_append(append: AppendIdentity, stop: int) -> AppendIdentity:
     count = min(append.records, stop - append.base)
     sequences = None if append.sequences is None else append.sequences[:count]
     return msgspec.structs.replace(append, records=count, sequences=sequences)

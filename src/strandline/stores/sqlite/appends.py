@@ -16,7 +16,7 @@ from strandline.stores.sqlite.chain_values import ValueRow, load_value, store_va
 from strandline.stores.sqlite.checksum import Content, record_crc
 from strandline.stores.sqlite.database import CHECKPOINT_BYTES, Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
-from strandline.stores.sqlite.identities import Identities
+from strandline.stores.sqlite.identities import SqliteIdentities
 from strandline.stores.sqlite.lineage import Lineage
 from strandline.stores.sqlite.partition_row import (
     PartitionRow,
@@ -26,7 +26,7 @@ from strandline.stores.sqlite.partition_row import (
 )
 from strandline.stores.sqlite.records import Row
 from strandline.stores.sqlite.schema import OFFSET_BITS, translated
-from strandline.stores.sqlite.topics import TopicEntry
+from strandline.stores.sqlite.topics import SqliteTopic
 from strandline.values import (
     ClosedError,
     CorruptError,
@@ -49,7 +49,7 @@ _INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 class SqliteAppend(NamedTuple):
     """A request, and the partition that it is for."""
 
-    entry: TopicEntry
+    entry: SqliteTopic
     partition: int
     request: AppendRequest
 
@@ -70,7 +70,7 @@ class Changes(NamedTuple):
 
     records: list[Row]
     heads: dict[int, PartitionRow]
-    identities: Identities | None
+    identities: SqliteIdentities | None
     values: list[ValueRow]
     size_bytes: int
 
@@ -90,11 +90,11 @@ class Changes(NamedTuple):
 
 
 class SlotHead:
-    """Implements Head and IdentityIndex for one partition, within a transaction."""
+    """Implements PartitionHead and IdentityIndex for one partition, within a transaction."""
 
     __slots__ = ("_identities", "_now_us", "_row", "last_us", "next")
 
-    def __init__(self, row: PartitionRow, identities: Callable[[], Identities]) -> None:
+    def __init__(self, row: PartitionRow, identities: Callable[[], SqliteIdentities]) -> None:
         self._row = row
         self._identities = identities
         self._now_us = 0
@@ -122,7 +122,7 @@ class SlotHead:
         self._identities().add_sequence(producer, sequence, original)
 
 
-class AppendDelta:
+class SqliteDelta:
     """Implements Delta: what one transaction is to store."""
 
     __slots__ = ("_changed", "_database", "_heads", "_identities", "_records", "_size", "_values")
@@ -134,7 +134,7 @@ class AppendDelta:
         self._records: list[Row] = []
         self._values: list[ValueRow] = []
         self._changed: dict[int, PartitionRow] = {}
-        self._identities: Identities | None = None
+        self._identities: SqliteIdentities | None = None
 
     def apply(self, write: SqliteAppend) -> Placement:
         entry, partition, request = write
@@ -170,9 +170,9 @@ class AppendDelta:
         self._heads.rows[slot] = head
         return head
 
-    def _open_identities(self, row: PartitionRow) -> Identities:
+    def _open_identities(self, row: PartitionRow) -> SqliteIdentities:
         if self._identities is None:
-            self._identities = Identities(self._database)
+            self._identities = SqliteIdentities(self._database)
         self._identities.check(row)
         return self._identities
 
@@ -203,7 +203,7 @@ class AppendDelta:
 
     def _link(
         self,
-        entry: TopicEntry,
+        entry: SqliteTopic,
         partition: int,
         drafts: Sequence[Draft],
         tenant: Tenant | None,
@@ -217,7 +217,7 @@ class AppendDelta:
             self._values.append(value_row(slot, offset, value))
         self._heads.values[slot] = chain, value
 
-    def _load_value(self, entry: TopicEntry, partition: int) -> tuple[Chain, bytes]:
+    def _load_value(self, entry: SqliteTopic, partition: int) -> tuple[Chain, bytes]:
         database, slot = self._database, entry.first_slot + partition
         chain = Chain(database.log_id, entry.topic.id, partition, entry.settings.value_kind)
         high = self._heads.rows[slot].high

@@ -182,14 +182,14 @@ class Joined:
 
     __slots__ = ("block", "error", "rows")
 
-    def __init__(self, block: "Block", rows: list[Stored]) -> None:
+    def __init__(self, block: "TransactionBlock", rows: list[Stored]) -> None:
         self.block = block
         self.rows = rows
         #: Why nothing of it is stored, as far as that is known.
         self.error: StrandlineError | None = None
 
 
-class Block:
+class TransactionBlock:
     """What is true from the begin of a transaction to its end."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_outside: bool) -> None:

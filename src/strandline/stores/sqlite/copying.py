@@ -29,7 +29,7 @@ from strandline.stores.sqlite.partition_row import (
     store_partitions,
 )
 from strandline.stores.sqlite.schema import connect, translated
-from strandline.stores.sqlite.topics import SqliteTopics, TopicEntry, load_log, store_log
+from strandline.stores.sqlite.topics import SqliteTopic, SqliteTopics, load_log, store_log
 from strandline.values import Epoch, Mode, Offset, Partition
 
 _LOCK_TIMEOUT_S = 10.0
@@ -73,7 +73,7 @@ def _copy(database: Database, partial: str, ends: Ends) -> list[CopiedPartition]
             made.close()
     with contextlib.closing(connect(partial, "rw")) as copy, translated(partial):
         copy.execute("BEGIN IMMEDIATE")
-        copied = _Cut(copy, partial, database.clock, ends).run()
+        copied = _CopyEnds(copy, partial, database.clock, ends).run()
         row = load_log(copy, partial)
         store_log(copy, row._replace(inode=database.io.stat(partial).inode))
         copy.execute("COMMIT")
@@ -95,7 +95,7 @@ def _sync(io: Io, path: str) -> None:
         io.close(fd)
 
 
-class _Cut:
+class _CopyEnds:
     """Ends partitions where they are to end, and begins an epoch there."""
 
     def __init__(self, copy: sqlite3.Connection, path: str, clock: Clock, ends: Ends) -> None:
@@ -118,7 +118,7 @@ class _Cut:
             for number in range(entry.settings.partitions)
         ]
 
-    def _end(self, entry: TopicEntry, number: int) -> CopiedPartition:
+    def _end(self, entry: SqliteTopic, number: int) -> CopiedPartition:
         slot = entry.slot(number)
         row = load_partition(self._copy, self._path, slot)
         assert row is not None
@@ -132,7 +132,7 @@ class _Cut:
         store_partitions(self._copy, [row])
         return CopiedPartition(entry.topic, Partition(number), Offset(row.low), end)
 
-    def _remove(self, entry: TopicEntry, row: PartitionRow, end: int) -> None:
+    def _remove(self, entry: SqliteTopic, row: PartitionRow, end: int) -> None:
         slot, execute = row.slot, self._copy.execute
         # What is damaged must not become right by being counted again.
         check_identities(self._copy, self._path, row)

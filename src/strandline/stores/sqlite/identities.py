@@ -39,7 +39,7 @@ ProducerName = tuple[int, str, str]
 """Slot, tenant, name."""
 
 
-class Identities:
+class SqliteIdentities:
     """The identities that one transaction looks at and adds. For the lock's holder alone.
 
     The n-th identity of a producer, or of a partition's keys, has the ordinal n: how

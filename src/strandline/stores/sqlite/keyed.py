@@ -9,14 +9,14 @@ from collections.abc import Mapping
 
 from strandline.stores.missing_key import missing_key
 from strandline.stores.sqlite.checksum import check_row, row_crc
-from strandline.stores.sqlite.topics import TopicEntry
+from strandline.stores.sqlite.topics import SqliteTopic
 from strandline.values import CorruptError
 
 _SELECT = "SELECT key, value, crc FROM strandline_keyed WHERE first_slot = ?"
 _SELECT_NAMES = "SELECT key, crc FROM strandline_keyed_names WHERE first_slot = ?"
 
 
-def all_keys(connection: sqlite3.Connection, path: str, entry: TopicEntry) -> Mapping[str, bytes]:
+def all_keys(connection: sqlite3.Connection, path: str, entry: SqliteTopic) -> Mapping[str, bytes]:
     """Return every key of a topic with its value; CorruptError if one is damaged or missing.
 
     Both tables are read, and so within the caller's transaction.
@@ -32,7 +32,9 @@ def all_keys(connection: sqlite3.Connection, path: str, entry: TopicEntry) -> Ma
     return found
 
 
-def get_key(connection: sqlite3.Connection, path: str, entry: TopicEntry, key: str) -> bytes | None:
+def get_key(
+    connection: sqlite3.Connection, path: str, entry: SqliteTopic, key: str
+) -> bytes | None:
     """Return the value; None if there is none, CorruptError if it is damaged or missing.
 
     Both tables are read, and so within the caller's transaction.
@@ -46,7 +48,7 @@ def get_key(connection: sqlite3.Connection, path: str, entry: TopicEntry, key: s
     return None
 
 
-def put_key(connection: sqlite3.Connection, entry: TopicEntry, key: str, value: bytes) -> None:
+def put_key(connection: sqlite3.Connection, entry: SqliteTopic, key: str, value: bytes) -> None:
     """Replace the value, within the caller's transaction."""
     row = (entry.first_slot, key, value)
     connection.execute(
@@ -55,7 +57,7 @@ def put_key(connection: sqlite3.Connection, entry: TopicEntry, key: str, value: 
     )
 
 
-def name_key(connection: sqlite3.Connection, entry: TopicEntry, key: str) -> None:
+def name_key(connection: sqlite3.Connection, entry: SqliteTopic, key: str) -> None:
     """Note that a key is there from now on, within the caller's transaction."""
     name = (entry.first_slot, key)
     connection.execute(
@@ -64,7 +66,7 @@ def name_key(connection: sqlite3.Connection, entry: TopicEntry, key: str) -> Non
     )
 
 
-def remove_key(connection: sqlite3.Connection, entry: TopicEntry, key: str) -> bool:
+def remove_key(connection: sqlite3.Connection, entry: SqliteTopic, key: str) -> bool:
     """Remove a key, be it damaged or missing; False if there was none."""
     removed = [
         connection.execute(
@@ -76,14 +78,14 @@ def remove_key(connection: sqlite3.Connection, entry: TopicEntry, key: str) -> b
     return any(each.rowcount for each in removed)
 
 
-def _checked(path: str, entry: TopicEntry, key: str, value: bytes, crc: int) -> bytes:
+def _checked(path: str, entry: SqliteTopic, key: str, value: bytes, crc: int) -> bytes:
     check_row(path, "keyed", entry.first_slot, (entry.first_slot, key, value), crc)
     return value
 
 
-def _check_name(path: str, entry: TopicEntry, key: str, crc: int) -> None:
+def _check_name(path: str, entry: SqliteTopic, key: str, crc: int) -> None:
     check_row(path, "keyed_names", entry.first_slot, (entry.first_slot, key), crc)
 
 
-def _missing(path: str, entry: TopicEntry, key: str) -> CorruptError:
+def _missing(path: str, entry: SqliteTopic, key: str) -> CorruptError:
     return missing_key(path, entry.first_slot, key=key)

@@ -9,12 +9,12 @@ from strandline.stores.sqlite.appends import (
     COMMIT_BYTES,
     PAGE_BYTES,
     AppendBracket,
-    AppendDelta,
     Heads,
     SqliteAppend,
+    SqliteDelta,
     is_due,
 )
-from strandline.stores.sqlite.block import Block, BlockConnection, Joined, Stored
+from strandline.stores.sqlite.block import BlockConnection, Joined, Stored, TransactionBlock
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
 from strandline.stores.sqlite.partition_row import PartitionRow, load_partition, place
@@ -44,17 +44,17 @@ class Outbox:
         self._marks = marks
         self._on_written = on_written
         #: The block that is open, be it another thread's.
-        self.block: Block | None = None
+        self.block: TransactionBlock | None = None
 
-    def own_block(self) -> Block | None:
+    def own_block(self) -> TransactionBlock | None:
         """Return the block that this thread is inside of."""
         block = self.block
         return block if block is not None and block.is_mine else None
 
     @contextlib.contextmanager
-    def transaction(self, outside: sqlite3.Connection | None) -> Iterator[Block]:
+    def transaction(self, outside: sqlite3.Connection | None) -> Iterator[TransactionBlock]:
         """Hold the lock and a transaction for a block; commit it unless the block raises."""
-        block: Block | None = None
+        block: TransactionBlock | None = None
         try:
             block = self._new_block(outside)
             self._enter(block)
@@ -68,14 +68,14 @@ class Outbox:
                 self._clean_up(block, error)
             raise
 
-    def join(self, block: Block, write: SqliteAppend) -> tuple[Placement, Joined]:
+    def join(self, block: TransactionBlock, write: SqliteAppend) -> tuple[Placement, Joined]:
         """Put an append into the block's transaction, where its offsets are decided at once."""
         block.check()
         block.prepare_append()
         database = self._database
         with translated(database.path), block.plain() as connection:
             # Read again each time: the caller may have gone back to a savepoint.
-            delta = AppendDelta(Heads(database))
+            delta = SqliteDelta(Heads(database))
             placement = delta.apply(write)
             changes, _ = delta.freeze()
             due = [h for h in changes.heads.values() if changes.identities or is_due(h)]
@@ -93,7 +93,7 @@ class Outbox:
 
     # --- the beginning ---
 
-    def _new_block(self, outside: sqlite3.Connection | None) -> Block:
+    def _new_block(self, outside: sqlite3.Connection | None) -> TransactionBlock:
         database = self._database
         if self.own_block() is not None:
             raise InvalidError("this thread is inside a transaction already, use a savepoint in it")
@@ -104,15 +104,15 @@ class Outbox:
                 made.execute("PRAGMA foreign_keys = ON")
                 # What is known of the tables is read before any other writer has to wait for us.
                 made.execute("SELECT 1 FROM strandline_log").fetchone()
-                return Block(made, is_outside=False)
+                return TransactionBlock(made, is_outside=False)
         if not isinstance(outside, sqlite3.Connection):
             raise InvalidError(
                 "pass the sqlite3 connection itself, not what is around it",
                 type=type(outside).__qualname__,
             )
-        return Block(outside, is_outside=True)
+        return TransactionBlock(outside, is_outside=True)
 
-    def _enter(self, block: Block) -> None:
+    def _enter(self, block: TransactionBlock) -> None:
         database = self._database
         with translated(database.path):
             if block.is_outside:
@@ -125,7 +125,7 @@ class Outbox:
             block.wal_bytes = self._wal_bytes()
             block.begin()
 
-    def _clean_up(self, block: Block, cause: BaseException) -> None:
+    def _clean_up(self, block: TransactionBlock, cause: BaseException) -> None:
         """Give back what the block still holds."""
         if not self._database.has_lent(block.connection):
             if not block.is_outside:
@@ -143,7 +143,7 @@ class Outbox:
 
     # --- the end ---
 
-    def _commit(self, block: Block) -> None:
+    def _commit(self, block: TransactionBlock) -> None:
         try:
             with block.plain() as connection:
                 block.check()
@@ -165,14 +165,14 @@ class Outbox:
 
     # What is cut short in these three is done once more by `_clean_up`.
 
-    def _settle(self, block: Block, heads: Mapping[int, PartitionRow]) -> None:
+    def _settle(self, block: TransactionBlock, heads: Mapping[int, PartitionRow]) -> None:
         self._marks.wrote(heads)
         block.ends = {slot: head.high for slot, head in heads.items()}
         block.over.advance(1)
         self._on_written(heads)
         self._leave(block)
 
-    def _roll_back(self, block: Block, cause: BaseException) -> None:
+    def _roll_back(self, block: TransactionBlock, cause: BaseException) -> None:
         block.heads = None
         for joined in block.joined:
             joined.error = joined.error or _undone(cause, block)
@@ -182,7 +182,7 @@ class Outbox:
             block.over.advance(1)
             self._leave(block)
 
-    def _leave(self, block: Block) -> None:
+    def _leave(self, block: TransactionBlock) -> None:
         database = self._database
         try:
             if not block.is_outside:
@@ -193,7 +193,7 @@ class Outbox:
             with translated(database.path):
                 self._bracket.leave()
 
-    def _check_joined(self, block: Block) -> None:
+    def _check_joined(self, block: TransactionBlock) -> None:
         """Find the appends that the caller has undone with a savepoint of its own."""
         fresh = {row for joined in block.joined for row in joined.rows if row.crc is not None}
         stored = {row for row in fresh if self._crc_at(block, row.place) == row.crc}
@@ -203,11 +203,11 @@ class Outbox:
                 if row.place in gone and row not in stored:
                     joined.error = _undone(None, block)
 
-    def _crc_at(self, block: Block, row: int) -> int | None:
+    def _crc_at(self, block: TransactionBlock, row: int) -> int | None:
         found = block.connection.execute(_CRC, (row,)).fetchone()
         return None if found is None else int(found[0])
 
-    def _heads(self, block: Block) -> dict[int, PartitionRow]:
+    def _heads(self, block: TransactionBlock) -> dict[int, PartitionRow]:
         rows = [load_partition(block.connection, self._database.path, slot) for slot in block.ends]
         return {row.slot: row for row in rows if row is not None}
 
@@ -256,7 +256,7 @@ def _told(error: sqlite3.Error, *, is_committing: bool) -> StrandlineError:
     return UnknownError(error) if is_committing else InvalidError(str(error))
 
 
-def _undone(cause: BaseException | None, block: Block) -> StrandlineError:
+def _undone(cause: BaseException | None, block: TransactionBlock) -> StrandlineError:
     if isinstance(cause, UnknownError) or (block.is_outside and cause is block.failure is not None):
         assert cause is not None
         return UnknownError(cause)

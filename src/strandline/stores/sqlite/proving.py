@@ -11,7 +11,7 @@ from strandline.stores.sqlite.chain_values import SELECT_VALUES, checked_value, 
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.identities import check_identities
 from strandline.stores.sqlite.partition_row import PartitionRow, load_partition, place
-from strandline.stores.sqlite.records import Entry, Records, Span
+from strandline.stores.sqlite.records import RecordRow, Records, RowSpan
 from strandline.stores.sqlite.schema import OFFSET_BITS
 from strandline.values import CorruptError, Offset, ProofFinding, TrimmedError
 
@@ -59,7 +59,7 @@ class Proving:
         """
         while start < end:
             try:
-                for page in self._records.pages(Span(start, end, None)):
+                for page in self._records.pages(RowSpan(start, end, None)):
                     values = self._values(page)
                     for entry in page:
                         yield Piece([entry], values.get(entry.offset))
@@ -69,7 +69,7 @@ class Proving:
                 yield Damage(start, stop, str(error))
                 start = stop
 
-    def _values(self, page: list[Entry]) -> dict[int, bytes]:
+    def _values(self, page: list[RecordRow]) -> dict[int, bytes]:
         """Return the values of a page by offset, but those that are missing or damaged."""
         if not self._records.is_proved:
             return {}

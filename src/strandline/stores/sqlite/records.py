@@ -12,7 +12,7 @@ from strandline.stores.sqlite.checksum import record_crc
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.partition_row import load_partition, place
 from strandline.stores.sqlite.schema import OFFSET_BITS
-from strandline.stores.sqlite.topics import TopicEntry
+from strandline.stores.sqlite.topics import SqliteTopic
 from strandline.values import (
     CorruptError,
     Offset,
@@ -36,7 +36,7 @@ Row: TypeAlias = tuple[
 ]
 
 
-class Entry(NamedTuple):
+class RecordRow(NamedTuple):
     """A record as it is kept."""
 
     offset: Offset
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
     size_bytes: int
 
 
-class Span(NamedTuple):
+class RowSpan(NamedTuple):
     """What one call reads: [start, end), within limits; None is no limit."""
 
     start: int
@@ -58,7 +58,7 @@ class Span(NamedTuple):
 class Records:
     """The records of one partition, read without a lock."""
 
-    def __init__(self, database: Database, entry: TopicEntry, partition: int) -> None:
+    def __init__(self, database: Database, entry: SqliteTopic, partition: int) -> None:
         self._database = database
         self.topic = entry.topic
         self.topic_id = entry.topic.id.bytes
@@ -67,12 +67,12 @@ class Records:
         self.partition = Partition(partition)
         self.slot = entry.slot(partition)
 
-    def entries(self, span: Span) -> Iterator[Entry]:
+    def entries(self, span: RowSpan) -> Iterator[RecordRow]:
         """Yield the entries of `span`, one page at a time."""
         for page in self.pages(span):
             yield from page
 
-    def records(self, span: Span) -> Iterator[Record]:
+    def records(self, span: RowSpan) -> Iterator[Record]:
         """Yield the records of `span`."""
         name, kind, partition = self.topic.name, self._kind, self.partition
         for entry in self.entries(span):
@@ -82,7 +82,7 @@ class Records:
                 value=value,
             )
 
-    def pages(self, span: Span) -> Iterator[list[Entry]]:
+    def pages(self, span: RowSpan) -> Iterator[list[RecordRow]]:
         """Yield the entries of `span` in lists of a bounded size."""
         start, remaining = span.start, span.bytes_max
         if remaining == 0:
@@ -101,7 +101,7 @@ class Records:
             is_first = False
             start += len(page)
 
-    def entry(self, connection: sqlite3.Connection, offset: int) -> Entry:
+    def entry(self, connection: sqlite3.Connection, offset: int) -> RecordRow:
         """Return the entry at `offset`, which is kept."""
         found = connection.execute(
             f"{_SELECT} WHERE place = ?", (place(self.slot, offset),)
@@ -121,8 +121,8 @@ class Records:
 
     # --- inside ---
 
-    def _page(self, start: int, end: int) -> list[Entry]:
-        entries: list[Entry] = []
+    def _page(self, start: int, end: int) -> list[RecordRow]:
+        entries: list[RecordRow] = []
         size = 0
         with self._database.reading() as connection, self._database.translating():
             rows = connection.execute(
@@ -171,7 +171,7 @@ class Records:
             offset=offset,
         )
 
-    def _load(self, row: Row) -> Entry:
+    def _load(self, row: Row) -> RecordRow:
         number, timestamp_us, crc = row[0], row[1], row[9]
         offset = number & _OFFSET_MASK
         try:
@@ -194,12 +194,12 @@ class Records:
             body = EventBody(
                 kind, value, _NO_HEADERS if headers is None else headers, occurred_at_us
             )
-        return Entry(
+        return RecordRow(
             Offset(offset), timestamp_us, key, Tenant(tenant) if tenant else None, body, size
         )
 
 
-def _within(page: list[Entry], bytes_max: int, *, is_first: bool) -> list[Entry]:
+def _within(page: list[RecordRow], bytes_max: int, *, is_first: bool) -> list[RecordRow]:
     total = 0
     for index, entry in enumerate(page):
         total += entry.size_bytes

@@ -37,9 +37,9 @@ from strandline.stores.sqlite.durable_marks import DurableMarks
 from strandline.stores.sqlite.keyed import all_keys, get_key, name_key, put_key, remove_key
 from strandline.stores.sqlite.partition_row import PartitionRow, load_epochs, load_partition, lost
 from strandline.stores.sqlite.proving import Proving
-from strandline.stores.sqlite.records import Records, Span
+from strandline.stores.sqlite.records import Records, RowSpan
 from strandline.stores.sqlite.schema import BUSY_S, translated
-from strandline.stores.sqlite.topics import SqliteTopics, TopicEntry
+from strandline.stores.sqlite.topics import SqliteTopic, SqliteTopics
 from strandline.stores.sqlite.trimming import Trimming
 from strandline.stores.sqlite.watching import SqliteWatches
 from strandline.stores.sqlite.writer import Writer
@@ -116,29 +116,31 @@ class SqliteStore:
 
     # --- topics ---
 
-    def topics(self) -> Sequence[TopicEntry]:
+    def topics(self) -> Sequence[SqliteTopic]:
         with self._database.reading() as connection, self._database.translating():
             return self._topics.all(connection)
 
     def find_topic(
         self, tenant: Tenant | None, name: str, *, fresh: bool = False
-    ) -> TopicEntry | None:
+    ) -> SqliteTopic | None:
         del fresh
         with self._database.reading() as connection, self._database.translating():
             return self._topics.find(connection, tenant, name)
 
-    def find_topic_id(self, topic_id: UUID) -> TopicEntry | None:
+    def find_topic_id(self, topic_id: UUID) -> SqliteTopic | None:
         with self._database.reading() as connection, self._database.translating():
             return self._topics.find_id(connection, topic_id)
 
-    def create_topic(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
+    def create_topic(
+        self, name: str, tenant: Tenant | None, settings: TopicSettings
+    ) -> SqliteTopic:
         with self._database.locked(), self._database.changing() as connection:
             entry = self._topics.create(connection, name, tenant, settings)
         self._writing.sync()
         return entry
 
     def change_settings(
-        self, topic: TopicEntry, change: Callable[[TopicSettings], TopicSettings]
+        self, topic: SqliteTopic, change: Callable[[TopicSettings], TopicSettings]
     ) -> TopicSettings:
         with self._database.locked(), self._database.changing() as connection:
             present = self._topics.find(connection, topic.topic.tenant, topic.topic.name)
@@ -148,7 +150,7 @@ class SqliteStore:
             self._topics.change_settings(connection, present, settings)
             return settings
 
-    def drop_topic(self, topic: TopicEntry) -> None:
+    def drop_topic(self, topic: SqliteTopic) -> None:
         with self._database.locked(), self._database.changing() as connection:
             self._topics.drop(connection, topic)
         self._watches.notify_slots_dropped(topic.slots)
@@ -157,7 +159,7 @@ class SqliteStore:
 
     def append(
         self,
-        topic: TopicEntry,
+        topic: SqliteTopic,
         partition: int,
         request: AppendRequest,
         level: Durability,
@@ -165,34 +167,36 @@ class SqliteStore:
     ) -> Outcome:
         return self._writing.append(SqliteAppend(topic, partition, request), level, timeout_s)
 
-    def marks(self, topic: TopicEntry, partition: int) -> Marks:
+    def marks(self, topic: SqliteTopic, partition: int) -> Marks:
         with self._database.reading() as connection, self._database.translating():
             return self._marks_of(self._row(connection, topic, partition))
 
-    def state(self, topic: TopicEntry, partition: int) -> PartitionState:
+    def state(self, topic: SqliteTopic, partition: int) -> PartitionState:
         with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             row = self._row(connection, topic, partition)
             epochs = load_epochs(connection, self._database.path, row.slot)
         return PartitionState(self._marks_of(row), Offset(row.first), epochs)
 
-    def read(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> Iterator[Record]:
+    def read(self, topic: SqliteTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
         records, span = self._span(topic, partition, wanted)
         return records.records(span)
 
-    def read_batches(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> RecordBatches:
+    def read_batches(self, topic: SqliteTopic, partition: int, wanted: ReadRange) -> RecordBatches:
         records, span = self._span(topic, partition, wanted)
         kind = topic.settings.value_kind
         return record_batches(kind, Partition(partition), lambda: records.pages(span))
 
-    def _span(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> tuple[Records, Span]:
+    def _span(
+        self, topic: SqliteTopic, partition: int, wanted: ReadRange
+    ) -> tuple[Records, RowSpan]:
         with self._database.reading() as connection, self._database.translating():
             row = self._row(connection, topic, partition)
         stop = check_range(wanted, self._marks_of(row), row.first, topic.topic, partition)
         records = Records(self._database, topic, partition)
-        return records, Span(wanted.start, stop, wanted.bytes_max)
+        return records, RowSpan(wanted.start, stop, wanted.bytes_max)
 
-    def history(self, topic: TopicEntry, partition: int, start: int, end: int | None) -> History:
+    def history(self, topic: SqliteTopic, partition: int, start: int, end: int | None) -> History:
         records = Records(self._database, topic, partition)
         chain = Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
         with self._database.reading() as connection, self._database.translating():
@@ -200,7 +204,7 @@ class SqliteStore:
             row = self._row(connection, topic, partition)
             return Proving(self._database, records, chain).history(connection, row, start, end)
 
-    def segments(self, topic: TopicEntry, partition: int) -> Sequence[Segment]:
+    def segments(self, topic: SqliteTopic, partition: int) -> Sequence[Segment]:
         with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             row = self._row(connection, topic, partition)
@@ -216,7 +220,7 @@ class SqliteStore:
             )
         ]
 
-    def trim(self, topic: TopicEntry, partition: int, low: int) -> Trimmed:
+    def trim(self, topic: SqliteTopic, partition: int, low: int) -> Trimmed:
         records = Records(self._database, topic, partition)
         with self._database.locked(), self._database.changing() as connection:
             row = self._row(connection, topic, partition)
@@ -244,7 +248,7 @@ class SqliteStore:
         with translated(database.path), database.locked():
             return database.checkpoint("TRUNCATE", busy_timeout_s)
 
-    def evict(self, topic: TopicEntry, partition: int, before: int) -> Offset:
+    def evict(self, topic: SqliteTopic, partition: int, before: int) -> Offset:
         records = Records(self._database, topic, partition)
         with self._database.locked(), self._database.changing() as connection:
             row = self._row(connection, topic, partition)
@@ -252,7 +256,7 @@ class SqliteStore:
         self._trimming.remove(records, row.first)
         return Offset(row.first)
 
-    def sync(self, topic: TopicEntry, partition: int) -> None:
+    def sync(self, topic: SqliteTopic, partition: int) -> None:
         if self._writer is None:
             # A sync changes no byte. The mark stays as it is.
             with translated(self._database.path):
@@ -269,17 +273,17 @@ class SqliteStore:
 
     # --- keys ---
 
-    def keys(self, topic: TopicEntry) -> Mapping[str, bytes]:
+    def keys(self, topic: SqliteTopic) -> Mapping[str, bytes]:
         with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             return all_keys(connection, self._database.path, topic)
 
-    def get_key(self, topic: TopicEntry, key: str) -> bytes | None:
+    def get_key(self, topic: SqliteTopic, key: str) -> bytes | None:
         with self._database.reading() as connection, self._database.translating():
             connection.execute("BEGIN")
             return get_key(connection, self._database.path, topic, key)
 
-    def put_key(self, topic: TopicEntry, key: str, value: bytes, expected: bytes | None) -> bool:
+    def put_key(self, topic: SqliteTopic, key: str, value: bytes, expected: bytes | None) -> bool:
         path = self._database.path
         with self._database.locked(), self._database.changing() as connection:
             self._row(connection, topic, 0)
@@ -291,7 +295,7 @@ class SqliteStore:
         self._writing.sync()
         return True
 
-    def remove_key(self, topic: TopicEntry, key: str) -> bool:
+    def remove_key(self, topic: SqliteTopic, key: str) -> bool:
         with self._database.locked(), self._database.changing() as connection:
             is_removed = remove_key(connection, topic, key)
         self._writing.sync()
@@ -306,7 +310,7 @@ class SqliteStore:
                 io.mkdir(directory)
             return self._claims.take(os.path.join(directory, place.file_name()), place)
 
-    def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
+    def watch(self, find: Callable[[TopicName], SqliteTopic], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
 
     def metrics(self) -> StoreMetrics:
@@ -342,14 +346,16 @@ class SqliteStore:
         return self._writer
 
     def _row(
-        self, connection: sqlite3.Connection, topic: TopicEntry, partition: int
+        self, connection: sqlite3.Connection, topic: SqliteTopic, partition: int
     ) -> PartitionRow:
         row = load_partition(connection, self._database.path, topic.slot(partition))
         if row is None:
             raise self._lost(connection, topic, partition)
         return row
 
-    def _lost(self, connection: sqlite3.Connection, topic: TopicEntry, partition: int) -> Exception:
+    def _lost(
+        self, connection: sqlite3.Connection, topic: SqliteTopic, partition: int
+    ) -> Exception:
         """Return why a partition has no row: its topic is gone, or it is damaged."""
         present = self._topics.find(connection, topic.topic.tenant, topic.topic.name)
         if present is None or present.topic.id != topic.topic.id:

@@ -38,7 +38,7 @@ _OF_SLOTS = ("partitions", "epochs", "producers", "sequences", "keys")
 
 
 @dataclass(frozen=True, slots=True)
-class TopicEntry:
+class SqliteTopic:
     """A topic as it is stored; its partitions have adjacent slots."""
 
     topic: Topic
@@ -73,19 +73,19 @@ class SqliteTopics:
 
     def find(
         self, connection: sqlite3.Connection, tenant: Tenant | None, name: str
-    ) -> TopicEntry | None:
+    ) -> SqliteTopic | None:
         """Return the topic, if there is one."""
         row = connection.execute(
             f"{_SELECT} WHERE tenant = ? AND name = ?", (tenant or "", name)
         ).fetchone()
         return None if row is None else self._load(row)
 
-    def find_id(self, connection: sqlite3.Connection, topic_id: UUID) -> TopicEntry | None:
+    def find_id(self, connection: sqlite3.Connection, topic_id: UUID) -> SqliteTopic | None:
         """Return the topic of this id."""
         row = connection.execute(f"{_SELECT} WHERE id = ?", (topic_id.bytes,)).fetchone()
         return None if row is None else self._load(row)
 
-    def all(self, connection: sqlite3.Connection) -> list[TopicEntry]:
+    def all(self, connection: sqlite3.Connection) -> list[SqliteTopic]:
         """Return the topics of all tenants."""
         self._check_count(connection)
         return [self._load(row) for row in connection.execute(_SELECT).fetchall()]
@@ -96,7 +96,7 @@ class SqliteTopics:
         name: str,
         tenant: Tenant | None,
         settings: TopicSettings,
-    ) -> TopicEntry:
+    ) -> SqliteTopic:
         """Return the new topic, or the one that is the same already."""
         known = self.find(connection, tenant, name)
         case_variants = self._case_variants(connection, tenant, name)
@@ -104,14 +104,14 @@ class SqliteTopics:
         return known if known is not None else self._make(connection, name, tenant, settings)
 
     def change_settings(
-        self, connection: sqlite3.Connection, entry: TopicEntry, settings: TopicSettings
-    ) -> TopicEntry:
+        self, connection: sqlite3.Connection, entry: SqliteTopic, settings: TopicSettings
+    ) -> SqliteTopic:
         """Replace the settings of a topic."""
         changed = replace(entry, settings=settings)
         self._store(connection, changed)
         return changed
 
-    def drop(self, connection: sqlite3.Connection, entry: TopicEntry) -> None:
+    def drop(self, connection: sqlite3.Connection, entry: SqliteTopic) -> None:
         """Remove a topic and all that belongs to it."""
         start, end = entry.slots.start, entry.slots.stop
         for table in _OF_SLOTS:
@@ -136,7 +136,7 @@ class SqliteTopics:
 
     # --- inside ---
 
-    def _load(self, row: tuple[bytes, str, str, int, bytes, int, int]) -> TopicEntry:
+    def _load(self, row: tuple[bytes, str, str, int, bytes, int, int]) -> SqliteTopic:
         check_row(self._path, "topics", row[3], row[:6], row[6])
         topic_id, tenant, name, first_slot, settings, created_at_us, _ = row
         try:
@@ -146,9 +146,9 @@ class SqliteTopics:
             raise CorruptError(
                 "this topic cannot be read", file=self._path, position=first_slot
             ) from error
-        return TopicEntry(topic, loaded, first_slot, created_at_us)
+        return SqliteTopic(topic, loaded, first_slot, created_at_us)
 
-    def _store(self, connection: sqlite3.Connection, entry: TopicEntry) -> None:
+    def _store(self, connection: sqlite3.Connection, entry: SqliteTopic) -> None:
         topic = entry.topic
         row = (
             *(topic.id.bytes, topic.tenant or "", topic.name, entry.first_slot),
@@ -165,11 +165,11 @@ class SqliteTopics:
         name: str,
         tenant: Tenant | None,
         settings: TopicSettings,
-    ) -> TopicEntry:
+    ) -> SqliteTopic:
         self._check_count(connection)
         first_slot = self._take_slots(connection, settings.partitions)
         topic = Topic(name, self._clock.new_id(), tenant)
-        entry = TopicEntry(topic, settings, first_slot, self._clock.now_us())
+        entry = SqliteTopic(topic, settings, first_slot, self._clock.now_us())
         self._store(connection, entry)
         if settings.proof:
             make_table(connection)

@@ -9,7 +9,7 @@ from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
 from strandline.stores.sqlite.partition_row import TAIL_RECORDS, PartitionRow
 from strandline.stores.sqlite.schema import translated
-from strandline.stores.sqlite.topics import TopicEntry
+from strandline.stores.sqlite.topics import SqliteTopic
 from strandline.values import StrandlineError
 
 #: How long another process's append stays unseen: this at first, twice that after each
@@ -20,14 +20,14 @@ _ENDS = f"""SELECT high + {TAIL_RECORDS}, durable FROM strandline_partitions
     WHERE slot = ?"""  # noqa: S608 - Ours.
 
 
-class WatchedPlace(NamedTuple):
+class WatchedSlot(NamedTuple):
     """A partition's slot, and which of its ends is watched."""
 
     slot: int
     durable_only: bool
 
 
-class SqliteWatches(Watches[WatchedPlace, TopicEntry]):
+class SqliteWatches(Watches[WatchedSlot, SqliteTopic]):
     """The watches of a log."""
 
     def __init__(self, database: Database, marks: DurableMarks) -> None:
@@ -41,17 +41,17 @@ class SqliteWatches(Watches[WatchedPlace, TopicEntry]):
         if not self._partitions:
             return
         for slot, head in heads.items():
-            self.notify(WatchedPlace(slot, durable_only=False), head.high)
+            self.notify(WatchedSlot(slot, durable_only=False), head.high)
 
     def notify_durable(self, slot: int, end: int) -> None:
         """Pass on that a sync has covered everything up to `end`."""
-        self.notify(WatchedPlace(slot, durable_only=True), end)
+        self.notify(WatchedSlot(slot, durable_only=True), end)
 
     def notify_slots_dropped(self, slots: range) -> None:
         """Pass on that a topic was dropped."""
-        self.notify_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
+        self.notify_dropped([WatchedSlot(slot, only) for slot in slots for only in (False, True)])
 
-    def _end_of(self, place: WatchedPlace) -> int | None:
+    def _end_of(self, place: WatchedSlot) -> int | None:
         with self._database.reading() as connection, self._database.translating():
             row = connection.execute(_ENDS, (place.slot,)).fetchone()
         if row is None:
@@ -60,8 +60,8 @@ class SqliteWatches(Watches[WatchedPlace, TopicEntry]):
         return max(durable, self._marks.known(place.slot)) if place.durable_only else int(high)
 
 
-def _place(topic: TopicEntry, partition: int, durable_only: bool) -> WatchedPlace:
-    return WatchedPlace(topic.slot(partition), durable_only)
+def _place(topic: SqliteTopic, partition: int, durable_only: bool) -> WatchedSlot:
+    return WatchedSlot(topic.slot(partition), durable_only)
 
 
 class SqliteChanges:
@@ -80,18 +80,18 @@ class SqliteChanges:
         except BaseException:
             self.close()
             raise
-        self._places: frozenset[WatchedPlace] = frozenset()
+        self._places: frozenset[WatchedSlot] = frozenset()
         self._woken = Signal()
         self._version = -1
         self._delay_s = POLL_MIN_S
 
-    def add(self, place: WatchedPlace, /) -> None:
+    def add(self, place: WatchedSlot, /) -> None:
         self._places |= {place}
 
-    def remove(self, place: WatchedPlace, /) -> None:
+    def remove(self, place: WatchedSlot, /) -> None:
         self._places -= {place}
 
-    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedPlace]:
+    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedSlot]:
         delay_s = self._delay_s if timeout_s is None else min(timeout_s, self._delay_s)
         if self._clock.wait(self._woken, delay_s):
             self._woken.clear()

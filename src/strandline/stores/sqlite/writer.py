@@ -8,11 +8,11 @@ from strandline.log.loops import is_on_loop
 from strandline.log.store import Outcome, Placement
 from strandline.stores.sqlite.appends import (
     AppendBracket,
-    AppendDelta,
     AppendFlusher,
     Changes,
     Heads,
     SqliteAppend,
+    SqliteDelta,
 )
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
@@ -44,7 +44,7 @@ class Writer:
                 [_CHANNEL],
                 context=Heads(database),
                 snapshot=None,
-                delta=AppendDelta,
+                delta=SqliteDelta,
                 flusher=AppendFlusher(database, marks, on_written),
                 bracket=self._bracket,
                 clock=database.clock,
