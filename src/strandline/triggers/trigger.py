@@ -178,7 +178,7 @@ def check_topic(topic: object) -> None:
     if callable(topic):
         raise InvalidError(
             'this decorator takes the topic first, write @on("orders") above the function',
-            function=repr(topic),
+            function=topic,
         )
     raise InvalidError("a trigger is on a topic, pass its name", topic=topic)
 
