@@ -104,7 +104,10 @@ def test_a_choice_is_given_by_its_name_wherever_it_is_taken(log: Log, tmp_path: 
         (lambda log: log.append("orders", sl.Event("a"), durability="safe"), "'durable'"),
         (lambda log: log.subscribe("orders", start="newest"), "an offset from 0 or a datetime"),
         (lambda log: log.subscribe("orders", start=None), "an offset from 0 or a datetime"),
-        (lambda log: log.consumer("orders", "c", start="now"), "'earliest', 'latest', an offset"),
+        (
+            lambda log: log.consumer("orders", "c", start="now"),
+            "'earliest', 'latest' or a datetime",
+        ),
         (
             lambda log: log.scope().subscribe("orders", start="now"),
             "'earliest', 'latest', an offset",
@@ -310,6 +313,8 @@ def test_a_backup_takes_the_log_of_the_environment(
         (lambda _: LOOSE.backup(None), "place is the path of a file or directory"),
         (lambda here: sl.restore(here / "log", here / "o", until={"order": 1}), "no such topic"),
         (lambda here: sl.restore(here / "log", here / "o", until={"orders": 9}), "ends before"),
+        (lambda here: LOOSE.restore(here / "log", here / "o", until="orders=1"), "a Mapping"),
+        (lambda here: LOOSE.restore(here / "log", here / "o", until={("o", 1, 2): 1}), "a topic"),
     ],
 )
 def test_a_backup_that_cannot_be_made_is_refused_in_words(

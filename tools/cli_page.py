@@ -19,7 +19,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 _INTRODUCTION = """\
 # The command line
 
-`pip install ".[cli]"` in a checkout brings the program `strandline`. This page is made from the \
+`pip install ".[cli]"` in a checkout brings the program `strandline`, which is also \
+`python -m strandline`. This page is made from the \
 commands by `python -m tools.cli_page`; `strandline COMMAND --help` says the same.
 
 `--url` says which log a command is about; without it the variable `STRANDLINE_URL` does, and \

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 from strandline.log.copies import CopiedPartition, PartitionKey
 from strandline.opening import copy_log, default_url, open_log, place_url
-from strandline.values import CorruptError, Mode, Topic
+from strandline.values import CorruptError, InvalidError, Mode, Topic
 from strandline.values.arguments import check_whole
 
 LogLocation: TypeAlias = str | os.PathLike[str]
@@ -51,15 +51,25 @@ def restore(
     more than it holds gets DivergedError. Raises as `backup`, and InvalidError for a
     partition or an offset that there is not.
     """
+    wanted = [] if until is None else _checked_ends(until)
     found = place_url(source)
     with open_log(found, mode=Mode.READ) as log:
-        ends: dict[PartitionKey, int] = {}
-        for name, end in dict(until or {}).items():
-            topic, partition = name if isinstance(name, tuple) else (name, 0)
-            place = log.topic(topic).id, check_whole("partition", partition)
-            ends[place] = check_whole("end", end)
+        ends = {(log.topic(topic).id, partition): end for topic, partition, end in wanted}
     target = default_url() if url is None else place_url(url, like=found)
     return _copied(found, target, ends)
+
+
+def _checked_ends(until: Mapping[PartitionName, int]) -> list[tuple[str | Topic, int, int]]:
+    """Return topics, partitions and where they are to end; InvalidError for anything else."""
+    if not isinstance(until, Mapping):
+        raise InvalidError("until is a Mapping of partitions to offsets", until=until)
+    ends = []
+    for name, end in until.items():
+        pair = name if isinstance(name, tuple) else (name, 0)
+        if len(pair) != len(("topic", "partition")):
+            raise InvalidError("until names a topic, or a topic and a partition", name=name)
+        ends.append((pair[0], check_whole("partition", pair[1]), check_whole("until", end)))
+    return ends
 
 
 def _copied(source: str, target: str, ends: Mapping[PartitionKey, int]) -> LogCopy:

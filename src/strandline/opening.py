@@ -173,7 +173,7 @@ def place_url(place: object, *, like: str | None = None) -> str:
     InvalidError if there is nothing. Text with a scheme is a URL, and checked later.
     """
     if isinstance(place, str) and _SCHEME.match(place):
-        return place
+        return str.__str__(place)
     path = check_path("place", place)
     if like is not None:
         return f"{like.partition(':')[0]}:{path}"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import itertools
+import os
 import random
 import signal
 import traceback
@@ -198,6 +199,7 @@ def allows(function: Any, parameter: str, value: Any) -> bool:  # noqa: PLR0911
         ("int", int),
         ("float", (int, float)),
         ("str", str),
+        ("PathLike", os.PathLike),
         ("bytes", bytes),
         ("Value", sl.Event),
         ("Durability", sl.Durability),

@@ -214,12 +214,16 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "ProofHead.from_json": lambda w: _call(sl.ProofHead.from_json, data=b"{}"),
     # Opening.
     "open": _open,
+    "backup": lambda w: _call(sl.backup, target=f"{w.folder}/copy", url=f"file:{w.folder}/none"),
+    "restore": lambda w: _call(
+        sl.restore, source=f"file:{w.folder}/none", url=f"{w.folder}/copy", until={"events": 1}
+    ),
     "describe": lambda w: _call(sl.describe, url=f"file:{w.folder}/none"),
     "install": lambda w: _call(sl.install, log_or_url="memory:"),
     "subscribe": lambda w: _call(functools.partial(sl.subscribe, w.log), topic="events"),
     # Scopes.
     "Scope.consumers": lambda w: _call(w.scope.consumers, name="typed"),
-    "Scope.drop": lambda w: _call(w.scope.drop, topic_id=UUID(int=1)),
+    "Scope.drop": lambda w: _call(w.scope.drop, topic=UUID(int=1)),
     "Scope.evolve": lambda w: _call(w.scope.evolve, name="typed", schema=SCHEMA),
     "Scope.publish": lambda w: _call(w.scope.publish, name="typed", value=BATCH, timeout_s=5),
     "Scope.register": lambda w: _call(w.scope.register, name="new", schema=SCHEMA),

@@ -24,7 +24,7 @@ from strandline.log.log import Log
 from strandline.log.loop_thread import LoopThread
 from strandline.log.metrics import LogMetrics, StoreMetrics, TopicMetrics
 from strandline.log.open_state import OpenState
-from strandline.log.parts import LogParts, parts_of
+from strandline.log.parts import LogParts, check_log, parts_of
 from strandline.log.ranges import ReadLimits, ReadRange, check_range
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.record_lists import ListReads, RecordList, StoredRecord, admit
@@ -114,6 +114,7 @@ __all__ = [
     "Watch",
     "Watches",
     "admit",
+    "check_log",
     "check_new_topic",
     "check_range",
     "dropped",

@@ -38,7 +38,8 @@ def kind_of(value: object) -> ValueKind:
     if isinstance(value, pa.RecordBatch):
         return ValueKind.BATCH
     raise InvalidError(
-        "a value is an Event, bytes or a pyarrow.RecordBatch", type=type(value).__name__
+        "a value is an Event, bytes or a pyarrow.RecordBatch, write Event(kind, payload) for JSON",
+        type=type(value).__name__,
     )
 
 

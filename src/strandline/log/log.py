@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, overload
 from uuid import UUID
 
-from strandline.clock import Clock, SystemClock
+from strandline.clock import Clock
 from strandline.log.access import Access
 from strandline.log.appending import Appends, check_values
 from strandline.log.broker import Announcer, Broker
@@ -20,7 +20,7 @@ from strandline.log.history import History
 from strandline.log.log_looks import log_html
 from strandline.log.metrics import LogCounts, LogMetrics
 from strandline.log.numbers import check_timestamp, check_whole
-from strandline.log.parts import LogParts
+from strandline.log.parts import put_together, unsendable
 from strandline.log.positions import position_at, resolve
 from strandline.log.queue_depth import check_count, default_queue_depth
 from strandline.log.ranges import ReadLimits, ReadRange
@@ -28,15 +28,8 @@ from strandline.log.receipts import Receipt, Receipts
 from strandline.log.registering import check_starts
 from strandline.log.results import Batches, Claim, TopicName, Value, Watch
 from strandline.log.retention import Retention, offset_at
-from strandline.log.store import (
-    Store,
-    StoreTier,
-)
-from strandline.log.terms import (
-    AppendTerms,
-    owner,
-    terms_of,
-)
+from strandline.log.store import Store, StoreTier
+from strandline.log.terms import AppendTerms, owner, terms_of
 from strandline.log.topics import is_internal_name
 from strandline.log.transaction import Transaction
 from strandline.log.verifying import proof_head, verify_each, with_findings
@@ -68,6 +61,7 @@ from strandline.values import (
     sorted_metadata,
 )
 from strandline.values.arguments import check_flag
+from strandline.values.options import check_options
 
 if TYPE_CHECKING:
     import sqlite3
@@ -96,9 +90,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         queue_depth: int | None = None,
     ) -> None:
         self._queue_depth = None if queue_depth is None else check_count("queue_depth", queue_depth)
-        clock = clock if clock is not None else SystemClock()
-        self._store = store = store if tier is None else tier.over(store, clock)
-        self._parts = LogParts(store, tier, broker, clock)
+        self._parts = parts = put_together(store, tier, broker, clock)
+        self._store, store, clock = parts.store, parts.store, parts.clock
         self._announcer = None if broker is None else Announcer(broker)
         self._access = Access(store, auto_create=check_flag("auto_create", auto_create))
         self._cursors = ConsumerCursors(store, clock)
@@ -139,6 +132,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         metadata: Mapping[str, str] | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
+        check_options("create_topic", settings, TopicOptions.__optional_keys__)
         # A kind that is given by its name is replaced when they are made.
         wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))  # type: ignore[arg-type]
         return self._access.create(name, tenant, wanted, internal=internal).topic
@@ -262,7 +256,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         end: int | None = None,
         **limits: Unpack[ReadLimits],
     ) -> Iterator[Record]:
-        wanted = ReadRange(start, end, **limits).checked()
+        wanted = ReadRange.of(start, end, limits)
         found, number = self._access.partition(topic, partition)
         self._access.check_durable_only(durable_only=wanted.durable_only)
         self._counts.reads += 1
@@ -276,7 +270,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         end: int | None = None,
         **limits: Unpack[ReadLimits],
     ) -> Batches:
-        wanted = ReadRange(start, end, **limits).checked()
+        wanted = ReadRange.of(start, end, limits)
         found, number = self._access.partition(topic, partition)
         self._access.check_durable_only(durable_only=wanted.durable_only)
         self._counts.reads += 1
@@ -490,3 +484,6 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     def _repr_html_(self) -> str:
         return log_html(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise unsendable(self._store.url)

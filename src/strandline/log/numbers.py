@@ -36,4 +36,7 @@ def check_timestamp(timestamp_us: object) -> int:
     number = whole(timestamp_us)
     if number is not None and -INT64_MAX <= number <= INT64_MAX:
         return number
-    raise InvalidError("a timestamp is in whole microseconds", timestamp_us=timestamp_us)
+    raise InvalidError(
+        "timestamp_us is in whole microseconds, write int(moment.timestamp() * 1_000_000)",
+        timestamp_us=timestamp_us,
+    )

@@ -1,10 +1,12 @@
 """What a log was put together from: for the rooms above it, and not for its users."""
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from strandline.clock import Clock
+from strandline.clock import Clock, SystemClock
 from strandline.log.broker import Broker
 from strandline.log.store import Store, StoreTier
+from strandline.values import InvalidError
 
 if TYPE_CHECKING:
     from strandline.log.log import Log
@@ -18,6 +20,27 @@ class LogParts(NamedTuple):
     tier: StoreTier | None
     broker: Broker | None
     clock: Clock
+
+
+def put_together(
+    store: Store[Any], tier: StoreTier | None, broker: Broker | None, clock: Clock | None
+) -> LogParts:
+    """Return the parts, the tier over the store; InvalidError for a URL in place of a store."""
+    if isinstance(store, str | os.PathLike):
+        raise InvalidError("a log is opened by its URL with strandline.open", url=str(store))
+    clock = clock if clock is not None else SystemClock()
+    return LogParts(store if tier is None else tier.over(store, clock), tier, broker, clock)
+
+
+def check_log(log: object) -> None:
+    """Raise InvalidError for the URL of a log in place of the log."""
+    if isinstance(log, str | os.PathLike):
+        raise InvalidError("pass a log that is open, strandline.open returns one", log=str(log))
+
+
+def unsendable(url: str) -> InvalidError:
+    """Return the error for a log that is pickled, for another process or thread pool."""
+    return InvalidError("a log stays in its process, pass its URL and open it there", url=url)
 
 
 def parts_of(log: "Log") -> LogParts:

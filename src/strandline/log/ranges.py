@@ -5,6 +5,7 @@ from typing import NamedTuple, TypedDict
 
 from strandline.values import InvalidError, Marks, Offset, Topic, TrimmedError
 from strandline.values.arguments import check_flag, check_limit, check_whole
+from strandline.values.options import check_options
 
 
 class ReadLimits(TypedDict, total=False):
@@ -38,6 +39,15 @@ class ReadRange(NamedTuple):
             check_limit("bytes_max", bytes_max),
             check_flag("durable_only", durable_only),
         )
+
+    @classmethod
+    def of(cls, start: int, end: int | None, limits: ReadLimits) -> "ReadRange":
+        """Return the range that a call asks for, or raise InvalidError."""
+        try:
+            return cls(start, end, **limits).checked()
+        except TypeError:
+            check_options("read", limits, ReadLimits.__optional_keys__)
+            raise
 
     def stop(self, marks: Marks) -> int:
         """Return one past the last offset to read in a partition with these marks."""

@@ -23,6 +23,7 @@ from strandline.values import (
     partition_for_key,
 )
 from strandline.values.names import RESERVED_PREFIX
+from strandline.values.options import check_options
 
 # Members of an enumeration are slow to look up.
 _APPLIED, _WRITTEN, _ = Durability
@@ -150,7 +151,11 @@ def terms_of(given: AppendTerms) -> Terms:
     """Return the terms that a call gives; at no cost where it gives none."""
     if not given:
         return _PLAIN
-    return Terms(**given, is_plain=given.keys() == {"durability"})
+    try:
+        return Terms(**given, is_plain=given.keys() == {"durability"})
+    except TypeError:
+        check_options("append", given, AppendTerms.__optional_keys__)
+        raise
 
 
 def check_level(level: object, durability_max: Durability) -> Durability:

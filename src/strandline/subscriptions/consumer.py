@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import Log, TopicName
+from strandline.log import Log, TopicName, check_log
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import checked_place
 from strandline.subscriptions.counting import Counting
@@ -96,6 +96,7 @@ class Consumer(Stream[Delivery]):
         self._takes_redriven = check_flag("redriven", redriven)
         if deliveries_max is not None:
             check_count("deliveries_max", deliveries_max)
+        check_log(log)
         self._log = log
         self._topic = log.topic(topic)
         self._name = check_consumer_name(name)

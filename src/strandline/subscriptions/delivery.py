@@ -1,7 +1,7 @@
 """A record in a consumer's hands."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from strandline.values import InvalidError, Record
 
@@ -16,6 +16,14 @@ class Delivery:
     record: Record
     count: int
     """How often the consumer was given it, this time and earlier processes included."""
+
+    # Hidden from type checkers, to which any name would exist then.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                f"a delivery has no {name!r}, but see its record: .record.{name}"
+            )
 
 
 def record_of(delivered: Record | Delivery) -> Record:

@@ -18,6 +18,7 @@ from strandline.values import (
     Topic,
     UnavailableError,
 )
+from strandline.values.arguments import check_choice
 
 HEARTBEAT_S: Final = CONSUMER_IDLE_S / 7
 """How often a consumer that is being read sends a heartbeat, though it acks nothing."""
@@ -40,6 +41,8 @@ class Membership:
         self._topic = topic
         self._consumer = consumer
         self._tenant = tenant
+        if not isinstance(start, datetime):
+            start = check_choice("start", start, Start, "a datetime")
         self._start = start
         self._clock = clock
         self._claims: dict[int, Claim] = {}

@@ -15,7 +15,7 @@ class Stream(Generic[ItemT]):
     def __init__(self) -> None:
         self._pid = os.getpid()
 
-    def check_process(self) -> None:
+    def _check_process(self) -> None:
         """Raise ClosedError in the child of a fork, which must not take for an end what is none."""
         if os.getpid() != self._pid:
             raise ClosedError(
@@ -43,7 +43,7 @@ class Stream(Generic[ItemT]):
         try:
             item = self.next()
         except ClosedError:
-            self.check_process()
+            self._check_process()
             self.close()
             raise StopIteration from None
         assert item is not None
@@ -56,7 +56,7 @@ class Stream(Generic[ItemT]):
         try:
             item = await self.arrived()
         except ClosedError:
-            self.check_process()
+            self._check_process()
             self.close()
             raise StopAsyncIteration from None
         assert item is not None

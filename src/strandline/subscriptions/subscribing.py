@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Unpack, overload
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import Log, TopicName
+from strandline.log import Log, TopicName, check_log
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
 from strandline.subscriptions.brokered import attached
@@ -91,6 +91,7 @@ def subscribe(
     in memory; None stands for the `queue_depth` that the log was opened with,
     without one for STRANDLINE_QUEUE_DEPTH, and without that READ_AHEAD.
     """
+    check_log(log)
     depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
     check_flag("markers", markers)
     check_flag("durable_only", durable_only)
@@ -190,10 +191,10 @@ def _asked(
 
 
 def _pair(entry: int | tuple[int, StartPoint], start: Starts) -> tuple[int, StartPoint]:
-    if not isinstance(entry, tuple):
+    if not isinstance(entry, tuple | list):
         return entry, _of(start, entry)
     if len(entry) == len(("partition", "start")):
-        return entry
+        return entry[0], entry[1]
     raise InvalidError("partitions are numbers, or pairs of a number and a start", entry=entry)
 
 

@@ -133,7 +133,7 @@ class Subscription(Stream[ItemT]):
 
     def check_open(self) -> None:
         """Raise ClosedError if the subscription or its log is closed, or another process's."""
-        self.check_process()
+        self._check_process()
         if self._is_closed:
             raise ClosedError("this subscription was closed, subscribe again")
         if self._watch.is_closed:
@@ -144,7 +144,7 @@ class Subscription(Stream[ItemT]):
         return None if checked_s is None else self._clock.monotonic() + checked_s
 
     def _begin_step(self) -> None:
-        self.check_process()
+        self._check_process()
         if not self._attempt:
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
 

@@ -145,7 +145,10 @@ def store_of(store: str | ObjectStore) -> ObjectStore:
         return open_store(store)
     if all(callable(getattr(store, name, None)) for name in ("put", "get", "list", "delete")):
         return store
-    raise InvalidError("store is a URL or an ObjectStore", type=type(store).__name__)
+    raise InvalidError(
+        "store is a URL or an ObjectStore, write path.absolute().as_uri() for a path",
+        type=type(store).__name__,
+    )
 
 
 def _obstore() -> ModuleType:

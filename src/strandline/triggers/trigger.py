@@ -88,6 +88,8 @@ def trigger(
         dedupe_key = check_text(dedupe_key, "dedupe_key")
     if dedupe_key is not None and (not isinstance(dedupe_key, str) or not dedupe_key):
         _check_callable(dedupe_key)
+        if inspect.iscoroutinefunction(dedupe_key):
+            raise InvalidError("a key is known at once, write dedupe_key without async")
     if not isinstance(where, str):
         raise InvalidError('a predicate is text, such as "amount > 100"', where=where)
     return Trigger(
@@ -176,7 +178,7 @@ def check_topic(topic: object) -> None:
     if callable(topic):
         raise InvalidError(
             'this decorator takes the topic first, write @on("orders") above the function',
-            function=repr(topic),
+            function=topic,
         )
     raise InvalidError("a trigger is on a topic, pass its name", topic=topic)
 
@@ -208,6 +210,10 @@ def _takes_delivery(function: Callable[..., Any]) -> bool:
     named `delivery`.
     """
     _check_callable(function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidError(
+            "a function that yields would never run, return instead", function=repr(function)
+        )
     try:
         signature = inspect.signature(function)
     except ValueError:

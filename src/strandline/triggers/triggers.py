@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,7 +11,7 @@ from typing import Any, Final, Self, Unpack
 
 from strandline.clock import Clock, SystemClock
 from strandline.locks import Latch
-from strandline.log import Log, TopicName
+from strandline.log import Log, TopicName, check_log
 from strandline.triggers.counters import Counters
 from strandline.triggers.dispatch import Dispatch
 from strandline.triggers.gate import Gate
@@ -25,6 +26,7 @@ from strandline.triggers.trigger import (
 )
 from strandline.values import InvalidError, Topic, UnavailableError
 from strandline.values.arguments import check_items, check_seconds, check_timeout
+from strandline.values.options import check_options
 from strandline.values.prompt import few, prompt_text
 
 STOP_TIMEOUT_S: Final = 30.0
@@ -66,6 +68,7 @@ class Triggers:
         stop_timeout_s: float = STOP_TIMEOUT_S,
         clock: Clock | None = None,
     ) -> None:
+        check_log(log)
         stop_timeout_s = check_seconds("stop_timeout_s", stop_timeout_s)
         self._log = log
         self._clock = clock or SystemClock()
@@ -84,6 +87,7 @@ class Triggers:
     def on(self, topic: TopicName, **terms: Unpack[TriggerTerms]) -> Callable[[Function], Function]:
         """Add a function, as the decorator `strandline.on` describes it."""
         check_topic(topic)
+        check_options("on", terms, Terms.__optional_keys__)
 
         def add(function: Function) -> Function:
             self._add(trigger(function, topic, **terms))
@@ -105,7 +109,7 @@ class Triggers:
     def is_running(self) -> bool:
         """Whether records are being handled."""
         run = self._run
-        return run is not None and not run.is_over.is_set()
+        return run is not None and run.is_here and not run.is_over.is_set()
 
     def run(self) -> None:
         """Work until stopped. On the main thread SIGINT and SIGTERM stop it, a second at once."""
@@ -145,7 +149,7 @@ class Triggers:
         """
         timeout_s = check_timeout(timeout_s)
         run = self._run
-        if run is None:
+        if run is None or not run.is_here:
             return
         if run.is_on_its_loop():
             raise InvalidError("this would wait for itself, call request_stop")
@@ -160,7 +164,7 @@ class Triggers:
     def request_stop(self, timeout_s: float | None = None) -> None:
         """Have it stop, and do not wait for that. From anywhere, also from a function."""
         timeout_s = check_timeout(timeout_s)
-        if self._run is not None:
+        if self._run is not None and self._run.is_here:
             self._run.request_stop(timeout_s)
 
     def __repr__(self) -> str:
@@ -257,6 +261,12 @@ class _Run:
         self.error: BaseException | None = None
         self.is_open = Latch()
         self.is_over = Latch()
+        self._pid = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is of this process, and not of the parent of a fork."""
+        return os.getpid() == self._pid
 
     def enter_loop(self) -> Stop:
         """Make the stop that this run obeys, on its loop."""

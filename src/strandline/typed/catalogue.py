@@ -32,7 +32,7 @@ RETENTION_KEY: Final = "retention_seconds"
 _NEAR_MAX: Final = 3
 _DIGITS_MAX: Final = 18
 
-AnyTopic: TypeAlias = "str | Topic | TopicDefinition"
+AnyTopic: TypeAlias = str | Topic | TopicDefinition
 """How a caller names a topic in a scope: by a name that it sees, or by the topic itself."""
 
 
@@ -110,15 +110,12 @@ class Catalogue:
                 found.append(self._known(topic))
         return sorted(found, key=lambda each: (each.created_at_us, each.id))
 
-    def drop(self, topic_id: UUID) -> None:
+    def drop(self, topic: AnyTopic | UUID) -> None:
         """See Scope.drop."""
-        if not isinstance(topic_id, UUID):
-            raise InvalidError(
-                "topic_id is a UUID, take it from a definition", type=type(topic_id).__name__
-            )
-        for topic in self._log.topics(tenant=self._tenant):
-            if topic.id == topic_id:
-                self._log.drop_topic(topic)
+        topic_id = topic if isinstance(topic, UUID) else self.look_up(topic).id
+        for each in self._log.topics(tenant=self._tenant):
+            if each.id == topic_id:
+                self._log.drop_topic(each)
                 return
         raise InvalidError("there is no such topic of this tenant's own", topic=str(topic_id))
 

@@ -118,12 +118,12 @@ class Scope:
         """
         return self._catalogue.list()
 
-    def drop(self, topic_id: UUID) -> None:
-        """Remove a topic with everything in it.
+    def drop(self, topic: AnyTopic | UUID) -> None:
+        """Remove a topic with everything in it, given by its name, definition or id.
 
         Only the tenant's own; a global one in the global scope. InvalidError otherwise.
         """
-        self._catalogue.drop(topic_id)
+        self._catalogue.drop(topic)
 
     def evolve(self, name: AnyTopic, schema: pa.Schema) -> TopicDefinition:
         """Add a version to the topic's schema; durable when this returns.

@@ -112,7 +112,9 @@ def check_instance(name: str, value: object, kind: type[ItemT]) -> ItemT:
     """Return a value of this class."""
     if isinstance(value, kind):
         return value
-    raise InvalidError(f"{name} is a {kind.__name__}", type=type(value).__name__)
+    room = kind.__module__.partition(".")[0]
+    shown = f"{room}.{kind.__name__}" if room == "pyarrow" else kind.__name__
+    raise InvalidError(f"{name} is a {shown}", type=type(value).__name__)
 
 
 def check_items(name: str, value: Iterable[ItemT]) -> list[ItemT]:

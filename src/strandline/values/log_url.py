@@ -1,5 +1,6 @@
 """The URL of a log, taken apart: one reading of it for every part of the package."""
 
+import os
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -26,7 +27,12 @@ def parse_log_url(url: object) -> LogUrl:
     """
     text = check_text(url, "URL") if isinstance(url, str) else ""
     if ":" not in text:
-        raise InvalidError("a log is named memory:, file:PATH or sqlite:PATH", url=url)
+        path = text or (os.fspath(url) if isinstance(url, os.PathLike) else "PATH")
+        raise InvalidError(
+            "a log is named memory:, file:PATH or sqlite:PATH,"
+            f" write file:{path} for a directory and sqlite:{path} for a database",
+            url=url,
+        )
     scheme, _, location = text.partition(":")
     if scheme not in SCHEMES:
         raise InvalidError(

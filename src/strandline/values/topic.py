@@ -201,7 +201,11 @@ class TopicSettings:
         if self.schema is None:
             return
         if type(self.schema) is not bytes or not self.schema:
-            raise InvalidError("a schema is the bytes of an Arrow schema, or None")
+            raise InvalidError(
+                "schema is the bytes of an Arrow schema, pass a pyarrow.Schema to"
+                " log.scope().register instead",
+                type=type(self.schema).__name__,
+            )
         if self.value_kind is not ValueKind.BATCH:
             raise InvalidError(
                 "only a topic of batches has a schema", value_kind=str(self.value_kind)

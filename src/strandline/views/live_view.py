@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
-from strandline.log import Log, TopicName, Value
+from strandline.log import Log, TopicName, Value, check_log
 from strandline.subscriptions.assignment import checked_place
 from strandline.values import (
     ClosedError,
@@ -45,7 +45,7 @@ from strandline.views.publishing import (
 from strandline.views.pump import Pump, Request
 from strandline.views.saving import SNAPSHOT_INTERVAL_S, Saving
 from strandline.views.snapshot import SnapshotFile, binding_of
-from strandline.views.view import StateT, View
+from strandline.views.view import StateT, View, check_view
 from strandline.writes.loops import is_on_loop
 
 CLOSE_TIMEOUT_S: Final = 60.0
@@ -85,6 +85,8 @@ class LiveView(Generic[StateT]):
         clock: Clock | None = None,
         io: Io | None = None,
     ) -> None:
+        check_log(log)
+        check_view(view)
         check_poison(poison)
         if snapshot is not None and not view.has_snapshots:
             raise InvalidError("a view with snapshots has encode and decode", view=view.name)
@@ -210,6 +212,8 @@ class LiveView(Generic[StateT]):
         one `apply` at most. While the query runs nothing is applied to this partition; it
         changes nothing, and returns nothing that `apply` changes later.
         """
+        if not callable(query):
+            raise InvalidError("a query is a function of the state", type=type(query).__name__)
         fold = self._folds.get(partition) if type(partition) is int else None
         if os.getpid() != self._pid:
             raise forked()

@@ -9,7 +9,7 @@ from uuid import UUID
 from strandline.io import Io, SystemIo
 from strandline.values import CorruptError, InvalidError, Position, UnavailableError
 from strandline.views.snapshot import read_snapshot
-from strandline.views.view import StateT, View
+from strandline.views.view import StateT, View, check_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ def load_snapshot(
     it is damaged; UnavailableError if it cannot be read. Whether it still fits the log is
     not looked at: see `log.resolve(saved.partitions[n].position)`.
     """
+    check_view(view)
     file = fspath(path)
     try:
         binding, stored = read_snapshot(io or SystemIo(), file)

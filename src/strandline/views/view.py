@@ -1,5 +1,6 @@
 """What a user writes: how records become a state."""
 
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -61,3 +62,13 @@ class View(ABC, Generic[StateT]):
         """Whether `encode` and `decode` are there."""
         kind = type(self)
         return kind.encode is not View.encode and kind.decode is not View.decode
+
+
+def check_view(view: object) -> None:
+    """Raise InvalidError for what is no view, or one whose `apply` would never run."""
+    if not isinstance(view, View):
+        kind = view.__qualname__ if isinstance(view, type) else "MyView"
+        raise InvalidError(f"a view is an object of a View, write {kind}()", view=repr(view))
+    for name in ("initial", "apply", "check", "encode", "decode"):
+        if inspect.iscoroutinefunction(getattr(view, name)):
+            raise InvalidError("a view is folded on a thread, write this without async", name=name)

@@ -38,6 +38,19 @@ _CHANGES: Final = frozenset(
 _OURS: Final = "strandline_"
 
 
+def is_ours(table: str) -> bool:
+    """Whether a table is one of the log's."""
+    return table.lower().startswith(_OURS)
+
+
+def _not_yours(table: str) -> InvalidError:
+    return InvalidError(
+        "tables whose names begin with strandline_ are the log's: append with log.append,"
+        " and keep rows of your own in other tables",
+        table=table,
+    )
+
+
 class BlockCursor(sqlite3.Cursor):
     """A cursor that says why a statement was refused."""
 
@@ -110,17 +123,13 @@ class BlockConnection(sqlite3.Connection):
         except sqlite3.DatabaseError as error:
             if self._refused is None:
                 raise
-            raise InvalidError(
-                "tables whose names begin with strandline_ are the log's: append with log.append,"
-                " and keep rows of your own in other tables",
-                table=self._refused,
-            ) from error
+            raise _not_yours(self._refused) from error
 
     def lend(self) -> None:
         """Leave it to the caller."""
-        self.is_lent = True
         self._pid = os.getpid()
         self.set_authorizer(self._authorize)
+        self.is_lent = True
 
     def take_back(self) -> None:
         """Have it to ourselves again."""
@@ -143,6 +152,19 @@ class BlockConnection(sqlite3.Connection):
         self._check("executescript")
         return super().executescript(sql_script)
 
+    def deserialize(self, *data: Any, **options: Any) -> None:
+        self._check_whole("deserialize")
+        super().deserialize(*data, **options)
+
+    def set_authorizer(self, authorizer_callback: Any) -> None:
+        self._check_whole("set_authorizer")
+        super().set_authorizer(authorizer_callback)
+
+    def blobopen(self, table: str, *place: Any, **options: Any) -> sqlite3.Blob:
+        if self.is_lent and not options.get("readonly") and is_ours(table):
+            raise _not_yours(table)
+        return super().blobopen(table, *place, **options)
+
     def __enter__(self) -> Self:
         self._check("with")
         return super().__enter__()
@@ -154,6 +176,13 @@ class BlockConnection(sqlite3.Connection):
                 call=call,
             )
 
+    def _check_whole(self, call: str) -> None:
+        if self.is_lent:
+            raise InvalidError(
+                "this call would change more than rows of your own, open a connection of your own",
+                call=call,
+            )
+
     def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
         # Called when a statement is prepared, so that it costs nothing for one that is known.
         if action == sqlite3.SQLITE_TRANSACTION or os.getpid() != self._pid:
@@ -162,10 +191,11 @@ class BlockConnection(sqlite3.Connection):
             return sqlite3.SQLITE_OK
         if action in _CHANGES:
             for name in (first, second):
-                if name is not None and name.lower().startswith(_OURS):
+                if name is not None and is_ours(name):
                     self._refused = name
                     return sqlite3.SQLITE_DENY
         if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() == "writable_schema":
+            self._refused = "sqlite_schema"
             return sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK
 

@@ -1,0 +1,239 @@
+"""Calls that are nearly right: each is refused in words, or taken, and none does nothing."""
+
+import asyncio
+import copy
+import os
+import pickle
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import strandline as sl
+from strandline.log import Log
+from strandline.tiering import tier
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema([("id", pa.int64())])
+#: What nobody has checked the types of.
+LOOSE: Any = sl
+
+
+class Totals(sl.View[list[int]]):
+    def initial(self, partition: int) -> list[int]:
+        return [partition]
+
+    def apply(self, state: list[int], record: sl.Record) -> None:
+        state.append(record.offset)
+
+
+class Waiting(sl.View[list[int]]):
+    def initial(self, partition: int) -> list[int]:
+        return [partition]
+
+    async def apply(self, state: list[int], record: sl.Record) -> None:
+        await asyncio.sleep(0)
+        state.append(record.offset)
+
+
+async def key_of(record: sl.Record) -> str | None:
+    return record.key
+
+
+def yielding(record: sl.Record) -> Iterator[int]:
+    yield record.offset
+
+
+async def yielding_on_a_loop(record: sl.Record) -> AsyncIterator[int]:
+    yield record.offset
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Any]:
+    with sl.open("memory:") as opened:
+        opened.create_topic("orders", partitions=2)
+        opened.append("orders", sl.Event("a"), partition=0)
+        yield opened
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Log]:
+    with sl.open(f"sqlite:{tmp_path / 'log.db'}") as opened:
+        opened.create_topic("orders")
+        opened.append("orders", sl.Event("a"))
+        yield opened
+
+
+WRONG: list[tuple[str, Callable[[Any], object]]] = [
+    # Names of options that there are not.
+    (
+        "create_topic has no option .* near=.*retention_age_s",
+        lambda log: log.create_topic("x", retention_age=1),
+    ),
+    (
+        "append has no option .* option='headers'",
+        lambda log: log.append("orders", sl.Event("a"), headers={}),
+    ),
+    (
+        "append has no option .* option='key'",
+        lambda log: log.append_many("orders", [sl.Event("a")], key="a"),
+    ),
+    (
+        "append has no option .* option='is_plain'",
+        lambda log: log.append("orders", sl.Event("a"), is_plain=True),
+    ),
+    ("read has no option .* option='limit'", lambda log: log.read("orders", 0, 0, limit=1)),
+    (
+        "read has no option .* near=.*records_max",
+        lambda log: log.read_batches("orders", 0, 0, record_max=1),
+    ),
+    ("on has no option .* near=.*retry", lambda log: LOOSE.Triggers(log).on("orders", retries=3)),
+    # A URL or a path in place of a log, and the other way round.
+    ("pass a log that is open", lambda _: LOOSE.subscribe("memory:", "orders")),
+    ("pass a log that is open", lambda _: LOOSE.Triggers("memory:")),
+    ("pass a log that is open", lambda _: LOOSE.Consumer("memory:", "orders", "mailer")),
+    ("pass a log that is open", lambda _: LOOSE.LiveView(Path("log"), "orders", Totals())),
+    ("opened by its URL with strandline.open", lambda _: LOOSE.Log("memory:")),
+    ("write file:events for a directory", lambda _: LOOSE.open(Path("events"))),
+    ("write file:./events for a directory", lambda _: sl.open("./events")),
+    ("a log is named memory:", LOOSE.describe),
+    ("as_uri", lambda log: tier(log, "orders", Path("cold"))),  # type: ignore[arg-type]
+    # Values and times of another type.
+    (r"write Event\(kind, payload\)", lambda log: log.append("orders", {"id": 1})),
+    (r"moment.timestamp\(\) \* 1_000_000", lambda log: log.offset_at("orders", 0, NOW)),
+    (
+        "retention_age_s is a whole number",
+        lambda log: log.create_topic("x", retention_age_s=timedelta(1)),
+    ),
+    (
+        r"log.scope\(\).register",
+        lambda log: log.create_topic("x", value_kind="batch", schema=SCHEMA),
+    ),
+    ("schema is a pyarrow.Schema", lambda _: LOOSE.parse_predicate("id = 1", {"id": "int"})),
+    (
+        "start is 'earliest', 'latest' or a datetime",
+        lambda log: log.consumer("orders", "c", start=1),
+    ),
+    (
+        "start is 'earliest', 'latest' or a datetime",
+        lambda log: log.consumer("orders", "c", start={0: 1}),
+    ),
+    # Functions and views that would never run.
+    (r"write Totals\(\)", lambda log: LOOSE.LiveView(log, "orders", Totals)),
+    ("a view is an object of a View", lambda log: LOOSE.LiveView(log, "orders", print)),
+    (r"write Totals\(\)", lambda _: LOOSE.load_snapshot("nowhere", Totals)),
+    ("without async", lambda log: sl.LiveView(log, "orders", Waiting())),
+    ("a function that yields would never run", lambda _: sl.on("orders")(yielding)),
+    ("a function that yields would never run", lambda _: sl.on("orders")(yielding_on_a_loop)),
+    ("dedupe_key without async", lambda _: LOOSE.on("orders", dedupe_key=key_of)(print)),
+    # Across processes.
+    ("pass its URL and open it there", pickle.dumps),
+    ("pass its URL and open it there", copy.deepcopy),
+    ("pass its URL and open it there", lambda log: pickle.dumps(log.scope("acme"))),
+]
+
+
+@pytest.mark.parametrize(("told", "call"), WRONG, ids=range(len(WRONG)))
+def test_a_call_that_is_nearly_right_is_told_how_it_is_written(
+    told: str, call: Callable[[Any], object], log: Any
+) -> None:
+    with pytest.raises(sl.InvalidError, match=told):
+        call(log)
+
+
+def test_a_query_that_is_no_function_is_refused(log: Any) -> None:
+    wrong: Any = "state"
+    with (
+        sl.LiveView(log, "orders", Totals()) as view,
+        pytest.raises(sl.InvalidError, match="a query is a function of the state"),
+    ):
+        view.read(0, wrong)
+
+
+def test_a_delivery_says_where_the_payload_is(log: Any) -> None:
+    with log.consumer("orders", "mailer") as consumer:
+        delivery = consumer.next(0)
+
+    with pytest.raises(AttributeError, match=r"see its record: \.record\.payload"):
+        _ = delivery.payload
+    assert not hasattr(delivery, "offset")
+    assert pickle.loads(pickle.dumps(delivery)) == copy.deepcopy(delivery) == delivery
+
+
+def test_pairs_of_a_partition_and_its_start_may_be_lists(log: Any) -> None:
+    with log.subscribe("orders", partitions=[[0, 1], [1, "latest"]]) as subscription:
+        assert subscription.assignment.assigned() == [0, 1]
+        assert subscription.assignment.position(0) == 1
+
+
+def test_a_scope_drops_a_topic_by_whatever_names_it(log: Any) -> None:
+    scope = log.scope("acme")
+    for how in ("name", "topic", "id"):
+        scope.drop(getattr(scope.register("typed", SCHEMA), how))
+        assert [each.name for each in scope.topics()] == ["orders"]
+
+    with pytest.raises(sl.InvalidError, match="no such topic of this tenant's own"):
+        scope.drop("orders")
+
+
+# --- the connection of a transaction ---
+
+
+@pytest.mark.parametrize(
+    ("told", "call"),
+    [
+        ("are the log's", lambda c: c.execute("DROP TABLE strandline_records")),
+        ("are the log's", lambda c: c.cursor().execute("DELETE FROM main.Strandline_Records")),
+        ("are the log's", lambda c: c.executemany("DELETE FROM strandline_keyed", [()])),
+        ("are the log's", lambda c: c.execute("CREATE INDEX fast ON strandline_records (crc)")),
+        ("are the log's", lambda c: c.execute("CREATE TABLE strandline_mine (a)")),
+        ("are the log's", lambda c: c.execute("PRAGMA writable_schema = 1")),
+        ("are the log's", lambda c: c.blobopen("strandline_records", "body", 1)),
+        ("more than rows of your own", lambda c: c.set_authorizer(None)),
+        ("more than rows of your own", lambda c: c.deserialize(b"")),
+        ("ends with its block", lambda c: c.executescript("DROP TABLE strandline_records")),
+        ("ends with its block", lambda c: c.commit()),
+    ],
+)
+def test_the_connection_changes_no_table_of_the_log(
+    told: str, call: Callable[[sqlite3.Connection], object], database: Log
+) -> None:
+    with database.transaction() as connection:
+        connection.execute("CREATE TABLE mine (a)")
+        with pytest.raises(sl.InvalidError, match=told):
+            call(connection)
+        connection.execute("INSERT INTO mine VALUES (zeroblob(1))")
+        with connection.blobopen("mine", "a", 1) as blob:
+            blob.write(b"x")
+        database.append("orders", sl.Event("b"))
+
+    assert [each.kind for each in database.read("orders", 0, 0)] == ["a", "b"]
+    assert all(report.is_sound for report in database.verify("orders"))
+
+
+# --- forks ---
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_leaves_the_triggers_and_views_of_its_parent_alone(tmp_path: Path) -> None:
+    """Leaving the blocks in the child waits for no thread that there is not."""
+    with sl.open(f"file:{tmp_path / 'log'}") as log:
+        log.create_topic("orders")
+        runner = sl.Triggers(log)
+        runner.on("orders", name="printing")(print)
+        with runner, sl.LiveView(log, "orders", Totals()) as view:
+            child = os.fork()
+            if child == 0:
+                is_running = runner.is_running
+                runner.request_stop()
+                runner.stop()
+                view.close()
+                os._exit(1 if is_running else 0)
+            _, status = os.waitpid(child, 0)
+            assert runner.is_running
+
+    assert os.waitstatus_to_exitcode(status) == 0
