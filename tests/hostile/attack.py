@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import itertools
+import os
 import random
 import signal
 import traceback
@@ -203,6 +204,7 @@ def allows(function: Any, parameter: str, value: Any) -> bool:  # noqa: PLR0911
         ("Durability", sl.Durability),
         ("ValueKind", sl.ValueKind),
         ("Callable", type(lambda: None)),
+        ("PathLike", os.PathLike),
     )
     if any(word in annotation and isinstance(value, kinds) for word, kinds in checks):
         return True

@@ -11,8 +11,9 @@ from uuid import UUID
 import pyarrow as pa
 
 import strandline as sl
-from strandline import subscriptions, tiering, triggers, typed
+from strandline import spark, subscriptions, tiering, triggers, typed
 from strandline.predicates import check_syntax
+from strandline.spark import jobs, pipelines
 from strandline.testing import FakeClock
 from strandline.values import Record
 
@@ -29,6 +30,16 @@ class Counting(sl.View[list[int]]):
     def apply(self, state: list[int], record: Record) -> int:  # noqa: ARG002 - As a view has it.
         state[0] += 1
         return state[0]
+
+
+class Saved(Counting):
+    """Counts records, and is saved."""
+
+    def encode(self, state: list[int]) -> bytes:
+        return str(state[0]).encode()
+
+    def decode(self, stored: bytes) -> list[int]:
+        return [int(stored)]
 
 
 class World:
@@ -124,16 +135,35 @@ class World:
         """What a broker is told of a subscription."""
         return subscriptions.LiveSubscription(self.log.topic("events"), "a", None, 1)
 
+    @cached_property
+    def saved(self) -> str:
+        """The path of a view's snapshot."""
+        path = f"{self.folder}/saved"
+        with sl.LiveView(self.log, "events", Saved(), snapshot=path) as view:
+            view.reconcile([0, 1])
+            view.wait_ready(timeout_s=60)
+        return path
+
+    @cached_property
+    def copied(self) -> tiering.UserPartition:
+        """A partition, as the catalogue of copies has it."""
+        return tiering.UserPartition(self.log.topic("events").id, 0, "events")
+
     def content(self) -> object:
         """Return everything that is stored, to compare."""
-        log, found = self.log, []
-        for tenant in (None, *log.tenants()):
-            for internal in (False, True):
-                for topic in log.topics(tenant=tenant, internal=internal):
-                    described = log.describe_topic(topic)
-                    cursors = [repr(each) for each in log.consumers(topic)]
-                    found.append((topic, described.settings, described.marks, cursors))
-        return found
+        return content(self.log)
+
+
+def content(log: sl.Log) -> object:
+    """Return everything that is stored in a log, to compare."""
+    found = []
+    for tenant in (None, *log.tenants()):
+        for internal in (False, True):
+            for topic in log.topics(tenant=tenant, internal=internal):
+                described = log.describe_topic(topic)
+                cursors = [repr(each) for each in log.consumers(topic)]
+                found.append((topic, described.settings, described.marks, cursors))
+    return found
 
 
 class Call(NamedTuple):
@@ -171,6 +201,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
         w.log.append_many, topic="events", values=[sl.Event("k", 1)], keys=["a"], timeout_s=5
     ),
     "Log.apply_retention": lambda w: _call(w.log.apply_retention, topic="events"),
+    "Log.beside": lambda w: _call(w.log.beside, name="x"),
     "Log.change_retention": lambda w: _call(
         w.log.change_retention, topic="events", retention_age_s=10**9, retention_bytes=None
     ),
@@ -229,6 +260,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "TopicDefinition.version_at": lambda w: _call(w.scope.topic("typed").version_at, number=1),
     "TopicDefinition.version_of": lambda w: _call(w.scope.topic("typed").version_of, schema=SCHEMA),
     "definition_of": lambda w: _call(typed.definition_of, log=w.log, topic="typed"),
+    "scope_of": lambda w: _call(typed.scope_of, log=w.log, tenant="acme"),
     "spark_batch": lambda w: _call(typed.spark_batch, batch=BATCH),
     "spark_ddl": lambda w: _call(typed.spark_ddl, schema=SCHEMA),
     "spark_schema": lambda w: _call(typed.spark_schema, schema=SCHEMA),
@@ -238,6 +270,9 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Consumer.ack": lambda w: _call(w.consumer.ack, record=w.delivered),
     "Consumer.arrived": lambda w: _call(w.consumer.arrived, timeout_s=0),
     "Consumer.assign": lambda w: _call(w.consumer.assign, partitions=[0]),
+    "Consumer.attempts": lambda w: _call(w.consumer.attempts, record=w.delivered),
+    "Consumer.begin_alone": lambda w: _call(w.consumer.begin_alone, record=w.delivered),
+    "Consumer.hand_back": lambda w: _call(w.consumer.hand_back, handled=()),
     "Consumer.nack": lambda w: _call(w.consumer.nack, record=w.delivered),
     "Consumer.next": lambda w: _call(w.consumer.next, timeout_s=0),
     "Consumer.dead_letter": lambda w: _call(w.consumer.dead_letter, record=w.delivered),
@@ -285,6 +320,8 @@ CALLS: dict[str, Callable[[World], Call]] = {
         w.live.wait_applied, partition=0, offset=0, timeout_s=1
     ),
     "LiveView.wait_ready": lambda w: _call(w.live.wait_ready, timeout_s=5),
+    "SavedView.state": lambda w: _call(sl.load_snapshot(w.saved, Saved()).state, partition=0),
+    "load_snapshot": lambda w: _call(sl.load_snapshot, path=w.saved, view=Saved()),
     # Tiering.
     "SegmentCatalogue": lambda w: _call(tiering.SegmentCatalogue, log=w.log, partitions=1),
     "SegmentCatalogue.close": lambda w: _call(w.catalogue.close, save=False),
@@ -292,6 +329,18 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "SegmentCatalogue.follow_all": lambda w: _call(w.catalogue.follow_all, timeout_s=5),
     "SegmentCatalogue.reconcile": lambda w: _call(w.catalogue.reconcile, partitions=[0]),
     "SegmentCatalogue.refresh": lambda w: _call(w.catalogue.refresh, timeout_s=5),
+    "SegmentCatalogue.deletion": lambda w: _call(w.catalogue.deletion, place=w.copied),
+    "SegmentCatalogue.find": lambda w: _call(w.catalogue.find, place=w.copied, epoch=0, offset=0),
+    "SegmentCatalogue.follow": lambda w: _call(w.catalogue.follow, places=[w.copied], timeout_s=5),
+    "SegmentCatalogue.highest_copied_offset": lambda w: _call(
+        w.catalogue.highest_copied_offset, place=w.copied, epoch=0
+    ),
+    "SegmentCatalogue.highest_readable_offset": lambda w: _call(
+        w.catalogue.highest_readable_offset, place=w.copied, epoch=0
+    ),
+    "SegmentCatalogue.partition_of": lambda w: _call(w.catalogue.partition_of, place=w.copied),
+    "SegmentCatalogue.rebuild": lambda w: _call(w.catalogue.rebuild, partitions=[0]),
+    "SegmentCatalogue.segments": lambda w: _call(w.catalogue.segments, place=w.copied),
     "TieringWorker": lambda w: _call(
         tiering.TieringWorker, log=w.log, topics=["events"], store=f"file://{w.folder}/cold"
     ),
@@ -309,6 +358,12 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "backoff": lambda w: _call(triggers.backoff),
     "dead_letters": lambda w: _call(triggers.dead_letters, log=w.log, topic="events"),
     "redrive": lambda w: _call(triggers.redrive, log=w.log, topic="events"),
+    # Spark, where it needs no session.
+    "jobs.load_covered": lambda w: _call(jobs.load_covered, folder=f"{w.folder}/none"),
+    "pipelines.init": lambda w: _call(pipelines.init, folder=f"{w.folder}/shop"),
+    "pipelines.run": lambda w: _call(pipelines.run, folder=f"{w.folder}/none"),
+    "spark.find_java": lambda w: _call(spark.find_java, environment={}),
+    "spark.finish_writes": lambda w: _call(spark.finish_writes, url=f"file:{w.folder}/none"),
     # Doubles for users' own tests.
     "FakeClock": lambda w: _call(FakeClock),
     "FakeClock.advance": lambda w: _call(FakeClock().advance, seconds=1),
@@ -318,7 +373,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
 _RESULTS = "is made by Strandline, for callers to read"
 _ABSTRACT = "is a protocol; what implements it is attacked"
 _DOUBLE = "is a double of the file system, and says what that says"
-_CATALOGUE = "is called by `tier` with what the catalogue itself has returned"
+_CATALOGUE = "takes a segment that the catalogue itself has returned, and is called by `tier`"
 
 NOT_ATTACKED: dict[str, str] = {
     **dict.fromkeys(
@@ -328,7 +383,7 @@ NOT_ATTACKED: dict[str, str] = {
             *("TierReport.with_added", "Counters", "DeadLetter", "Trigger", "PartitionHealth"),
             *("Publication", "ViewHealth", "Predicate", "Scope", "ScopedSubscription"),
             *("Subscription", "Assignment", "CopiedSegment.epoch_run", "SavedPartition"),
-            *("SavedView", "SavedView.state"),
+            "SavedView",
         ),
         _RESULTS,
     ),
@@ -348,16 +403,23 @@ NOT_ATTACKED: dict[str, str] = {
         ("Event.columns", "Event.load", "Event.load_many"),
         "takes what `parts` has returned, and checks it when it is looked at",
     ),
+    **dict.fromkeys(("Log", "Tier", "Tier.footers", "Tier.over"), "is called by `open`"),
     **dict.fromkeys(
-        ("Consumer.attempts", "Consumer.begin_alone", "Consumer.hand_back"),
-        "is called by triggers with what the consumer has delivered",
+        (
+            *("jobs.audit", "jobs.backfill", "jobs.derive", "jobs.export", "jobs.rebuild"),
+            *("jobs.snapshot", "jobs.tier", "spark.table"),
+        ),
+        "needs a Spark session",
     ),
+    **dict.fromkeys(("spark.cluster_session", "spark.local_session"), "starts Spark"),
     **dict.fromkeys(
-        ("Log", "Log.beside", "Tier", "Tier.footers", "Tier.over"), "is called by `open`"
+        (
+            *("jobs.AuditFinding", "jobs.AuditReport", "jobs.Covered", "jobs.FlowReport"),
+            *("jobs.FolderReport", "jobs.RebuildReport", "jobs.TierJobReport", "spark.Java"),
+            *("pipelines.PipelineReport", "jobs.Covered.same_request"),
+        ),
+        _RESULTS,
     ),
-    "SegmentCatalogue.rebuild": "is called by `tier`",
-    "load_snapshot": "takes a snapshot of the user's own",
-    "scope_of": "takes a log",
     "Log.reading": "takes the private limits of a read",
     "Log.stop_of": "takes the private limits of a read",
     "Log.use_broker": "is called by `open`",
@@ -365,10 +427,7 @@ NOT_ATTACKED: dict[str, str] = {
     **dict.fromkeys(
         (
             *("SegmentCatalogue.add", "SegmentCatalogue.change", "SegmentCatalogue.evict"),
-            *("SegmentCatalogue.delete_partition", "SegmentCatalogue.deletion"),
-            *("SegmentCatalogue.find", "SegmentCatalogue.follow", "SegmentCatalogue.segments"),
-            *("SegmentCatalogue.highest_copied_offset", "SegmentCatalogue.partition_of"),
-            "SegmentCatalogue.highest_readable_offset",
+            "SegmentCatalogue.delete_partition",
         ),
         _CATALOGUE,
     ),
