@@ -42,6 +42,16 @@ class Saved(Counting):
         return [int(stored)]
 
 
+class NoSession:
+    """What a job has got that is refused before it asks Spark for anything."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise sl.UnavailableError("Spark was asked", name=name)
+
+
+_NO_SESSION = NoSession()
+
+
 class World:
     """A log with something of everything in it, and what was opened of it."""
 
@@ -51,6 +61,11 @@ class World:
         self._resources.enter_context(contextlib.chdir(self.folder))
         url = "memory:" if scheme == "memory" else f"{scheme}:{self.folder}/log"
         self.log = self._resources.enter_context(sl.open(url))
+        #: The log that jobs open by themselves.
+        self.url = url if scheme != "memory" else f"file:{self.folder}/of-jobs"
+        if scheme == "memory":
+            with sl.open(self.url) as of_jobs:
+                of_jobs.create_topic("events")
         self.log.create_topic("events", partitions=2)
         self.log.append_many("events", [sl.Event("k", n, key=str(n)) for n in range(6)])
         self.log.create_topic("batches", value_kind=sl.ValueKind.BATCH)
@@ -358,7 +373,41 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "backoff": lambda w: _call(triggers.backoff),
     "dead_letters": lambda w: _call(triggers.dead_letters, log=w.log, topic="events"),
     "redrive": lambda w: _call(triggers.redrive, log=w.log, topic="events"),
-    # Spark, where it needs no session.
+    # Spark, as far as it needs no session.
+    "jobs.audit": lambda w: _call(jobs.audit, spark=_NO_SESSION, url=w.url),
+    "jobs.backfill": lambda w: _call(
+        jobs.backfill,
+        spark=_NO_SESSION,
+        files=w.folder,
+        url=w.url,
+        topic="events",
+        checkpoint=f"{w.folder}/done",
+    ),
+    "jobs.derive": lambda w: _call(
+        jobs.derive,
+        spark=_NO_SESSION,
+        url=w.url,
+        topic="events",
+        target="other",
+        checkpoint=f"{w.folder}/done",
+    ),
+    "jobs.export": lambda w: _call(
+        jobs.export, spark=_NO_SESSION, url=w.url, topic="events", folder=f"{w.folder}/out"
+    ),
+    "jobs.rebuild": lambda w: _call(
+        jobs.rebuild,
+        spark=_NO_SESSION,
+        url=w.url,
+        topic="events",
+        view=Saved(),
+        snapshot=f"{w.folder}/rebuilt",
+    ),
+    "jobs.snapshot": lambda w: _call(
+        jobs.snapshot, spark=_NO_SESSION, url=w.url, topic="events", folder=f"{w.folder}/out"
+    ),
+    "jobs.tier": lambda w: _call(
+        jobs.tier, spark=_NO_SESSION, url=w.url, topic="events", store=f"file://{w.folder}/cold"
+    ),
     "jobs.load_covered": lambda w: _call(jobs.load_covered, folder=f"{w.folder}/none"),
     "pipelines.init": lambda w: _call(pipelines.init, folder=f"{w.folder}/shop"),
     "pipelines.run": lambda w: _call(pipelines.run, folder=f"{w.folder}/none"),
@@ -404,13 +453,7 @@ NOT_ATTACKED: dict[str, str] = {
         "takes what `parts` has returned, and checks it when it is looked at",
     ),
     **dict.fromkeys(("Log", "Tier", "Tier.footers", "Tier.over"), "is called by `open`"),
-    **dict.fromkeys(
-        (
-            *("jobs.audit", "jobs.backfill", "jobs.derive", "jobs.export", "jobs.rebuild"),
-            *("jobs.snapshot", "jobs.tier", "spark.table"),
-        ),
-        "needs a Spark session",
-    ),
+    "spark.table": "asks the Spark session for everything",
     **dict.fromkeys(("spark.cluster_session", "spark.local_session"), "starts Spark"),
     **dict.fromkeys(
         (
@@ -456,7 +499,7 @@ def not_attacked(name: str) -> str | None:
 COMPONENTS = frozenset(
     (
         *("log", "clock", "io", "broker", "view", "catalogue", "wake", "live", "query", "progress"),
-        *("default", "connection"),
+        *("default", "connection", "spark"),
     )
 )
 """Parameters that take a working part, or the caller's own function: not a value to check."""

@@ -108,6 +108,13 @@ def check_path(name: str, value: object) -> str:
     raise InvalidError(f"{name} is the path of a file or directory", **{name: value})
 
 
+def check_text(name: str, value: object) -> str:
+    """Return a text."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise InvalidError(f"{name} is a text", **{name: value})
+
+
 def check_file_name(name: str, value: object) -> str:
     """Return the name of a file, without the path to it."""
     path = check_path(name, value)
