@@ -12,7 +12,8 @@ from strandline.values import arguments
 from tests.hostile import commands
 from tests.hostile.attack import Case, attack, cases, sample
 from tests.hostile.commands import Command
-from tests.hostile.good_calls import CALLS, COMPONENTS, COMPONENTS_OF, not_attacked
+from tests.hostile.good_calls import CALLS, COMPONENTS, COMPONENTS_OF
+from tests.hostile.not_attacked import not_attacked
 from tests.hostile.surface import parameters, surface
 
 SEED = 20261116
