@@ -1,11 +1,22 @@
 """Every public callable with every hostile value, a callable and a kind of log for each seed."""
 
+from tests.hostile import commands
 from tests.hostile.attack import attack, cases
 from tests.hostile.good_calls import CALLS
 from tests.processes.stores import SCHEMES
 
 SEEDS = len(CALLS) * (1 + len(SCHEMES))
 _SCHEMES = ("memory", *SCHEMES)
+
+
+COMMANDS_PER_SEED = 50
+COMMAND_SEEDS = -(-len(commands.cases()) // COMMANDS_PER_SEED)
+
+
+def attack_commands(seed: int) -> None:
+    """Attack commands, COMMANDS_PER_SEED words of their calls."""
+    found = commands.attack(commands.sample(seed, COMMANDS_PER_SEED))
+    assert not found, "\n".join(found)
 
 
 def attack_all(seed: int) -> None:

@@ -74,6 +74,11 @@ TORTURES = (
     Torture("logs with killed consumers", processes.kill_consumers, 200),
     Torture("partitions that change hands", processes.take_over, processes.TAKEOVERS),
     Torture("hostile values", hostile.attack_all, hostile.SEEDS),
+    Torture(
+        f"hostile words of commands, {hostile.COMMANDS_PER_SEED} each",
+        hostile.attack_commands,
+        hostile.COMMAND_SEEDS,
+    ),
     Torture(f"catalogue with {catalogue_kills.KILLS_PER_LOG} kills", processes.kill_tiering, 1_000),
     Torture("tiering that is killed at each point", tier_kills.run, 2 * 60),
     Torture("restored copies", processes.restore, 200),

@@ -205,6 +205,7 @@ def allows(function: Any, parameter: str, value: Any) -> bool:  # noqa: PLR0911
         ("Durability", sl.Durability),
         ("ValueKind", sl.ValueKind),
         ("Callable", type(lambda: None)),
+        ("PathLike", os.PathLike),
     )
     if any(word in annotation and isinstance(value, kinds) for word, kinds in checks):
         return True

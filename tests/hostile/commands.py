@@ -14,6 +14,7 @@ import strandline as sl
 from strandline.cli.app import app
 from strandline.cli.exit_codes import ExitCode
 from tests.hostile.attack import HangsError, deadline
+from tests.hostile.good_calls import content
 
 WORDS = {
     "empty": "",
@@ -71,6 +72,7 @@ GOOD: dict[str, list[str]] = {
     "dead-letters list": ["topic=events"],
     "dead-letters redrive": ["topic=events"],
     "doctor": [],
+    "pipeline init": ["folder=shop"],
 }
 """The words of a call that succeeds or says why not; an argument with its name in front."""
 
@@ -79,12 +81,16 @@ NOT_ATTACKED = {
     **dict.fromkeys(
         (
             *("pipeline audit", "pipeline tier", "pipeline rebuild", "pipeline snapshot"),
-            *("pipeline export", "pipeline derive", "pipeline backfill", "pipeline init"),
-            "pipeline run",
+            *("pipeline export", "pipeline derive", "pipeline backfill", "pipeline run"),
         ),
         "starts Spark",
     ),
 }
+
+
+_URL = "file:log"
+_PARTLY = {"append", "import"}
+"""Commands that store what comes before the line that is refused, and say how much."""
 
 
 class Command(NamedTuple):
@@ -130,7 +136,7 @@ def attack(chosen: list[Command]) -> list[str]:
     """Run the cases in a folder of their own; return a line for each that broke a rule."""
     broken = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        with sl.open("file:log") as log:
+        with sl.open(_URL) as log:
             log.create_topic("events")
             log.append("events", sl.Event("k", 1))
         for case in chosen:
@@ -152,8 +158,9 @@ def _run(case: Command) -> str | None:
         else:
             words += [case.option, hostile]
     if case.option != "--url" and any(each.name == "url" for each in commands()[case.name].params):
-        words += ["--url", "file:log"]
+        words += ["--url", _URL]
     words.append("--json")
+    before = _stored()
     try:
         with contextlib.redirect_stderr(io.StringIO()), deadline():
             done = CliRunner().invoke(app, [*case.name.split(), *words], input=b"")
@@ -165,4 +172,11 @@ def _run(case: Command) -> str | None:
         return f"code {done.exit_code}"
     if "Traceback" in done.output:
         return "a traceback"
-    return None
+    if done.exit_code == ExitCode.OK or case.name in _PARTLY:
+        return None
+    return None if _stored() == before else f"stored something, and ended with {done.exit_code}"
+
+
+def _stored() -> object:
+    with sl.open(_URL, mode="read") as log:
+        return content(log)

@@ -11,8 +11,9 @@ from uuid import UUID
 import pyarrow as pa
 
 import strandline as sl
-from strandline import subscriptions, tiering, triggers, typed
+from strandline import spark, subscriptions, tiering, triggers, typed
 from strandline.predicates import check_syntax
+from strandline.spark import jobs, pipelines
 from strandline.testing import FakeClock
 from strandline.values import Record
 
@@ -31,6 +32,26 @@ class Counting(sl.View[list[int]]):
         return state[0]
 
 
+class Saved(Counting):
+    """Counts records, and is saved."""
+
+    def encode(self, state: list[int]) -> bytes:
+        return str(state[0]).encode()
+
+    def decode(self, stored: bytes) -> list[int]:
+        return [int(stored)]
+
+
+class NoSession:
+    """What a job has got that is refused before it asks Spark for anything."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise sl.UnavailableError("Spark was asked", name=name)
+
+
+_NO_SESSION = NoSession()
+
+
 class World:
     """A log with something of everything in it, and what was opened of it."""
 
@@ -40,6 +61,11 @@ class World:
         self._resources.enter_context(contextlib.chdir(self.folder))
         url = "memory:" if scheme == "memory" else f"{scheme}:{self.folder}/log"
         self.log = self._resources.enter_context(sl.open(url))
+        #: The log that jobs open by themselves.
+        self.url = url if scheme != "memory" else f"file:{self.folder}/of-jobs"
+        if scheme == "memory":
+            with sl.open(self.url) as of_jobs:
+                of_jobs.create_topic("events")
         self.log.create_topic("events", partitions=2)
         self.log.append_many("events", [sl.Event("k", n, key=str(n)) for n in range(6)])
         self.log.create_topic("batches", value_kind=sl.ValueKind.BATCH)
@@ -124,16 +150,35 @@ class World:
         """What a broker is told of a subscription."""
         return subscriptions.LiveSubscription(self.log.topic("events"), "a", None, 1)
 
+    @cached_property
+    def saved(self) -> str:
+        """The path of a view's snapshot."""
+        path = f"{self.folder}/saved"
+        with sl.LiveView(self.log, "events", Saved(), snapshot=path) as view:
+            view.reconcile([0, 1])
+            view.wait_ready(timeout_s=60)
+        return path
+
+    @cached_property
+    def copied(self) -> tiering.UserPartition:
+        """A partition, as the catalogue of copies has it."""
+        return tiering.UserPartition(self.log.topic("events").id, 0, "events")
+
     def content(self) -> object:
         """Return everything that is stored, to compare."""
-        log, found = self.log, []
-        for tenant in (None, *log.tenants()):
-            for internal in (False, True):
-                for topic in log.topics(tenant=tenant, internal=internal):
-                    described = log.describe_topic(topic)
-                    cursors = [repr(each) for each in log.consumers(topic)]
-                    found.append((topic, described.settings, described.marks, cursors))
-        return found
+        return content(self.log)
+
+
+def content(log: sl.Log) -> object:
+    """Return everything that is stored in a log, to compare."""
+    found = []
+    for tenant in (None, *log.tenants()):
+        for internal in (False, True):
+            for topic in log.topics(tenant=tenant, internal=internal):
+                described = log.describe_topic(topic)
+                cursors = [repr(each) for each in log.consumers(topic)]
+                found.append((topic, described.settings, described.marks, cursors))
+    return found
 
 
 class Call(NamedTuple):
@@ -171,6 +216,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
         w.log.append_many, topic="events", values=[sl.Event("k", 1)], keys=["a"], timeout_s=5
     ),
     "Log.apply_retention": lambda w: _call(w.log.apply_retention, topic="events"),
+    "Log.beside": lambda w: _call(w.log.beside, name="x"),
     "Log.change_retention": lambda w: _call(
         w.log.change_retention, topic="events", retention_age_s=10**9, retention_bytes=None
     ),
@@ -233,6 +279,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "TopicDefinition.version_at": lambda w: _call(w.scope.topic("typed").version_at, number=1),
     "TopicDefinition.version_of": lambda w: _call(w.scope.topic("typed").version_of, schema=SCHEMA),
     "definition_of": lambda w: _call(typed.definition_of, log=w.log, topic="typed"),
+    "scope_of": lambda w: _call(typed.scope_of, log=w.log, tenant="acme"),
     "spark_batch": lambda w: _call(typed.spark_batch, batch=BATCH),
     "spark_ddl": lambda w: _call(typed.spark_ddl, schema=SCHEMA),
     "spark_schema": lambda w: _call(typed.spark_schema, schema=SCHEMA),
@@ -242,6 +289,9 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Consumer.ack": lambda w: _call(w.consumer.ack, record=w.delivered),
     "Consumer.arrived": lambda w: _call(w.consumer.arrived, timeout_s=0),
     "Consumer.assign": lambda w: _call(w.consumer.assign, partitions=[0]),
+    "Consumer.attempts": lambda w: _call(w.consumer.attempts, record=w.delivered),
+    "Consumer.begin_alone": lambda w: _call(w.consumer.begin_alone, record=w.delivered),
+    "Consumer.hand_back": lambda w: _call(w.consumer.hand_back, handled=()),
     "Consumer.nack": lambda w: _call(w.consumer.nack, record=w.delivered),
     "Consumer.next": lambda w: _call(w.consumer.next, timeout_s=0),
     "Consumer.dead_letter": lambda w: _call(w.consumer.dead_letter, record=w.delivered),
@@ -289,6 +339,8 @@ CALLS: dict[str, Callable[[World], Call]] = {
         w.live.wait_applied, partition=0, offset=0, timeout_s=1
     ),
     "LiveView.wait_ready": lambda w: _call(w.live.wait_ready, timeout_s=5),
+    "SavedView.state": lambda w: _call(sl.load_snapshot(w.saved, Saved()).state, partition=0),
+    "load_snapshot": lambda w: _call(sl.load_snapshot, path=w.saved, view=Saved()),
     # Tiering.
     "SegmentCatalogue": lambda w: _call(tiering.SegmentCatalogue, log=w.log, partitions=1),
     "SegmentCatalogue.close": lambda w: _call(w.catalogue.close, save=False),
@@ -296,6 +348,18 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "SegmentCatalogue.follow_all": lambda w: _call(w.catalogue.follow_all, timeout_s=5),
     "SegmentCatalogue.reconcile": lambda w: _call(w.catalogue.reconcile, partitions=[0]),
     "SegmentCatalogue.refresh": lambda w: _call(w.catalogue.refresh, timeout_s=5),
+    "SegmentCatalogue.deletion": lambda w: _call(w.catalogue.deletion, place=w.copied),
+    "SegmentCatalogue.find": lambda w: _call(w.catalogue.find, place=w.copied, epoch=0, offset=0),
+    "SegmentCatalogue.follow": lambda w: _call(w.catalogue.follow, places=[w.copied], timeout_s=5),
+    "SegmentCatalogue.highest_copied_offset": lambda w: _call(
+        w.catalogue.highest_copied_offset, place=w.copied, epoch=0
+    ),
+    "SegmentCatalogue.highest_readable_offset": lambda w: _call(
+        w.catalogue.highest_readable_offset, place=w.copied, epoch=0
+    ),
+    "SegmentCatalogue.partition_of": lambda w: _call(w.catalogue.partition_of, place=w.copied),
+    "SegmentCatalogue.rebuild": lambda w: _call(w.catalogue.rebuild, partitions=[0]),
+    "SegmentCatalogue.segments": lambda w: _call(w.catalogue.segments, place=w.copied),
     "TieringWorker": lambda w: _call(
         tiering.TieringWorker, log=w.log, topics=["events"], store=f"file://{w.folder}/cold"
     ),
@@ -313,95 +377,56 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "backoff": lambda w: _call(triggers.backoff),
     "dead_letters": lambda w: _call(triggers.dead_letters, log=w.log, topic="events"),
     "redrive": lambda w: _call(triggers.redrive, log=w.log, topic="events"),
+    # Spark, as far as it needs no session.
+    "jobs.audit": lambda w: _call(jobs.audit, spark=_NO_SESSION, url=w.url),
+    "jobs.backfill": lambda w: _call(
+        jobs.backfill,
+        spark=_NO_SESSION,
+        files=w.folder,
+        url=w.url,
+        topic="events",
+        checkpoint=f"{w.folder}/done",
+    ),
+    "jobs.derive": lambda w: _call(
+        jobs.derive,
+        spark=_NO_SESSION,
+        url=w.url,
+        topic="events",
+        target="other",
+        checkpoint=f"{w.folder}/done",
+    ),
+    "jobs.export": lambda w: _call(
+        jobs.export, spark=_NO_SESSION, url=w.url, topic="events", folder=f"{w.folder}/out"
+    ),
+    "jobs.rebuild": lambda w: _call(
+        jobs.rebuild,
+        spark=_NO_SESSION,
+        url=w.url,
+        topic="events",
+        view=Saved(),
+        snapshot=f"{w.folder}/rebuilt",
+    ),
+    "jobs.snapshot": lambda w: _call(
+        jobs.snapshot, spark=_NO_SESSION, url=w.url, topic="events", folder=f"{w.folder}/out"
+    ),
+    "jobs.tier": lambda w: _call(
+        jobs.tier, spark=_NO_SESSION, url=w.url, topic="events", store=f"file://{w.folder}/cold"
+    ),
+    "jobs.load_covered": lambda w: _call(jobs.load_covered, folder=f"{w.folder}/none"),
+    "pipelines.init": lambda w: _call(pipelines.init, folder=f"{w.folder}/shop"),
+    "pipelines.run": lambda w: _call(pipelines.run, folder=f"{w.folder}/none"),
+    "spark.find_java": lambda w: _call(spark.find_java, environment={}),
+    "spark.finish_writes": lambda w: _call(spark.finish_writes, url=f"file:{w.folder}/none"),
     # Doubles for users' own tests.
     "FakeClock": lambda w: _call(FakeClock),
     "FakeClock.advance": lambda w: _call(FakeClock().advance, seconds=1),
     "FakeClock.set_now_us": lambda w: _call(FakeClock().set_now_us, now_us=0),
 }
 
-_RESULTS = "is made by Strandline, for callers to read"
-_ABSTRACT = "is a protocol; what implements it is attacked"
-_DOUBLE = "is a double of the file system, and says what that says"
-_CATALOGUE = "is called by `tier` with what the catalogue itself has returned"
-
-NOT_ATTACKED: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            *("CaughtUp", "ConsumerProgress", "DeliveredBatch", "Delivery", "FellBehind"),
-            *("LiveSubscription", "ProofHead", "ProofReport", "TopicDefinition", "TierReport"),
-            *("TierReport.with_added", "Counters", "DeadLetter", "Trigger", "PartitionHealth"),
-            *("Publication", "ViewHealth", "Predicate", "Scope", "ScopedSubscription"),
-            *("Subscription", "Assignment", "CopiedSegment.epoch_run", "SavedPartition"),
-            *("SavedView", "SavedView.state"),
-        ),
-        _RESULTS,
-    ),
-    **dict.fromkeys(
-        (
-            *("Broker.attach", "Broker.live", "Broker.publish", "Stream.arrived", "Stream.next"),
-            *("ObjectStore.delete", "ObjectStore.get", "ObjectStore.get_end"),
-            *("ObjectStore.list", "ObjectStore.put"),
-        ),
-        _ABSTRACT,
-    ),
-    **dict.fromkeys(
-        ("View.apply", "View.check", "View.decode", "View.encode", "View.initial"),
-        "is written by the user",
-    ),
-    **dict.fromkeys(
-        ("Event.columns", "Event.load", "Event.load_many"),
-        "takes what `parts` has returned, and checks it when it is looked at",
-    ),
-    **dict.fromkeys(
-        ("Consumer.attempts", "Consumer.begin_alone", "Consumer.hand_back"),
-        "is called by triggers with what the consumer has delivered",
-    ),
-    **dict.fromkeys(
-        ("Log", "Log.beside", "Tier", "Tier.footers", "Tier.over"), "is called by `open`"
-    ),
-    "SegmentCatalogue.rebuild": "is called by `tier`",
-    "load_snapshot": "takes a snapshot of the user's own",
-    "scope_of": "takes a log",
-    "Log.reading": "takes the private limits of a read",
-    "Log.stop_of": "takes the private limits of a read",
-    "Log.use_broker": "is called by `open`",
-    "PendingView.become": "takes a live view",
-    **dict.fromkeys(
-        (
-            *("SegmentCatalogue.add", "SegmentCatalogue.change", "SegmentCatalogue.evict"),
-            *("SegmentCatalogue.delete_partition", "SegmentCatalogue.deletion"),
-            *("SegmentCatalogue.find", "SegmentCatalogue.follow", "SegmentCatalogue.segments"),
-            *("SegmentCatalogue.highest_copied_offset", "SegmentCatalogue.partition_of"),
-            "SegmentCatalogue.highest_readable_offset",
-        ),
-        _CATALOGUE,
-    ),
-    **dict.fromkeys(
-        (
-            *("FakeClock.call_later", "FakeClock.random_bytes", "FakeClock.wait"),
-            "FakeClock.wait_for_waiters",
-        ),
-        "is what a log calls of a clock",
-    ),
-}
-
-
-def not_attacked(name: str) -> str | None:
-    """Return why a callable is left out; None for one that is attacked."""
-    first = name.partition(".")[0]
-    if first in ("FaultyIo", "Fault", "Operation", "FaultyBroker"):
-        return _DOUBLE
-    if first == "PendingCatalogue":
-        return "hands on to the catalogue"
-    if first == "PendingView" and name.replace("Pending", "Live", 1) in CALLS:
-        return "hands on to the live view"
-    return NOT_ATTACKED.get(name)
-
-
 COMPONENTS = frozenset(
     (
         *("log", "clock", "io", "broker", "view", "catalogue", "wake", "live", "query", "progress"),
-        *("default", "connection"),
+        *("default", "connection", "spark"),
     )
 )
 """Parameters that take a working part, or the caller's own function: not a value to check."""

@@ -10,6 +10,8 @@ ROOMS = (
     *("strandline.views", "strandline.predicates", "strandline.subscriptions"),
     "strandline.testing",
 )
+SPARK_ROOMS = ("strandline.spark", "strandline.spark.jobs", "strandline.spark.pipelines")
+"""Their names are called after the room: each has a `tier`, `run` or `table` of its own."""
 ONE_LOG = dict.fromkeys(("SubscribableLog", "BrokeredLog", "TieredLog", "ScopedLog"), "Log")
 """Classes that are what a log is opened as; the name that its methods go by."""
 
@@ -19,10 +21,11 @@ Surface = dict[str, Callable[..., Any]]
 def surface() -> Surface:
     """Return each public callable that takes an argument, by its name."""
     found: Surface = {}
-    for room in ROOMS:
+    for room in (*ROOMS, *SPARK_ROOMS):
         module = import_module(room)
+        prefix = f"{room.rpartition('.')[2]}." if room in SPARK_ROOMS else ""
         for name in module.__all__:
-            for called, function in _callables(name, getattr(module, name)):
+            for called, function in _callables(prefix + name, getattr(module, name)):
                 if parameters(function):
                     found.setdefault(called, function)
     return found

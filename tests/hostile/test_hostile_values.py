@@ -9,8 +9,11 @@ import strandline as sl
 from strandline.log import appending, positions
 from strandline.log import log as log_module
 from strandline.values import arguments
+from tests.hostile import commands
 from tests.hostile.attack import Case, attack, cases, sample
-from tests.hostile.good_calls import CALLS, COMPONENTS, COMPONENTS_OF, not_attacked
+from tests.hostile.commands import Command
+from tests.hostile.good_calls import CALLS, COMPONENTS, COMPONENTS_OF
+from tests.hostile.not_attacked import not_attacked
 from tests.hostile.surface import parameters, surface
 
 SEED = 20261116
@@ -85,6 +88,45 @@ def test_without_a_check_a_hostile_argument_is_found(home: Any, check: str, case
     passing = _as_it_is if check != "checked_position" else lambda value: value
     with mock.patch.object(home, check, passing):
         assert len(attack([case], "memory")) == 1
+
+
+def test_every_command_is_attacked_or_says_why_not() -> None:
+    found = set(commands.commands())
+
+    assert found - {*commands.GOOD, *commands.NOT_ATTACKED} == set(), "add a good call of these"
+    assert {*commands.GOOD, *commands.NOT_ATTACKED} - found == set()
+
+
+def test_a_hostile_word_of_a_command_is_refused_and_nothing_is_stored() -> None:
+    chosen = [Command(*each) for each in CHOSEN_WORDS] + commands.sample(SEED, 40)
+
+    assert commands.attack(chosen) == []
+
+
+@pytest.mark.slow
+def test_many_hostile_words_of_commands_are_refused() -> None:
+    assert commands.attack(commands.sample(SEED + 1, 400)) == []
+
+
+CHOSEN_WORDS = [
+    ("create", "topic", None, "surrogate"),
+    ("read", "where", "--where", "predicate"),
+    ("trim", "before", "--before", "huge"),
+    ("tier", "store", None, "store"),
+    ("import", "path", None, "device"),
+    ("pipeline init", "folder", None, "newline"),
+    ("seek", "place", None, "time beyond"),
+]
+
+
+def test_a_command_that_lets_an_error_through_is_found() -> None:
+    """Planted: a check that raises what the program does not know."""
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise ValueError("planted")
+
+    with mock.patch.object(log_module.Log, "trim", failing):
+        assert len(commands.attack([Command("trim", "before", "--before", "number")])) == 1
 
 
 def test_an_error_shows_a_value_that_cannot_be_shown() -> None:

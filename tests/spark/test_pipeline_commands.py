@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from strandline.cli.exit_codes import ExitCode
 from tests.cli.program import PREPARATION, process, ran, run
 from tests.cli.test_examples import COMMANDS, examples_of
 
@@ -116,6 +117,41 @@ def test_a_command_starts_a_spark_of_its_own_and_says_nothing_but_the_answer() -
 
     assert (done.returncode, done.stderr) == (0, ""), "what Java says of itself is not shown"
     assert msgspec.json.decode(done.stdout)["is_sound"]
+
+
+FAILING = """
+from pyspark import pipelines as dp
+from pyspark.sql import functions as f
+from pyspark.sql import SparkSession
+
+spark = SparkSession.active()
+
+
+@dp.materialized_view
+def broken():
+    return spark.range(3).select(f.raise_error(f.lit("boom: of the user")).alias("x"))
+"""
+
+
+def test_a_pipeline_that_fails_names_its_cause_first_also_as_json(folder: Path) -> None:
+    ran("pipeline", "init", "shop")
+    (folder / "shop" / "transformations" / "orders.py").write_text(FAILING)
+
+    done = run("pipeline", "run", "shop", "--json")
+
+    assert done.code == ExitCode.UNAVAILABLE
+    told = msgspec.json.decode(done.stderr.splitlines()[-1])["error"]
+    assert told["class"] == "UnavailableError"
+    reason = told["fields"]["reason"]
+    assert reason.startswith("Flow ")
+    assert "boom: of the user" in reason
+    assert "\tat " not in reason
+    assert reason.count("boom: of the user") == 1
+
+    shown = process("pipeline", "run", "shop")
+    (line,) = [each for each in shown.stderr.splitlines() if each.startswith("strandline: ")]
+    assert line.index("boom: of the user") < line.index("last-run.log")
+    assert "Traceback" not in shown.stderr
 
 
 def test_without_pyspark_the_extra_is_named(folder: Path) -> None:

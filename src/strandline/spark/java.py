@@ -39,7 +39,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     InvalidError if JAVA_HOME names none or one that is too old; UnavailableError if
     there is none anywhere.
     """
-    given = os.environ if environment is None else environment
+    given = os.environ if environment is None else check_environment(environment)
     home = given.get("JAVA_HOME")
     if home and home != _SHIM_HOME:
         return _named_java(home)
@@ -49,6 +49,15 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
         if major is not None and major >= JAVA_MAJOR_MIN:
             return Java("PATH", on_path, major, {})
     return _packaged_java(on_path)
+
+
+def check_environment(environment: object) -> Mapping[str, str]:
+    """Return an environment; InvalidError unless it is texts by name."""
+    if isinstance(environment, Mapping):
+        variables = dict(environment)
+        if all(isinstance(each, str) for pair in variables.items() for each in pair):
+            return variables
+    raise InvalidError("environment is a mapping of texts", environment=environment)
 
 
 def _named_java(home: str) -> Java:

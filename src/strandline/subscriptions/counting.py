@@ -9,6 +9,7 @@ from strandline.log import Log
 from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.values import Offset, Partition, Record, StrandlineError, Topic, UnavailableError
+from strandline.values.arguments import check_instance, check_items
 
 AHEAD_MIN: Final = 8
 AHEAD_MAX: Final = 64
@@ -111,7 +112,8 @@ class Counting:
     def hand_back(self, handled: Iterable[Record]) -> None:
         """Uncount what is in flight and was never handled: all but these."""
         offsets: dict[int, list[int]] = {}
-        for record in handled:
+        for each in check_items("handled", handled):
+            record = check_instance("handled", each, Record)
             offsets.setdefault(record.partition, []).append(record.offset)
         with self.lock:
             for partition, outstanding in self.outstanding.items():

@@ -24,7 +24,13 @@ from strandline.tiering.segment import (
 )
 from strandline.tiering.segment_view import CatalogueState, SegmentView
 from strandline.values import CorruptError, Durability, Event, InvalidError, Mode, Topic
-from strandline.values.arguments import check_seconds, check_timeout
+from strandline.values.arguments import (
+    check_instance,
+    check_items,
+    check_seconds,
+    check_timeout,
+    check_whole,
+)
 from strandline.values.internal_topics import SEGMENTS_TOPIC
 from strandline.values.prompt import few, prompt_text
 from strandline.views import PUBLISH_TIMEOUT_S, SNAPSHOT_INTERVAL_S, LiveView, RefusedError
@@ -119,7 +125,8 @@ class SegmentCatalogue:
 
     def partition_of(self, place: UserPartition) -> int:
         """Return which of the catalogue's partitions knows `place`."""
-        return catalogue_partition(*place.identity, self._count)
+        checked = check_instance("place", place, UserPartition)
+        return catalogue_partition(*checked.identity, self._count)
 
     def reconcile(self, partitions: Iterable[int]) -> None:
         """Have exactly these partitions of the catalogue assigned."""
@@ -127,7 +134,10 @@ class SegmentCatalogue:
 
     def follow(self, places: Iterable[UserPartition], timeout_s: float | None = None) -> None:
         """Have what knows these places assigned, among others, and wait until it is ready."""
-        wanted = {*self.assigned(), *catalogue_partitions(places, self._count)}
+        chosen = [
+            check_instance("places", each, UserPartition) for each in check_items("places", places)
+        ]
+        wanted = {*self.assigned(), *catalogue_partitions(chosen, self._count)}
         self._view.reconcile(wanted)
         self._view.wait_ready(timeout_s)
 
@@ -171,18 +181,22 @@ class SegmentCatalogue:
 
     def find(self, place: UserPartition, epoch: int, offset: int) -> CopiedSegment | None:
         """Return the finished copy that answers for this offset; None if there is none."""
+        epoch, offset = check_whole("epoch", epoch), check_whole("offset", offset)
         return self._query(place, lambda copies: copies.find(epoch, offset), None)
 
     def segments(self, place: UserPartition, epoch: int | None = None) -> Sequence[CopiedSegment]:
         """Return the copies that are not deleted, by start; of one epoch if given."""
+        epoch = None if epoch is None else check_whole("epoch", epoch)
         return self._query(place, lambda copies: copies.listed(epoch), ())
 
     def highest_readable_offset(self, place: UserPartition, epoch: int) -> int | None:
         """Return the highest offset of the epoch that can be read from the tier now."""
+        epoch = check_whole("epoch", epoch)
         return self._query(place, lambda copies: copies.readable(epoch), None)
 
     def highest_copied_offset(self, place: UserPartition, epoch: int) -> int | None:
         """Return the highest offset of the epoch that was ever copied, deleted or not."""
+        epoch = check_whole("epoch", epoch)
         end = self._query(place, lambda copies: copies.copied.get(epoch), None)
         return None if end is None else end - 1
 

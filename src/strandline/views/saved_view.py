@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from typing import Generic
 from uuid import UUID
 
 from strandline.io import Io, SystemIo
 from strandline.values import CorruptError, InvalidError, Position, UnavailableError
+from strandline.values.arguments import check_path, check_whole
 from strandline.views.snapshot import read_snapshot
 from strandline.views.view import StateT, View, check_view
 
@@ -50,7 +51,7 @@ class SavedView(Generic[StateT]):
 
         InvalidError if it is not in the snapshot; CorruptError if `decode` fails.
         """
-        saved = self.partitions.get(partition)
+        saved = self.partitions.get(check_whole("partition", partition))
         if saved is None:
             raise InvalidError(
                 "this partition is not in the snapshot",
@@ -78,7 +79,7 @@ def load_snapshot(
     not looked at: see `log.resolve(saved.partitions[n].position)`.
     """
     check_view(view)
-    file = fspath(path)
+    file = check_path("path", path)
     try:
         binding, stored = read_snapshot(io or SystemIo(), file)
     except FileNotFoundError as error:

@@ -26,6 +26,7 @@ from strandline.values import (
     Segment,
     Topic,
 )
+from strandline.values.arguments import check_instance, check_items
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,8 +91,12 @@ def audit(
     it is about what there is when it begins.
     """
     watch, located = Stopwatch(), absolute_url(url)
+    given = [
+        check_instance("expected", each, ProofHead) for each in check_items("expected", expected)
+    ]
+    chosen = None if topics is None else check_items("topics", topics)
     with open_log(located, mode=Mode.READ) as log:
-        plans = _plans(log, located, topics, tenant, list(expected))
+        plans = _plans(log, located, chosen, tenant, given)
     stretches = [stretch for each in plans for stretch in each.stretches]
     copies = [copy for each in plans for copy in each.copies]
     checked = run_each(

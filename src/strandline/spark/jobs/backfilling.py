@@ -17,6 +17,7 @@ from strandline.spark.jobs.expressions import query
 from strandline.spark.jobs.flowing import FlowReport, flow
 from strandline.spark.jobs.tasks import Progress
 from strandline.values import InvalidError
+from strandline.values.arguments import check_instance, check_path, check_text, check_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,10 +64,16 @@ def backfill(
     files were taken: a run that was stopped or killed goes on, and files that came since
     are added. A file that was taken must not change.
     """
-    if file_format not in _OPTIONS:
+    chosen, select = check_text("file_format", file_format), check_text("select", select)
+    checkpoint, batch_files = (
+        check_path("checkpoint", checkpoint),
+        check_whole("batch_files", batch_files, 1),
+    )
+    if chosen not in _OPTIONS:
         raise InvalidError("a format is parquet, csv or json", file_format=file_format)
     path, options = _chosen(_located(files))
     options |= _OPTIONS[file_format]
+    schema = _checked_schema(schema)
     if schema:
         options["mode"] = "FAILFAST"
     found = _schema(spark, path, file_format, options, schema)
@@ -80,8 +87,16 @@ def backfill(
     return flow(rows, target, checkpoint, progress)
 
 
+def _checked_schema(given: object) -> "str | StructType":
+    from pyspark.sql.types import StructType  # noqa: PLC0415 # An extra.
+
+    if isinstance(given, str):
+        return check_text("schema", given)
+    return check_instance("schema", given, StructType)
+
+
 def _located(files: str | os.PathLike[str]) -> str:
-    path = os.fspath(files)
+    path = check_path("files", files)
     # Of a URL of local files, the rest is a path as it is: Spark decodes nothing in it.
     path = path.removeprefix("file://")
     return path if "://" in path else os.path.abspath(path)

@@ -11,6 +11,7 @@ from strandline.spark.options import Selection
 from strandline.spark.source.places import chosen_topics
 from strandline.spark.topic_table import table
 from strandline.values import InvalidError, Mode, Topic, TrimmedError
+from strandline.values.arguments import check_text, check_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,6 +63,7 @@ def cut_of(
     url: str, topic: str, tenant: str | None, below: Mapping[int, int] | int | None = None
 ) -> Cut:
     """Return what a topic holds at this moment, or what of it lies below these offsets."""
+    tenant = None if tenant is None else check_text("tenant", tenant)
     with open_log(url, mode=Mode.READ) as log:
         (found,) = chosen_topics(log, Selection(names=(topic,), tenant=tenant))
         count = log.describe_topic(found).settings.partitions
@@ -73,14 +75,13 @@ def cut_of(
 def _ends(below: Mapping[int, int] | int | None, count: int) -> Mapping[int, int]:
     if below is None:
         return {}
-    if isinstance(below, int):
-        below = dict.fromkeys(range(count), below)
-    strange = sorted(number for number in below if not 0 <= number < count)
+    if not isinstance(below, Mapping):
+        return dict.fromkeys(range(count), check_whole("below", below))
+    ends = {check_whole("below", each): check_whole("below", below[each]) for each in below}
+    strange = sorted(number for number in ends if number >= count)
     if strange:
         raise InvalidError("the topic has no such partitions", partitions=strange, count=count)
-    if any(end < 0 for end in below.values()):
-        raise InvalidError("an offset is not negative", below=dict(below))
-    return below
+    return ends
 
 
 def _run(log: Log, topic: Topic, partition: int, end: int | None) -> tuple[int, int]:

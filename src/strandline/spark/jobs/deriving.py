@@ -10,6 +10,7 @@ from strandline.spark.jobs.tasks import Progress
 from strandline.spark.options import Selection
 from strandline.spark.source.places import chosen_topics
 from strandline.values import InvalidError, Mode, ValueKind
+from strandline.values.arguments import check_path, check_text, check_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +42,10 @@ def derive(
     ended, however it ended; without it everything would be appended again.
     """
     located = absolute_url(url)
+    topic, target = check_text("topic", topic), check_text("target", target)
+    where, select = check_text("where", where), check_text("select", select)
+    checkpoint = check_path("checkpoint", checkpoint)
+    batch_records = check_whole("batch_records", batch_records, 1)
     with open_log(located, mode=Mode.READ) as log:
         (found,) = chosen_topics(log, Selection(names=(topic,), tenant=tenant))
         kind = log.describe_topic(found).settings.value_kind

@@ -16,6 +16,7 @@ from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.stages import reading
 from strandline.spark.jobs.tasks import Progress, reporting
 from strandline.values import InvalidError, UnavailableError
+from strandline.values.arguments import check_path, check_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +67,8 @@ def export(
     not exist, unless it is the finished answer to the same call, which is then left alone.
     `_strandline` in it lists which records it covers.
     """
-    if file_format not in ("parquet", "json"):
+    where, chosen = check_text("where", where), check_text("file_format", file_format)
+    if chosen not in ("parquet", "json"):
         raise InvalidError("a format is parquet or json", file_format=file_format)
     terms = {"where": where, "format": file_format}
     job = _Job(cut_of(absolute_url(url), topic, tenant, below), "export", terms, folder)
@@ -91,6 +93,7 @@ def snapshot(
     unless `tombstone` selects them: rows of latest records that match this condition in Spark SQL
     are left out. For the rest see `export`.
     """
+    tombstone = check_text("tombstone", tombstone)
     terms = {"tombstone": tombstone}
     job = _Job(cut_of(absolute_url(url), topic, tenant, below), "snapshot", terms, folder)
     return job.run(spark, lambda rows: _latest(rows, tombstone), "parquet", progress)
@@ -129,7 +132,7 @@ class _Job:
     ) -> None:
         self._watch = Stopwatch()
         self._cut = cut
-        self._target = PublishedFolder(folder)
+        self._target = PublishedFolder(check_path("folder", folder))
         self._covered = covered_by(cut, name, dict(terms))
 
     def run(

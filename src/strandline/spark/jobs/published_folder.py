@@ -19,6 +19,7 @@ from strandline.io import Io, SystemIo, real_parent, replace_file
 from strandline.spark.causes import job_failed, text_of
 from strandline.spark.jobs.cut import Cut
 from strandline.values import InvalidError, UnavailableError
+from strandline.values.arguments import check_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,9 +61,10 @@ def covered_by(cut: Cut, job: str, terms: dict[str, str | None]) -> Covered:
     return Covered(1, job, cut.log_id, topic.id, topic.name, cut.tenant, ends, given, 0)
 
 
-def load_covered(folder: str) -> Covered | None:
+def load_covered(folder: str | os.PathLike[str]) -> Covered | None:
     """Return what a finished folder holds; None if there is none, InvalidError for others."""
     io = SystemIo()
+    folder = check_path("folder", folder)
     if not io.exists(folder):
         return None
     paths = [os.path.join(folder, name) for name in (COVERED_FILE, _EARLIER_COVERED_FILE)]

@@ -13,6 +13,7 @@ from strandline.opening import absolute_url, open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress, run_each
 from strandline.values import InvalidError, Mode, Topic, UnavailableError
+from strandline.values.arguments import check_items, check_path, check_whole
 from strandline.views import View
 from strandline.views.folding import Folded, folded
 from strandline.views.snapshot import SnapshotFile, binding_of
@@ -59,15 +60,18 @@ def rebuild(
     view may use it meanwhile: it would write its own. StoppedError at a record that `apply`
     fails on, unless it is to be put into quarantine.
     """
-    watch, located, path = Stopwatch(), absolute_url(url), os.path.abspath(os.fspath(snapshot))
+    watch, located = Stopwatch(), absolute_url(url)
+    path = os.path.abspath(check_path("snapshot", snapshot))
+    wanted = None if partitions is None else check_items("partitions", partitions)
     if not view.has_snapshots:
         raise InvalidError("a view with snapshots has encode and decode", view=view.name)
     with open_log(located, mode=Mode.READ) as log:
         found = log.topic(topic, tenant=tenant)
         count = log.describe_topic(found).settings.partitions
         binding = binding_of(log, found, view)
-        chosen = sorted(set(range(count) if partitions is None else partitions))
-        if chosen and not 0 <= chosen[0] <= chosen[-1] < count:
+        numbers = [check_whole("partitions", each) for each in wanted or ()]
+        chosen = sorted(set(range(count) if wanted is None else numbers))
+        if chosen and chosen[-1] >= count:
             raise InvalidError("the topic has no such partition", partitions=chosen, count=count)
     snapshots = SnapshotFile(SystemIo(), path, binding, SystemClock())
     work = partial(_fold, located, found, view, poison)

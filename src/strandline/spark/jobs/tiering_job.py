@@ -15,7 +15,8 @@ from strandline.tiering import SegmentCatalogue, TierReport, open_store
 from strandline.tiering.copying import PIECE_RECORDS
 from strandline.tiering.segment import UserPartition, partition_of
 from strandline.tiering.tiering import CopyRun, TieringRun
-from strandline.values import InvalidError, Mode
+from strandline.values import Mode
+from strandline.values.arguments import check_flag, check_limit, check_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,8 +53,10 @@ def tier(
     Every step goes through the segment catalogue, so that workers, other runs of this and
     readers may be about meanwhile, and a run that was killed is gone on with by the next.
     """
-    if piece_records < 1:
-        raise InvalidError("a piece has at least one record", piece_records=piece_records)
+    piece_records = check_whole("piece_records", piece_records, 1)
+    include_open = check_flag("include_open", include_open)
+    local_age_s = check_limit("local_age_s", local_age_s)
+    local_bytes = check_limit("local_bytes", local_bytes)
     watch, located = Stopwatch(), absolute_url(url)
     objects = open_store(store)
     with open_log(located, mode=Mode.WRITE) as log, SegmentCatalogue(log) as catalogue:

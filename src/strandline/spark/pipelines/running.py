@@ -17,6 +17,7 @@ from strandline.spark.causes import root_cause
 from strandline.spark.pipelines.order import Order, OutputLine
 from strandline.spark.pipelines.specification import load_specification
 from strandline.values import UnavailableError
+from strandline.values.arguments import check_flag, check_instance, check_path
 
 #: In a pipeline's folder: tables, their catalogue, and what Spark printed.
 SPARK_FOLDER: Final = "spark"
@@ -36,7 +37,7 @@ class PipelineReport:
 
 
 def run(
-    folder: str,
+    folder: str | os.PathLike[str],
     *,
     url: str | None = None,
     full_refresh: bool = False,
@@ -52,7 +53,9 @@ def run(
     `progress` is called with each step. UnavailableError with Spark's reason if it fails; run it
     again when that is out of the way. InvalidError for a folder without a pipeline.
     """
-    spec = load_specification(folder)
+    spec = load_specification(check_path("folder", folder))
+    full_refresh, dry_run = check_flag("full_refresh", full_refresh), check_flag("dry_run", dry_run)
+    master, target = check_instance("master", master, str), absolute_url(url)
     kept = os.path.join(os.path.dirname(spec.path), SPARK_FOLDER)
     io = SystemIo()
     if not io.exists(kept):
@@ -70,7 +73,7 @@ def run(
     )
     log = os.path.join(kept, _LOG)
     events, ending = [], None
-    with _program(io, order, {**os.environ, "STRANDLINE_URL": absolute_url(url)}, log) as said:
+    with _program(io, order, {**os.environ, "STRANDLINE_URL": target}, log) as said:
         for each in said:
             if each.what != "event":
                 ending = each

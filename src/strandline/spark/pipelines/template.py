@@ -7,7 +7,8 @@ import msgspec
 
 from strandline.io import SystemIo, real_path
 from strandline.spark.pipelines.specification import NAMES, check_place
-from strandline.values import InvalidError
+from strandline.values import InvalidError, UnavailableError
+from strandline.values.arguments import check_path
 
 _SPEC: Final = """\
 name: {name}
@@ -59,14 +60,25 @@ def find_large_orders() -> DataFrame:
 '''
 
 
-def init(folder: str) -> str:
+def init(folder: str | os.PathLike[str]) -> str:
     """Write a pipeline into a new or empty folder, and return the path of its specification.
 
     It makes a table of the topic `orders`, a view of that, and writes to the topic
     `large_orders`. InvalidError if something is there already.
     """
-    io, found = SystemIo(), real_path(folder)
+    io, found = SystemIo(), real_path(check_path("folder", folder))
     check_place(found)
+    try:
+        return _written(io, found)
+    except OSError as error:
+        raise UnavailableError(
+            "the folder cannot be written, fix what the reason names and try again",
+            folder=found,
+            reason=error.strerror or str(error),
+        ) from error
+
+
+def _written(io: SystemIo, found: str) -> str:
     if io.exists(found) and io.list(found):
         raise InvalidError("this folder is not empty, choose another", folder=found)
     for path in (found, os.path.join(found, "transformations")):
