@@ -96,9 +96,7 @@ WRONGS = {
 
 
 @pytest.mark.parametrize("wrong", WRONGS)
-def test_identities_that_are_damaged_are_an_error_for_whoever_needs_them(
-    path: Path, wrong: str
-) -> None:
+def test_damaged_identities_are_an_error_where_they_are_needed(path: Path, wrong: str) -> None:
     execute(path, WRONGS[wrong])
 
     with sqlite_log(str(path)) as log:

@@ -29,7 +29,7 @@ COPIES = ("copying.py", "shortening.py")
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_lives_come_to_every_call_in_the_source(server: ForkServer, scheme: str) -> None:
+def test_the_workloads_come_to_every_call_in_the_source(server: ForkServer, scheme: str) -> None:
     folder = FOLDERS[scheme]
 
     unreached = call_sites.unreached(folder, sweeps.sites_reached(server, scheme))
