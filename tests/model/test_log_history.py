@@ -124,7 +124,7 @@ def test_it_finds_a_topic_that_was_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request", "seen"),
+    ("change", "seen"),
     [
         (lambda history: history.ask_trim("orders", 0, 2), shown(low=2)),
         (
@@ -139,12 +139,12 @@ def test_it_finds_a_topic_that_was_dropped() -> None:
     ],
 )
 def test_what_was_requested_is_seen_or_not(
-    request: Callable[[LogHistory], None], seen: SeenTopic
+    change: Callable[[LogHistory], None], seen: SeenTopic
 ) -> None:
     history = known()
     assert history.check({"orders": seen})
 
-    request(history)
+    change(history)
 
     assert history.check({"orders": seen}) == []
     assert history.check({"orders": shown()}) == []

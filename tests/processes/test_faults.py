@@ -40,7 +40,7 @@ def test_the_workloads_come_to_every_call_in_the_source(server: ForkServer, sche
 
 
 @pytest.mark.parametrize("workload", WORKLOADS["file"])
-def test_a_failed_sync_anywhere_ends_in_no_promise(
+def test_a_failed_sync_anywhere_acknowledges_nothing(
     server: ForkServer, workload: str, seed: int
 ) -> None:
     counts = sweeps.fault_sweep(

@@ -56,7 +56,7 @@ def test_a_child_that_hangs_is_shown_with_its_stacks(server: ForkServer) -> None
         child.kill()
 
 
-def test_a_stopped_child_is_told_from_one_that_sleeps(server: ForkServer) -> None:
+def test_a_stopped_child_is_reported_from_one_that_sleeps(server: ForkServer) -> None:
     child = server.start("workloads:hang")
     child.signal(signal.SIGSTOP)
     child.wait_until_stopped()
