@@ -188,7 +188,7 @@ def test_a_loop_in_a_forked_child_raises_and_does_not_just_end(file_log: Log) ->
     assert len(told) == 9
     for line in told:
         assert "ClosedError" in line
-        assert "before a fork, open the log anew in the child process" in line
+        assert "before a fork, open the log again in the child process" in line
     assert first is not None
 
 

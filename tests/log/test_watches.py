@@ -1,4 +1,4 @@
-"""Watches over real files that other processes write: everybody is told, at little cost."""
+"""Watches over real files that other processes write: every reader is notified, at little cost."""
 
 import asyncio
 import contextlib
@@ -425,9 +425,7 @@ def test_a_partition_that_cannot_be_looked_at_is_left_to_its_reader(tails: Tails
 
 
 @pytest.mark.parametrize("readers", [1, 2])
-def test_what_is_removed_is_notified_no_more_and_nothing_stays_open(
-    tails: Tails, readers: int
-) -> None:
+def test_what_is_removed_is_notified_no_more_and_is_closed(tails: Tails, readers: int) -> None:
     before = set(os.listdir("/proc/self/fd"))
     watches = [tails.open() for _ in range(readers)]
     for watch in watches:
