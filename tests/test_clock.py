@@ -144,7 +144,7 @@ def test_the_child_of_a_fork_makes_ids_of_its_own() -> None:
     assert childs != own
 
 
-def test_random_bytes_come_in_the_count_asked_for(clock: Clock) -> None:
+def test_random_bytes_come_in_the_count_requested(clock: Clock) -> None:
     assert len(clock.random_bytes(0)) == 0
     assert len(clock.random_bytes(16)) == 16
     assert clock.random_bytes(16) != clock.random_bytes(16)

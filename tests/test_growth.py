@@ -311,7 +311,7 @@ def creation_growth(store: str, folder: Path) -> float:
     return sum(each[-10:]) / sum(each[10:20])
 
 
-def test_the_check_sees_drafts_that_are_all_made_anew_for_each_index(tmp_path: Path) -> None:
+def test_the_check_sees_drafts_that_are_all_made_again_for_each_index(tmp_path: Path) -> None:
     def chosen(columns: EventColumns, indices: Sequence[int]) -> list[Draft]:
         return [list(columns)[index] for index in indices]
 

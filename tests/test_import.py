@@ -40,14 +40,14 @@ def test_opening_a_log_imports_nothing_optional() -> None:
     assert not loaded & set(OPTIONAL)
 
 
-def test_the_pytest_plugin_waits_for_its_fixtures_to_be_asked_for() -> None:
+def test_the_pytest_plugin_waits_for_its_fixtures_to_be_requested() -> None:
     loaded = loaded_by("import strandline.testing.pytest_plugin")
 
     assert not loaded & {"pyarrow", "msgspec", "strandline.opening"}
 
 
 @pytest.mark.parametrize("name", strandline.__all__)
-def test_every_name_is_there_when_it_is_asked_for(name: str) -> None:
+def test_every_name_is_there_when_it_is_used(name: str) -> None:
     assert getattr(strandline, name) is not None
     assert name in dir(strandline)
 

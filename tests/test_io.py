@@ -188,7 +188,9 @@ def test_a_lock_holds_against_every_other_open_until_it_is_released(
     assert io.try_lock(fd)
 
 
-def test_a_replaced_file_is_told_from_the_one_that_is_open(io: Io, fd: int, tmp_path: Path) -> None:
+def test_a_replaced_file_is_distinguished_from_the_one_that_is_open(
+    io: Io, fd: int, tmp_path: Path
+) -> None:
     path = str(tmp_path / "file")
     assert io.stat(path) == io.stat(fd)
     assert io.identity(path) == io.identity(fd) == (io.stat(fd).device, io.stat(fd).inode)
@@ -199,7 +201,7 @@ def test_a_replaced_file_is_told_from_the_one_that_is_open(io: Io, fd: int, tmp_
     assert (io.stat(path).device, io.stat(path).inode) != (io.stat(fd).device, io.stat(fd).inode)
 
 
-def test_the_status_tells_size_and_directories(io: Io, fd: int, tmp_path: Path) -> None:
+def test_the_status_shows_size_and_directories(io: Io, fd: int, tmp_path: Path) -> None:
     io.pwrite(fd, b"abc", 0)
 
     assert io.stat(fd).size == 3
@@ -282,7 +284,7 @@ def test_a_file_in_the_current_directory_is_replaced_too(
     assert io.list(".") == ["manifest"]
 
 
-def test_a_temporary_file_of_someone_else_is_left_alone(io: Io, tmp_path: Path) -> None:
+def test_a_temporary_file_of_another_program_is_left_alone(io: Io, tmp_path: Path) -> None:
     (tmp_path / "manifest.7.tmp").write_bytes(b"theirs")
 
     with pytest.raises(FileExistsError):

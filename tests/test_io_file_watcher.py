@@ -257,7 +257,7 @@ def test_who_is_woken_leaves_the_notices_for_the_next_wait_and_no_longer(
     assert (first, second) == (set(), {str(tail)})
 
 
-def test_who_waits_without_limit_learns_of_a_path_added_meanwhile(
+def test_a_wait_without_limit_sees_a_path_added_meanwhile(
     file_watcher: FileWatcher, tail: Path
 ) -> None:
     def follow() -> None:

@@ -117,7 +117,7 @@ def test_a_choice_is_given_by_its_name_wherever_it_is_taken(log: Log, tmp_path: 
         (lambda _: LOOSE.open("memory:", mode="rw"), "'read', 'consume' or 'write'"),
     ],
 )
-def test_a_wrong_name_is_told_which_there_are(
+def test_a_wrong_name_raises_with_those_that_there_are(
     log: Log, call: Callable[[Log], object], told: str
 ) -> None:
     with pytest.raises(sl.InvalidError, match=told):
@@ -127,7 +127,7 @@ def test_a_wrong_name_is_told_which_there_are(
 # --- one default ---
 
 
-def test_every_reader_begins_at_the_oldest_record_unless_told_otherwise(log: Log) -> None:
+def test_every_reader_begins_at_the_oldest_record_by_default(log: Log) -> None:
     with (
         log.subscribe("orders") as plain,
         sl.subscribe(log, "orders") as function,
@@ -191,7 +191,7 @@ def test_a_loop_in_a_forked_child_raises_and_does_not_just_end(file_log: Log) ->
     assert len(told) == 9
     for line in told:
         assert "ClosedError" in line
-        assert "before a fork, open the log anew in the child process" in line
+        assert "before a fork, open the log again in the child process" in line
     assert first is not None
 
 
@@ -253,7 +253,7 @@ def test_a_limit_of_none_is_no_limit_for_both_calls(log: Log) -> None:
     assert removed == log.describe_topic(log.create_topic("plain")).settings
 
 
-def test_a_start_without_a_time_zone_is_told_to_have_one(log: Log) -> None:
+def test_a_start_without_a_time_zone_has_to_have_one(log: Log) -> None:
     with pytest.raises(sl.InvalidError, match="add tzinfo"):
         log.subscribe("orders", start=datetime(2020, 1, 1))
     with log.subscribe("orders", start=datetime(2020, 1, 1, tzinfo=UTC)) as subscription:
@@ -329,7 +329,7 @@ def test_a_backup_that_cannot_be_made_is_refused_in_words(
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
-def test_a_damaged_copy_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_damaged_copy_is_kept_and_reported(tmp_path: Path) -> None:
     with sl.open(f"file:{tmp_path / 'log'}") as log:
         log.create_topic("orders")
         log.append_many("orders", [sl.Event("a", n) for n in range(100)])

@@ -205,7 +205,7 @@ def test_the_first_use_creates_no_log_on_disk(
     strandline.reset()
 
 
-def test_whether_a_log_is_installed_can_be_asked(
+def test_whether_a_log_is_installed_can_be_checked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """E18."""

@@ -80,7 +80,7 @@ def test_spark_is_left_out_of_the_lock_and_every_hash_stays() -> None:
     assert "pyspark==" not in kept
 
 
-def test_a_machine_without_another_python_is_told_so(
+def test_a_machine_without_another_python_gets_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(other_pythons, "search_path", lambda: [str(tmp_path)])

@@ -119,7 +119,7 @@ def test_a_block_that_raises_leaves_the_healthy_function() -> None:
     assert area(2, rounded=True) == 12
 
 
-def test_whoever_has_imported_a_function_has_the_bug_too() -> None:
+def test_a_module_that_has_imported_a_function_has_the_bug_too() -> None:
     vars(planting)["area"] = area
     try:
         with planted(HERE, "area", "math.floor(...)", "7"):

@@ -51,7 +51,7 @@ The examples below are run as tests. They go on from this log:
 ```
 
 and those of `views` find the snapshot `totals.snapshot` of a view over `orders`, those of \
-`dead-letters` one record that the consumer `billing` could not deal with.
+`dead-letters` one record that the consumer `billing` could not handle.
 """
 
 _EXPORTS = """\

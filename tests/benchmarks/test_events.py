@@ -37,7 +37,7 @@ def test_the_library_takes_every_event() -> None:
         assert event.payload == sample.payload
 
 
-def test_events_made_anew_are_equal_and_not_the_same() -> None:
+def test_events_made_again_are_equal_and_not_the_same() -> None:
     events = samples(10)
 
     first, second = made_anew(events, 2)

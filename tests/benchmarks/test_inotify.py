@@ -8,7 +8,7 @@ import pytest
 from benchmarks.inotify import Inotify
 
 
-def test_a_write_wakes_whoever_waits(tmp_path: Path) -> None:
+def test_a_write_wakes_the_waiters(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.touch()
     inotify = Inotify(path)

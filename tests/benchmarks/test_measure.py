@@ -105,7 +105,7 @@ def test_the_best_peer_is_the_best_of_three(
     assert (result.ratios["best_peer"], result.holds) == (ratio, False)
 
 
-def test_a_bar_for_nobody_is_refused(tmp_path: Path) -> None:
+def test_a_bar_for_no_measurement_is_refused(tmp_path: Path) -> None:
     entry = Entry(
         name="a.b", unit="s", contenders=lambda scratch: {"ours": lambda: 1.0}, bars={"raw": 1}
     )

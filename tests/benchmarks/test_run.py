@@ -9,7 +9,7 @@ from benchmarks.results import Results, load
 from benchmarks.run import run
 
 
-def test_a_bar_that_falls_short_is_told_last_and_is_no_error(
+def test_a_bar_that_falls_short_is_shown_last_and_is_no_error(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run([entry("a.one", ours=3), entry("b.two", ours=1)], {}, results)
@@ -27,7 +27,7 @@ def test_strict_bars_make_it_an_error(results: Path) -> None:
     assert run([entry("a.one", ours=3)], strict, results) == 0
 
 
-def test_bars_that_hold_are_told_too(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bars_that_hold_are_reported_too(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run([entry("a.one", ours=3)], {}, results)
 
     assert capsys.readouterr().out.endswith("Every bar holds.\n")
@@ -48,7 +48,7 @@ def test_strict_judges_only_what_was_measured(results: Path) -> None:
     assert run(entries, {**only("a."), "STRANDLINE_BENCH_BARS": "strict"}, results) == 0
 
 
-def test_a_whole_run_forgets_entries_that_are_no_more(results: Path) -> None:
+def test_a_whole_run_drops_entries_that_no_longer_exist(results: Path) -> None:
     run([entry("a.one", ours=3), entry("b.two", ours=1)], {}, results)
 
     run([entry("a.one", ours=9)], {}, results)
@@ -80,7 +80,7 @@ def test_kept_entries_from_elsewhere_are_pointed_out(
     assert "another machine" in capsys.readouterr().out
 
 
-def test_the_machine_and_the_versions_are_told(results: Path) -> None:
+def test_the_machine_and_the_versions_are_shown(results: Path) -> None:
     run([entry("a.one", ours=3)], {}, results)
 
     found = loaded(results)

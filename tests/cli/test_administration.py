@@ -99,7 +99,7 @@ def test_a_flipped_byte_is_found_by_verify(orders: str, folder: Path) -> None:
     assert "frame" in run("verify").stderr
 
 
-def test_heads_that_were_kept_tell_whether_history_was_replaced(folder: Path) -> None:
+def test_heads_that_were_kept_show_whether_history_was_replaced(folder: Path) -> None:
     ran("create", "audited", "--proof")
     ran("append", "audited", "1", "2", "--kind", "a")
     ran("verify", "audited", "--heads", "heads.jsonl")
@@ -128,9 +128,7 @@ def test_tiered_records_are_copied_evicted_and_read_as_before(orders: str, folde
     assert ran("read", orders, "--json").stdout == before
 
 
-def test_tiering_tells_in_words_what_it_did_and_what_more_there_is(
-    orders: str, folder: Path
-) -> None:
+def test_tiering_reports_what_it_did_and_what_more_there_is(orders: str, folder: Path) -> None:
     store = f"file://{folder}/cold"
 
     assert "--include-open" in ran("tier", orders, store).stdout
@@ -139,7 +137,7 @@ def test_tiering_tells_in_words_what_it_did_and_what_more_there_is(
     assert told.endswith(" bytes, 5 let go of here\n")
 
 
-def test_the_snapshot_of_a_view_tells_how_far_it_is(orders: str, folder: Path) -> None:
+def test_the_snapshot_of_a_view_shows_how_far_it_is(orders: str, folder: Path) -> None:
     save_view(folder)
     ran("append", orders, '{"id": 9}', "--kind", "order.paid")
 
@@ -229,7 +227,7 @@ def test_the_url_may_come_from_the_environment(
         assert [each.name for each in log.topics()] == ["orders"]
 
 
-def test_damage_is_told_with_its_own_exit_code(orders: str, folder: Path) -> None:
+def test_damage_is_reported_with_its_own_exit_code(orders: str, folder: Path) -> None:
     shutil.copytree(".strandline", "damaged")
     [manifest] = Path("damaged").rglob("*.manifest")
     manifest.write_bytes(b"strandline manifest 1 00000000\n{}")

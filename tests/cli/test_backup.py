@@ -107,7 +107,7 @@ def test_what_cannot_be_copied_is_refused(orders: str, folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {".strandline", "copy"}
 
 
-def test_a_copy_of_damaged_records_is_made_and_told(orders: str, folder: Path) -> None:
+def test_a_copy_of_damaged_records_is_made_and_reported(orders: str, folder: Path) -> None:
     [segment] = folder.rglob("*.segment")
     content = bytearray(segment.read_bytes())
     content[200] ^= 1

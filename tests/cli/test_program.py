@@ -98,7 +98,7 @@ def test_a_follower_shows_each_record_as_it_comes_and_ends_with_ctrl_c(
     assert following.stderr.read() == ""
 
 
-def test_an_error_is_told_on_standard_error_in_words_or_in_json(orders: str) -> None:
+def test_an_error_is_written_to_standard_error_as_text_or_as_json(orders: str) -> None:
     plain, told = process("read", "order"), process("read", "order", "--json")
 
     assert plain.returncode == told.returncode == ExitCode.USAGE
@@ -111,7 +111,9 @@ def test_an_error_is_told_on_standard_error_in_words_or_in_json(orders: str) -> 
 
 @pytest.mark.parametrize("redirected", ["> /dev/full", ">&-"])
 @pytest.mark.parametrize("words", ["read orders", "export orders -", "topics --json"])
-def test_an_output_that_cannot_be_written_is_told(words: str, redirected: str, many: str) -> None:
+def test_an_output_that_cannot_be_written_is_reported(
+    words: str, redirected: str, many: str
+) -> None:
     assert many == "orders"
     done = subprocess.run(
         ["/usr/bin/env", "bash", "-c", f"strandline {words} {redirected}"],
@@ -151,7 +153,7 @@ def test_ctrl_c_before_anything_has_begun_is_quiet() -> None:
         (("dead-letters", "redrive"), "TOPIC"),
     ],
 )
-def test_a_call_that_is_not_understood_is_told_in_json_too(
+def test_a_call_that_is_not_understood_is_reported_in_json_too(
     arguments: tuple[str, ...], told: str, orders: str
 ) -> None:
     done = run(*arguments, "--json")
@@ -181,7 +183,7 @@ def on_terminal(*arguments: str, typed: bytes = b"", **more: str) -> str:
     return shown.decode()
 
 
-def test_whoever_types_records_is_told_how_and_sees_no_bars(orders: str) -> None:
+def test_records_typed_at_a_terminal_get_a_prompt_and_no_bars(orders: str) -> None:
     shown = on_terminal("append", orders, typed=b'{"kind": "typed"}\n\x04', TERM="xterm")
 
     assert "Ctrl-D" in shown

@@ -211,7 +211,7 @@ def test_a_file_that_was_changed_is_refused(old: str, new: str, orders: str, fol
     assert done.code == 2, done.stdout
 
 
-def test_parquet_of_somebody_else_is_refused(folder: Path, orders: str) -> None:
+def test_parquet_of_another_program_is_refused(folder: Path, orders: str) -> None:
     from pyarrow import parquet  # noqa: PLC0415
 
     parquet.write_table(pa.table({"a": [1]}), folder / "other.parquet")

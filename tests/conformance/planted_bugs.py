@@ -91,7 +91,7 @@ BUGS = (
         "_is_live",
         "_IDLE_US",
         "_IDLE_US * 9",
-        "a_silent_consumer_no_longer_holds_trimming",
+        "an_idle_consumer_no_longer_holds_trimming",
     ),
     _bug(
         decide,
@@ -189,7 +189,7 @@ BUGS = (
         "count_within",
         "bytes_max is None",
         "not bytes_max",
-        "a_limit_of_zero_gives_nothing_and_none_is_no_limit",
+        "a_limit_of_zero_returns_nothing_and_none_is_no_limit",
     ),
     _bug(
         retention,
@@ -268,7 +268,7 @@ BUGS = (
         "Partition(0)",
         "without_a_key_the_producer_or_idempotency_key_decides",
     ),
-    _bug(terms, "owner", "parsed == topic.tenant", "True", "a_record_says_whose_it_is"),
+    _bug(terms, "owner", "parsed == topic.tenant", "True", "a_record_has_its_tenant"),
     _bug(
         draft,
         "draft",

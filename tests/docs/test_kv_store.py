@@ -27,7 +27,7 @@ def load_example() -> ModuleType:
     return module
 
 
-def test_it_remembers_across_a_restart(example: ModuleType, tmp_path: Path) -> None:
+def test_it_deduplicates_across_a_restart(example: ModuleType, tmp_path: Path) -> None:
     with example.Store(tmp_path / "pairs") as store:
         store.set("a", "1")
         store.set("b", "2")
@@ -39,7 +39,7 @@ def test_it_remembers_across_a_restart(example: ModuleType, tmp_path: Path) -> N
         assert store.get("c") is None
 
 
-def test_a_refused_pair_harms_nobody(example: ModuleType, tmp_path: Path) -> None:
+def test_a_refused_pair_is_harmless(example: ModuleType, tmp_path: Path) -> None:
     with example.Store(tmp_path / "pairs") as store:
         with pytest.raises(InvalidError):
             store.set("", "1")

@@ -42,7 +42,7 @@ def printed(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(60, method="signal")
-def test_one_appends_and_one_tails_and_a_kill_holds_nobody_up(tmp_path: Path) -> None:
+def test_one_appends_and_one_tails_and_a_kill_blocks_no_other(tmp_path: Path) -> None:
     scripts = re.findall(r"Save this as `(\w+\.py)`.*?```py\n(.*?)```", PAGE.read_text(), re.DOTALL)
     for name, code in scripts:
         (tmp_path / name).write_text(code)

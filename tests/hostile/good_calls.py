@@ -216,7 +216,6 @@ CALLS: dict[str, Callable[[World], Call]] = {
         w.log.append_many, topic="events", values=[sl.Event("k", 1)], keys=["a"], timeout_s=5
     ),
     "Log.apply_retention": lambda w: _call(w.log.apply_retention, topic="events"),
-    "Log.beside": lambda w: _call(w.log.beside, name="x"),
     "Log.change_retention": lambda w: _call(
         w.log.change_retention, topic="events", retention_age_s=10**9, retention_bytes=None
     ),

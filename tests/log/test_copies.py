@@ -103,7 +103,7 @@ def test_values_of_every_kind_are_cut_within_an_append(
         assert copy.describe_topic("raw").size_bytes > 0
 
 
-def test_what_points_beyond_a_copy_is_recognised_before_anybody_writes_to_it(
+def test_what_points_beyond_a_copy_is_recognised_before_it_is_written_to(
     source: sl.Log, scheme: str, tmp_path: Path
 ) -> None:
     topic_id = fill(source)

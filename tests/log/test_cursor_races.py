@@ -58,7 +58,7 @@ def log(scheme: str, tmp_path: Path, clock: MeddlingClock) -> Iterator[Log]:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_an_ack_that_another_one_overtakes_is_decided_anew(log: Log, clock: MeddlingClock) -> None:
+def test_an_ack_that_another_one_overtakes_is_decided_again(log: Log, clock: MeddlingClock) -> None:
     clock.meddle = lambda: log.ack("orders", "billing", 0, 5)
 
     assert log.ack("orders", "billing", 0, 3) == 5
@@ -77,7 +77,7 @@ def test_acks_in_two_partitions_at_the_same_time_are_both_kept(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_consumer_that_is_forgotten_during_an_ack_begins_anew(
+def test_a_consumer_that_is_deleted_during_an_ack_begins_again(
     log: Log, clock: MeddlingClock
 ) -> None:
     log.ack("orders", "billing", 1, 7)
@@ -100,6 +100,6 @@ def test_a_store_that_replaces_whatever_is_there_is_noticed(
     log: Log, clock: MeddlingClock, bug: Bug
 ) -> None:
     with bug.planted(), pytest.raises(AssertionError):
-        test_an_ack_that_another_one_overtakes_is_decided_anew(log, clock)
+        test_an_ack_that_another_one_overtakes_is_decided_again(log, clock)
     with bug.planted(), pytest.raises(AssertionError):
         test_acks_in_two_partitions_at_the_same_time_are_both_kept(log, clock)

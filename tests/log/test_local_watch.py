@@ -117,7 +117,7 @@ def test_a_task_that_is_cancelled_leaves_the_hint_for_the_next(log: Log, watch: 
     assert asyncio.run(cancel_then_wait()) == 1
 
 
-def test_a_task_roused_for_nothing_sleeps_on_until_its_time_is_up(watch: LocalWatch) -> None:
+def test_a_task_woken_for_nothing_waits_on_until_its_time_is_up(watch: LocalWatch) -> None:
     async def rouse_then_wait() -> list[int]:
         task = asyncio.ensure_future(watch.moved(0.05))
         for _ in range(2):

@@ -55,7 +55,7 @@ def append_some(log: Log) -> None:
     log.append("bills", EVENT)
 
 
-def test_an_append_that_nobody_counts_is_noticed() -> None:
+def test_an_append_that_is_not_counted_is_noticed() -> None:
     bug = Bug("bytes are not counted", Appends, "_append", "counts.bytes += _", "pass")
 
     with bug.planted(), sl.open("memory:") as log, pytest.raises(AssertionError):
@@ -142,7 +142,7 @@ def test_subscriptions_their_waits_and_hints_are_counted(log: Log) -> None:
     assert after.waits >= during.waits
 
 
-def test_a_store_with_a_coordinator_tells_of_flushes_and_syncs_and_of_how_long_they_took(
+def test_a_store_with_a_coordinator_shows_of_flushes_and_syncs_and_of_how_long_they_took(
     tmp_path: Path,
 ) -> None:
     for kind in ("file", "sqlite"):
@@ -170,7 +170,7 @@ def test_a_store_in_memory_has_no_coordinator() -> None:
         assert log.metrics().writes is None
 
 
-def test_metrics_are_plain_values_for_whoever_exports_them(log: Log) -> None:
+def test_metrics_are_plain_values_for_exporters(log: Log) -> None:
     log.create_topic("orders")
     log.append("orders", EVENT)
 
@@ -189,7 +189,7 @@ def test_metrics_show_in_a_notebook(log: Log) -> None:
     assert "<td>orders</td><td>1</td>" in log.metrics()._repr_html_()
 
 
-def test_a_closed_log_tells_nothing(log: Log) -> None:
+def test_a_closed_log_shows_nothing(log: Log) -> None:
     log.close()
 
     with pytest.raises(ClosedError):

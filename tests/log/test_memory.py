@@ -23,7 +23,7 @@ def takes_a_log(log: Log) -> Log:
     return log
 
 
-def test_it_reaches_applied_and_says_so() -> None:
+def test_it_reaches_applied_and_reports_it() -> None:
     log = takes_a_log(memory_log())
     log.create_topic("orders")
 
@@ -74,7 +74,7 @@ def test_retention_is_applied_after_each_append() -> None:
     assert log.describe().size_bytes == 200
 
 
-def test_a_child_of_a_fork_is_told_to_open_its_own() -> None:
+def test_a_child_of_a_fork_has_to_open_its_own() -> None:
     log = memory_log()
     log.create_topic("orders")
 
@@ -105,7 +105,7 @@ def test_many_records_come_as_several_record_batches() -> None:
     assert sum(batch.num_rows for batch in batches) == 10_005
 
 
-def test_a_closed_watch_is_forgotten_by_its_log_and_partitions() -> None:
+def test_a_closed_watch_is_dropped_by_its_log_and_partitions() -> None:
     log = memory_log()
     log.create_topic("orders")
     watch = log.watch()

@@ -138,7 +138,7 @@ def test_appends_go_on_densely_around_blocks_of_two_logs(path: str, log: Log) ->
         assert other.marks("orders", 0).high == log.marks("orders", 0).high == 320
 
 
-def test_a_receipt_is_settled_by_the_commit_and_becomes_durable_when_asked(log: Log) -> None:
+def test_a_receipt_is_settled_by_the_commit_and_becomes_durable_on_request(log: Log) -> None:
     with log.transaction():
         receipt = log.append("orders", CREATED)
         inside = receipt.is_settled, receipt.level
@@ -231,7 +231,7 @@ def test_a_proof_goes_on_through_blocks(log: Log) -> None:
     assert not report.findings
 
 
-def test_a_tail_is_told_after_the_commit_and_not_of_what_was_rolled_back(log: Log) -> None:
+def test_a_tail_is_notified_after_the_commit_and_not_of_what_was_rolled_back(log: Log) -> None:
     watch = log.watch()
     watch.add("orders", 0, 0)
     watch.wait(0)
@@ -248,7 +248,7 @@ def test_a_tail_is_told_after_the_commit_and_not_of_what_was_rolled_back(log: Lo
     assert not watch.wait(0)
 
 
-def test_nobody_is_told_before_the_commit(log: Log) -> None:
+def test_no_reader_is_notified_before_the_commit(log: Log) -> None:
     watch = log.watch()
     watch.add("orders", 0, 0)
     watch.wait(0)
@@ -362,7 +362,9 @@ def test_a_connection_is_of_no_use_after_its_block(log: Log) -> None:
         connection.execute("SELECT 1")
 
 
-def test_a_statement_that_still_writes_is_told_and_all_is_rolled_back(path: str, log: Log) -> None:
+def test_a_statement_that_still_writes_is_reported_and_all_is_rolled_back(
+    path: str, log: Log
+) -> None:
     with refused("still open"), log.transaction() as connection:
         receipt = log.append("orders", CREATED)
         left = connection.execute("INSERT INTO orders (name) VALUES ('a'), ('b') RETURNING id")
@@ -375,7 +377,7 @@ def test_a_statement_that_still_writes_is_told_and_all_is_rolled_back(path: str,
 
 
 @pytest.mark.slow
-def test_a_query_that_was_not_read_to_its_end_holds_nobody_up(path: str, log: Log) -> None:
+def test_a_query_that_was_not_read_to_its_end_blocks_no_other(path: str, log: Log) -> None:
     with log.transaction() as connection:
         add(connection, "new")
         left = connection.execute("SELECT * FROM orders")
@@ -386,7 +388,7 @@ def test_a_query_that_was_not_read_to_its_end_holds_nobody_up(path: str, log: Lo
     assert rows(path) == ["old", "new"]
 
 
-def test_a_transaction_that_sqlite_rolled_back_is_told(path: str, log: Log) -> None:
+def test_a_transaction_that_sqlite_rolled_back_is_reported(path: str, log: Log) -> None:
     with refused("do all of it again"), log.transaction() as connection:
         receipt = log.append("orders", CREATED)
         with pytest.raises(sqlite3.IntegrityError):

@@ -93,7 +93,7 @@ def test_a_connection_to_another_file_or_in_a_transaction_or_unsynced_is_refused
 
 @pytest.mark.usefixtures("newer")
 @pytest.mark.parametrize("begins_anew", [False, True])
-def test_who_commits_a_connection_of_its_own_is_told_and_nothing_is_torn(
+def test_committing_a_connection_of_its_own_raises_and_nothing_is_torn(
     path: str, log: Log, outside: sqlite3.Connection, begins_anew: bool
 ) -> None:
     with refused("inside its block"), log.transaction(outside):
@@ -112,7 +112,7 @@ def test_who_commits_a_connection_of_its_own_is_told_and_nothing_is_torn(
 
 
 @pytest.mark.usefixtures("newer")
-def test_who_closes_a_connection_of_its_own_is_told_and_nothing_is_stored(
+def test_closing_a_connection_of_its_own_raises_and_nothing_is_stored(
     path: str, log: Log, outside: sqlite3.Connection
 ) -> None:
     with refused("was closed"), log.transaction(outside):

@@ -37,7 +37,7 @@ BUGS = [
             "_.execute('COMMIT')",
             "self._on_written(heads); _",
         ),
-        tests.test_nobody_is_told_before_the_commit,
+        tests.test_no_reader_is_notified_before_the_commit,
     ),
     Planted(
         Bug(

@@ -206,7 +206,7 @@ def test_a_late_savepoint_is_found(log: Log) -> None:
         test_an_event_is_there_exactly_if_its_row_is(log, roll_back)
 
 
-def test_an_engine_that_ends_transactions_by_itself_is_told_so(log: Log) -> None:
+def test_an_engine_that_ends_transactions_by_itself_gets_an_error(log: Log) -> None:
     with log.transaction() as connection:
         engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
         with refused("leave it to commit"), Session(engine) as session:

@@ -58,7 +58,7 @@ def test_one_inside_another_and_calls_that_change_more_are_refused(log: Log) -> 
     log.create_topic("others")
 
 
-def test_other_threads_wait_and_are_told_when_it_takes_too_long(log: Log) -> None:
+def test_other_threads_wait_and_raise_when_it_takes_too_long(log: Log) -> None:
     told: list[BaseException | int] = []
 
     def append(timeout_s: float) -> None:
@@ -117,7 +117,7 @@ def test_a_log_that_another_thread_closes_lets_the_block_come_to_its_end(
         assert kinds(again) == ["order.created"]
 
 
-def test_an_event_loop_is_told_to_use_a_thread(log: Log) -> None:
+def test_an_event_loop_has_to_use_a_thread(log: Log) -> None:
     async def begin() -> None:
         with refused("to_thread"), log.transaction():
             pass

@@ -271,7 +271,7 @@ def test_other_modes_need_a_log(path: str, mode: str) -> None:
     assert not Path(path).exists()
 
 
-def test_a_log_lives_in_an_applications_own_database(path: str) -> None:
+def test_a_log_is_kept_in_an_applications_own_database(path: str) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE mine (n)")
         connection.execute("INSERT INTO mine VALUES (17)")
@@ -343,7 +343,7 @@ def test_a_deleted_lock_file_is_replaced(path: str, log: Log) -> None:
 # --- the rest ---
 
 
-def test_a_forked_child_is_told_to_open_anew(path: str, log: Log) -> None:
+def test_a_forked_child_has_to_open_again(path: str, log: Log) -> None:
     log.append("orders", Event("order", {"n": 0}))
     script = f"""
 import os
@@ -385,7 +385,7 @@ def test_appends_on_a_loop_are_awaited_and_other_calls_refused(log: Log) -> None
     asyncio.run(main())
 
 
-def test_a_failed_append_on_a_loop_is_told_when_awaited(log: Log) -> None:
+def test_a_failed_append_on_a_loop_is_reported_when_awaited(log: Log) -> None:
     async def main() -> None:
         receipt = log.append("orders", Event("order"), expected_offset=3)
         with pytest.raises(ConflictError):
@@ -418,7 +418,7 @@ def test_a_long_history_is_checkpointed_and_marked_durable(path: str) -> None:
         assert log.marks("orders", 0).durable > 0
 
 
-def test_old_producers_and_keys_are_forgotten_in_storage(path: str) -> None:
+def test_old_producers_and_keys_are_removed_from_storage(path: str) -> None:
     clock = FakeClock()
     with sqlite_log(path, clock=clock) as log:
         log.create_topic("orders")

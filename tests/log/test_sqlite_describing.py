@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_log_that_nobody_has_open(path: Path) -> None:
+def test_a_log_that_no_process_has_open(path: Path) -> None:
     before = state(path)
 
     found = sl.describe(f"sqlite:{path}")
@@ -71,7 +71,7 @@ def test_a_log_whose_files_cannot_be_looked_at_is_not_taken_for_one_at_rest(
             describe_sqlite(str(path), io=io)
 
 
-def test_a_log_whose_writer_died(path: Path) -> None:
+def test_a_log_whose_writer_crashed(path: Path) -> None:
     script = (
         "import os, signal, sys\n"
         "import strandline as sl\n"
@@ -101,7 +101,7 @@ def test_a_log_that_may_not_be_written(path: Path) -> None:
     path.parent.chmod(0o700)
 
 
-def test_a_log_that_was_copied_while_it_was_open_needs_mending(path: Path, tmp_path: Path) -> None:
+def test_a_log_that_was_copied_while_it_was_open_needs_repair(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     with sl.open(f"sqlite:{path}") as log:
         log.append("orders", sl.Event("a", 0))

@@ -104,7 +104,7 @@ def test_the_newest_is_missed_also_after_the_repair_of_a_failed_sync(path: str, 
             list(mending.read("orders", 0, 0))
 
 
-def test_a_gap_in_what_a_head_does_not_tell_of_yet_is_detected(path: str, log: Log) -> None:
+def test_a_gap_beyond_the_head_is_detected(path: str, log: Log) -> None:
     for n in range(3):
         log.append("orders", Event("order", {"n": n}))
     with sqlite3.connect(path) as connection:

@@ -50,7 +50,7 @@ def test_consuming_changes_no_other_topic(consuming: Log) -> None:
     assert consuming.describe_topic("orders").records == 1
 
 
-def test_reading_counts_no_delivery_and_says_so(tmp_path: Path) -> None:
+def test_reading_counts_no_delivery_and_reports_it(tmp_path: Path) -> None:
     path = str(tmp_path / "events.db")
     sqlite_log(path).close()
 

@@ -103,7 +103,7 @@ BUGS = [
             "last != place(...)",
             "False",
         ),
-        heads.test_a_gap_in_what_a_head_does_not_tell_of_yet_is_detected,
+        heads.test_a_gap_beyond_the_head_is_detected,
     ),
     Planted(
         Bug(

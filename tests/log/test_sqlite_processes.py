@@ -65,7 +65,7 @@ def test_processes_append_at_once_each_with_its_own_offsets_we8(path: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["written", "durable"])
-def test_a_killed_writer_loses_nothing_acknowledged_and_holds_nobody_up(
+def test_a_killed_writer_loses_nothing_acknowledged_and_blocks_no_other(
     path: str, level: str
 ) -> None:
     seed = int.from_bytes(SystemClock().random_bytes(4), "big")
@@ -113,7 +113,7 @@ def test_a_killed_writer_leaves_a_crowd_of_others_undisturbed(path: str) -> None
         assert mine == list(range(150))
 
 
-def test_a_watch_is_told_of_another_processs_appends_we7(path: str) -> None:
+def test_a_watch_is_notified_of_another_processs_appends_we7(path: str) -> None:
     """WE7."""
     with sqlite_log(path) as log:
         watch = log.watch()

@@ -96,9 +96,7 @@ WRONGS = {
 
 
 @pytest.mark.parametrize("wrong", WRONGS)
-def test_identities_that_are_damaged_are_an_error_for_whoever_needs_them(
-    path: Path, wrong: str
-) -> None:
+def test_damaged_identities_are_an_error_where_they_are_needed(path: Path, wrong: str) -> None:
     execute(path, WRONGS[wrong])
 
     with sqlite_log(str(path)) as log:
@@ -147,7 +145,9 @@ LOST = {
 
 
 @pytest.mark.parametrize("lost", LOST)
-def test_cursors_whose_row_is_lost_are_an_error_for_who_needs_them(path: Path, lost: str) -> None:
+def test_cursors_whose_row_is_lost_are_an_error_where_they_are_needed(
+    path: Path, lost: str
+) -> None:
     with sqlite_log(str(path)) as log:
         log.ack(TOPIC, "worker", 0, 3)
     execute(path, LOST[lost])
@@ -167,7 +167,7 @@ def test_cursors_whose_row_is_lost_are_an_error_for_who_needs_them(path: Path, l
         assert log.cursor(TOPIC, "another", 0) is None
 
 
-def test_a_consumer_whose_cursors_are_lost_can_be_forgotten(path: Path) -> None:
+def test_a_consumer_whose_cursors_are_lost_can_be_deleted(path: Path) -> None:
     with sqlite_log(str(path)) as log:
         log.ack(TOPIC, "worker", 0, 3)
         log.ack(TOPIC, "other", 0, 2)
@@ -193,7 +193,7 @@ def test_the_keys_of_a_dropped_topic_are_gone(path: Path) -> None:
             assert connection.execute(count).fetchone() == (0,)
 
 
-def test_a_log_that_has_lost_its_identity_says_so(path: Path) -> None:
+def test_a_log_that_has_lost_its_identity_reports_it(path: Path) -> None:
     execute(path, "DELETE FROM strandline_log")
 
     with pytest.raises(CorruptError, match="identity"):

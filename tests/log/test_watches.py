@@ -1,4 +1,4 @@
-"""Watches over real files that other processes write: everybody is told, at little cost."""
+"""Watches over real files that other processes write: every reader is notified, at little cost."""
 
 import asyncio
 import contextlib
@@ -136,7 +136,7 @@ def listeners() -> list[str]:
     return [each.name for each in threading.enumerate() if each.name == "strandline-changes"]
 
 
-def test_a_reader_that_is_alone_is_told_and_needs_no_thread_we7(tails: Tails) -> None:
+def test_a_reader_that_is_alone_is_notified_and_needs_no_thread_we7(tails: Tails) -> None:
     """WE7."""
     watch = tails.open()
     watch.add("orders", 0, 0)
@@ -150,7 +150,7 @@ def test_a_reader_that_is_alone_is_told_and_needs_no_thread_we7(tails: Tails) ->
     assert not listeners()
 
 
-def test_several_readers_are_told_by_one_thread_that_ends_with_them(tails: Tails) -> None:
+def test_several_readers_are_notified_by_one_thread_that_ends_with_them(tails: Tails) -> None:
     watches = [tails.open() for _ in range(5)]
     for number, watch in enumerate(watches):
         watch.add("orders", number % 2, 0)
@@ -172,7 +172,7 @@ def test_several_readers_are_told_by_one_thread_that_ends_with_them(tails: Tails
     assert not thread.is_alive()
 
 
-def test_a_task_on_a_loop_is_told(tails: Tails) -> None:
+def test_a_task_on_a_loop_is_notified(tails: Tails) -> None:
     watch = tails.open()
     watch.add("orders", 0, 0)
 
@@ -190,7 +190,7 @@ def test_a_task_on_a_loop_is_told(tails: Tails) -> None:
     assert asyncio.run(following()) == 29
 
 
-def test_all_tasks_of_a_loop_are_told_at_once_and_time_and_again(tails: Tails) -> None:
+def test_all_tasks_of_a_loop_are_woken_at_once_and_time_and_again(tails: Tails) -> None:
     async def main() -> list[list[int]]:
         watches = [tails.open() for _ in range(4)]
         for watch in watches:
@@ -207,7 +207,7 @@ def test_all_tasks_of_a_loop_are_told_at_once_and_time_and_again(tails: Tails) -
     assert asyncio.run(main()) == [[1] * 4, [2] * 4]
 
 
-def test_a_task_that_slept_before_there_was_anything_to_watch_is_told(tails: Tails) -> None:
+def test_a_task_that_waited_before_there_was_anything_to_watch_is_notified(tails: Tails) -> None:
     watch = tails.open()
 
     async def following() -> int:
@@ -221,7 +221,7 @@ def test_a_task_that_slept_before_there_was_anything_to_watch_is_told(tails: Tai
     assert asyncio.run(following()) == 7
 
 
-def test_appends_of_this_process_are_told_in_whatever_way_the_reader_sleeps(tails: Tails) -> None:
+def test_appends_of_this_process_wake_a_reader_in_either_way_to_wait(tails: Tails) -> None:
     watch = tails.open()
     watch.add("orders", 0, 0)
     for end in range(1, 100):
@@ -254,7 +254,7 @@ def test_a_reader_that_listens_is_woken_by_whatever_is_not_a_file(tails: Tails) 
     assert isinstance(sleeping.exception(PATIENCE_S), ClosedError)
 
 
-def test_a_reader_woken_just_before_it_listens_does_not_fall_asleep(tmp_path: Path) -> None:
+def test_a_reader_woken_just_before_it_listens_does_not_block(tmp_path: Path) -> None:
     class HookedClock(SystemClock):
         def wait(self, event: threading.Event | Signal, timeout_s: float | None) -> bool:
             watch.wake()
@@ -268,7 +268,7 @@ def test_a_reader_woken_just_before_it_listens_does_not_fall_asleep(tmp_path: Pa
     tails.watches.close()
 
 
-def test_a_partition_added_while_the_reader_sleeps_is_listened_for(tails: Tails) -> None:
+def test_a_partition_added_while_the_reader_waits_is_listened_for(tails: Tails) -> None:
     watch = tails.open()
     sleeping = started(watch.wait)
     fall_asleep()
@@ -362,7 +362,7 @@ def test_an_end_read_while_adding_does_not_hide_a_later_one(noticed: Tails) -> N
     assert [hint.end for hint in watch.wait(PATIENCE_S)] == [2]
 
 
-def test_a_reader_interrupted_while_it_told_the_others_makes_up_for_it(noticed: Tails) -> None:
+def test_a_reader_interrupted_while_it_notified_others_makes_up_for_it(noticed: Tails) -> None:
     watch = noticed.open()
     watch.add("orders", 0, 0)
     watch.add("orders", 1, 0)
@@ -398,7 +398,7 @@ def test_a_partition_that_is_gone_gives_a_last_hint(tails: Tails, readers: int) 
         assert [hint.end for hint in watch.wait(PATIENCE_S)] == [6]
 
 
-def test_who_drops_a_topic_tells_its_own_readers(tails: Tails) -> None:
+def test_dropping_a_topic_notifies_its_own_readers(tails: Tails) -> None:
     watch = tails.open()
     watch.add("orders", 0, 0)
     sleeping = started(lambda: watch.wait(PATIENCE_S))
@@ -425,7 +425,7 @@ def test_a_partition_that_cannot_be_looked_at_is_left_to_its_reader(tails: Tails
 
 
 @pytest.mark.parametrize("readers", [1, 2])
-def test_what_is_removed_is_told_no_more_and_nothing_stays_open(tails: Tails, readers: int) -> None:
+def test_what_is_removed_is_notified_no_more_and_is_closed(tails: Tails, readers: int) -> None:
     before = set(os.listdir("/proc/self/fd"))
     watches = [tails.open() for _ in range(readers)]
     for watch in watches:
@@ -459,7 +459,7 @@ def test_closing_ends_every_wait_and_gives_everything_back(tails: Tails, readers
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_time_is_the_clocks_also_for_who_listens(tmp_path: Path) -> None:
+def test_time_is_the_clocks_also_for_a_listener(tmp_path: Path) -> None:
     clock = FakeClock()
     tails = Tails(tmp_path, FaultyIo(SystemIo()), clock)
     watch = tails.open()

@@ -216,7 +216,7 @@ def test_a_kill_within_a_write_leaves_a_part_of_it() -> None:
     assert dict(point.state.after_kill().key)["/f"] == b"first" + large
 
 
-def test_an_image_has_a_life_of_its_own() -> None:
+def test_an_image_is_independent() -> None:
     disk = Disk()
     written(disk, "/f", b"content")
     *_, point = crash_points(disk)

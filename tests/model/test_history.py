@@ -22,7 +22,7 @@ def placed(values: str, start: int = 0) -> list[tuple[int, Hashable]]:
     return list(enumerate(values, start))
 
 
-def test_what_was_told_is_found() -> None:
+def test_what_was_acknowledged_is_found() -> None:
     assert told().check(placed("abcd")) == []
 
 
@@ -46,7 +46,7 @@ def test_it_finds_two_values_at_one_offset() -> None:
     assert Finding("moved", 2, "d") in findings
 
 
-def test_it_finds_two_values_told_for_one_offset() -> None:
+def test_it_finds_two_values_acknowledged_for_one_offset() -> None:
     history = told()
     history.offer("e")
     history.acknowledge("e", 3)
@@ -63,7 +63,7 @@ def test_it_finds_what_a_reader_saw_and_another_does_not() -> None:
     assert history.check(placed("b")) == [Finding("two values", 0, "b")]
 
 
-def test_it_finds_a_write_that_was_told_to_have_failed() -> None:
+def test_it_finds_a_write_that_was_reported_as_failed() -> None:
     history = told()
     history.offer("e")
     history.fail("e")

@@ -64,7 +64,7 @@ def shown(low: int = 1, high: int = 4, durable: int = 3) -> SeenTopic:
     return SeenTopic(TOPIC_ID, None, (partition,), {("billing", 0): 2})
 
 
-def test_what_was_told_may_be_seen() -> None:
+def test_what_was_acknowledged_may_be_seen() -> None:
     history = known()
 
     assert history.check({"orders": shown()}) == []
@@ -124,7 +124,7 @@ def test_it_finds_a_topic_that_was_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "seen"),
+    ("change", "seen"),
     [
         (lambda history: history.ask_trim("orders", 0, 2), shown(low=2)),
         (
@@ -138,13 +138,13 @@ def test_it_finds_a_topic_that_was_dropped() -> None:
         ),
     ],
 )
-def test_what_was_asked_for_is_seen_or_not(
-    ask: Callable[[LogHistory], None], seen: SeenTopic
+def test_what_was_requested_is_seen_or_not(
+    change: Callable[[LogHistory], None], seen: SeenTopic
 ) -> None:
     history = known()
     assert history.check({"orders": seen})
 
-    ask(history)
+    change(history)
 
     assert history.check({"orders": seen}) == []
     assert history.check({"orders": shown()}) == []

@@ -42,7 +42,7 @@ def waste() -> None:
 
 
 @pytest.mark.usefixtures("handler")
-def test_a_finalizer_that_the_collector_would_run_in_a_loggers_lock_stops_nobody() -> None:
+def test_a_finalizer_that_the_collector_would_run_in_a_loggers_lock_stops_no_thread() -> None:
     for seed in range(10):
         simulation = Simulation(seed, "strandline/writes", AbortedError)
         for number in range(3):

@@ -222,7 +222,7 @@ def test_no_sign_means_anything_in_quotes(sign: str) -> None:
         ("lower() = ''", 6),
     ],
 )
-def test_what_is_wrong_is_told_with_its_position(text: str, position: int) -> None:
+def test_what_is_wrong_is_reported_with_its_position(text: str, position: int) -> None:
     """TC10 and WC10: a syntax error, an unknown column, types that do not meet (C29)."""
     with pytest.raises(PredicateError) as caught:
         parse_predicate(text, BATCH.schema)

@@ -22,7 +22,7 @@ def test_writers_that_are_killed_stopped_and_locked_out_lose_and_double_nothing(
         contention.run(server, scheme, seed + number)
 
 
-def test_a_stopped_holder_of_the_lock_is_named_to_whoever_waits(
+def test_a_stopped_holder_of_the_lock_is_named_in_the_error_of_waiters(
     server: ForkServer, scheme: str, tmp_path: Path
 ) -> None:
     holder.check_stopped_holder(server, url_in(scheme, tmp_path))

@@ -29,7 +29,7 @@ COPIES = ("copying.py", "shortening.py")
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_lives_come_to_every_call_in_the_source(server: ForkServer, scheme: str) -> None:
+def test_the_workloads_come_to_every_call_in_the_source(server: ForkServer, scheme: str) -> None:
     folder = FOLDERS[scheme]
 
     unreached = call_sites.unreached(folder, sweeps.sites_reached(server, scheme))
@@ -40,7 +40,7 @@ def test_the_lives_come_to_every_call_in_the_source(server: ForkServer, scheme: 
 
 
 @pytest.mark.parametrize("workload", WORKLOADS["file"])
-def test_a_failed_sync_anywhere_ends_in_no_promise(
+def test_a_failed_sync_anywhere_acknowledges_nothing(
     server: ForkServer, workload: str, seed: int
 ) -> None:
     counts = sweeps.fault_sweep(

@@ -22,7 +22,7 @@ def test_a_child_that_fails_says_why(server: ForkServer) -> None:
     assert child.reap() != 0
 
 
-def test_a_killed_child_has_reported_what_it_was_told_before(
+def test_a_killed_child_has_reported_what_was_acknowledged_before(
     server: ForkServer, tmp_path: Path
 ) -> None:
     url = url_in("sqlite", tmp_path)
@@ -42,7 +42,7 @@ def test_a_killed_child_has_reported_what_it_was_told_before(
     assert kinds.count("offer") - kinds.count("ack") in {0, 1}
 
 
-def test_whoever_runs_a_task_learns_that_it_failed(server: ForkServer) -> None:
+def test_a_failed_task_raises_where_it_is_run(server: ForkServer) -> None:
     with pytest.raises(AssertionError, match="no store for"):
         server.run("workloads:create", url="nothing:at all")
 
@@ -56,7 +56,7 @@ def test_a_child_that_hangs_is_shown_with_its_stacks(server: ForkServer) -> None
         child.kill()
 
 
-def test_a_stopped_child_is_told_from_one_that_sleeps(server: ForkServer) -> None:
+def test_a_stopped_child_is_reported_from_one_that_sleeps(server: ForkServer) -> None:
     child = server.start("workloads:hang")
     child.signal(signal.SIGSTOP)
     child.wait_until_stopped()

@@ -32,7 +32,7 @@ def test_a_child_may_do_nothing_with_the_log_and_harms_nothing(
     check(server, url, messages)
 
 
-def test_a_child_does_not_keep_the_lock_of_a_parent_that_died(
+def test_a_child_does_not_keep_the_lock_of_a_parent_that_crashed(
     server: ForkServer, tmp_path: Path, scheme: str, options: dict[str, Any]
 ) -> None:
     url = url_in(scheme, tmp_path)

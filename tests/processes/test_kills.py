@@ -21,7 +21,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(
     assert killed >= 50
 
 
-def test_a_kill_at_each_call_of_a_life_and_of_recovery_loses_nothing(
+def test_a_kill_at_each_call_of_a_run_and_of_recovery_loses_nothing(
     server: ForkServer, scheme: str, seed: int
 ) -> None:
     stride = STRIDES[scheme]

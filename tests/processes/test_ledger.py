@@ -30,7 +30,7 @@ def test_an_acknowledged_value_that_is_missing_is_lost() -> None:
     assert rules(three_acknowledged(), holding(0, 1)) == {Rule.LOST}
 
 
-def test_a_value_nobody_offered_is_a_phantom() -> None:
+def test_a_value_that_was_never_offered_is_a_phantom() -> None:
     assert rules(three_acknowledged(), holding(0, 1, 2, 7)) == {Rule.PHANTOM}
 
 
@@ -120,7 +120,7 @@ def test_what_was_trimmed_on_request_is_not_lost() -> None:
     assert not ledger.check(holding(2, low=2))
 
 
-def test_a_mark_that_nobody_asked_for_and_one_that_went_back_are_found() -> None:
+def test_a_mark_that_was_not_requested_and_one_that_went_back_are_found() -> None:
     ledger = three_acknowledged()
     assert rules(ledger, holding(1, 2, low=1)) == {Rule.WENT_TOO_FAR}
 

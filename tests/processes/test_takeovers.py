@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("change", takeovers.CHANGES, ids=str)
-def test_a_writer_that_wakes_when_another_has_its_partition_is_told_the_truth(
+def test_a_writer_that_wakes_when_another_has_its_partition_gets_the_right_outcome(
     server: ForkServer, change: takeovers.Change, seed: int
 ) -> None:
     assert takeovers.sweep(server, change, first=1 + seed % STRIDE, stride=STRIDE)
@@ -44,7 +44,7 @@ def test_who_takes_over_may_be_overtaken_at_any_call(
 
 
 @pytest.mark.parametrize("number", range(2))
-def test_a_restored_copy_keeps_what_is_acknowledged_after_it_and_tells_stored_positions(
+def test_a_restored_copy_keeps_what_is_acknowledged_after_it_and_resolves_stored_positions(
     server: ForkServer, seed: int, number: int
 ) -> None:
     restores.run(server, seed + number)

@@ -15,7 +15,7 @@ LOGS = 1
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_killed_at_any_moment_a_trigger_keeps_its_promises(
+def test_killed_at_any_moment_a_trigger_keeps_its_guarantees(
     server: ForkServer, scheme: str, seed: int
 ) -> None:
     """E26, E28: at least once, in order per key, one dead letter, ids once after restarts."""

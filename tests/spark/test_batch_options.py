@@ -59,7 +59,7 @@ def test_exactly_one_way_to_choose_topics(log: sl.Log, url: str, given: dict[str
         rows(url, **given)
 
 
-def test_a_batch_is_of_everything_unless_told(log: sl.Log, url: str) -> None:
+def test_a_batch_is_of_everything_by_default(log: sl.Log, url: str) -> None:
     log.create_topic("t", partitions=2)
     fill(log, 30)
     fill(log, 12, first=30, partition=1)
@@ -274,7 +274,7 @@ def test_a_schema_of_the_caller_chooses_columns(log: sl.Log, url: str) -> None:
         table(url, StructType([StructField("kind", LongType())]), subscribe="t")
 
 
-def test_tenant_sees_its_own_and_nobodys(log: sl.Log, url: str) -> None:
+def test_tenant_sees_its_own_and_the_global_ones(log: sl.Log, url: str) -> None:
     log.create_topic("shared")
     for number, tenant in enumerate(["acme", "other", None]):
         log.append("shared", sl.Event("k", {"n": number}), tenant=tenant)

@@ -420,7 +420,7 @@ CHANGES: tuple[OperationKind, ...] = (
 )
 
 
-def test_a_snapshot_or_rebuild_that_dies_at_any_change_of_a_file_is_run_again(
+def test_a_snapshot_or_rebuild_that_crashes_at_any_change_of_a_file_is_run_again(
     spark: SparkSession, log: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.create_topic("orders", partitions=3)

@@ -104,7 +104,7 @@ def test_findings_are_named_and_exit_with_1(spark: SparkSession, folder: Path) -
         ("audit ordres", "orders"),
     ],
 )
-def test_mistakes_are_told(spark: SparkSession, line: str, message: str) -> None:
+def test_mistakes_are_reported(spark: SparkSession, line: str, message: str) -> None:
     done = run("pipeline", *shlex.split(line))
 
     assert done.code == 2, done.stdout

@@ -43,7 +43,7 @@ def test_it_serves_until_its_input_ends_and_ends_in_the_same_way(program: str) -
     assert codes[0] == codes[1]
 
 
-def test_it_dies_with_the_process_that_spark_has_started(program: str) -> None:
+def test_it_ends_with_the_process_that_spark_has_started(program: str) -> None:
     with started(program) as process:
         process.kill()
 

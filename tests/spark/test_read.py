@@ -38,7 +38,7 @@ def test_the_format_is_there_without_being_registered(
     assert isinstance(first, datetime)
 
 
-def test_a_mistake_is_told_when_the_frame_is_made(
+def test_a_mistake_is_reported_when_the_frame_is_made(
     spark: SparkSession, log: sl.Log, url: str
 ) -> None:
     log.create_topic("t")

@@ -56,7 +56,7 @@ def test_an_evolved_topic_reads_as_its_newest_version(log: sl.Log, url: str) -> 
     ]
 
 
-def test_a_schema_change_under_a_stream_is_told_or_dropped(log: sl.Log, url: str) -> None:
+def test_a_schema_change_under_a_stream_is_reported_or_dropped(log: sl.Log, url: str) -> None:
     scope = log.scope()
     scope.register("orders", ORDERS)
     strict = Query(url, subscribe="orders", startingOffsets="earliest")
@@ -72,7 +72,7 @@ def test_a_schema_change_under_a_stream_is_told_or_dropped(log: sl.Log, url: str
     assert again.next() == [{"id": 7, "price": 3.5, "note": "n7"}]
 
 
-def test_batches_without_a_registered_schema_tell_their_own(log: sl.Log, url: str) -> None:
+def test_batches_without_a_registered_schema_have_their_own(log: sl.Log, url: str) -> None:
     log.create_topic("t", value_kind=sl.ValueKind.BATCH, partitions=2)
     with pytest.raises(sl.InvalidError, match="no batch yet"):
         rows(url, subscribe="t")

@@ -43,7 +43,7 @@ def test_a_python_of_spark_imports_what_is_installed_and_compiled(tmp_path: Path
     assert done.stdout.strip() == str(own)
 
 
-def test_a_python_or_a_spark_that_somebody_chose_stays_chosen() -> None:
+def test_a_python_or_a_spark_that_was_chosen_stays_chosen() -> None:
     assert _pythons("local[*]", {"PYSPARK_PYTHON": "mine"}) == {}
     assert _pythons("local[*]", {"SPARK_HOME": "/opt/spark"}) == {}
     assert _pythons("spark://host:7077", {}) == {}

@@ -118,7 +118,7 @@ def test_every_batch_of_a_query_is_written(sink: Sink) -> None:
     assert numbers_in(sink.log) == [*range(50)]
 
 
-def test_queries_do_not_know_each_other(sink: Sink, log: sl.Log, url: str) -> None:
+def test_queries_do_not_affect_each_other(sink: Sink, log: sl.Log, url: str) -> None:
     sink.write(0, events(range(10)))
     Sink(log, url, app="another").write(0, events(range(10, 20)))
 
@@ -230,7 +230,7 @@ def test_nothing_is_recorded_of_files_that_are_not_there(sink: Sink) -> None:
 # --- other content ---
 
 
-def test_other_content_is_refused_aloud_once_the_recorded_batch_is_there(
+def test_other_content_raises_once_the_recorded_batch_is_there(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt(monkeypatch, 1, lambda: sink.write(7, events(range(90))))
@@ -294,7 +294,7 @@ def test_a_batch_is_finished_when_the_log_no_longer_knows_its_appends(
     finish_weeks_later(sink, monkeypatch, steps)
 
 
-def test_weeks_catch_that_nobody_writes_progress_down(
+def test_weeks_catch_that_progress_is_not_stored(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with flawed("progress that nobody writes down"), pytest.raises(AssertionError):
@@ -355,7 +355,7 @@ def test_a_sweep_that_removes_what_is_named_is_caught(
         sweep_beside_an_unfinished_batch(sink, monkeypatch)
 
 
-def test_rows_that_nobody_recorded_are_swept_after_a_week(sink: Sink) -> None:
+def test_rows_that_were_not_recorded_are_swept_after_a_week(sink: Sink) -> None:
     sink.task(0, events(range(9)))
     Sink(sink.log, sink.url, app=f"{JOB_PREFIX}1").task(0, events(range(9)))
     sweep(app_folders(staging_path(sink.url)))
@@ -369,7 +369,7 @@ def test_rows_that_nobody_recorded_are_swept_after_a_week(sink: Sink) -> None:
     assert len(os.listdir(staging_path(sink.url))) == 1
 
 
-def test_old_batches_are_forgotten_and_never_taken_for_new(
+def test_old_batches_are_dropped_and_never_taken_for_new(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intents, "BATCHES_KEPT", 3)
@@ -390,7 +390,7 @@ def test_a_write_without_a_name_leaves_nothing_behind(sink: Sink) -> None:
     assert not sink.folder.exists()
 
 
-def test_a_write_without_a_name_that_somebody_finished_leaves_nothing_either(
+def test_a_write_without_a_name_that_another_finished_leaves_nothing_either(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink.app = f"{JOB_PREFIX}1"

@@ -52,7 +52,7 @@ def test_any_call_fails(scheme: str, error: int, first: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_lost_checkpoint_is_told_and_loses_nothing(scheme: str) -> None:
+def test_a_lost_checkpoint_is_reported_and_loses_nothing(scheme: str) -> None:
     sink_kills.lose_the_checkpoint(scheme)
 
 

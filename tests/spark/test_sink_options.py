@@ -13,7 +13,7 @@ from strandline.values import Durability, InvalidError
 PATH = {"path": "file:/log"}
 
 
-def test_without_options_rows_are_durable_and_nobodys() -> None:
+def test_without_options_rows_are_durable_and_global() -> None:
     settings = batch_settings(PATH)
 
     assert settings.durability is Durability.DURABLE
@@ -91,7 +91,7 @@ class Task:
         return self._properties.get(name)
 
 
-def test_spark_tells_which_batch_a_task_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_passes_which_batch_a_task_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task(**{QUERY: "q-1", BATCH: "42"})
     monkeypatch.setattr(TaskContext, "get", staticmethod(lambda: task))
 
@@ -99,7 +99,7 @@ def test_spark_tells_which_batch_a_task_is_of(monkeypatch: pytest.MonkeyPatch) -
     assert streaming_identity("mine") == BatchIdentity("mine", 42)
 
 
-def test_a_task_that_is_not_told_is_refused() -> None:
+def test_a_task_that_does_not_know_its_batch_is_refused() -> None:
     assert TaskContext.get() is None
     with pytest.raises(InvalidError, match="txnAppId and txnVersion instead"):
         streaming_identity("mine")

@@ -409,7 +409,9 @@ def test_a_predicate_that_can_fail_meets_every_row(log: sl.Log, url: str, store:
         rows(url, subscribe="t", predicate="n * 4 < 100 AND n < 5")
 
 
-def test_an_object_that_is_gone_is_told_and_not_skipped(log: sl.Log, url: str, store: Path) -> None:
+def test_an_object_that_is_gone_is_reported_and_not_skipped(
+    log: sl.Log, url: str, store: Path
+) -> None:
     log.create_topic("t")
     fill(log, 10)
     moved(log, store)

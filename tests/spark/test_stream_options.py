@@ -18,7 +18,7 @@ from tests.logs import file_log
 from tests.spark.as_spark import Query, fill, numbers, source
 
 
-def test_a_stream_starts_at_the_end_unless_told(log: sl.Log, url: str) -> None:
+def test_a_stream_starts_at_the_end_by_default(log: sl.Log, url: str) -> None:
     log.create_topic("t")
     fill(log, 10)
 
@@ -316,7 +316,7 @@ def test_a_trim_up_to_the_checkpoint_is_none(log: sl.Log, url: str) -> None:
     assert numbers(Query(url, offset=query.offset, subscribe="t").next()) == [*range(20, 30)]
 
 
-def test_a_topic_made_anew_is_not_the_one_of_the_checkpoint(log: sl.Log, url: str) -> None:
+def test_a_topic_made_again_is_not_the_one_of_the_checkpoint(log: sl.Log, url: str) -> None:
     log.create_topic("t")
     fill(log, 10)
     query = Query(url, subscribe="t", startingOffsets="earliest")
@@ -358,7 +358,7 @@ def test_a_topic_that_is_gone_is_a_loss(log: sl.Log, url: str) -> None:
     assert numbers(lenient.next()) == [0, 1, 2]
 
 
-def test_history_that_was_lost_is_told(url: str, tmp_path: Any) -> None:
+def test_history_that_was_lost_is_reported(url: str, tmp_path: Any) -> None:
     """A log restored from an older copy has other records at the same offsets."""
     path, copy = tmp_path / "log", tmp_path / "copy"
     with sl.open(url) as log:

@@ -44,7 +44,7 @@ def test_a_new_query_starts_at_the_low_water_mark(
     check_a_new_query_reads_what_is_kept(url, **given, **limit)
 
 
-def test_the_end_is_frozen_before_the_start_is_asked_for(trimmed: sl.Log, url: str) -> None:
+def test_the_end_is_frozen_before_the_start_is_requested(trimmed: sl.Log, url: str) -> None:
     """The order in which Spark calls; a start at the end may then be behind the frozen one."""
     query = Query(url, subscribe="t", startingOffsets="earliest")
     query.reader.prepareForTriggerAvailableNow()

@@ -138,7 +138,7 @@ def test_a_batch_that_spark_runs_again_is_there_once(query: Query, log: sl.Log) 
     assert numbers_in(log) == [*range(40)]
 
 
-def test_a_batch_that_spark_plans_anew_with_more_rows_fails_aloud_and_loses_nothing(
+def test_a_batch_that_spark_plans_again_with_more_rows_raises_and_loses_nothing(
     query: Query, log: sl.Log
 ) -> None:
     fill(log, 20, "source")

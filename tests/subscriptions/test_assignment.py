@@ -65,7 +65,7 @@ def test_a_closed_subscription_leaves_nothing_in_the_log(steered: SteeredLog) ->
     assert steered.watches_open == 0
 
 
-def test_a_forgotten_subscription_leaves_nothing_in_the_log(steered: SteeredLog) -> None:
+def test_a_dropped_subscription_leaves_nothing_in_the_log(steered: SteeredLog) -> None:
     """TA9, WE13."""
     for _ in subscribe(steered.as_log(), "orders", partitions=()).assignment.assigned():
         pytest.fail("nothing is assigned")
@@ -102,7 +102,9 @@ def test_a_remove_withdraws_what_was_read_already(steered: SteeredLog) -> None:
 
 
 @pytest.mark.parametrize("start", [0, 1, 2, 3, 5])
-def test_a_partition_added_again_starts_where_it_is_told(steered: SteeredLog, start: int) -> None:
+def test_a_partition_added_again_starts_at_the_given_offset(
+    steered: SteeredLog, start: int
+) -> None:
     """TA12, WA3."""
     log = steered.as_log()
     fill(log, "orders", 0, 5)

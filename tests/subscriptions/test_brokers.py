@@ -124,7 +124,7 @@ def test_a_live_tail_goes_on_without_loss_after_a_failed_wake_up_tc20(
 
 
 @pytest.mark.parametrize("scheme", ["file:", "sqlite:"])
-def test_a_subscriber_finds_the_last_event_though_nobody_carried_its_wake_up_wc2(
+def test_a_subscriber_finds_the_last_event_though_its_wake_up_was_lost_wc2(
     scheme: str, tmp_path: Path
 ) -> None:
     """WC2, WC4: the subscriber and the publisher share nothing but the store."""

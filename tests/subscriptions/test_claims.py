@@ -180,7 +180,7 @@ class Powerless:
         """There is nothing to give up."""
 
 
-def test_claims_that_exclude_nobody_are_found_out(open_again: OpenAgain) -> None:
+def test_claims_that_exclude_no_other_are_found_out(open_again: OpenAgain) -> None:
     claims = {"memory": LocalClaims}.get(open_again().describe().backend, LockClaims)
     with (
         mock.patch.object(claims, "take", return_value=Powerless()),

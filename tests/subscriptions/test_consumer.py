@@ -214,7 +214,7 @@ def test_a_record_nacked_too_often_is_dead_lettered_and_passed(log: Log, clock: 
     assert offsets(deliveries(reader, 1)) == [1]
 
 
-def test_a_record_that_is_hopeless_is_dead_lettered_at_once(log: Log, clock: FakeClock) -> None:
+def test_a_record_can_be_dead_lettered_at_once(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 2)
     reader = Consumer(log, "orders", "billing", clock=clock)
     (first,) = deliveries(reader, 1)
@@ -296,7 +296,7 @@ def test_what_is_not_outstanding_cannot_be_settled(log: Log, clock: FakeClock) -
         reader.ack(delivery.record)
 
 
-def test_seek_goes_back_and_forgets_what_was_outstanding(log: Log, clock: FakeClock) -> None:
+def test_seek_goes_back_and_drops_what_was_outstanding(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 3)
     reader = Consumer(log, "orders", "billing", partitions=[0], clock=clock)
     for delivery in deliveries(reader, 3):
@@ -309,7 +309,7 @@ def test_seek_goes_back_and_forgets_what_was_outstanding(log: Log, clock: FakeCl
     assert deliveries(reader, 2)[0].count == 1
 
 
-def test_lag_counts_what_is_not_dealt_with(log: Log, clock: FakeClock) -> None:
+def test_lag_counts_what_is_not_acked(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 3)
     reader = Consumer(log, "orders", "billing", clock=clock)
 
@@ -374,7 +374,7 @@ def test_names_that_are_none_are_refused(log: Log) -> None:
         Consumer(log, "orders", "billing", partitions=[2])
 
 
-def test_outstanding_follows_the_first_that_is_not_dealt_with() -> None:
+def test_outstanding_follows_the_first_that_is_not_acked() -> None:
     outstanding = Outstanding(Offset(5), {})
     for offset in (5, 6, 7):
         outstanding.deliver(offset)

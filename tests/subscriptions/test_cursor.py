@@ -166,7 +166,7 @@ def test_a_cursor_that_has_caught_up_rests_once_it_has_what_it_was_hinted_at() -
     assert wants == [Need.READ, Need.READ, Need.NOTHING, Need.LOOK]
 
 
-def test_a_hint_without_news_asks_for_a_look_also_amid_deliveries() -> None:
+def test_a_hint_of_a_known_end_requests_a_look_also_amid_deliveries() -> None:
     cursor = Cursor(PLACE, Offset(0), BEHIND_MAX)
     cursor.look(0)
     cursor.emit_marker()

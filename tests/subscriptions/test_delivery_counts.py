@@ -29,7 +29,7 @@ def log(clock: FakeClock) -> Iterator[Log]:
         yield opened
 
 
-def test_a_record_that_was_not_dealt_with_is_counted_on_in_the_next_life(
+def test_a_record_that_was_not_acked_is_counted_on_in_the_next_process(
     log: Log, clock: FakeClock
 ) -> None:
     fill(log, "orders", 1, 3)
@@ -45,7 +45,7 @@ def test_a_record_that_was_not_dealt_with_is_counted_on_in_the_next_life(
     assert [(each.record.offset, each.count) for each in later] == [(1, 2), (1, 3), (1, 4)]
 
 
-def test_a_record_delivered_too_often_is_dead_lettered_by_the_next_life(
+def test_a_record_delivered_too_often_is_dead_lettered_by_the_next_process(
     log: Log, clock: FakeClock
 ) -> None:
     fill(log, "orders", 0, 2)
@@ -65,7 +65,7 @@ def test_a_record_delivered_too_often_is_dead_lettered_by_the_next_life(
     assert "never acked" in letter.value.headers["strandline.reason"]
 
 
-def test_redeliveries_of_earlier_lives_count_behind_the_first_record_too(
+def test_redeliveries_of_earlier_processes_count_behind_the_first_record_too(
     log: Log, clock: FakeClock
 ) -> None:
     fill(log, "orders", 0, 3)
@@ -78,7 +78,7 @@ def test_redeliveries_of_earlier_lives_count_behind_the_first_record_too(
         assert [take(second).count for _ in range(3)] == [2, 2, 3]
 
 
-def test_a_life_that_does_not_get_so_far_forgets_no_count(log: Log, clock: FakeClock) -> None:
+def test_a_process_that_ends_earlier_loses_no_count(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 2)
     with billing(log, clock) as first:
         take(first)
@@ -106,7 +106,9 @@ def test_consumers_partitions_and_tenants_are_counted_apart(log: Log, clock: Fak
 
 
 @pytest.mark.parametrize("by", ["the consumer", "the log"])
-def test_who_goes_back_is_counted_anew(log: Log, clock: FakeClock, by: str) -> None:
+def test_deliveries_are_counted_again_after_a_seek_back(
+    log: Log, clock: FakeClock, by: str
+) -> None:
     fill(log, "orders", 0, 3)
     first = billing(log, clock)
     for _ in range(3):
@@ -134,7 +136,7 @@ def test_a_dead_letter_can_be_had_again(log: Log, clock: FakeClock) -> None:
         assert take(second).count == 1
 
 
-def test_a_topic_made_anew_is_counted_anew(log: Log, clock: FakeClock) -> None:
+def test_a_topic_made_again_is_counted_again(log: Log, clock: FakeClock) -> None:
     log.create_topic("short")
     log.append("short", Event("a", 1))
     take(Consumer(log, "short", "billing", clock=clock))
@@ -283,7 +285,7 @@ def test_counts_of_an_earlier_version_are_read(log: Log, clock: FakeClock) -> No
     assert [take(second).count for _ in range(2)] == [5, 3]
 
 
-def test_a_crash_between_an_ack_and_its_cursor_forgets_no_count(log: Log, clock: FakeClock) -> None:
+def test_a_crash_between_an_ack_and_its_cursor_loses_no_count(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 3)
     crashed = billing(log, clock)
     first, second = take(crashed), take(crashed)

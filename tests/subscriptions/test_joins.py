@@ -110,7 +110,7 @@ def test_an_assignment_changed_from_another_thread_stays_consecutive(seed: int) 
     check_consecutive(reader.result(PATIENCE_S), starts, ends_of(log), seed)
 
 
-def test_cancelled_and_abandoned_readers_harm_nobody() -> None:
+def test_cancelled_and_abandoned_readers_are_harmless() -> None:
     """S5: most readers are cancelled at a random moment; the one that stays gets everything."""
     log = crowded_log(0)
     appenders = start_appenders(log, 0)

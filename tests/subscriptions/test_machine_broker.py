@@ -81,7 +81,7 @@ def test_a_wake_up_comes_to_those_of_its_topic_alone(folder: str) -> None:
     broker.close()
 
 
-def test_nobody_is_woken_once_it_is_detached(folder: str) -> None:
+def test_no_reader_is_woken_once_it_is_detached(folder: str) -> None:
     broker = sl.MachineBroker(folder)
     gone, woken = threading.Event(), threading.Event()
     broker.attach(live(ORDERS), gone.set)()
@@ -121,7 +121,7 @@ def test_a_foreign_file_in_the_directory_is_passed_over(folder: str) -> None:
     broker.close()
 
 
-def test_a_broker_that_was_closed_says_so_and_a_bad_directory_too(tmp_path: Path) -> None:
+def test_a_broker_that_was_closed_reports_it_and_a_bad_directory_too(tmp_path: Path) -> None:
     broker = sl.MachineBroker(str(tmp_path))
     broker.close()
 

@@ -73,7 +73,7 @@ def test_caught_up_comes_once_while_the_reader_keeps_up(steered: SteeredLog, top
     assert places(items[1:]) == [(0, n) for n in range(5)]
 
 
-def test_a_reader_that_fell_behind_hears_of_it_and_loses_nothing(
+def test_a_reader_that_fell_behind_gets_a_marker_and_loses_nothing(
     steered: SteeredLog, topic: Topic
 ) -> None:
     """TE4, WE5: depth 2 and ten appends before reading; the signal cannot be lost."""
@@ -108,9 +108,7 @@ def test_fell_behind_names_the_last_record_delivered(steered: SteeredLog, topic:
     assert beyond[-1] == CaughtUp(P0, Offset(8), topic)
 
 
-def test_fell_behind_stands_before_the_records_it_speaks_of(
-    steered: SteeredLog, topic: Topic
-) -> None:
+def test_fell_behind_stands_before_the_records_it_counts(steered: SteeredLog, topic: Topic) -> None:
     """A hint that comes while a page is in hand is told before that page."""
     log = steered.as_log()
     subscription = subscribe(log, "orders", read_ahead=2, markers=True)
@@ -124,7 +122,9 @@ def test_fell_behind_stands_before_the_records_it_speaks_of(
     assert places(items[1:]) == [(0, 0)]
 
 
-def test_a_partition_added_again_begins_its_markers_anew(steered: SteeredLog, topic: Topic) -> None:
+def test_a_partition_added_again_begins_its_markers_again(
+    steered: SteeredLog, topic: Topic
+) -> None:
     log = steered.as_log()
     fill(log, "orders", 0, 1)
     subscription = subscribe(log, "orders", partitions=[0], markers=True)

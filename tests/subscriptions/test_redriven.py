@@ -95,7 +95,7 @@ def test_a_redriven_record_waits_for_its_consumer_across_restarts(open_again: Op
         assert drain(worker) == []
 
 
-def test_one_that_fails_again_is_dead_lettered_anew_and_can_be_redriven_anew(log: sl.Log) -> None:
+def test_one_that_fails_again_is_dead_lettered_again_and_can_be_redriven_again(log: sl.Log) -> None:
     dead_letter_first(log)
     with log.consumer("orders", "worker", deliveries_max=2) as worker:
         for times in (1, 2):
@@ -111,7 +111,7 @@ def test_one_that_fails_again_is_dead_lettered_anew_and_can_be_redriven_anew(log
             assert len(list(dead_letters(log, "orders"))) == 1 + times
 
 
-def test_a_redriven_record_that_ends_its_process_each_time_is_dead_lettered_anew(
+def test_a_redriven_record_that_ends_its_process_each_time_is_dead_lettered_again(
     log: sl.Log,
 ) -> None:
     dead_letter_first(log)
@@ -127,7 +127,7 @@ def test_a_redriven_record_that_ends_its_process_each_time_is_dead_lettered_anew
     assert (last.consumer, last.deliveries, last.is_redriven) == ("worker", 2, False)
 
 
-def test_what_nobody_can_take_is_refused_and_stays_dead_lettered(log: sl.Log) -> None:
+def test_what_no_consumer_can_take_is_refused_and_stays_dead_lettered(log: sl.Log) -> None:
     dead_letter_first(log)
     with log.consumer("orders", "other") as other:
         delivery = other.next(0.0)

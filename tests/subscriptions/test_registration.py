@@ -126,7 +126,7 @@ def test_a_silent_consumer_expires_and_one_that_is_read_does_not(
     assert live == {("closed", False), ("read", True)}
 
 
-def test_a_sign_of_life_is_shown_on_an_event_loop_too(log: sl.Log, clock: FakeClock) -> None:
+def test_a_heartbeat_is_sent_on_an_event_loop_too(log: sl.Log, clock: FakeClock) -> None:
     log.create_topic("quiet")
     with log.consumer("quiet", "read", clock=clock) as read:
         clock.advance(CONSUMER_IDLE_S + 1)
@@ -174,7 +174,7 @@ def test_a_consumer_that_registers_nothing_is_found_out(log: sl.Log, clock: Fake
         test_retention_keeps_what_a_live_consumer_has_not_acked(log, clock)
 
 
-def test_a_consumer_that_shows_no_life_is_found_out(log: sl.Log, clock: FakeClock) -> None:
+def test_a_consumer_without_heartbeats_is_found_out(log: sl.Log, clock: FakeClock) -> None:
     with (
         mock.patch.object(membership.Membership, "is_heartbeat_due", return_value=False),
         pytest.raises(AssertionError),

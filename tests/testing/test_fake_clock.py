@@ -190,7 +190,7 @@ def test_a_timer_may_set_the_event_that_a_thread_waits_for() -> None:
 
 
 def test_too_few_waiters_are_an_assertion_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strandline.testing.fake_clock._PATIENCE_S", 0.01)
+    monkeypatch.setattr("strandline.testing.fake_clock._TIMEOUT_S", 0.01)
 
     with pytest.raises(AssertionError, match="0 of 1"):
         FakeClock().wait_for_waiters(1)

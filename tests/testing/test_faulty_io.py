@@ -31,7 +31,7 @@ def fd(io: FaultyIo, path: str) -> Iterator[int]:
     io.close(fd)
 
 
-def test_every_operation_is_passed_on_and_remembered(io: FaultyIo, tmp_path: Path) -> None:
+def test_every_operation_is_passed_on_and_recorded(io: FaultyIo, tmp_path: Path) -> None:
     folder, old, new = str(tmp_path / "d"), str(tmp_path / "d/old"), str(tmp_path / "d/new")
     through: Io = io
 

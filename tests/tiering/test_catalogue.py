@@ -298,7 +298,7 @@ def test_a_renamed_topic_is_the_same_place() -> None:
 # --- the life of a segment ---
 
 
-def test_only_the_steps_of_a_life_are_legal() -> None:
+def test_only_the_steps_in_order_are_legal() -> None:
     legal = {
         (now.name, wanted.name)
         for now in SegmentState
@@ -332,7 +332,7 @@ def test_a_segment_that_cannot_be_is_refused(fields: dict[str, Any]) -> None:
         segment(0, **{"end": 100, **fields})
 
 
-def test_a_refused_step_is_told_to_whoever_takes_it(log: Log) -> None:
+def test_a_refused_step_raises_where_it_is_taken(log: Log) -> None:
     """WB4"""
     with ready(log) as catalogue:
         made = segment(0, 100)

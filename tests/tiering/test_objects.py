@@ -78,7 +78,7 @@ def test_duckdb_reads_the_tier(tmp_path: Path, cold: Path) -> None:
     assert found == [(20, 0, 19, sum(range(20)))]
 
 
-def test_duckdb_tells_the_topics_of_one_store_apart(tmp_path: Path, cold: Path) -> None:
+def test_duckdb_distinguishes_the_topics_of_one_store(tmp_path: Path, cold: Path) -> None:
     with sl.open(f"sqlite:{tmp_path / 'log'}") as log:
         for topic, total in (("orders", 1), ("refunds", 5)):
             log.create_topic(topic)

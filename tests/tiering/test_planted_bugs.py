@@ -66,7 +66,7 @@ def a_reader_in_the_middle(folder: Path) -> None:
 
 
 def a_trim_overtakes(folder: Path) -> None:
-    test_reads.test_a_reader_that_a_trim_overtakes_in_the_cold_half_is_told(folder)
+    test_reads.test_a_reader_that_a_trim_overtakes_in_the_cold_half_is_reported(folder)
 
 
 def evicting_without_a_copy(folder: Path) -> None:

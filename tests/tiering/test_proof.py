@@ -116,7 +116,7 @@ def test_a_trim_within_the_copies_keeps_the_proof(backend: str, tmp_path: Path) 
             assert len(report.findings) == len(heads) - len(kept)
 
 
-def test_whoever_reads_the_objects_can_follow_the_chain_without_us(tmp_path: Path) -> None:
+def test_a_reader_of_the_objects_can_follow_the_chain_without_us(tmp_path: Path) -> None:
     cold = tmp_path / "cold"
     with sl.open(f"file:{tmp_path / 'log'}") as log:
         heads = proved(log)

@@ -223,7 +223,7 @@ def test_a_reader_in_the_middle_of_a_range_goes_on_from_the_copy(
         assert offsets == list(range(3000))
 
 
-def test_a_reader_that_a_trim_overtakes_in_the_cold_half_is_told(tmp_path: Path) -> None:
+def test_a_reader_that_a_trim_overtakes_in_the_cold_half_is_reported(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as log:
         filled(log, 20)
         move(log)

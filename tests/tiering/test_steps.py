@@ -189,7 +189,7 @@ def test_sweeping_finishes_what_a_dropped_topic_left(
         assert objects.objects == {}
 
 
-def test_a_copy_that_another_version_began_is_begun_anew(
+def test_a_copy_that_another_version_began_is_begun_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects = FaultyObjects()

@@ -97,7 +97,7 @@ def test_a_window_of_nothing_lets_a_key_come_again(reopen: Reopen, clock: FakeCl
     assert handled(log, Calls(), clock, dedupe_window_s=0) == Counters(handled=2)
 
 
-def test_what_failed_is_not_remembered(reopen: Reopen, clock: FakeClock) -> None:
+def test_what_failed_is_not_kept(reopen: Reopen, clock: FakeClock) -> None:
     log = reopen()
     calls = Calls()
     triggers = Triggers(log, clock=clock)
@@ -170,7 +170,7 @@ def test_a_key_that_cannot_be_had_is_a_failure(clock: FakeClock) -> None:
     assert letter.headers["strandline.reason"] == "LookupError: no such thing"
 
 
-def test_two_triggers_remember_each_for_itself(log: sl.Log) -> None:
+def test_two_triggers_deduplicate_each_for_itself(log: sl.Log) -> None:
     calls = Calls()
     triggers = Triggers(log)
     for name in ("billing", "shipping"):
@@ -306,7 +306,7 @@ def test_a_memory_of_the_last_time_alone_is_found() -> None:
         test_a_repeat_is_known_whatever_was_handled_in_between(restarts=False)
 
 
-def test_keys_are_forgotten_by_the_time_of_their_records(
+def test_keys_expire_by_the_time_of_their_records(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handled_keys, "KEYS_MAX", 3)
@@ -324,7 +324,7 @@ def test_keys_are_forgotten_by_the_time_of_their_records(
     assert len(keys) == 1
 
 
-def test_keys_are_told_apart_by_their_json() -> None:
+def test_keys_are_distinguished_by_their_json() -> None:
     keys: list[object] = ["1", 1, None, True, [1], {"a": 1, "b": 2}, ""]
 
     assert len({digest_of(key) for key in keys}) == len(keys)

@@ -22,7 +22,7 @@ def test_who_is_in_two_lanes_waits_for_both() -> None:
 
 
 @given(st.lists(st.sets(st.integers(0, 3), max_size=3), max_size=20), st.randoms())
-def test_everybody_begins_once_and_in_order_within_each_lane(
+def test_all_records_begin_once_and_in_order_within_each_lane(
     wanted: list[set[int]], chance: object
 ) -> None:
     lanes: KeyLanes[int] = KeyLanes()

@@ -61,7 +61,7 @@ def failures_and_keys() -> None:
     clock = FakeClock()
     log = sl.open("memory:", clock=clock)
     log.create_topic("orders", partitions=2)
-    test_handled_keys.test_what_failed_is_not_remembered(lambda: log, clock)
+    test_handled_keys.test_what_failed_is_not_kept(lambda: log, clock)
 
 
 def keys_across_partitions() -> None:
@@ -90,11 +90,11 @@ def two_redrivers() -> None:
 
 
 def redriven() -> None:
-    test_redriving.test_dead_letters_go_to_their_trigger_once_more_and_to_nobody_else(orders())
+    test_redriving.test_dead_letters_go_to_their_trigger_once_more_and_to_no_other(orders())
 
 
 def redriven_again() -> None:
-    test_redriving.test_what_fails_again_is_dead_lettered_anew_and_can_be_redriven_anew(orders())
+    test_redriving.test_what_fails_again_is_dead_lettered_again_and_can_be_redriven_again(orders())
 
 
 DISPATCH = dispatch.Dispatch

@@ -47,7 +47,7 @@ def is_done(log: sl.Log, name: str) -> bool:
     )
 
 
-def test_dead_letters_go_to_their_trigger_once_more_and_to_nobody_else(log: sl.Log) -> None:
+def test_dead_letters_go_to_their_trigger_once_more_and_to_no_other(log: sl.Log) -> None:
     publish(log, [1, 2])
     publish(log, [3], partition=1)
     billing, shipping = Faulty(log, "billing", {1, 3}), Faulty(log, "shipping", set())
@@ -74,7 +74,7 @@ def test_dead_letters_go_to_their_trigger_once_more_and_to_nobody_else(log: sl.L
     assert all(each.is_redriven for each in dead_letters(log, "orders"))
 
 
-def test_what_fails_again_is_dead_lettered_anew_and_can_be_redriven_anew(log: sl.Log) -> None:
+def test_what_fails_again_is_dead_lettered_again_and_can_be_redriven_again(log: sl.Log) -> None:
     publish(log, [1])
     billing = Faulty(log, "billing", {1})
     work_off(log, billing)

@@ -105,7 +105,7 @@ def test_a_predicate_moves_on_with_the_schema(log: sl.Log) -> None:
     assert [batch["n"].to_pylist() for batch in batches(noted)] == [[70_000]]
 
 
-def test_a_publisher_learns_of_a_version_that_another_has_added(open_again: OpenAgain) -> None:
+def test_a_publisher_sees_a_version_that_another_has_added(open_again: OpenAgain) -> None:
     scope, other = open_again().scope(), open_again().scope()
     known = scope.register("numbers", NARROW)
     other.evolve("numbers", WIDE)
@@ -186,7 +186,7 @@ def test_registering_the_same_is_no_error_and_anything_else_is(open_again: OpenA
     assert "metadata owner: 'dev' given, 'ops' in the topic" in told
 
 
-def test_whoever_starts_with_any_version_finds_the_topic(open_again: OpenAgain) -> None:
+def test_a_process_that_starts_with_any_version_finds_the_topic(open_again: OpenAgain) -> None:
     scope = open_again().scope()
     scope.register("numbers", NARROW)
     evolved = scope.evolve("numbers", WIDE)
@@ -207,7 +207,7 @@ def test_a_topic_of_events_has_no_schema_to_register(log: sl.Log) -> None:
         log.scope().evolve("orders", SCHEMA)
 
 
-def test_a_global_schema_is_changed_in_the_scope_of_nobody_alone(log: sl.Log) -> None:
+def test_a_global_schema_is_changed_in_the_global_scope_alone(log: sl.Log) -> None:
     log.scope().register("numbers", NARROW)
 
     with pytest.raises(sl.InvalidError, match="tenant that registered"):

@@ -68,7 +68,7 @@ def test_a_near_match_of_anothers_name_is_caught(monkeypatch: pytest.MonkeyPatch
     assert "look_up" in caught() or "publish" in caught() or "replay" in caught()
 
 
-def test_a_consumer_list_of_everybody_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_consumer_list_of_all_tenants_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     progress = Readers.progress
 
     def telling(
@@ -127,7 +127,7 @@ def test_an_error_that_knows_anothers_topic_is_caught(monkeypatch: pytest.Monkey
     assert "this name is taken" in caught()
 
 
-def test_a_definition_that_tells_whether_anothers_topic_exists_is_caught(
+def test_a_definition_that_reveals_whether_anothers_topic_exists_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     find = Catalogue.find

@@ -130,7 +130,7 @@ def test_a_predicate_that_fails_on_a_row_stays_there(log: sl.Log) -> None:
     assert offsets(scope.replay("orders", 2, where="8 / id >= 1")) == [2]
 
 
-def test_history_is_replayed_in_full_to_whoever_comes_later(open_again: OpenAgain) -> None:
+def test_history_is_replayed_in_full_to_a_later_subscription(open_again: OpenAgain) -> None:
     """TC2."""
     first = open_again().scope()
     first.register("orders", SCHEMA)
@@ -246,7 +246,9 @@ def test_a_replay_from_now_on_is_empty(log: sl.Log) -> None:
     assert list(scope.replay("orders", sl.LATEST)) == []
 
 
-def test_rows_of_a_shared_topic_are_seen_by_their_tenant_and_nobodys_by_all(log: sl.Log) -> None:
+def test_rows_of_a_shared_topic_are_seen_by_their_tenant_and_global_ones_by_all(
+    log: sl.Log,
+) -> None:
     """TC14."""
     alice, bob, nobody = log.scope("alice"), log.scope("bob"), log.scope()
     nobody.register("orders", SCHEMA)

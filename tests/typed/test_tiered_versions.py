@@ -276,7 +276,7 @@ def test_a_column_is_fitted_without_a_look_for_nulls() -> None:
 # --- the checks are worth what they find ---
 
 
-def test_a_copy_that_forgets_versions_is_found(
+def test_a_copy_that_drops_versions_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def as_newest(batch: pa.RecordBatch, _: pa.Schema) -> pa.RecordBatch:

@@ -157,7 +157,7 @@ def test_a_name_is_one_global_topic_and_a_tenants_own_wins(open_again: OpenAgain
     assert alice.topic("orders") == shared
 
 
-def test_nothing_delivered_is_told_from_the_first_delivered(log: sl.Log) -> None:
+def test_nothing_delivered_is_distinguished_from_the_first_delivered(log: sl.Log) -> None:
     """WC11: and what is acked is a number of its own."""
     scope = log.scope()
     scope.register("orders", SCHEMA)
@@ -177,7 +177,7 @@ def test_nothing_delivered_is_told_from_the_first_delivered(log: sl.Log) -> None
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "-a", "..", "ümlaut", 7, b"alice", "a" * 201])
-def test_a_bad_tenant_is_nobody_neither(log: sl.Log, name: Any) -> None:
+def test_a_bad_tenant_is_not_taken_for_none_either(log: sl.Log, name: Any) -> None:
     """WC12: refused, and never taken for no tenant."""
     with pytest.raises(sl.InvalidError):
         log.scope(name)

@@ -41,7 +41,7 @@ def test_a_topic_of_a_user_may_be_shortened_whatever_it_is_called() -> None:
             assert log.trim(name, 0, 1).removed == 1
 
 
-def test_the_page_says_of_each_who_may_shorten_it() -> None:
+def test_the_page_says_of_each_whether_it_may_be_shortened() -> None:
     page = PAGE.read_text()
 
     for known in INTERNAL_TOPICS:

@@ -220,6 +220,6 @@ def test_no_tenant_stays_no_tenant() -> None:
     assert parse_tenant("acme") == "acme"
 
 
-def test_a_bad_tenant_is_refused_rather_than_taken_for_nobody() -> None:
+def test_a_bad_tenant_is_refused_rather_than_taken_for_none() -> None:
     with pytest.raises(InvalidError):
         parse_tenant("")

@@ -87,7 +87,7 @@ def test_nothing_past_a_poison_record_is_snapshotted_wb7(log: Log, tmp_path: Pat
         assert state_of(view) == {"ann": 6}
 
 
-def test_a_stopped_partition_starts_again_when_it_is_assigned_anew(log: Log) -> None:
+def test_a_stopped_partition_starts_again_when_it_is_assigned_again(log: Log) -> None:
     class Healing(Accounts):
         is_healthy = False
 
@@ -206,7 +206,7 @@ def test_a_rebuild_tries_again_what_was_stopped_at_or_set_aside(log: Log) -> Non
             assert state_of(view, 1) == {"ann": 1 if policy == "stop" else 2}
 
 
-def test_running_out_of_memory_is_nobodys_record(log: Log) -> None:
+def test_running_out_of_memory_is_not_charged_to_a_record(log: Log) -> None:
     class Greedy(Accounts):
         def apply(self, state: State, record: sl.Record) -> int:
             raise MemoryError(record.offset, len(state))

@@ -100,7 +100,7 @@ def test_a_write_whose_partition_is_given_up_says_where_it_is_wb3(log: Log) -> N
         gate.set()
 
 
-def test_a_refused_write_is_told_to_its_caller_wb4(log: Log) -> None:
+def test_a_refused_write_raises_in_its_caller_wb4(log: Log) -> None:
     """WB4: the record is in the log, and every view passes it over."""
     with running(log, 0) as view:
         view.publish(opened("ann", 10), partition=0)
@@ -159,7 +159,7 @@ def test_the_repeat_of_a_refused_write_is_refused_also_after_a_restart(
         assert view.lag() == {0: 0}
 
 
-def test_refusals_are_remembered_up_to_a_bound(log: Log) -> None:
+def test_refusals_are_kept_up_to_a_bound(log: Log) -> None:
     with running(log, 0) as view:
         with pytest.raises(sl.RefusedError):
             view.publish(moved("ann", -1), partition=0, idempotency_key="first")

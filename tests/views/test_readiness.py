@@ -216,7 +216,7 @@ def test_lag_is_seen_and_a_read_may_ask_for_more_wb9(log: Log) -> None:
         assert view.health().is_healthy
 
 
-def test_a_pump_that_ends_is_told_by_every_answer_wb5(open_again: OpenAgain) -> None:
+def test_a_pump_that_ends_is_raised_by_every_query_wb5(open_again: OpenAgain) -> None:
     """WB5: no reads from a state that grows ever older."""
     log = open_again()
 
@@ -240,7 +240,7 @@ def test_a_pump_that_ends_is_told_by_every_answer_wb5(open_again: OpenAgain) -> 
         assert view.health().partitions[0].readiness is Readiness.STOPPED
 
 
-def test_closing_the_log_is_told_by_every_answer(log: Log) -> None:
+def test_closing_the_log_is_raised_by_every_query(log: Log) -> None:
     with running(log, 0) as view:
         view.publish(opened("ann", 5), partition=0)
         log.close()
@@ -328,7 +328,7 @@ def test_a_reader_waits_for_one_record_and_not_for_a_page(log: Log) -> None:
         step.release(100)
 
 
-def test_a_query_may_ask_its_view_again(log: Log) -> None:
+def test_a_query_may_query_its_view_again(log: Log) -> None:
     with running(log, 0) as view:
         view.publish(opened("ann", 5), partition=0)
 
@@ -357,7 +357,7 @@ def test_no_thread_runs_until_something_is_assigned(log: Log) -> None:
         assert set(threading.enumerate()) == before
 
 
-def test_the_child_of_a_fork_is_told_to_open_anew(log: Log) -> None:
+def test_the_child_of_a_fork_has_to_open_again(log: Log) -> None:
     with running(log, 0) as view:
         child = os.fork()
         if child == 0:

@@ -21,7 +21,7 @@ def saved(log: Log, path: Path) -> None:
         view.wait_ready(20)
 
 
-def test_a_snapshot_tells_state_offsets_and_log(tmp_path: Path) -> None:
+def test_a_snapshot_shows_state_offsets_and_log(tmp_path: Path) -> None:
     """TB6: the file loads, with what was committed and the state."""
     path = tmp_path / "snapshot"
     with memory_log() as log:

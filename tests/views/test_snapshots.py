@@ -287,7 +287,7 @@ def test_a_torn_write_of_any_length_leaves_the_old_snapshot(log: Log, path: Path
         assert not list(path.parent.glob("*.tmp")), "what was left is tidied by the next"
 
 
-def test_encode_that_fails_is_told_and_keeps_the_view_going(log: Log, path: Path) -> None:
+def test_encode_that_fails_is_reported_and_keeps_the_view_going(log: Log, path: Path) -> None:
     class Shy(Accounts):
         is_shy = True
 
@@ -356,7 +356,7 @@ def test_readers_are_not_held_up_while_a_state_is_encoded(log: Log, path: Path) 
         saving.join(PATIENCE_S)
 
 
-def test_rebuild_forgets_the_snapshot_at_once(log: Log, path: Path) -> None:
+def test_rebuild_drops_the_snapshot_at_once(log: Log, path: Path) -> None:
     fill(log, 3, partition=0)
     fill(log, 3, partition=1)
     with running(log, 0, 1, snapshot=path) as view:
@@ -372,7 +372,9 @@ def test_rebuild_forgets_the_snapshot_at_once(log: Log, path: Path) -> None:
         assert (view.committed(0), view.committed(1)) == (-1, 2)
 
 
-def test_a_rebuild_that_cannot_forget_says_so_and_rebuilds(log: Log, path: Path) -> None:
+def test_a_rebuild_that_cannot_drop_a_snapshot_reports_it_and_rebuilds(
+    log: Log, path: Path
+) -> None:
     io = FaultyIo(SystemIo())
     steered = SteeredLog(log)
     fill(log, 3)
@@ -387,7 +389,7 @@ def test_a_rebuild_that_cannot_forget_says_so_and_rebuilds(log: Log, path: Path)
         assert state_of(view) == folded(log, 0)
 
 
-def test_a_log_that_cannot_be_asked_yet_means_not_ready_and_heals(log: Log, path: Path) -> None:
+def test_a_log_that_cannot_be_read_yet_means_not_ready_and_recovers(log: Log, path: Path) -> None:
     fill(log, 6)
     save_all(log, path)
     steered = SteeredLog(log)
@@ -402,7 +404,7 @@ def test_a_log_that_cannot_be_asked_yet_means_not_ready_and_heals(log: Log, path
         assert steered.starts == []
 
 
-def test_whoever_waits_is_told_what_the_snapshot_brings(log: Log, path: Path) -> None:
+def test_a_waiter_is_woken_by_what_the_snapshot_brings(log: Log, path: Path) -> None:
     fill(log, 6)
     save_all(log, path)
     steered = SteeredLog(log)

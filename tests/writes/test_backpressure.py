@@ -128,7 +128,7 @@ def test_a_write_after_the_stop_is_refused_as_closed(
         store.channel.write(Put("a", 1), timeout_s=timeout_s)
 
 
-def test_a_write_that_waits_for_room_is_told_of_the_stop(open_store: OpenStore) -> None:
+def test_a_write_that_waits_for_room_raises_at_the_stop(open_store: OpenStore) -> None:
     clock = FakeClock()
     store = open_store(settings=SMALL, clock=clock, started=False)
     fill(store)

@@ -79,7 +79,7 @@ def test_applied_is_written_in_a_bracketed_store(open_store: OpenStore) -> None:
     assert store.coordinator.metrics().flushes[FlushReason.BRACKET] == 1
 
 
-def test_outcomes_are_told_after_the_bracket_was_left(open_store: OpenStore) -> None:
+def test_outcomes_are_published_after_the_bracket_was_left(open_store: OpenStore) -> None:
     store, _, _ = pair(open_store)
     store.steps.leave.hold()
     receipt_call = Call(lambda: store.channel.write(Put("a", 1)))
@@ -458,7 +458,7 @@ def test_a_write_at_a_held_lock_is_counted_once_it_is_taken(open_store: OpenStor
     assert store.coordinator.epoch(WRITTEN) == 2
 
 
-def test_nobody_who_has_gone_away_is_called_to_sync(open_store: OpenStore) -> None:
+def test_no_waiter_that_has_left_is_woken_to_sync(open_store: OpenStore) -> None:
     clock = FakeClock()
     store = open_store(shared=SharedRows(), clock=clock, settings=Settings(bracket_timeout_s=900))
     store.steps.sync.hold()

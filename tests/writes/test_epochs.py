@@ -67,7 +67,7 @@ def test_an_epoch_counts_as_applied_only_after_apply_has_returned(open_store: Op
 
 
 @pytest.mark.parametrize("started", [True, False])
-def test_a_refused_write_tells_its_epoch_and_why(open_store: OpenStore, started: bool) -> None:
+def test_a_refused_write_has_its_epoch_and_cause(open_store: OpenStore, started: bool) -> None:
     """TD4: epoch() of a write that apply refused raises with epoch 1 and the text."""
     store = open_store(started=started)
     receipt = store.channel.write(Put("a", -1))

@@ -185,7 +185,7 @@ def test_a_failed_freeze_is_not_repeated(open_store: OpenStore) -> None:
     assert store.steps.freeze.calls == 1
 
 
-def test_a_flush_on_command_whose_freeze_fails_is_told(open_store: OpenStore) -> None:
+def test_a_flush_on_command_whose_freeze_fails_is_reported(open_store: OpenStore) -> None:
     store = open_store()
     store.channel.write(Put("a", 1))
     cause = OSError("no memory")
@@ -198,7 +198,7 @@ def test_a_flush_on_command_whose_freeze_fails_is_told(open_store: OpenStore) ->
     assert caught.value.cause is cause
 
 
-def test_a_queued_write_whose_freeze_fails_is_told_the_first_cause(open_store: OpenStore) -> None:
+def test_a_queued_write_whose_freeze_fails_raises_the_first_cause(open_store: OpenStore) -> None:
     store = open_store(settings=Settings(flush_bytes=100), started=False)
     receipt = store.channel.try_write(Put("a", 1, size=150))
     behind = store.channel.try_write(Put("b", 2))

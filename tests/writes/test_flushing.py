@@ -33,7 +33,7 @@ def test_a_flush_receipt_can_be_waited_on(open_store: OpenStore) -> None:
     assert store.rows == [Row("a", 0, 1)]
 
 
-def test_a_flush_happens_though_nobody_waits(open_store: OpenStore) -> None:
+def test_a_flush_happens_though_no_caller_waits(open_store: OpenStore) -> None:
     store = open_store()
     store.channel.write(Put("a", 1))
 
@@ -201,7 +201,7 @@ def test_no_timer_is_left_when_there_is_nothing_to_flush(open_store: OpenStore) 
     assert len(store.events) == 1
 
 
-def test_a_large_delta_is_flushed_unasked(open_store: OpenStore) -> None:
+def test_a_large_delta_is_flushed_in_the_background(open_store: OpenStore) -> None:
     """TD12: threshold 100, a write of 150: flushed."""
     store = open_store(settings=Settings(flush_bytes=100))
 
@@ -349,7 +349,7 @@ def test_a_durable_flush_makes_earlier_writes_durable(open_store: OpenStore) -> 
     assert store.flusher.synced == 1
 
 
-def test_a_durable_flush_syncs_though_nobody_waits(open_store: OpenStore) -> None:
+def test_a_durable_flush_syncs_though_no_caller_waits(open_store: OpenStore) -> None:
     store = open_store()
     store.channel.write(Put("a", 1))
 

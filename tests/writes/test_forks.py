@@ -130,7 +130,7 @@ def test_a_fork_in_the_middle_of_work_leaves_the_child_no_lock(
     assert working.result().level is DURABLE
 
 
-def test_a_write_that_was_being_applied_at_the_fork_is_told_in_the_child(
+def test_a_write_that_was_being_applied_at_the_fork_raises_in_the_child(
     open_store: OpenStore,
 ) -> None:
     store = open_store(started=False)

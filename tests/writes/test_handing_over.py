@@ -64,7 +64,7 @@ def test_a_write_that_met_a_busy_drain_is_taken_by_its_waiter(open_store: OpenSt
     assert waiting.result() == 2
 
 
-def test_a_write_that_met_a_busy_drain_is_taken_though_nobody_waits(
+def test_a_write_that_met_a_busy_drain_is_taken_though_no_caller_waits(
     open_store: OpenStore,
 ) -> None:
     store = open_store()
@@ -206,7 +206,7 @@ def test_a_waiter_that_is_woken_to_work_and_is_late_wakes_another(open_store: Op
     assert durable_waiters.result() == 2
 
 
-def test_a_write_does_not_overtake_one_that_nobody_has_taken_up_yet(open_store: OpenStore) -> None:
+def test_a_write_does_not_overtake_one_that_was_not_taken_yet(open_store: OpenStore) -> None:
     clock = WatchedClock()
     store = open_store(clock=clock)
     store.steps.apply.hold()
@@ -244,7 +244,7 @@ class HeldLoop(asyncio.SelectorEventLoop):
         return super().call_soon_threadsafe(*args, **kwargs)
 
 
-def test_a_durable_flush_behind_a_running_sync_is_not_forgotten(open_store: OpenStore) -> None:
+def test_a_durable_flush_behind_a_running_sync_is_not_lost(open_store: OpenStore) -> None:
     """The sync that ends wakes those who need another one, also after it has let go."""
     clock = FakeClock()
     store = open_store(clock=clock)
@@ -274,7 +274,7 @@ def test_a_durable_flush_behind_a_running_sync_is_not_forgotten(open_store: Open
     assert store.steps.sync.calls == 2
 
 
-def test_the_thread_for_unasked_work_ends_when_there_is_none(
+def test_the_background_thread_ends_when_there_is_no_work(
     open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standby, "LINGER_S", 0.0)
@@ -292,7 +292,7 @@ def test_the_thread_for_unasked_work_ends_when_there_is_none(
     assert len(store.events) == 2
 
 
-def test_an_unasked_flush_does_not_wait_behind_a_slow_sync(open_store: OpenStore) -> None:
+def test_a_background_flush_does_not_wait_behind_a_slow_sync(open_store: OpenStore) -> None:
     store = open_store()
     store.steps.sync.hold()
     store.channel.write(Put("a", 1))

@@ -54,7 +54,7 @@ def settled(receipt: WriteReceipt[int]) -> object:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("interrupt", INTERRUPTS, ids=repr)
-def test_an_interrupted_drain_answers_everyone(
+def test_an_interrupted_drain_settles_all_writes(
     open_store: OpenStore, interrupt: BaseException, step: str
 ) -> None:
     store = open_store("one", "two", settings=Settings(flush_bytes=3), started=False)
@@ -128,7 +128,7 @@ async def awaited(store: Store) -> WriteReceipt[int]:
 
 @pytest.mark.parametrize("interrupt", INTERRUPTS, ids=repr)
 @pytest.mark.parametrize("step", ["enter", "apply", "freeze", "flush", "leave"])
-def test_an_interrupted_bracket_answers_everyone_and_is_left(
+def test_an_interrupted_bracket_settles_all_writes_and_is_left(
     open_store: OpenStore, interrupt: BaseException, step: str
 ) -> None:
     shared = SharedRows()
@@ -144,7 +144,7 @@ def test_an_interrupted_bracket_answers_everyone_and_is_left(
     assert other.channel.write(Put("other", 1), WRITTEN, PATIENCE_S).level is WRITTEN
 
 
-def test_an_interrupt_before_the_bracket_is_entered_costs_nobody_a_write(
+def test_an_interrupt_before_the_bracket_is_entered_costs_no_write(
     open_store: OpenStore,
 ) -> None:
     """Nothing was applied yet, so somebody else enters and goes on."""
@@ -203,7 +203,7 @@ def test_an_interrupted_wait_changes_nothing(open_store: OpenStore) -> None:
     assert receipt.epoch(PATIENCE_S) == 1
 
 
-def test_a_waiter_that_is_interrupted_at_the_lock_passes_the_work_to_somebody_else(
+def test_a_waiter_that_is_interrupted_at_the_lock_passes_the_work_on(
     open_store: OpenStore,
 ) -> None:
     clock = FakeClock()
@@ -225,7 +225,7 @@ def test_a_waiter_that_is_interrupted_at_the_lock_passes_the_work_to_somebody_el
 
 
 @pytest.mark.parametrize("is_bracketed", [False, True])
-def test_an_interrupt_at_any_place_of_a_drain_leaves_nobody_without_an_outcome(
+def test_an_interrupt_at_any_place_of_a_drain_leaves_no_write_without_an_outcome(
     *, is_bracketed: bool
 ) -> None:
     def drain(interruption: Interruption) -> None:

@@ -244,7 +244,7 @@ def test_an_awaited_timeout_leaves_a_taken_write_alone(open_store: OpenStore) ->
     assert receipt.wait(WRITTEN, PATIENCE_S) == 0
 
 
-def test_a_loop_that_went_away_harms_nobody(open_store: OpenStore) -> None:
+def test_a_loop_that_was_closed_is_harmless(open_store: OpenStore) -> None:
     """Waking a loop that is closed is no error for the thread that wakes."""
     store = open_store(started=False)
     receipt = store.channel.try_write(Put("a", 1))
@@ -274,7 +274,7 @@ def test_the_stop_ends_an_awaited_wait(open_store: OpenStore) -> None:
         asyncio.run(main())
 
 
-def test_a_flush_can_be_asked_for_and_awaited_on_a_loop(open_store: OpenStore) -> None:
+def test_a_flush_can_be_requested_and_awaited_on_a_loop(open_store: OpenStore) -> None:
     store = open_store()
 
     async def main() -> None:
@@ -335,7 +335,7 @@ def test_what_many_coroutines_hand_over_shares_a_bracket_and_a_sync(open_store: 
     assert store.flusher.synced == 16
 
 
-def test_a_failed_sync_is_told_to_everybody_who_handed_over(open_store: OpenStore) -> None:
+def test_a_failed_sync_is_raised_by_all_that_handed_over(open_store: OpenStore) -> None:
     store = open_store(shared=SharedRows())
     store.steps.sync.hold()
     store.steps.sync.fail_next(OSError("the disk is gone"))
@@ -387,7 +387,7 @@ def test_a_slow_sync_does_not_hand_back_what_was_handed_over(open_store: OpenSto
 
 
 @pytest.mark.parametrize("shared", [None, SharedRows()], ids=["alone", "shared"])
-def test_what_was_handed_over_becomes_durable_though_nobody_waits(
+def test_what_was_handed_over_becomes_durable_though_no_caller_waits(
     open_store: OpenStore, shared: SharedRows | None
 ) -> None:
     store = open_store(shared=shared)
@@ -400,7 +400,7 @@ def test_what_was_handed_over_becomes_durable_though_nobody_waits(
 
 
 @pytest.mark.parametrize("is_bracketed", [False, True])
-def test_an_error_that_nobody_awaits_is_logged_once(
+def test_an_error_that_is_never_awaited_is_logged_once(
     open_store: OpenStore, caplog: pytest.LogCaptureFixture, *, is_bracketed: bool
 ) -> None:
     store = open_store(shared=SharedRows() if is_bracketed else None)
@@ -420,7 +420,7 @@ def test_an_error_that_nobody_awaits_is_logged_once(
     assert [(each.name, each.levelname) for each in logged] == [("strandline", "ERROR")]
 
 
-def test_an_error_that_somebody_has_seen_is_not_logged(
+def test_an_error_that_was_raised_is_not_logged(
     open_store: OpenStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_store()

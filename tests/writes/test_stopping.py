@@ -152,7 +152,7 @@ def test_a_stop_without_a_drain_answers_every_receipt(open_store: OpenStore) -> 
     assert store.rows == [Row("a", 0, 1)]
 
 
-def test_a_stop_wakes_those_who_wait_for_what_it_refuses(open_store: OpenStore) -> None:
+def test_a_stop_wakes_the_waiters_for_what_it_refuses(open_store: OpenStore) -> None:
     """WD3: the answer reaches a thread that waits already."""
     clock = FakeClock()
     store = open_store(clock=clock, started=False)
@@ -199,7 +199,7 @@ def test_a_stop_can_leave_the_sync_out(open_store: OpenStore) -> None:
         receipt.wait(DURABLE, PATIENCE_S)
 
 
-def test_a_stop_without_a_sync_keeps_the_promise_of_a_durable_flush(
+def test_a_stop_without_a_sync_still_makes_a_durable_flush_durable(
     open_store: OpenStore,
 ) -> None:
     clock = FakeClock()

@@ -138,7 +138,7 @@ def test_a_view_does_not_change_afterwards(open_store: OpenStore) -> None:
     assert store.coordinator.view().applied == 3
 
 
-def test_whoever_is_woken_by_written_sees_the_new_snapshot(open_store: OpenStore) -> None:
+def test_a_waiter_woken_by_written_sees_the_new_snapshot(open_store: OpenStore) -> None:
     store = open_store()
     subscriber = subscribed(store)
 

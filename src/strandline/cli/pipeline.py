@@ -34,7 +34,7 @@ _Below = Annotated[
     ),
 ]
 _Checkpoint = Annotated[
-    str, typer.Option(metavar="FOLDER", help="Knows what is done; of this job alone.")
+    str, typer.Option(metavar="FOLDER", help="Keeps what is done; of this job alone.")
 ]
 _Select = Annotated[
     str, typer.Option(metavar="COLUMNS", help="What to make of a row: a SELECT list in Spark SQL.")

@@ -143,7 +143,7 @@ class ProgressBar(Protocol):
     """Something that takes a while, and how far it is."""
 
     def advance(self, count: int = 1) -> None:
-        """Say that `count` more is done."""
+        """Show that `count` more is done."""
 
 
 class _Silent:

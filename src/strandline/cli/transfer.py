@@ -28,7 +28,7 @@ _Format = Annotated[
 
 
 Advance: TypeAlias = Callable[[int], None]
-"""Hears how many more records are done."""
+"""Called with how many more records are done."""
 
 
 class ReplayedClock(SystemClock):

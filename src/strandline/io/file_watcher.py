@@ -96,7 +96,7 @@ class FileWatcher:
         return changed
 
     def found(self) -> None:
-        """Say that a path had changed: where there are no notices, look again soon."""
+        """Report that a path had changed: where there are no notices, look again soon."""
         self._delay_s = POLL_MIN_S
 
     def wake(self) -> None:
@@ -108,7 +108,7 @@ class FileWatcher:
                 self._wake()
 
     def close(self) -> None:
-        """Give back what it holds; a wait, and what is called next, raises OSError."""
+        """Release what it holds; a wait, and what is called next, raises OSError."""
         if os.getpid() != self._pid:
             return
         with self._lock:

@@ -47,7 +47,7 @@ class Io(Protocol):
         """Return a descriptor that child programs do not inherit."""
 
     def close(self, fd: int, /) -> None:
-        """Give the descriptor back; it is gone even when this raises."""
+        """Close the descriptor; it is closed even when this raises."""
 
     def pread(self, fd: int, length: int, offset: int, /) -> bytes:
         """Return `length` bytes at `offset`; fewer only where the file ends."""

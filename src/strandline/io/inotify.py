@@ -65,7 +65,7 @@ class Inotify:
         return notices
 
     def close(self) -> None:
-        """Give the instance back."""
+        """Close the instance."""
         os.close(self.fd)
 
     def _checked(self, result: int, path: str | None = None) -> int:

@@ -27,7 +27,7 @@ class CopiedPartition(NamedTuple):
 
 
 Progress: TypeAlias = Callable[[CopiedPartition], None]
-"""Hears of each partition that has been copied."""
+"""Called with each partition that has been copied."""
 
 
 def end_of_copy(topic: Topic, partition: int, marks: Marks, ends: Ends) -> Offset:

@@ -62,7 +62,7 @@ class Claim(Protocol):
     """The right to be the one reader of a consumer's partition."""
 
     def release(self) -> None:
-        """Give the right up; from any thread. May be repeated."""
+        """Release the claim; from any thread. May be repeated."""
 
 
 class Hint(NamedTuple):

@@ -21,9 +21,7 @@ class Delivery:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(
-                f"a delivery has no {name!r}, but see its record: .record.{name}"
-            )
+            raise AttributeError(f"a delivery has no {name!r}, but see its record: .record.{name}")
 
 
 def record_of(delivered: Record | Delivery) -> Record:

@@ -19,7 +19,7 @@ class Stream(Generic[ItemT]):
         """Raise ClosedError in the child of a fork, which must not take for an end what is none."""
         if os.getpid() != self._pid:
             raise ClosedError(
-                "this was opened before a fork, open the log anew in the child process and"
+                "this was opened before a fork, open the log again in the child process and"
                 " subscribe there",
                 pid=self._pid,
             )

@@ -58,7 +58,7 @@ class Subscription(Stream[ItemT]):
         self._reading = threading.Lock()
         self._attempt = Attempt(self._reading)
         self._is_closed = False
-        #: Gives back what it holds; refers to the watch, and not to the subscription.
+        #: Releases what it holds; refers to the watch, and not to the subscription.
         self._closing = closing or watch.close
         # On another thread: the thread that runs the collector may hold a lock of the log.
         self._finalizer = weakref.finalize(self, clock.call_later, 0.0, self._closing)

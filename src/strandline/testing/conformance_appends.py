@@ -66,7 +66,7 @@ def ten_thousand_appends_read_back_in_order(open_log: OpenLog) -> None:
     assert [record.payload["n"] for record in read] == offsets
 
 
-def a_receipt_says_where_the_record_is(open_log: OpenLog) -> None:
+def a_receipt_has_the_place_of_the_record(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders", partitions=3)
 
@@ -257,7 +257,7 @@ def an_expected_offset_needs_one_partition(open_log: OpenLog) -> None:
     assert log.describe_topic("orders").records == 0
 
 
-def of_many_who_expect_one_offset_one_wins(open_log: OpenLog) -> None:
+def of_many_writers_that_expect_one_offset_one_wins(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders")
 
@@ -397,7 +397,7 @@ def a_record_as_large_as_allowed_is_taken_and_no_larger(open_log: OpenLog) -> No
     assert [high(log, topic) for topic in ("raw", "orders", "typed")] == [1, 1, 0]
 
 
-def sixteen_mebibytes_are_taken_unless_told_otherwise(open_log: OpenLog) -> None:
+def sixteen_mebibytes_are_taken_by_default(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("raw", value_kind=ValueKind.BYTES)
     most = b"\xa5" * (16 * 1024 * 1024)
@@ -452,7 +452,7 @@ def concurrent_append_many_calls_do_not_mix(open_log: OpenLog) -> None:
     assert all(len(set(group)) == 1 for group in groups)
 
 
-def a_record_says_whose_it_is(open_log: OpenLog) -> None:
+def a_record_has_its_tenant(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("shared")
     acmes = log.create_topic("orders", tenant="acme")

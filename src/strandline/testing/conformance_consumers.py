@@ -145,7 +145,7 @@ def a_limit_does_not_wait_for_consumers(open_log: OpenLog) -> None:
         log.create_topic("less", retention_bytes=300, limit_bytes=299)
 
 
-def retention_keeps_everything_unless_told(open_log: OpenLog) -> None:
+def retention_keeps_everything_by_default(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders")
     fill(log, "orders", 10)
@@ -270,7 +270,7 @@ def an_ack_beyond_the_end_is_refused(open_log: OpenLog) -> None:
     assert log.cursor("orders", "new", 0) is None
 
 
-def a_seek_goes_where_it_is_told(open_log: OpenLog) -> None:
+def a_seek_goes_to_the_given_offset(open_log: OpenLog) -> None:
     """WE2."""
     log = open_log()
     log.create_topic("orders")

@@ -38,7 +38,7 @@ def what_was_evicted_cannot_be_read_and_the_rest_can(open_log: OpenLog) -> None:
     assert [(run.start, run.end) for run in log.segments("t", 0)] == [(10, 11)]
 
 
-def evicting_less_than_was_evicted_changes_nothing_and_tells_from_where_on_it_is_stored(
+def evicting_less_than_was_evicted_changes_nothing_and_returns_where_storage_begins(
     open_log: OpenLog,
 ) -> None:
     log = _filled(open_log)

@@ -105,12 +105,12 @@ def a_waiting_task_is_woken_by_an_append(open_log: OpenLog) -> None:
     watch = log.watch()
     watch.add("orders", 0, 0)
 
-    async def sleep_and_append() -> Collection[Hint]:
+    async def wait_and_append() -> Collection[Hint]:
         waiting = asyncio.ensure_future(watch.moved(PATIENCE_S))
         await asyncio.to_thread(log.append, "orders", event(0))
         return await waiting
 
-    assert _ends(asyncio.run(sleep_and_append())) == {0: 1}
+    assert _ends(asyncio.run(wait_and_append())) == {0: 1}
     assert not asyncio.run(watch.moved(0))
     watch.close()
 
@@ -258,7 +258,7 @@ def a_durable_watch_hints_at_what_is_durable(open_log: OpenLog) -> None:
     watch.close()
 
 
-def a_reader_asleep_is_woken_by_a_sync(open_log: OpenLog) -> None:
+def a_waiting_reader_is_woken_by_a_sync(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders")
     if not _reaches_durable(log):

@@ -21,7 +21,7 @@ from strandline.values import (
 _OFFSET = 5
 
 
-def a_topic_has_a_proof_only_if_told(open_log: OpenLog) -> None:
+def a_topic_has_a_proof_only_on_request(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("plain")
 
@@ -110,7 +110,7 @@ def a_head_that_does_not_agree_is_found(open_log: OpenLog) -> None:
     assert _only(log).is_sound
 
 
-def a_topic_created_anew_has_another_history(open_log: OpenLog) -> None:
+def a_topic_created_again_has_another_history(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders", proof=True)
     fill(log, "orders", _OFFSET)
@@ -200,7 +200,7 @@ def _entries(pieces: Iterable[object]) -> Iterator[Kept]:
         yield from piece.entries
 
 
-def without_a_proof_verify_says_so(open_log: OpenLog) -> None:
+def without_a_proof_verify_reports_it(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders")
     fill(log, "orders", _OFFSET)

@@ -75,7 +75,7 @@ def a_start_that_is_negative_or_beyond_the_end_is_refused(open_log: OpenLog) -> 
         log.read("orders", 0, 3, 2)
 
 
-def a_limit_of_zero_gives_nothing_and_none_is_no_limit(open_log: OpenLog) -> None:
+def a_limit_of_zero_returns_nothing_and_none_is_no_limit(open_log: OpenLog) -> None:
     """WE9."""
     log = open_log()
     log.create_topic("orders")
@@ -95,7 +95,7 @@ def a_limit_of_zero_gives_nothing_and_none_is_no_limit(open_log: OpenLog) -> Non
             log.read("orders", 0, 0, bytes_max=limit)  # type: ignore[arg-type]
 
 
-def a_byte_limit_gives_at_least_one_record(open_log: OpenLog) -> None:
+def a_byte_limit_returns_at_least_one_record(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("raw", value_kind=ValueKind.BYTES)
     log.append_many("raw", [b"x" * 100] * 5)
@@ -146,7 +146,7 @@ def an_unknown_partition_is_refused_everywhere(open_log: OpenLog) -> None:
                 call(partition)
 
 
-def marks_tell_where_a_partition_begins_and_ends(open_log: OpenLog) -> None:
+def marks_show_where_a_partition_begins_and_ends(open_log: OpenLog) -> None:
     """WA8: there is a low-water mark; an empty partition is no error."""
     log = open_log()
     log.create_topic("orders", partitions=2)

@@ -104,7 +104,7 @@ def a_producer_is_kept_while_it_appends(open_log: OpenTimedLog, clock: FakeClock
     assert not later.is_repeat
 
 
-def a_silent_consumer_no_longer_holds_trimming(open_log: OpenTimedLog, clock: FakeClock) -> None:
+def an_idle_consumer_no_longer_holds_trimming(open_log: OpenTimedLog, clock: FakeClock) -> None:
     """WE11: only live consumers count; the others keep their cursors."""
     log = open_log(clock)
     log.create_topic("orders")
@@ -129,7 +129,7 @@ def a_silent_consumer_no_longer_holds_trimming(open_log: OpenTimedLog, clock: Fa
     assert all(each.is_live for each in log.consumers("orders"))
 
 
-def registering_is_a_sign_of_life(open_log: OpenTimedLog, clock: FakeClock) -> None:
+def registering_is_a_heartbeat(open_log: OpenTimedLog, clock: FakeClock) -> None:
     log = open_log(clock)
     log.create_topic("orders")
     fill(log, "orders", 3)
@@ -145,7 +145,7 @@ def registering_is_a_sign_of_life(open_log: OpenTimedLog, clock: FakeClock) -> N
     assert log.trim("orders", 0, 3).low == 3
 
 
-def a_consumer_says_when_it_was_last_seen(open_log: OpenTimedLog, clock: FakeClock) -> None:
+def a_consumer_shows_when_it_was_last_seen(open_log: OpenTimedLog, clock: FakeClock) -> None:
     log = open_log(clock)
     log.create_topic("orders")
     fill(log, "orders", 3)

@@ -315,7 +315,7 @@ def a_limit_that_is_not_named_stays_as_it_is(open_log: OpenLog) -> None:
     log.create_topic("orders", retention_age_s=90, retention_bytes=900)
 
 
-def a_conflict_of_settings_names_each_as_it_is_and_as_it_was_asked_for(open_log: OpenLog) -> None:
+def a_conflict_of_settings_names_each_as_it_is_and_as_requested(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders", partitions=2, retention_age_s=60)
 

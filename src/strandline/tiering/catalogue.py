@@ -236,7 +236,7 @@ class SegmentCatalogue:
     # --- steps ---
 
     def add(self, segment: CopiedSegment, *, timeout_s: float = PUBLISH_TIMEOUT_S) -> None:
-        """Say that a copy starts. RefusedError, with nothing stored, in any other state."""
+        """Record that a copy starts. RefusedError, with nothing stored, in any other state."""
         if segment.state is not SegmentState.COPY_STARTED:
             raise RefusedError("a segment is added when its copy starts", state=segment.state.name)
         self._publish(segment, timeout_s)
@@ -250,7 +250,7 @@ class SegmentCatalogue:
         low: int = 0,
         timeout_s: float = PUBLISH_TIMEOUT_S,
     ) -> None:
-        """Say that the copy has come to `state`.
+        """Record that the copy has come to `state`.
 
         The only copy of records that were evicted is deleted only below `low`, the
         partition's low-water mark. A `note` replaces the one that there is.
@@ -274,7 +274,7 @@ class SegmentCatalogue:
         *,
         timeout_s: float = PUBLISH_TIMEOUT_S,
     ) -> None:
-        """Say that the log is about to let go of [start, before).
+        """Record that the log is about to evict [start, before).
 
         RefusedError unless finished copies hold all of it; they are needed from then on.
         """
@@ -290,7 +290,7 @@ class SegmentCatalogue:
         *,
         timeout_s: float = PUBLISH_TIMEOUT_S,
     ) -> None:
-        """Say how far the removal of the whole partition has come."""
+        """Record how far the removal of the whole partition has come."""
         step = PartitionDeletion(place=place, state=state, changed_at_us=self._clock.now_us())
         self._publish(step, timeout_s)
 

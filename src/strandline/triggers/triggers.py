@@ -87,7 +87,7 @@ class Triggers:
     def on(self, topic: TopicName, **terms: Unpack[TriggerTerms]) -> Callable[[Function], Function]:
         """Add a function, as the decorator `strandline.on` describes it."""
         check_topic(topic)
-        check_options("on", terms, Terms.__optional_keys__)
+        check_options("on", terms, TriggerTerms.__optional_keys__)
 
         def add(function: Function) -> Function:
             self._add(trigger(function, topic, **terms))

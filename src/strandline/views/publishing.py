@@ -48,7 +48,7 @@ def settled_partition(value: Value, options: AppendOptions, count: int) -> int |
 
 @contextmanager
 def adding_position(receipt: Receipt) -> Iterator[None]:
-    """Say where the record is, if the view gives its partition up meanwhile."""
+    """Add the record's place to the error, if its partition is unassigned meanwhile."""
     try:
         yield
     except UnavailableError as error:

@@ -258,7 +258,7 @@ class Pump(Generic[StateT]):
             self._saving.release()
 
     def _open(self, fold: Fold[StateT]) -> bool:
-        """Give the fold its state and a cursor; False if that has to wait."""
+        """Set the fold's state and cursor; False if that has to wait."""
         place = self._place(fold)
         earlier = self._served.pop(fold.partition, None)
         if earlier is not None:

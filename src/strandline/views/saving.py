@@ -63,7 +63,7 @@ class Saving(Generic[StateT]):
     # --- loading ---
 
     def load(self, fold: Fold[StateT]) -> None:
-        """Give the fold the state in the snapshot, or the initial one.
+        """Set the fold's state from the snapshot, or to the initial one.
 
         UnavailableError if the log cannot be read just now.
         """
@@ -82,7 +82,7 @@ class Saving(Generic[StateT]):
         fold.load(state, oldest, oldest, {})
 
     def release(self) -> None:
-        """Give back what loading took."""
+        """Release what loading took."""
         if self._snapshots is not None:
             self._snapshots.release()
 

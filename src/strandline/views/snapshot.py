@@ -137,7 +137,7 @@ class SnapshotFile:
         return self._held.get(partition)
 
     def release(self) -> None:
-        """Give back the memory that the file's content takes, until it is needed again."""
+        """Release the memory that the file's content takes, until it is needed again."""
         self._held = None
 
     def disown(self, partitions: Collection[int]) -> None:

@@ -298,7 +298,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self.storage.request(level, epoch, turn)
 
     def apply_now(self, write: W) -> WriteReceipt[R]:
-        """Give `write` the next epoch and apply it. The caller holds `lock`."""
+        """Assign the next epoch to `write` and apply it. The caller holds `lock`."""
         epoch = self.epoch + 1
         started = None if self.epoch & SAMPLE_MASK else self._clock.monotonic()
         try:

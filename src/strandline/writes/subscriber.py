@@ -206,7 +206,7 @@ class Subscriber(Generic[V, F, S]):
         self.wake_all()
 
     def disown(self, reason: Callable[[], StrandlineError]) -> None:
-        """Give `reason` to all who ask in a forked child. Those who waited are not there."""
+        """Raise `reason` in all calls in a forked child. No thread waits there."""
         self._lock = threading.Lock()
         self.monitor.renew_lock()
         self._ending.settle(reason)
@@ -248,12 +248,12 @@ class Subscribers(Generic[V, F, S]):
         return subscriber
 
     def remove(self, subscriber: Subscriber[Any, Any, Any]) -> None:
-        """Forget a subscriber."""
+        """Remove a subscriber."""
         with self._lock:
             self.subscribers = tuple(s for s in self.subscribers if s is not subscriber)
 
     def offer(self, view: WriteView[V, F, S]) -> None:
-        """Give everyone the newest view."""
+        """Pass the newest view to all subscribers."""
         for subscriber in self.subscribers:
             subscriber.offer(view)
 

@@ -119,7 +119,7 @@ def test_a_writer_that_shares_goes_on_after_a_take_over(path: str) -> None:
         assert log.append("t", EVENT).offset == 2
 
 
-def test_the_check_sees_a_writer_that_is_told_of_a_failure(fenced: Log) -> None:
+def test_the_check_sees_a_writer_that_gets_a_failure(fenced: Log) -> None:
     with (
         mock.patch.object(lane, "fenced", return_value=None),
         mock.patch.object(receipts, "_fenced", return_value=None),

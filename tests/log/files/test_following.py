@@ -95,7 +95,7 @@ def test_who_follows_reads_what_others_read(
     assert found
 
 
-def test_limits_hold_for_who_follows(log: Log, reader: Log) -> None:
+def test_limits_hold_for_followers(log: Log, reader: Log) -> None:
     log.create_topic("orders")
     log.append("orders", Event("made"))
     topic = reader.topic("orders")
@@ -113,7 +113,7 @@ def test_limits_hold_for_who_follows(log: Log, reader: Log) -> None:
     assert len(list(reader.read(topic, 0, at, **LIMITS, durable_only=True))) == 5
 
 
-def test_a_flipped_bit_in_the_last_frame_is_told_who_follows(
+def test_a_flipped_bit_in_the_last_frame_is_raised_to_followers(
     log: Log, reader: Log, tmp_path: Path
 ) -> None:
     log.create_topic("orders")
@@ -130,7 +130,7 @@ def test_a_flipped_bit_in_the_last_frame_is_told_who_follows(
         list(reader.read(topic, 0, at, **LIMITS))
 
 
-def test_what_was_trimmed_dropped_or_is_not_there_is_told_who_follows(
+def test_what_was_trimmed_dropped_or_is_not_there_is_raised_to_followers(
     log: Log, reader: Log
 ) -> None:
     log.create_topic("orders")
@@ -227,7 +227,7 @@ def test_what_this_process_has_written_is_not_read_from_the_file(tmp_path: Path)
         assert reads == [1, 1, 1]
 
 
-def test_what_others_wrote_is_read_once_for_all_who_follow(tmp_path: Path, log: Log) -> None:
+def test_what_others_wrote_is_read_once_for_all_followers(tmp_path: Path, log: Log) -> None:
     log.create_topic("orders")
     io = FaultyIo(SystemIo())
     with file_log(str(tmp_path / "log"), mode="read", io=io) as reader:

@@ -37,7 +37,7 @@ def test_a_loss_of_power_takes_no_identity_of_what_it_leaves() -> None:
 
 
 @pytest.mark.slow
-def test_a_writer_that_was_robbed_takes_no_identity_with_it(tmp_path: Path) -> None:
+def test_a_fenced_writer_takes_no_identity_with_it(tmp_path: Path) -> None:
     """Whatever it was doing, and at whichever call the other one came."""
     for nth in range(1, 500):
         path = str(tmp_path / str(nth))

@@ -51,7 +51,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_cursors_are_an_error_for_who_needs_them(
+def test_damaged_cursors_are_an_error_where_they_are_needed(
     log: sl.Log, tmp_path: Path, damage: str
 ) -> None:
     file = cursors_of(tmp_path, log.topic("orders"))
@@ -73,7 +73,7 @@ def test_damaged_cursors_are_an_error_for_who_needs_them(
         assert [record.offset for record in again.read("orders", 0, 0)] == [0, 1, 2]
 
 
-def test_a_consumer_whose_cursors_are_missing_can_be_forgotten(log: sl.Log, tmp_path: Path) -> None:
+def test_a_consumer_whose_cursors_are_missing_can_be_deleted(log: sl.Log, tmp_path: Path) -> None:
     cursors_of(tmp_path, log.topic("orders")).unlink()
 
     assert log.delete_consumer("orders", "worker")

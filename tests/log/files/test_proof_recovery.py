@@ -61,14 +61,14 @@ def test_records_copied_after_a_failed_sync_keep_their_place(
     assert gone_on(path, io).records == 75 + 6
 
 
-def test_after_another_boot_the_last_frame_tells(path: str, io: FaultyIo, log: Log) -> None:
+def test_after_another_boot_the_last_frame_counts(path: str, io: FaultyIo, log: Log) -> None:
     log.close()
     io.reboot()
 
     assert gone_on(path, io).records == 75 + 6
 
 
-def test_after_a_torn_write_the_last_whole_frame_tells(path: str, io: FaultyIo, log: Log) -> None:
+def test_after_a_torn_write_the_last_whole_frame_counts(path: str, io: FaultyIo, log: Log) -> None:
     io.write_short(1, errno.ENOSPC, keep_bytes=40)
     with pytest.raises(FailedError):
         log.append("orders", event(9))

@@ -70,7 +70,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("is_copy", [False, True])
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_tail_that_is_older_than_its_manifest_is_not_believed(
+def test_a_tail_that_is_older_than_its_manifest_is_not_used(
     path: Path, tmp_path: Path, is_copy: bool, more: int
 ) -> None:
     with file_log(str(path)) as log:
@@ -94,7 +94,7 @@ def test_a_tail_that_is_older_than_its_manifest_is_not_believed(
         assert all(report.is_sound for report in log.verify(TOPIC))
 
 
-def test_a_reader_finds_what_frames_beyond_an_older_tail_tell_was_durable(path: Path) -> None:
+def test_a_reader_finds_what_frames_beyond_an_older_tail_show_as_durable(path: Path) -> None:
     with file_log(str(path)) as log:
         append(log, range(10))
         older = file_of(path, ".tail").read_bytes()
@@ -173,7 +173,7 @@ def test_a_manifest_and_tail_older_than_a_segment_are_reported_and_nothing_is_ov
 
 
 @pytest.mark.parametrize("kept", [200, 260, 270])
-def test_a_tail_that_is_cut_or_damaged_in_its_fence_holds_nobody_up(path: Path, kept: int) -> None:
+def test_a_tail_that_is_cut_or_damaged_in_its_fence_blocks_no_other(path: Path, kept: int) -> None:
     with file_log(str(path)) as log:
         append(log, range(3))
     tail = file_of(path, ".tail")
@@ -246,7 +246,7 @@ def test_identities_are_read_from_sealed_frames_where_both_copies_are_wrong(
 
 
 @pytest.mark.parametrize("wrong", WRONGS)
-def test_identities_that_nothing_tells_any_more_are_an_error_for_whoever_needs_them(
+def test_lost_identities_are_an_error_where_they_are_needed(
     path: Path, wrong: Callable[[Path], None]
 ) -> None:
     with file_log(str(path), segment_bytes=4096) as log:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Progress = Callable[[int], None]
-"""Hears how many more rows are done. Called on another thread."""
+"""Called with how many more rows are done, on another thread."""
 
 _PROGRESS_INTERVAL_S: Final = 0.2
 #: How many Spark tasks there are at most for each one that can run at a time.

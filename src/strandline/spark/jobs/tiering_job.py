@@ -100,7 +100,7 @@ def _evicted(
 
 @contextlib.contextmanager
 def _begun(url: str, store: str, place: UserPartition) -> Iterator[TieringRun]:
-    """Give a task the log and the catalogue to itself."""
+    """Open the log and the catalogue for one task."""
     with open_log(url, mode=Mode.WRITE) as log, SegmentCatalogue(log) as catalogue:
         catalogue.follow([place])
         catalogue.refresh()

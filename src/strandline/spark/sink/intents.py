@@ -100,7 +100,7 @@ class Progress:
         return self.steps[-1].finished if self.steps else 0
 
     def add(self, end: int) -> None:
-        """Say, durably, that one more chunk is in the log, as durable as it shall be."""
+        """Record, durably, that one more chunk is in the log, as durable as it shall be."""
         folder = self._folder
         step = Step(self.finished + 1, end, folder.clock.now_us())
         content = msgspec.json.encode(step)

@@ -38,7 +38,7 @@ _KNOWN_MAX = 10_000
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Says how far each micro-batch goes, and reads it.
+    """Decides how far each micro-batch goes, and reads it.
 
     What a micro-batch ends with is durable in the log before Spark gets it, so that
     a checkpoint is never ahead of what a loss of power leaves. One copy is in the

@@ -116,7 +116,7 @@ class BlockConnection(sqlite3.Connection):
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
-        """Say which table a refused statement was about."""
+        """Return which table a refused statement was about."""
         self._refused = None
         try:
             yield

@@ -415,7 +415,7 @@ class Database:
         self.sync()
 
     def close(self) -> None:
-        """Give the file back. The last to leave moves everything into the database."""
+        """Close the file. The last close moves everything into the database."""
         if self._is_given_back or self.state.is_inherited:
             return
         with self._mutex:

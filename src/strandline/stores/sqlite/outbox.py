@@ -126,7 +126,7 @@ class Outbox:
             block.begin()
 
     def _clean_up(self, block: TransactionBlock, cause: BaseException) -> None:
-        """Give back what the block still holds."""
+        """Release what the block still holds."""
         if not self._database.has_lent(block.connection):
             if not block.is_outside:
                 self._database.close_writer(block.connection)
