@@ -31,6 +31,13 @@ BESIDES = {
 }
 
 
+#: What only authors of stores have.
+FOR_STORES = {
+    *("LocalClaims", "Identities", "LoopThread", "OpenState", "ListReads", "TopicTable"),
+    "Watches",
+}
+
+
 class Totals(sl.View[list[int]]):
     def initial(self, partition: int) -> list[int]:
         return [partition]
@@ -45,7 +52,9 @@ def public_classes() -> Iterator[type]:
         module = import_module(room)
         for name in module.__all__:
             value = getattr(module, name)
-            if inspect.isclass(value) and not issubclass(value, BaseException | Enum):
+            if name in FOR_STORES or not inspect.isclass(value):
+                continue
+            if not issubclass(value, BaseException | Enum):
                 yield value
 
 

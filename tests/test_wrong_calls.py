@@ -138,7 +138,7 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
 
 
 @pytest.mark.parametrize(("told", "call"), WRONG, ids=range(len(WRONG)))
-def test_a_call_that_is_nearly_right_is_told_how_it_is_written(
+def test_the_error_of_a_call_that_is_nearly_right_has_the_right_one(
     told: str, call: Callable[[Any], object], log: Any
 ) -> None:
     with pytest.raises(sl.InvalidError, match=told):

@@ -35,6 +35,9 @@ _BATCH_FILES: Final = 16
 #: How many files an error names.
 _NAMED_MAX: Final = 5
 
+#: How a URL of local files begins.
+_LOCAL_FILES = "file://"
+
 
 def backfill(
     spark: "SparkSession",
@@ -98,7 +101,7 @@ def _checked_schema(given: object) -> "str | StructType":
 def _located(files: str | os.PathLike[str]) -> str:
     path = check_path("files", files)
     # Of a URL of local files, the rest is a path as it is: Spark decodes nothing in it.
-    path = path.removeprefix("file://")
+    path = path.removeprefix(_LOCAL_FILES)
     return path if "://" in path else os.path.abspath(path)
 
 
