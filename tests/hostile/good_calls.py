@@ -221,6 +221,9 @@ CALLS: dict[str, Callable[[World], Call]] = {
     ),
     "Log.claim": lambda w: _call(w.log.claim, topic="events", consumer="c", partition=0),
     "Log.consumer": lambda w: _call(w.log.consumer, topic="events", name="c"),
+    "Log.delete_consumer": lambda w: _call(
+        w.log.delete_consumer, topic="events", consumer="reader"
+    ),
     "Log.consumers": lambda w: _call(w.log.consumers, topic="events"),
     "Log.create_topic": lambda w: _call(
         w.log.create_topic, name="new", value_kind=sl.ValueKind.BATCH
