@@ -151,6 +151,13 @@ class World:
         return subscriptions.LiveSubscription(self.log.topic("events"), "a", None, 1)
 
     @cached_property
+    def copy(self) -> str:
+        """A copy of the log that jobs open."""
+        path = f"{self.folder}/a-copy"
+        sl.backup(path, self.url)
+        return path
+
+    @cached_property
     def saved(self) -> str:
         """The path of a view's snapshot."""
         path = f"{self.folder}/saved"
@@ -233,6 +240,9 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Log.drop_topic": lambda w: _call(w.log.drop_topic, topic="events"),
     "Log.epochs": lambda w: _call(w.log.epochs, topic="events", partition=0),
     "Log.evict": lambda w: _call(w.log.evict, topic="events", partition=0, before=0),
+    "Log.delete_consumer": lambda w: _call(
+        w.log.delete_consumer, topic="events", consumer="reader"
+    ),
     "Log.history": lambda w: _call(w.log.history, topic="events", partition=0),
     "Log.marks": lambda w: _call(w.log.marks, topic="events", partition=0),
     "Log.offset_at": lambda w: _call(w.log.offset_at, topic="events", partition=0, timestamp_us=0),
@@ -261,10 +271,8 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "ProofHead.from_json": lambda w: _call(sl.ProofHead.from_json, data=b"{}"),
     # Opening.
     "open": _open,
-    "backup": lambda w: _call(sl.backup, target=f"{w.folder}/copy", url=f"file:{w.folder}/none"),
-    "restore": lambda w: _call(
-        sl.restore, source=f"file:{w.folder}/none", url=f"{w.folder}/copy", until={"events": 1}
-    ),
+    "backup": lambda w: _call(sl.backup, target=f"{w.folder}/copy", url=w.url),
+    "restore": lambda w: _call(sl.restore, source=w.copy, url=f"file:{w.folder}/restored"),
     "describe": lambda w: _call(sl.describe, url=f"file:{w.folder}/none"),
     "install": lambda w: _call(sl.install, log_or_url="memory:"),
     "subscribe": lambda w: _call(functools.partial(sl.subscribe, w.log), topic="events"),

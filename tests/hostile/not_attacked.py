@@ -40,15 +40,12 @@ NOT_ATTACKED: dict[str, str] = {
     **dict.fromkeys(("spark.cluster_session", "spark.local_session"), "starts Spark"),
     **dict.fromkeys(
         (
-            *("jobs.AuditFinding", "jobs.AuditReport", "jobs.Covered", "jobs.FlowReport"),
+            *("jobs.AuditFinding", "jobs.AuditReport", "jobs.FlowReport"),
             *("jobs.FolderReport", "jobs.RebuildReport", "jobs.TierJobReport", "spark.Java"),
             *("pipelines.PipelineReport", "jobs.Covered.same_request"),
         ),
         _RESULTS,
     ),
-    "Log.reading": "takes the private limits of a read",
-    "Log.stop_of": "takes the private limits of a read",
-    "Log.use_broker": "is called by `open`",
     "PendingView.become": "takes a live view",
     **dict.fromkeys(
         (

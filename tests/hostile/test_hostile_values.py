@@ -53,6 +53,7 @@ CHOSEN = [
     Case("Log.read", "start", "true"),
     Case("Log.subscribe", "where", "surrogate"),
     Case("Log.verify", "expected", "list"),
+    Case("Receipt.wait", "timeout_s", "raising number"),
     Case("Scope.publish", "name", "uuid4"),
     Case("Scope.register", "schema", "deep schema"),
     Case("Scope.register", "schema", "schema with a zone"),
@@ -116,6 +117,7 @@ CHOSEN_WORDS = [
     ("import", "path", None, "device"),
     ("pipeline init", "folder", None, "newline"),
     ("seek", "place", None, "time beyond"),
+    ("verify", "expected", "--expected", "NUL"),
 ]
 
 

@@ -11,6 +11,7 @@ from strandline.cli.screen import output
 from strandline.clock import SystemClock
 from strandline.io import SystemIo, real_parent, real_path
 from strandline.values import InvalidError, UnavailableError
+from strandline.values.arguments import check_path
 
 STANDARD = "-"
 """Stands for standard input or output."""
@@ -88,7 +89,7 @@ def reading(path: str) -> Iterator[IO[bytes]]:
     io = SystemIo()
     # A user's own file may well be a link.
     try:
-        fd = io.open(real_path(path), "read")
+        fd = io.open(real_path(check_path("file", path)), "read")
     except OSError as error:
         raise InvalidError("this file cannot be read", file=path, reason=error.strerror) from error
     try:

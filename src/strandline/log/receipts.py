@@ -99,7 +99,7 @@ class Receipt(msgspec.Struct, eq=False):
         that runs an event loop: await the receipt there.
         """
         least = _wanted(self._level, level, self._durability_max, timeout_s)
-        _settle(self._outcome, least, timeout_s, self._offered)
+        _settle(self._outcome, least, check_timeout(timeout_s), self._offered)
         return self
 
     async def reached(
@@ -178,7 +178,7 @@ class Receipts(Sequence[Receipt]):
         """Return once every record has reached `level`. See Receipt.wait."""
         least = _wanted(self._level, level, self._durability_max, timeout_s)
         for part in self._parts:
-            _settle(part.outcome, least, timeout_s, self._offered)
+            _settle(part.outcome, least, check_timeout(timeout_s), self._offered)
         return self
 
     async def reached(

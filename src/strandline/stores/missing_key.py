@@ -7,7 +7,7 @@ def missing_key(file: str, position: int = 0, **fields: object) -> CorruptError:
     """Return the error for what a topic keeps by key, and has lost."""
     return CorruptError(
         "what a topic keeps by key, as the cursors of its consumers, is missing: restore it from"
-        " a copy, or forget the consumer",
+        " a copy, or delete the consumer",
         file=file,
         position=position,
         **fields,

@@ -115,14 +115,6 @@ def check_text(name: str, value: object) -> str:
     raise InvalidError(f"{name} is a text", **{name: value})
 
 
-def check_file_name(name: str, value: object) -> str:
-    """Return the name of a file, without the path to it."""
-    path = check_path(name, value)
-    if isinstance(value, str) and path == os.path.basename(path) and path.strip("."):
-        return path
-    raise InvalidError(f"{name} is the name of a file, without a path", **{name: value})
-
-
 def check_instance(name: str, value: object, kind: type[ItemT]) -> ItemT:
     """Return a value of this class."""
     if isinstance(value, kind):
