@@ -240,9 +240,6 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Log.drop_topic": lambda w: _call(w.log.drop_topic, topic="events"),
     "Log.epochs": lambda w: _call(w.log.epochs, topic="events", partition=0),
     "Log.evict": lambda w: _call(w.log.evict, topic="events", partition=0, before=0),
-    "Log.delete_consumer": lambda w: _call(
-        w.log.delete_consumer, topic="events", consumer="reader"
-    ),
     "Log.history": lambda w: _call(w.log.history, topic="events", partition=0),
     "Log.marks": lambda w: _call(w.log.marks, topic="events", partition=0),
     "Log.offset_at": lambda w: _call(w.log.offset_at, topic="events", partition=0, timestamp_us=0),
