@@ -1,4 +1,4 @@
-"""What stores share lies above them, and who they are is nobody's business but theirs."""
+"""What stores share lies above them, and no other module depends on which store it is."""
 
 import ast
 import io

@@ -1,7 +1,7 @@
 """Does it balance? Reads everything back from the files: `-m examples.demo.account <folder>`.
 
 What must be there is worked out again from the seed, with neither log nor Spark. So a run
-can be checked again at any time, and whoever adds or removes a record is found out.
+can be checked again at any time, and an added or removed record is found.
 """
 
 import json

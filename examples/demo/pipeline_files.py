@@ -1,4 +1,4 @@
-"""What the Spark driver and whoever started it find each other's work by."""
+"""The files by which the Spark driver and its parent find each other's work."""
 
 JOINING, SUMMING = "joining", "summing"
 #: There once every event was offered.

@@ -30,7 +30,7 @@ def main(folder: str, number: int, begins_at: float) -> None:
 
 
 def append(log: sl.Log, offer: Offer) -> bool:
-    """Append an event; whether the log had it already, from whoever it was."""
+    """Append an event; whether the log had it already, from any process."""
     return log.append(SHOP, offer.event(), idempotency_key=offer.id).is_repeat
 
 

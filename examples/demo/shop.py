@@ -1,7 +1,7 @@
 """The shop's day: a seeded stream of orders, payments and shipments, and what must come of it.
 
 Late, double and broken ones are in it, as in life. The same plan makes the same day in
-every process, so whoever checks knows what was offered without having been told.
+every process, so a check knows what was offered without asking.
 """
 
 import math
@@ -132,7 +132,7 @@ def _offer(
 
 
 def desk_order(number: int) -> sl.Event:
-    """Return an order that somebody places at the desk, and asks about at once."""
+    """Return an order that a customer places at the desk, and queries at once."""
     payload = {"id": f"d-{number}", "order": -1 - number, "country": "PT", "cents": 1_000 + number}
     return sl.Event("order.placed", payload, key="desk", headers={"service": "normal"})
 

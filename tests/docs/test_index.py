@@ -1,4 +1,4 @@
-"""Whoever reads the pages without a site finds each from the first one."""
+"""Without a site, every page can be reached from the first one."""
 
 import re
 from pathlib import Path

@@ -81,7 +81,7 @@ class World:
 
     @property
     def scope(self) -> sl.Scope:
-        """The scope of nobody."""
+        """The global scope."""
         return self.log.scope()
 
     @cached_property

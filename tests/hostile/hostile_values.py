@@ -1,4 +1,4 @@
-"""Values that nobody should pass, and some that are merely odd."""
+"""Values that no caller should pass, and some that are merely odd."""
 
 import datetime as dt
 import decimal

@@ -1,4 +1,4 @@
-"""Every public callable, found by looking: nothing is left out because nobody thought of it."""
+"""Every public callable, found by looking: nothing is left out by accident."""
 
 import inspect
 from collections.abc import Callable, Iterator

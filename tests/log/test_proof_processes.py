@@ -1,4 +1,4 @@
-"""Several processes keep one chain, whoever dies."""
+"""Several processes keep one chain, whichever of them crashes."""
 
 import contextlib
 import subprocess

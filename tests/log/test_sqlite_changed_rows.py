@@ -1,4 +1,4 @@
-"""Rows and bytes that somebody changed behind a SQLite log's back."""
+"""Rows and bytes of a SQLite log that were changed by another program."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A SQLite log whose history somebody has rewritten, with every checksum right."""
+"""A SQLite log whose history was rewritten, with every checksum right."""
 
 import sqlite3
 from collections.abc import Callable, Iterator

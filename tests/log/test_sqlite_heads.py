@@ -1,4 +1,4 @@
-"""Heads that lag behind their records: nobody notices, and damage is still found."""
+"""Heads that lag behind their records: no reader sees it, and damage is still found."""
 
 import errno
 import sqlite3
@@ -209,7 +209,7 @@ class WaitingClock(SystemClock):
 def test_a_writer_that_waits_with_a_removed_lock_file_is_seen_by_the_next(
     path: str, log: Log
 ) -> None:
-    """It holds a lock that excludes nobody, and begins after somebody who holds the new one."""
+    """It holds a lock that excludes no process, and begins after one that holds the new lock."""
     stranger = sqlite3.connect(path, isolation_level=None)
     newcomers: list[Log] = []
 

@@ -47,7 +47,7 @@ class Tails:
         return self._folder / f"tail-{number}"
 
     def write(self, number: int, end: int) -> None:
-        """Append as another process would: nobody is told but by the file."""
+        """Append as another process would: only the file notifies."""
         fd = os.open(self.path(number), os.O_RDWR)
         os.pwrite(fd, end.to_bytes(8, "little"), 0)
         os.close(fd)

@@ -413,7 +413,7 @@ class Schedule:
         assert rows == [row for row in source if row[0] <= view.applied], "a view lacks a write"
 
     def _check_that_nothing_lies_about(self) -> None:
-        """What is queued is applied or handed back without anybody's help."""
+        """What is queued is applied or handed back without another call."""
         self.simulation.sleep(5.0)
         channels = [self.coordinator.channel(name) for name in self.names]
         heads = [channel.head() for channel in channels]

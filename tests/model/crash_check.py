@@ -142,7 +142,7 @@ class CrashCheck:
         return _Opened(seen, ())
 
     def _asked(self, image: Image, history: LogHistory, seen: Seen) -> list[str]:
-        """Return what is wrong with positions and identities that somebody remembers."""
+        """Return what is wrong with positions and identities that were stored elsewhere."""
         if not history.positions and not history.identified:
             return []
         findings = []

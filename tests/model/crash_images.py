@@ -76,7 +76,7 @@ class CrashPoint:
 class _File:
     synced: bytes
     pending: list[ContentChange] = field(default_factory=list)
-    #: Contents after a crash, once somebody has asked.
+    #: Contents after a crash, once they were needed.
     pool: "list[bytes] | None" = None
     is_whole: bool = False
 
@@ -205,7 +205,7 @@ class CrashState:
                     file.pending,
                     self._pool,
                     chance,
-                    # What was in this file is not in blocks that somebody gave back.
+                    # What was in this file is not in blocks that were freed.
                     b"" if stale is file else stale.synced,
                 )
             pools[inode] = file.pool

@@ -93,7 +93,7 @@ def sectors(tree: Tree, chance: random.Random, *, used: Mapping[str, int]) -> It
 def files(
     tree: Tree, other: Tree, chance: random.Random, *, used: Mapping[str, int]
 ) -> Iterator[Damage]:
-    """Yield the store with each file missing, emptied, cut, doubled, or somebody else's."""
+    """Yield the store with each file missing, emptied, cut, doubled, or of another store."""
     known = contents_of(tree)
     for path, content in known.items():
         length = len(content)

@@ -301,7 +301,7 @@ class Disk:
                 del self._locks[inode]
 
     def file_watcher(self) -> NoReturn:
-        """Tell that there are no notices here: whoever wants them has to look."""
+        """Report that there are no notices here: watchers have to poll."""
         _fail(errno.ENOSYS, "file_watcher")
 
     def _link(self, directory: int, name: str, *, is_directory: bool) -> int:

@@ -67,7 +67,7 @@ class History:
         self._now = 0
 
     def offer(self, *values: Hashable) -> None:
-        """Somebody is about to append these, together if there are several."""
+        """A writer is about to append these, together if there are several."""
         self._now += 1
         for value in values:
             assert value not in self._writes, f"every value is offered once: {value!r}"

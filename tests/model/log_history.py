@@ -144,7 +144,7 @@ class LogHistory:
 
     @classmethod
     def of(cls, seen: Seen) -> "LogHistory":
-        """Return the history of somebody who has seen this, and knows nothing else."""
+        """Return the history of an observer that has seen this, and nothing else."""
         history = cls()
         for name, topic in seen.items():
             history.ask_topic(name, len(topic.partitions))
@@ -260,7 +260,7 @@ class LogHistory:
                 self.told_cursor(name, consumer, partition, None)
 
     def told_position(self, name: str, position: Position) -> None:
-        """Somebody has stored a position elsewhere."""
+        """A position was stored elsewhere."""
         self._topics[name].positions.append(position)
 
     def lose_power(self) -> None:

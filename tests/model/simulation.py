@@ -3,7 +3,7 @@
 The code under test runs unchanged on real threads, but its `threading` is the
 one made here, and each of its lines is a place where another thread may go
 on. The same seed gives the same interleaving. Threads that all wait for each
-other are found at once, and so is whoever sleeps without a wake-up to come.
+other are found at once, and so is a thread that waits without a wake-up to come.
 """
 
 import contextlib
@@ -21,18 +21,18 @@ from strandline.clock import RisingIds, Timer
 from tests.patience import Patience
 
 _PATIENCE_S = 30.0
-#: Whoever still waits at this virtual time waits for ever.
+#: A thread that still waits at this virtual time waits for ever.
 _HORIZON_S = 2_000.0
-#: A schedule takes some thousands of steps; whoever takes this many runs in a circle.
+#: A schedule takes some thousands of steps; one that takes this many runs in a circle.
 _STEPS_MAX = 300_000
 
 
 class DeadlockError(AssertionError):
-    """Nobody can go on."""
+    """No thread can go on."""
 
 
 class LivelockError(AssertionError):
-    """Somebody goes on for ever."""
+    """A thread goes on for ever."""
 
 
 class AbortedError(BaseException):
@@ -135,7 +135,7 @@ class Simulation:
                 task.body()
         except (AbortedError, task.spares):
             pass
-        except BaseException as error:  # noqa: BLE001 - Kept for whoever runs the simulation.
+        except BaseException as error:  # noqa: BLE001 - Raised by the simulation.
             self._abort(error)
         finally:
             sys.settrace(None)

@@ -31,7 +31,7 @@ def contend(
 ) -> None:
     """Append the numbers from `following` to `end`; open again whenever the log has ended.
 
-    `retry` is an append whose outcome nobody knows: it is repeated until it is known.
+    `retry` is an append whose outcome is unknown: it is repeated until it is known.
     """
     rng = random.Random(seed)
     writer = _opened(report, url, producer, following, options)
@@ -101,7 +101,7 @@ def append_some(
 
 
 def read_only(report: Report, url: str) -> None:
-    """Say what is there, without a lock of anybody's."""
+    """Report what is there, without a lock."""
     with open_store(url, mode="read") as log:
         report.report_contents(log, TOPIC)
 
@@ -146,7 +146,7 @@ def own(report: Report, *, url: str, producer: str) -> None:
 
 
 def take_over(report: Report, *, url: str, producer: str) -> None:
-    """Append, and take the partition from whoever holds it."""
+    """Append, and take the partition over from its holder."""
     with open_store(url, lock_timeout_s=0.05, take_over=True) as log:
         writer = Writer(report, log, producer, 0)
         for _ in range(2):

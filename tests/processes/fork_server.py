@@ -73,7 +73,7 @@ class Child:
     def messages(self, busy_timeout_s: float = PATIENCE_S) -> Iterator[Message]:
         """Yield each message until the process ends, by itself or not.
 
-        Whoever stops early finds the rest later. Raises HangError when the process could
+        A caller that stops early finds the rest later. Raises HangError when the process could
         have run for `busy_timeout_s` since its last message.
         """
         patience = Patience(self.pid, busy_timeout_s)

@@ -51,11 +51,11 @@ class Rising:
     promised: int = 0
 
     def ask(self, number: int) -> None:
-        """Somebody wants it to become `number`, and may not live to hear of it."""
+        """A process is about to make it `number`, and may crash before it is acknowledged."""
         self.asked = max(self.asked, number)
 
     def promise(self, number: int) -> None:
-        """Somebody was told that it is `number`."""
+        """It was acknowledged to be `number`."""
         self.ask(number)
         self.promised = max(self.promised, number)
 
@@ -125,7 +125,7 @@ class Ledger:
         self.topics[name] = False if settled else None
 
     def unsettled(self, producer: str) -> range | None:
-        """Return the append of this producer of which nobody knows what became of it."""
+        """Return the append of this producer whose outcome is unknown."""
         mine = (value for value in self.offers if value.producer == producer)
         settled = self.places.keys() | self.refused
         unknown = max((value for value in mine if value not in settled), default=None)

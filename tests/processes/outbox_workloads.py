@@ -115,7 +115,7 @@ class Workload:
 
 
 def write(report: Report, *, url: str, producer: str, following: int, seed: int) -> None:
-    """Write until killed, or until somebody says that it is enough."""
+    """Write until killed, or until stopped."""
     chance = random.Random(seed)
     with open_store(url) as log:
         workload = Workload(report, log, producer, following)

@@ -52,7 +52,7 @@ class Outboxes:
         self._writers[name] = self._start(name)
 
     def finish(self) -> None:
-        """Kill everybody, and read everything back in a process that saw none of it."""
+        """Kill all processes, and read everything back in a process that saw none of it."""
         for child in self._writers.values():
             self._note(child.kill())
         self._note(self._server.run("outbox_workloads:read_back", url=self._url))
@@ -64,7 +64,7 @@ class Outboxes:
         assert len(self._came) == self._high, f"{self._where}: the tail is missing some"
 
     def close(self) -> None:
-        """Leave nobody behind."""
+        """Leave no process behind."""
         for child in (*self._writers.values(), *self._onlookers):
             if child.status is None:
                 child.kill()

@@ -1,4 +1,4 @@
-"""A life of a file log in which everything happens that hardly ever does."""
+"""A workload of a file log in which everything happens that hardly ever does."""
 
 import os
 from pathlib import Path
@@ -57,7 +57,7 @@ def _prepare(report: Report, path: str) -> None:
         log.create_topic(SIDE)
         report.say("created", SIDE)
         log.append(SIDE, Event("side", {"n": 0}))
-    # What somebody leaves who dies while a topic is created.
+    # Left by a crash while a topic is created.
     segments = Path(path, "topics", str(uuid4()), "0", "segments")
     segments.mkdir(parents=True)
     written = next(Path(path).glob("topics/*/0/segments/*"))
@@ -97,7 +97,7 @@ def _follow(report: Report, path: str, io: FaultyIo) -> None:
 
 def _after_a_crash_before_the_tail(report: Report, path: str, io: FaultyIo) -> None:
     tails = {tail: tail.read_bytes() for tail in Path(path).rglob("*.tail")}
-    # Whoever dies so is told nothing.
+    # A crash there acknowledges nothing.
     report.say("offer", "tailless", 0, 1, str(Durability.WRITTEN))
     with _opened(path, SystemIo()) as log:
         log.append(TOPIC, Event("tailless", {"n": 0}), partition=0)

@@ -115,7 +115,7 @@ RIVALS = {
     "a writer": "concurrent_writers:stop_before_writing",
     "another taker": "concurrent_writers:own",
 }
-"""Who writes while somebody takes over, and who held the partition before that."""
+"""The process that writes during a take-over, and the one that held the partition before."""
 
 
 def overtake_at(server: ForkServer, rival: str, nth: int, *, bug: str | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""A partition changes hands: who lost it is told the truth, and nobody else notices."""
+"""Take-overs of a partition: a fenced writer gets the right outcome, others notice nothing."""
 
 from pathlib import Path
 

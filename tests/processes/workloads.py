@@ -1,4 +1,4 @@
-"""What the processes do that are killed: each says what it tries, and what came of it."""
+"""What the processes do that are killed: each reports what it tries, and the outcome."""
 
 import errno
 import importlib
@@ -110,7 +110,7 @@ def create(report: Report, url: str) -> None:
 
 
 def read_back(report: Report, url: str) -> None:
-    """Open the log as anybody would, say what it holds, and append once more."""
+    """Open the log, report what it holds, and append once more."""
     with open_store(url) as log:
         log.create_topic(TOPIC, partitions=PARTITIONS)
         report.report_contents(log, TOPIC, CONSUMER)

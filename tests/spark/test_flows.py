@@ -1,4 +1,4 @@
-"""Jobs that fill topics: each row once, whoever is killed."""
+"""Jobs that fill topics: each row once, whichever process is killed."""
 
 import json
 import os

@@ -174,7 +174,7 @@ def test_a_child_of_a_fork_holds_nothing_of_its_parent(tmp_path: Path, scheme: s
 
 
 class Powerless:
-    """A claim that keeps nobody out."""
+    """A claim that excludes no other reader."""
 
     def release(self) -> None:
         """There is nothing to give up."""

@@ -1,4 +1,4 @@
-"""A catalogue that has lost steps deletes nothing, and nobody can make it lose any."""
+"""A catalogue that has lost steps deletes nothing, and no call can make it lose any."""
 
 import logging
 import uuid
@@ -104,7 +104,7 @@ def test_a_snapshot_that_covers_the_beginning_stands_for_it(
 def test_an_object_that_may_be_the_only_copy_is_not_swept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The catalogue is whole as far as anybody can tell, and yet knows nothing of the copies."""
+    """The catalogue looks whole, and yet has none of the copies."""
     objects = MemoryObjects()
     with opened("memory", tmp_path, objects) as log:
         filled(log)

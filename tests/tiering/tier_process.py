@@ -48,7 +48,7 @@ def main(url: str, store: str, die_at: int) -> None:
 
 
 def work(url: str, store: str) -> None:
-    """Let a worker of this process run until everything has moved, by whomever."""
+    """Let a worker of this process run until everything has moved, by any process."""
     with (
         sl.open(url) as log,
         TieringWorker(

@@ -1,4 +1,4 @@
-"""Lanes: one at a time, in the order in which they came, and nobody waits for ever."""
+"""Lanes: one at a time, in the order in which they came, and none waits for ever."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -53,7 +53,7 @@ def test_a_reader_that_attaches_while_others_publish_skips_nothing(open_again: O
 def test_a_lost_wake_up_costs_time_and_no_record(
     log: sl.Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """WC2: also the last record is found though nobody tells of it."""
+    """WC2: also the last record is found without a hint."""
     scope = log.scope()
     scope.register("orders", SCHEMA)
     watch = log.watch

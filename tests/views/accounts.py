@@ -18,7 +18,7 @@ State = dict[str, int]
 
 
 class Accounts(sl.View[State]):
-    """Balances by account. Nobody may owe anything, and what is closed is forgotten."""
+    """Balances by account. No balance may be negative, and what is closed is dropped."""
 
     version = 1
 

@@ -2,7 +2,7 @@
 
 The view keeps the list of the offsets it applied, so that every answer shows whether it
 was folded without a gap, a repeat or a leftover. `run` raises AssertionError with what
-went wrong, and DeadlockError where somebody waits for ever.
+went wrong, and DeadlockError where a thread waits for ever.
 """
 
 import contextlib

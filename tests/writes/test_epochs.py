@@ -243,7 +243,7 @@ def test_a_receipt_names_its_write_across_restarts(open_store: OpenStore) -> Non
 
 
 def test_full_channels_are_served_in_turn(open_store: OpenStore) -> None:
-    """WD14: whoever queues much does not hold up whoever queues little."""
+    """WD14: a channel with many writes does not block one with few."""
     store = open_store("much", "some", "little", started=False)
     waiting = {
         name: [store.coordinator.channel(name).try_write(Put(name, n)) for n in range(count)]

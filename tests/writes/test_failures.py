@@ -126,7 +126,7 @@ def test_a_failure_ends_the_wait_for_room(open_store: OpenStore) -> None:
 
 
 def test_a_failure_of_the_interval_is_not_lost(open_store: OpenStore) -> None:
-    """WD1: nobody waited for this flush, and still the next caller is told."""
+    """WD1: no caller waited for this flush, and still the next call raises."""
     clock = FakeClock()
     store = open_store(clock=clock)
     receipt = store.channel.write(Put("a", 1))
@@ -257,7 +257,7 @@ def test_watermarks_do_not_move_after_a_failure(open_store: OpenStore) -> None:
 
 
 def test_a_failed_sync_keeps_the_next_delta_from_being_written(open_store: OpenStore) -> None:
-    """WD1: a flush under way ends with the delta it has, whoever failed meanwhile."""
+    """WD1: a flush under way ends with the delta it has, whatever failed meanwhile."""
     store = open_store()
     first = store.channel.write(Put("a", 1), WRITTEN, PATIENCE_S)
     store.steps.flush.hold()

@@ -1,4 +1,4 @@
-"""Handing over: whoever lets go of a piece of work sees to it that somebody goes on with it."""
+"""Handing over: a thread that leaves a piece of work wakes another to go on with it."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_an_interrupted_bracket_settles_all_writes_and_is_left(
 def test_an_interrupt_before_the_bracket_is_entered_costs_no_write(
     open_store: OpenStore,
 ) -> None:
-    """Nothing was applied yet, so somebody else enters and goes on."""
+    """Nothing was applied yet, so another thread enters and goes on."""
     store = open_store(shared=SharedRows(), started=False)
     receipts = [store.channel.try_write(Put(f"k{n}", n)) for n in range(4)]
     interrupt = KeyboardInterrupt()

@@ -373,7 +373,7 @@ def test_a_coroutine_that_gives_up_does_not_keep_the_others_waiting(open_store: 
 
 
 def test_a_slow_sync_does_not_hand_back_what_was_handed_over(open_store: OpenStore) -> None:
-    """Nobody else holds the store, so there is no reason to."""
+    """No other process holds the store, so there is no reason to."""
     store = open_store(shared=SharedRows(), settings=Settings(bracket_timeout_s=0.01))
     store.steps.sync.hold()
 

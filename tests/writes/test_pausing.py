@@ -1,4 +1,4 @@
-"""Pausing: a paused channel holds its writes, and nobody else's."""
+"""Pausing: a paused channel holds its writes, and no others."""
 
 import pytest
 

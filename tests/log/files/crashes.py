@@ -60,7 +60,7 @@ THOROUGH = 0.2
 
 
 class TickingClock(FakeClock):
-    """A clock that goes on by a millisecond whenever somebody looks at it."""
+    """A clock that goes on by a millisecond whenever it is read."""
 
     def now_us(self) -> int:
         """See Clock."""
@@ -79,7 +79,7 @@ class FileWorkload(LogWorkload):
             self.log.seal(name)
 
     def delete_lock(self) -> None:
-        """Remove the lock of a partition, as somebody who tidies up might."""
+        """Remove the lock of a partition, as a clean-up script might."""
         if (name := self.topic()) is not None:
             path = f"{PATH}/topics/{self.log.topic(name).id}/0/lock"
             if self.disk.exists(path):

@@ -1,4 +1,4 @@
-"""Rewriting the history of a file log as somebody would who knows the format.
+"""Rewriting the history of a file log as an attacker would who knows the format.
 
 Every checksum is right afterwards, and so are the tail and the manifest.
 """

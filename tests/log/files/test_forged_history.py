@@ -1,4 +1,4 @@
-"""A file log whose history somebody has rewritten, with every checksum right."""
+"""A file log whose history was rewritten, with every checksum right."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

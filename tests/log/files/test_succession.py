@@ -1,4 +1,4 @@
-"""What readers see while somebody begins an epoch, and dies before it is there."""
+"""What readers see while a process begins an epoch, and crashes before it is there."""
 
 import contextlib
 import errno
