@@ -19,7 +19,6 @@ from tools.api_pages import ROOMS
 
 HELD = (
     *ROOMS,
-    "strandline.log",
     "strandline.subscriptions",
     "strandline.typed",
     "strandline.views",
@@ -75,7 +74,7 @@ def results_of_reading(log: Log) -> Iterator[object]:
     yield from log.read("orders", 0, 0)
     yield from (log.read_batches("orders", 0, 0), log.marks("orders", 0), log.epochs("orders", 0))
     yield from (log.segments("orders", 0), log.position("orders", 0, 0), log.describe())
-    yield from (log.describe_topic("orders"), log.history("orders", 0), log.watch())
+    yield from (log.describe_topic("orders"), log.history("orders", 0), log.watch(), log.metrics())
     yield from (log.claim("orders", "shipping", 0), log.trim("orders", 0, 0), log.verify("orders"))
     with (
         log.subscribe("orders", markers=True) as subscription,
