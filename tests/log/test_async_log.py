@@ -245,7 +245,7 @@ def test_a_wait_that_times_out_leaves_the_append_on_its_way() -> None:
     run(scenario())
 
 
-def test_an_error_comes_to_whoever_awaits(url: str) -> None:
+def test_awaiting_a_receipt_raises_its_error(url: str) -> None:
     async def scenario() -> None:
         async with sl.open(url) as log:
             await log.create_topic("orders")
@@ -261,7 +261,7 @@ def test_an_error_comes_to_whoever_awaits(url: str) -> None:
     run(scenario())
 
 
-def test_an_error_that_nobody_awaits_is_logged(
+def test_an_error_that_no_task_awaits_is_logged(
     stored: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

@@ -35,7 +35,7 @@ class HandedOver(Generic[MadeT]):
         """Make the append, in the present thread."""
         try:
             self._future.set_result(append())
-        except BaseException as error:  # noqa: BLE001 - Whoever awaits the receipt is told.
+        except BaseException as error:  # noqa: BLE001 - Awaiting the receipt raises it.
             self._fail(error)
 
     @property

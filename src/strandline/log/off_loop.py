@@ -68,7 +68,7 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     """Return what a call that may block returns.
 
     Cancelled before its thread has begun, the call is not made. Cancelled later, it goes on
-    to its end, and nobody learns of it.
+    to its end, and its result is dropped.
     """
     return await start_in_thread(call, *args, **kwargs)
 
@@ -170,7 +170,7 @@ class ClosingStream(Closing, Protocol[T_co]):
 
 
 class _Made:
-    """What a thread has opened, which is closed if nobody waits for it any more."""
+    """What a thread has opened, which is closed if no task waits for it any more."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

@@ -26,7 +26,7 @@ class Redeliveries:
         heapq.heappush(self._heap, due)
 
     def first(self, now: float, outstanding: Mapping[int, Outstanding]) -> Due | None:
-        """Return what is due first, if that is by now; what was dealt with is dropped."""
+        """Return what is due first, if that is by now; what was acked is dropped."""
         while self._heap and self._heap[0].at <= now:
             due = self._heap[0]
             if outstanding[due.partition].is_delayed(due.offset):

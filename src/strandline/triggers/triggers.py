@@ -220,7 +220,7 @@ class Triggers:
         if run is None or run.task is None:
             return
         run.request_stop(check_timeout(timeout_s))
-        # Whoever waits may be cancelled: the runner stops all the same.
+        # The task that waits may be cancelled: the runner stops all the same.
         await asyncio.shield(run.task)
         run.check()
 

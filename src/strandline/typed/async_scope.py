@@ -28,7 +28,7 @@ class AsyncScope:
 
     @property
     def tenant(self) -> Tenant | None:
-        """Whose scope it is; None for nobody's."""
+        """Whose scope it is; None for that of the global topics."""
         return self._blocking.tenant
 
     register = off_loop(Scope.register)
