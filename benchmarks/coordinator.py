@@ -59,7 +59,7 @@ class SleepingFlusher(NullFlusher):
 class FreeBracket:
     """Around a store that nobody else uses."""
 
-    def enter(self, timeout_s: float) -> None:
+    def enter(self, timeout_s: float, *, may_wait: bool = True) -> None:
         pass
 
     def leave(self) -> None:

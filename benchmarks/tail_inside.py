@@ -84,7 +84,7 @@ def _in_threads(log: Log, subscribers: int, events: int, ready: Ready) -> list[l
 def _on_loop(log: Log, subscribers: int, events: int, ready: Ready) -> list[list[float]]:
     async def receive(subscription: sl.Subscription[sl.Record]) -> list[float]:
         came = []
-        async for record in subscription:
+        async for record in sl.AsyncSubscription(subscription):
             came.append(now())
             if record.offset == events - 1:
                 break

@@ -112,7 +112,7 @@ class ListStore:
 
     def append(
         self, topic: ListTopic, partition: int, request: port.AppendRequest,
-        level: v.Durability, timeout_s: float | None,
+        level: v.Durability, timeout_s: float | None, *, may_wait: bool = True,
     ) -> port.Settled:  # fmt: skip
         found = topic.partitions[partition]
         with found.lock:

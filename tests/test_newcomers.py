@@ -173,7 +173,8 @@ def told_in_a_child(*calls: Callable[[], object]) -> list[str]:
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_loop_in_a_forked_child_raises_and_does_not_just_end(file_log: Log) -> None:
     async def loop(stream: Any) -> list[object]:
-        return [each async for each in stream]
+        face = await stream.__aenter__()
+        return [each async for each in face]
 
     with (
         file_log.subscribe("orders") as subscription,

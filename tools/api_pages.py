@@ -142,8 +142,15 @@ def _signature(name: str, function: Any) -> str:
     tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
     (found,) = tree.body
     assert isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef))
-    word = "async def" if isinstance(found, ast.AsyncFunctionDef) else "def"
-    returns = f" -> {ast.unparse(found.returns)}" if found.returns else ""
+    is_awaited = isinstance(found, ast.AsyncFunctionDef) or inspect.iscoroutinefunction(function)
+    word = "async def" if is_awaited else "def"
+    returned = ast.unparse(found.returns) if found.returns else ""
+    if inspect.unwrap(function).__annotations__.get("return") != function.__annotations__.get(
+        "return"
+    ):
+        # An async face may return something else than what it is made of.
+        returned = function.__annotations__["return"]
+    returns = f" -> {returned}" if returned else ""
     line = f"{word} {name}({ast.unparse(found.args)}){returns}"
     if len(line) <= 100:
         return line

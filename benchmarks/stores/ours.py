@@ -70,10 +70,11 @@ class OurAsyncLog:
 
     def __init__(self, path: Path, durability: Durability) -> None:
         self._store = shared(path, durability)
+        self._log = sl.AsyncLog(self._store.log)
         self._durability = durability
 
     async def append(self, sample: Sample) -> None:
-        await self._store.log.append(TOPIC, event_of(sample), durability=self._durability)
+        await self._log.append(TOPIC, event_of(sample), durability=self._durability)
 
     def close(self) -> None:
         self._store.close()

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from strandline.active_log import active, install, installed, reset
     from strandline.backups import LogCopy, backup, restore
-    from strandline.log import Log, Receipt
+    from strandline.log import (
+        AsyncBatches,
+        AsyncConnection,
+        AsyncCursor,
+        AsyncLog,
+        AsyncReceipt,
+        AsyncReceipts,
+        AsyncTransaction,
+        AsyncWatch,
+        Log,
+        Opening,
+        Receipt,
+    )
     from strandline.opening import describe
     from strandline.opening import open_log as open
     from strandline.predicates import (
@@ -21,6 +33,9 @@ if TYPE_CHECKING:
         parse_predicate,
     )
     from strandline.subscriptions import (
+        AsyncAssignment,
+        AsyncConsumer,
+        AsyncSubscription,
         Broker,
         CaughtUp,
         Consumer,
@@ -32,8 +47,10 @@ if TYPE_CHECKING:
         Subscription,
         subscribe,
     )
-    from strandline.triggers import Triggers, on
+    from strandline.triggers import AsyncTriggers, Triggers, on
     from strandline.typed import (
+        AsyncScope,
+        AsyncScopedSubscription,
         ConsumerProgress,
         DeliveredBatch,
         SchemaConflictError,
@@ -68,6 +85,8 @@ if TYPE_CHECKING:
         ValueKind,
     )
     from strandline.views import (
+        AsyncLiveView,
+        AsyncPendingView,
         LiveView,
         PendingView,
         RefusedError,
@@ -84,6 +103,22 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "UNCHANGED",
+    "AsyncAssignment",
+    "AsyncBatches",
+    "AsyncConnection",
+    "AsyncConsumer",
+    "AsyncCursor",
+    "AsyncLiveView",
+    "AsyncLog",
+    "AsyncPendingView",
+    "AsyncReceipt",
+    "AsyncReceipts",
+    "AsyncScope",
+    "AsyncScopedSubscription",
+    "AsyncSubscription",
+    "AsyncTransaction",
+    "AsyncTriggers",
+    "AsyncWatch",
     "Broker",
     "CaughtUp",
     "ClosedError",
@@ -106,6 +141,7 @@ __all__ = [
     "LogCopy",
     "MachineBroker",
     "NotReadyError",
+    "Opening",
     "PendingView",
     "Predicate",
     "PredicateError",
@@ -153,6 +189,22 @@ _HOMES = {
     "EARLIEST": "strandline.values",
     "LATEST": "strandline.values",
     "UNCHANGED": "strandline.values",
+    "AsyncAssignment": "strandline.subscriptions",
+    "AsyncBatches": "strandline.log",
+    "AsyncConnection": "strandline.log",
+    "AsyncConsumer": "strandline.subscriptions",
+    "AsyncCursor": "strandline.log",
+    "AsyncLiveView": "strandline.views",
+    "AsyncLog": "strandline.log",
+    "AsyncPendingView": "strandline.views",
+    "AsyncReceipt": "strandline.log",
+    "AsyncReceipts": "strandline.log",
+    "AsyncScope": "strandline.typed",
+    "AsyncScopedSubscription": "strandline.typed",
+    "AsyncSubscription": "strandline.subscriptions",
+    "AsyncTransaction": "strandline.log",
+    "AsyncTriggers": "strandline.triggers",
+    "AsyncWatch": "strandline.log",
     "Broker": "strandline.subscriptions",
     "CaughtUp": "strandline.subscriptions",
     "ClosedError": "strandline.values",
@@ -175,6 +227,7 @@ _HOMES = {
     "LogCopy": "strandline.backups",
     "MachineBroker": "strandline.subscriptions",
     "NotReadyError": "strandline.values",
+    "Opening": "strandline.log",
     "PendingView": "strandline.views",
     "Predicate": "strandline.predicates",
     "PredicateError": "strandline.predicates",

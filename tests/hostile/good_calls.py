@@ -215,6 +215,11 @@ def _mark(**arguments: Any) -> Any:
     return sl.on(**arguments)(_handler)
 
 
+async def _on_loop(log: sl.Log, name: str, **given: Any) -> object:
+    """Append on a loop, and await the receipt."""
+    return await getattr(sl.AsyncLog(log), name)(**given)
+
+
 CALLS: dict[str, Callable[[World], Call]] = {
     # The log.
     "Log.ack": lambda w: _call(w.log.ack, topic="events", consumer="c", partition=0, end=1),
@@ -262,7 +267,18 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Log.verify": lambda w: _call(w.log.verify, topic="events"),
     "Log.watch": lambda w: _call(w.log.watch),
     "Receipt.wait": lambda w: _call(w.log.append("events", sl.Event("k")).wait, timeout_s=5),
-    "Receipt.reached": lambda w: _call(w.log.append("events", sl.Event("k")).reached, timeout_s=5),
+    "AsyncLog.append": lambda w: _call(
+        functools.partial(_on_loop, w.log, "append"),
+        topic="events",
+        value=sl.Event("k"),
+        timeout_s=5,
+    ),
+    "AsyncLog.append_many": lambda w: _call(
+        functools.partial(_on_loop, w.log, "append_many"), topic="events", values=[sl.Event("k")]
+    ),
+    "AsyncReceipt.wait": lambda w: _call(
+        sl.AsyncReceipt(w.log.append("events", sl.Event("k"))).wait, timeout_s=5
+    ),
     # Values.
     "Event": lambda w: _call(sl.Event, kind="k", payload=1),
     "ProofHead.from_json": lambda w: _call(sl.ProofHead.from_json, data=b"{}"),
@@ -293,7 +309,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     # Readers.
     "Consumer": lambda w: _call(sl.Consumer, log=w.log, topic="events", name="c"),
     "Consumer.ack": lambda w: _call(w.consumer.ack, record=w.delivered),
-    "Consumer.arrived": lambda w: _call(w.consumer.arrived, timeout_s=0),
+    "AsyncConsumer.next": lambda w: _call(sl.AsyncConsumer(w.consumer).next, timeout_s=0),
     "Consumer.assign": lambda w: _call(w.consumer.assign, partitions=[0]),
     "Consumer.attempts": lambda w: _call(w.consumer.attempts, record=w.delivered),
     "Consumer.begin_alone": lambda w: _call(w.consumer.begin_alone, record=w.delivered),
@@ -302,10 +318,14 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Consumer.next": lambda w: _call(w.consumer.next, timeout_s=0),
     "Consumer.dead_letter": lambda w: _call(w.consumer.dead_letter, record=w.delivered),
     "Consumer.seek": lambda w: _call(w.consumer.seek, partition=0, offset=0),
-    "Subscription.arrived": lambda w: _call(w.subscription.arrived, timeout_s=0),
+    "AsyncSubscription.next": lambda w: _call(
+        sl.AsyncSubscription(w.subscription).next, timeout_s=0
+    ),
     "Subscription.next": lambda w: _call(w.subscription.next, timeout_s=0),
     "ScopedSubscription.ack": lambda w: _call(w.scoped.ack, delivered=w.scoped.next(timeout_s=0)),
-    "ScopedSubscription.arrived": lambda w: _call(w.scoped.arrived, timeout_s=0),
+    "AsyncScopedSubscription.next": lambda w: _call(
+        sl.AsyncScopedSubscription(w.scoped).next, timeout_s=0
+    ),
     "ScopedSubscription.next": lambda w: _call(w.scoped.next, timeout_s=0),
     "Assignment.add": lambda w: _call(w.unassigned.add, partition=0),
     "Assignment.assigned": lambda w: _call(w.subscription.assignment.assigned),
@@ -330,14 +350,18 @@ CALLS: dict[str, Callable[[World], Call]] = {
     # Views.
     "LiveView": lambda w: _call(sl.LiveView, log=w.log, topic="events", view=Counting()),
     "LiveView.applied": lambda w: _call(w.live.applied, partition=0),
-    "LiveView.became_ready": lambda w: _call(w.live.became_ready, timeout_s=5),
+    "AsyncLiveView.wait_ready": lambda w: _call(sl.AsyncLiveView(w.live).wait_ready, timeout_s=5),
     "LiveView.close": lambda w: _call(w.live.close, save=False, timeout_s=5),
     "LiveView.committed": lambda w: _call(w.live.committed, partition=0),
     "LiveView.is_ready": lambda w: _call(w.live.is_ready, partition=0),
     "LiveView.partition_of": lambda w: _call(w.live.partition_of, key="a"),
     "LiveView.publish": lambda w: _call(w.live.publish, value=sl.Event("k", 1), timeout_s=5),
-    "LiveView.published": lambda w: _call(w.live.published, value=sl.Event("k", 1), timeout_s=5),
-    "LiveView.reached": lambda w: _call(w.live.reached, partition=0, offset=0, timeout_s=1),
+    "AsyncLiveView.publish": lambda w: _call(
+        sl.AsyncLiveView(w.live).publish, value=sl.Event("k", 1), timeout_s=5
+    ),
+    "AsyncLiveView.wait_applied": lambda w: _call(
+        sl.AsyncLiveView(w.live).wait_applied, partition=0, offset=0, timeout_s=1
+    ),
     "LiveView.read": lambda w: _call(w.live.read, partition=0, query=lambda state: state[0]),
     "LiveView.rebuild": lambda w: _call(w.live.rebuild, partitions=[0]),
     "LiveView.reconcile": lambda w: _call(w.live.reconcile, partitions=[0]),

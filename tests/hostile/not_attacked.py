@@ -21,7 +21,7 @@ NOT_ATTACKED: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("Broker.attach", "Broker.live", "Broker.publish", "Stream.arrived", "Stream.next"),
+            *("Broker.attach", "Broker.live", "Broker.publish", "Stream.next"),
             *("ObjectStore.delete", "ObjectStore.get", "ObjectStore.get_end"),
             *("ObjectStore.list", "ObjectStore.put"),
         ),
@@ -69,6 +69,8 @@ def not_attacked(name: str) -> str | None:
     first = name.partition(".")[0]
     if first in ("FaultyIo", "Fault", "Operation", "FaultyBroker"):
         return _DOUBLE
+    if first == "Opening" or (first.startswith("Async") and name not in CALLS):
+        return "does what the blocking face does, which is attacked"
     if first == "PendingCatalogue":
         return "hands on to the catalogue"
     if first == "PendingView" and name.replace("Pending", "Live", 1) in CALLS:

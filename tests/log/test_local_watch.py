@@ -106,12 +106,12 @@ def test_a_dropped_topic_wakes_it(log: Log, watch: LocalWatch, clock: FakeClock)
 
 def test_a_task_that_is_cancelled_leaves_the_hint_for_the_next(log: Log, watch: LocalWatch) -> None:
     async def cancel_then_wait() -> int:
-        task = asyncio.ensure_future(watch.moved())
+        task = asyncio.ensure_future(watch.wait_on_loop())
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         log.append("orders", Event("a"), partition=0)
-        (hint,) = await watch.moved(PATIENCE_S)
+        (hint,) = await watch.wait_on_loop(PATIENCE_S)
         return hint.end
 
     assert asyncio.run(cancel_then_wait()) == 1
@@ -119,7 +119,7 @@ def test_a_task_that_is_cancelled_leaves_the_hint_for_the_next(log: Log, watch: 
 
 def test_a_task_woken_for_nothing_waits_on_until_its_time_is_up(watch: LocalWatch) -> None:
     async def rouse_then_wait() -> list[int]:
-        task = asyncio.ensure_future(watch.moved(0.05))
+        task = asyncio.ensure_future(watch.wait_on_loop(0.05))
         for _ in range(2):
             await asyncio.sleep(0)
             watch.wake_once()
@@ -134,4 +134,4 @@ def test_a_time_that_is_none_is_refused(watch: LocalWatch, timeout_s: float) -> 
     with pytest.raises(InvalidError):
         watch.wait(timeout_s)
     with pytest.raises(InvalidError):
-        asyncio.run(watch.moved(timeout_s))
+        asyncio.run(watch.wait_on_loop(timeout_s))

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from strandline.log import AppendRequest, Capabilities, EventBody, Log, LoopThread, Outcome, Reach
+from strandline.log import (
+    AppendRequest,
+    AsyncLog,
+    Capabilities,
+    EventBody,
+    Log,
+    LoopThread,
+    Outcome,
+    Reach,
+)
 from strandline.log.draft import Draft
 from strandline.log.store import Placement
 from strandline.stores.memory import MemoryStore, MemoryTopic
@@ -68,9 +77,11 @@ class AsyncioStore:
         request: AppendRequest,
         level: Durability,  # noqa: ARG002 - It reaches one level only.
         timeout_s: float | None,
+        *,
+        may_wait: bool = True,
     ) -> Outcome:
         work = self.client.append(topic, partition, request)
-        return self.loop.append(work, Durability.APPLIED, timeout_s)
+        return self.loop.append(work, Durability.APPLIED, timeout_s, may_wait=may_wait)
 
     def put_key(self, topic: MemoryTopic, key: str, value: bytes, expected: bytes | None) -> bool:
         return self.loop.run(self.client.put(topic, key, value, expected))
@@ -129,14 +140,18 @@ def test_on_an_event_loop_an_append_does_not_wait_for_the_client() -> None:
     store.loop.run(set_gate(gate, is_open=False))
 
     async def on_a_loop() -> int:
-        receipt = log.append("orders", Event("a"))
+        face = AsyncLog(log)
+        store.loop.run(set_gate(gate, is_open=True))
+        await face.append("orders", Event("a"))
+        store.loop.run(set_gate(gate, is_open=False))
+        receipt = face.append("orders", Event("a"))
         assert not receipt.is_settled
         with pytest.raises(UnavailableError):
-            await receipt.reached(timeout_s=0)
+            await receipt.wait(timeout_s=0)
         store.loop.run(set_gate(gate, is_open=True))
         return (await receipt).offset
 
-    assert asyncio.run(on_a_loop()) == 0
+    assert asyncio.run(on_a_loop()) == 1
     log.close()
 
 
@@ -147,7 +162,7 @@ def test_what_the_close_cuts_off_is_a_closed_error() -> None:
     outcome: list[Outcome] = []
 
     async def on_a_loop() -> None:
-        outcome.append(store.append(topic, 0, REQUEST, Durability.APPLIED, None))
+        outcome.append(store.append(topic, 0, REQUEST, Durability.APPLIED, None, may_wait=False))
 
     asyncio.run(on_a_loop())
     store.close()
@@ -155,7 +170,7 @@ def test_what_the_close_cuts_off_is_a_closed_error() -> None:
     with pytest.raises(ClosedError):
         outcome[0].result()
     with pytest.raises(ClosedError):
-        asyncio.run(outcome[0].reached())
+        asyncio.run(outcome[0].wait_on_loop())
     with pytest.raises(ClosedError):
         store.loop.run(set_gate(store.client.gate, is_open=True))
     assert "strandline-loop" not in {thread.name for thread in threading.enumerate()}

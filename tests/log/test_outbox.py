@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from strandline.log import Log
+from strandline.log import AsyncReceipt, Log
 from strandline.stores.sqlite import block
 from strandline.values import (
     ConflictError,
@@ -178,8 +178,8 @@ def test_another_thread_and_an_event_loop_wait_for_the_end_of_the_block(log: Log
 
     async def wait() -> None:
         with pytest.raises(UnavailableError, match="wait again"):
-            await receipts[0].reached(timeout_s=0.01)
-        waiting = asyncio.create_task(receipts[0].reached(Durability.DURABLE))
+            await AsyncReceipt(receipts[0]).wait(timeout_s=0.01)
+        waiting = asyncio.create_task(AsyncReceipt(receipts[0]).wait(Durability.DURABLE))
         await asyncio.sleep(0)
         may_end.set()
         assert (await waiting).level is Durability.DURABLE

@@ -12,7 +12,7 @@ import pytest
 import strandline as sl
 from strandline.log import Log
 from strandline.values import ClosedError, Event, InvalidError, UnavailableError
-from tests.log.shop import CREATED, add, kinds, make_shop, refused, rolled_back, rows
+from tests.log.shop import CREATED, add, kinds, make_shop, rolled_back, rows
 from tests.logs import sqlite_log
 
 PATIENCE_S = 30.0
@@ -117,21 +117,15 @@ def test_a_log_that_another_thread_closes_lets_the_block_come_to_its_end(
         assert kinds(again) == ["order.created"]
 
 
-def test_an_event_loop_has_to_use_a_thread(log: Log) -> None:
-    async def begin() -> None:
-        with refused("to_thread"), log.transaction():
-            pass
+def test_a_block_on_an_event_loop_is_as_any_other(path: str, log: Log) -> None:
+    async def work() -> None:
+        with log.transaction() as connection:
+            add(connection, "new")
+            log.append("orders", CREATED)
 
-    async def append(number: int) -> None:
-        def work() -> None:
-            with log.transaction() as connection:
-                add(connection, str(number))
-                log.append("orders", CREATED)
+    asyncio.run(work())
 
-        await asyncio.to_thread(work)
-
-    asyncio.run(begin())
-    asyncio.run(append(1))
+    assert rows(path) == ["old", "new"]
     assert kinds(log) == ["order.created"]
 
 

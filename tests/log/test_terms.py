@@ -1,13 +1,11 @@
 """The terms of an append: the quick ways come to what the long ways come to."""
 
-import asyncio
 from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.log.loops import is_on_loop
 from strandline.log.terms import AppendTerms, Terms, terms_of
 from strandline.values import Durability, InvalidError
 
@@ -63,11 +61,3 @@ def test_a_producer_alone_is_refused() -> None:
         terms_of({"producer": "p"})
     with pytest.raises(InvalidError, match="come together"):
         terms_of({"sequence": 0})
-
-
-def test_a_thread_knows_whether_it_runs_a_loop() -> None:
-    async def ask() -> bool:
-        return is_on_loop()
-
-    assert asyncio.run(ask())
-    assert not is_on_loop()

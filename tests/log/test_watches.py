@@ -180,7 +180,7 @@ def test_a_task_on_a_loop_is_notified(tails: Tails) -> None:
         end = 0
         with appender(tails, 0) as append:
             for wanted in range(1, 30):
-                moved = asyncio.ensure_future(watch.moved(PATIENCE_S))
+                moved = asyncio.ensure_future(watch.wait_on_loop(PATIENCE_S))
                 await asyncio.to_thread(append, wanted)
                 while end < wanted:
                     (hint,) = await moved
@@ -197,7 +197,7 @@ def test_all_tasks_of_a_loop_are_woken_at_once_and_time_and_again(tails: Tails) 
             watch.add("orders", 0, 0)
         told: list[list[int]] = []
         for end in (1, 2):
-            waiting = asyncio.gather(*(watch.moved() for watch in watches))
+            waiting = asyncio.gather(*(watch.wait_on_loop() for watch in watches))
             await asyncio.sleep(0)
             await asyncio.to_thread(tails.watches.notify, 0, end)
             async with asyncio.timeout(PATIENCE_S):
@@ -211,7 +211,7 @@ def test_a_task_that_waited_before_there_was_anything_to_watch_is_notified(tails
     watch = tails.open()
 
     async def following() -> int:
-        moved = asyncio.ensure_future(watch.moved(PATIENCE_S))
+        moved = asyncio.ensure_future(watch.wait_on_loop(PATIENCE_S))
         await asyncio.sleep(0)
         watch.add("orders", 0, 0)
         tails.write(0, 7)

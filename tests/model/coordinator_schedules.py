@@ -130,7 +130,8 @@ class Store:
             self._latency()
         self.synced = covered
 
-    def enter(self, timeout_s: float) -> int:
+    def enter(self, timeout_s: float, *, may_wait: bool = True) -> int:
+        assert may_wait or timeout_s == 0
         if not self.simulation.block(lambda: not self.is_held, timeout_s):
             raise UnavailableError("somebody else holds the store")
         self._count("enter", self.fail_enter)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from strandline.writes.receipt import _UnseenError
+from strandline.writes.receipt import UnseenError
 from tests.model.simulation import AbortedError, Simulation
 
 LINE = "a line"
@@ -37,7 +37,7 @@ def handler() -> Iterator[logging.Handler]:
 def waste() -> None:
     """Leave errors that nobody has seen to the collector."""
     for _ in range(20):
-        cycle: list[object] = [_UnseenError(ValueError("nobody has seen this"))]
+        cycle: list[object] = [UnseenError(ValueError("nobody has seen this"))]
         cycle.append(cycle)
 
 

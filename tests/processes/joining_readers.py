@@ -103,7 +103,7 @@ async def _join_task(report: Report, log: Log, seed: int) -> None:
     with joined:
         while not _is_over(given):
             if is_impatient:
-                step = asyncio.ensure_future(anext(joined))
+                step = asyncio.ensure_future(anext(sl.AsyncSubscription(joined)))
                 done, _ = await asyncio.wait([step], timeout=rng.uniform(0, 0.002))
                 if not done and step.cancel():
                     await asyncio.wait([step])
@@ -111,7 +111,7 @@ async def _join_task(report: Report, log: Log, seed: int) -> None:
                     continue
                 given.append(_given(step.result()))
             else:
-                given.append(_given(await anext(joined)))
+                given.append(_given(await anext(sl.AsyncSubscription(joined))))
     report.say("joined", "async for", seed, starts, given)
 
 

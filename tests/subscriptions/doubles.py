@@ -48,10 +48,10 @@ class SteeredWatch:
                 return passed
         return ()
 
-    async def moved(self, timeout_s: float | None = None) -> Collection[Hint]:
+    async def wait_on_loop(self, timeout_s: float | None = None) -> Collection[Hint]:
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
         self.entered.set()
-        while hints := await self._inner.moved(self._left_s(deadline)):
+        while hints := await self._inner.wait_on_loop(self._left_s(deadline)):
             if passed := self.steer(hints):
                 return passed
         return ()

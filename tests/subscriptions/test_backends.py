@@ -72,7 +72,7 @@ def test_a_loop_follows_what_another_opener_appends(open_again: OpenAgain) -> No
         subscription = sl.subscribe(reader, "orders")
         numbers = []
         async with asyncio.timeout(PATIENCE_S):
-            async for record in subscription:
+            async for record in sl.AsyncSubscription(subscription):
                 numbers.append(record.payload["number"])
                 if len(numbers) == EVENTS_EACH:
                     break

@@ -42,15 +42,15 @@ def test_a_closed_stream_delivers_nothing_more(log: sl.Log, closed: str) -> None
             stream.next(0.0)
         assert list(stream) == []
         with pytest.raises(sl.ClosedError):
-            asyncio.run(stream.arrived(0.0))
-        assert asyncio.run(every(stream)) == []
+            asyncio.run(on_loop(stream).next(0.0))
+        assert asyncio.run(every(on_loop(stream))) == []
 
 
 def test_a_delivery_on_its_way_does_not_come_after_a_close(log: sl.Log) -> None:
     worker = log.consumer("orders", "worker")
 
     async def cancel() -> None:
-        step = asyncio.ensure_future(worker.arrived())
+        step = asyncio.ensure_future(sl.AsyncConsumer(worker).next())
         for _ in range(20):
             await asyncio.sleep(0)
         step.cancel()
@@ -61,6 +61,13 @@ def test_a_delivery_on_its_way_does_not_come_after_a_close(log: sl.Log) -> None:
 
     with pytest.raises(sl.ClosedError):
         worker.next(0.0)
+
+
+def on_loop(stream: Any) -> Any:
+    """Return the async face of a stream."""
+    faces = (sl.AsyncSubscription, sl.AsyncConsumer, sl.AsyncScopedSubscription)
+    (face,) = (each for each in faces if each.__name__ == f"Async{type(stream).__name__}")
+    return face(stream)
 
 
 async def every(stream: Any) -> list[Any]:

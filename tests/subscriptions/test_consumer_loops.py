@@ -45,16 +45,15 @@ def test_a_loop_consumes_as_a_thread_does(log: sl.Log) -> None:
     async def consume() -> list[tuple[int, int]]:
         seen = []
         async with asyncio.timeout(PATIENCE_S):
-            made = asyncio.to_thread(log.consumer, "orders", "billing", deliveries_max=2)
-            with await made as billing:
+            async with sl.AsyncLog(log).consumer("orders", "billing", deliveries_max=2) as billing:
                 async for delivery in billing:
                     seen.append((int(delivery.record.offset), delivery.count))
                     if delivery.record.offset == 1:
-                        await asyncio.to_thread(billing.nack, delivery.record)
+                        await billing.nack(delivery.record)
                     else:
-                        await asyncio.to_thread(billing.ack, delivery.record)
+                        await billing.ack(delivery.record)
                     if delivery.record.offset == EVENTS - 1:
-                        billing.close()
+                        await billing.close()
         return seen
 
     seen = asyncio.run(consume())
@@ -68,7 +67,7 @@ def test_both_ways_to_wait_take_from_one_stream(log: sl.Log) -> None:
     billing = log.consumer("orders", "billing")
 
     first = billing.next(PATIENCE_S)
-    second = asyncio.run(billing.arrived(PATIENCE_S))
+    second = asyncio.run(sl.AsyncConsumer(billing).next(PATIENCE_S))
     third = next(billing)
     nothing = [billing.next(0.0) for _ in range(EVENTS - 3)]
 
@@ -76,28 +75,28 @@ def test_both_ways_to_wait_take_from_one_stream(log: sl.Log) -> None:
     assert second is not None
     assert [each.record.offset for each in (first, second, third)] == [0, 1, 2]
     assert None not in nothing
-    assert asyncio.run(billing.arrived(0.0)) is None
+    assert asyncio.run(sl.AsyncConsumer(billing).next(0.0)) is None
     billing.close()
 
 
 @pytest.mark.parametrize("steps", range(12))
 def test_a_step_cancelled_at_any_moment_loses_nothing(log: sl.Log, steps: int) -> None:
-    billing = log.consumer("orders", "billing")
+    billing = sl.AsyncConsumer(log.consumer("orders", "billing"))
 
     async def consume() -> list[tuple[int, int]]:
         seen: list[tuple[int, int]] = []
         while len(seen) < EVENTS:
-            step = asyncio.ensure_future(billing.arrived(PATIENCE_S))
+            step = asyncio.ensure_future(billing.next(PATIENCE_S))
             for _ in range(steps):
                 await asyncio.sleep(0)
             step.cancel()
             try:
                 delivery = await step
             except asyncio.CancelledError:
-                delivery = await billing.arrived(PATIENCE_S)
+                delivery = await billing.next(PATIENCE_S)
             assert delivery is not None
             seen.append((int(delivery.record.offset), delivery.count))
-            await asyncio.to_thread(billing.ack, delivery.record)
+            await billing.ack(delivery.record)
         return seen
 
     assert asyncio.run(consume()) == [(n, 1) for n in range(EVENTS)]
@@ -108,15 +107,15 @@ def test_a_step_cancelled_while_its_count_is_stored_counts_once() -> None:
     log = GatedLog()
     log.create_topic("orders")
     fill(log, "orders", 0, 1)
-    billing = Consumer(log, "orders", "billing")
+    billing = sl.AsyncConsumer(Consumer(log, "orders", "billing"))
 
     async def cancel_and_go_on() -> sl.Delivery | None:
-        step = asyncio.ensure_future(billing.arrived())
+        step = asyncio.ensure_future(billing.next())
         await asyncio.to_thread(log.reached.wait, PATIENCE_S)
         step.cancel()
         with pytest.raises(asyncio.CancelledError):
             await step
-        again = asyncio.ensure_future(billing.arrived())
+        again = asyncio.ensure_future(billing.next())
         await asyncio.sleep(0)
         log.gate.set()
         return await again
@@ -134,10 +133,10 @@ def test_a_loop_goes_on_while_a_count_is_stored() -> None:
     log = GatedLog()
     log.create_topic("orders")
     fill(log, "orders", 0, 1)
-    billing = Consumer(log, "orders", "billing")
+    billing = sl.AsyncConsumer(Consumer(log, "orders", "billing"))
 
     async def let_through() -> sl.Delivery | None:
-        step = asyncio.ensure_future(billing.arrived())
+        step = asyncio.ensure_future(billing.next())
         await asyncio.to_thread(log.reached.wait, PATIENCE_S)
         log.gate.set()  # Never reached if the loop stood still.
         return await step
@@ -153,7 +152,7 @@ def test_closing_ends_the_loop_and_leaves_no_watch() -> None:
 
     async def close_while_waiting() -> list[sl.Delivery]:
         async def consume() -> list[sl.Delivery]:
-            return [delivery async for delivery in billing]
+            return [delivery async for delivery in sl.AsyncConsumer(billing)]
 
         consuming = asyncio.ensure_future(consume())
         await asyncio.to_thread(log.watches[0].entered.wait, PATIENCE_S)

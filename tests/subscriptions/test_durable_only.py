@@ -115,7 +115,7 @@ def test_a_loop_is_woken_by_a_sync(log: sl.Log) -> None:
         async def read() -> list[int]:
             with log.subscribe("orders", durable_only=True) as orders:
                 found = []
-                async for record in orders:
+                async for record in sl.AsyncSubscription(orders):
                     found.append(int(record.payload))
                     if len(found) == 3:
                         break
@@ -123,8 +123,8 @@ def test_a_loop_is_woken_by_a_sync(log: sl.Log) -> None:
 
         reading = asyncio.ensure_future(read())
         for number in range(3):
-            receipt = log.append("orders", sl.Event("a", number), partition=0)
-            await receipt.reached(DURABLE)
+            receipt = sl.AsyncLog(log).append("orders", sl.Event("a", number), partition=0)
+            await receipt.wait(DURABLE)
         return await asyncio.wait_for(reading, PATIENCE_S)
 
     assert asyncio.run(follow()) == [0, 1, 2]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from strandline.log import Log
-from strandline.subscriptions import Subscription, pages, subscribe
+from strandline.subscriptions import AsyncSubscription, Subscription, pages, subscribe
 from strandline.values import EARLIEST, LATEST, Event, Record
 from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, fill, on_thread, unreliable
 
@@ -122,7 +122,7 @@ def test_cancelled_and_abandoned_readers_are_harmless() -> None:
         rng = random.Random(0)
         for _ in range(50):
             with subscribe(log, "orders", read_ahead=2) as subscription:
-                step = asyncio.ensure_future(anext(subscription))
+                step = asyncio.ensure_future(anext(AsyncSubscription(subscription)))
                 for _ in range(rng.randrange(4)):
                     await asyncio.sleep(0)
                 step.cancel()
@@ -180,7 +180,7 @@ def reading(
     async def read_on_loop() -> dict[int, list[int]]:
         async with asyncio.timeout(PATIENCE_S):
             with subscription:
-                async for record in subscription:
+                async for record in AsyncSubscription(subscription):
                     if note(record):
                         break
         return found

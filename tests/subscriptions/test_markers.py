@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from strandline.subscriptions import CaughtUp, FellBehind, subscribe
+from strandline.subscriptions import AsyncSubscription, CaughtUp, FellBehind, subscribe
 from strandline.values import LATEST, Offset, Partition, Record, Topic
 from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, drain, fill, places, take
 
@@ -148,6 +148,6 @@ def test_markers_come_on_a_loop_too(steered: SteeredLog, topic: Topic) -> None:
     async def first() -> object:
         async with asyncio.timeout(PATIENCE_S):
             with subscribe(steered.as_log(), "orders", partitions=[0], markers=True) as sub:
-                return await anext(sub)
+                return await anext(AsyncSubscription(sub))
 
     assert asyncio.run(first()) == CaughtUp(P0, Offset(0), topic)

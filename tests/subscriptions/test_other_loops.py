@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.log import Log
+from strandline.log import AsyncLog, AsyncReceipt, AsyncWatch, Log
 from strandline.values import InvalidError
 
 Awaiting = Callable[[Log], Coroutine[Any, Any, object]]
@@ -27,15 +27,27 @@ class Count(sl.View[list[int]]):
 def of_view(log: Log) -> Coroutine[Any, Any, object]:
     view = sl.LiveView(log, "t", Count())
     view.reconcile([0])
-    return view.reached(0, 10)
+    return sl.AsyncLiveView(view).wait_applied(0, 10)
+
+
+async def opened(log: Log) -> object:
+    return await AsyncLog(log).subscribe("t")
+
+
+async def entered(log: Log) -> object:
+    async with AsyncLog(log).transaction() as connection:
+        return connection
 
 
 AWAITED: dict[str, Awaiting] = {
-    "subscription": lambda log: log.subscribe("t").arrived(),
-    "async for": lambda log: log.subscribe("t").__anext__(),
-    "consumer": lambda log: log.consumer("t", "billing").arrived(),
-    "watch": lambda log: log.watch().moved(),
+    "subscription": lambda log: sl.AsyncSubscription(log.subscribe("t")).next(),
+    "async for": lambda log: sl.AsyncSubscription(log.subscribe("t")).__anext__(),
+    "consumer": lambda log: sl.AsyncConsumer(log.consumer("t", "billing")).next(),
+    "watch": lambda log: AsyncWatch(log.watch()).wait(),
     "view": of_view,
+    "call": lambda log: AsyncLog(log).marks("t", 0),
+    "opening": opened,
+    "transaction": entered,
 }
 
 
@@ -55,6 +67,15 @@ def test_what_cannot_be_awaited_here_says_that_it_needs_asyncio(name: str, log: 
         waiting.send(None)
 
 
+def test_an_append_needs_asyncio(log: Log) -> None:
+    with pytest.raises(InvalidError, match="asyncio"):
+        AsyncLog(log).append("t", sl.Event("a"))
+    with pytest.raises(InvalidError, match="asyncio"):
+        AsyncLog(log).append_many("t", [sl.Event("a")])
+
+    assert log.marks("t", 0).high == 0
+
+
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
 def test_a_receipt_that_has_to_be_waited_for_needs_asyncio(scheme: str, tmp_path: Path) -> None:
     with sl.open(f"{scheme}:{tmp_path / 'log'}") as log:
@@ -62,6 +83,6 @@ def test_a_receipt_that_has_to_be_waited_for_needs_asyncio(scheme: str, tmp_path
         receipt = log.append("t", sl.Event("a"))
 
         with pytest.raises(StopIteration):
-            receipt.reached().send(None)
+            next(receipt.__await__())
         with pytest.raises(InvalidError, match="asyncio"):
-            receipt.reached(sl.Durability.DURABLE).send(None)
+            AsyncReceipt(receipt).wait(sl.Durability.DURABLE).send(None)

@@ -175,10 +175,11 @@ def test_a_consumer_on_an_event_loop_gets_it_too(log: sl.Log) -> None:
     worker = log.consumer("orders", "worker")
 
     async def consume() -> sl.Delivery | None:
-        delivery = await worker.arrived(PATIENCE_S)
+        on_loop = sl.AsyncConsumer(worker)
+        delivery = await on_loop.next(PATIENCE_S)
         assert delivery is not None
-        await asyncio.to_thread(worker.ack, delivery.record)
-        return await worker.arrived(0.0)
+        await on_loop.ack(delivery.record)
+        return await on_loop.next(0.0)
 
     assert asyncio.run(consume()) is None
     worker.close()

@@ -1,7 +1,7 @@
 """A call that raises has changed nothing."""
 
-import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -9,20 +9,50 @@ from unittest import mock
 import pytest
 
 import strandline as sl
+from strandline.stores.files import FileStore
+from strandline.stores.sqlite import SqliteStore
 from strandline.subscriptions.outstanding import Outstanding
+from strandline.values import Offset, Topic
 from tests.subscriptions.doubles import fill
 
 
+class RefusingLog(sl.Log):
+    """Refuses what a consumer stores, while it is told to."""
+
+    is_refusing = False
+
+    def append(self, *args: Any, **terms: Any) -> sl.Receipt:
+        self._refuse()
+        return super().append(*args, **terms)
+
+    def create_topic(self, *args: Any, **options: Any) -> Topic:
+        self._refuse()
+        return super().create_topic(*args, **options)
+
+    def ack(self, *args: Any, **options: Any) -> Offset:
+        self._refuse()
+        return super().ack(*args, **options)
+
+    def seek(self, *args: Any, **options: Any) -> None:
+        self._refuse()
+        super().seek(*args, **options)
+
+    def _refuse(self) -> None:
+        if self.is_refusing:
+            raise sl.UnavailableError("refused")
+
+
 @pytest.fixture(params=["file", "sqlite"])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sl.Log]:
-    with sl.open(f"{request.param}:{tmp_path / 'events'}") as opened:
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RefusingLog]:
+    path = str(tmp_path / "events")
+    with RefusingLog(FileStore(path) if request.param == "file" else SqliteStore(path)) as opened:
         opened.create_topic("orders")
         fill(opened, "orders", 0, 3)
         yield opened
 
 
 @pytest.fixture
-def worker(log: sl.Log) -> Iterator[sl.Consumer]:
+def worker(log: RefusingLog) -> Iterator[sl.Consumer]:
     with log.consumer("orders", "worker", deliveries_max=1) as opened:
         yield opened
 
@@ -33,16 +63,20 @@ def taken(consumer: sl.Consumer, count: int) -> list[sl.Record]:
     return [delivery.record for delivery in found if delivery is not None]
 
 
-async def refused(call: Any, *given: Any, **more: Any) -> None:
-    """Make a call on an event loop that it would block."""
-    with pytest.raises(sl.InvalidError, match="to_thread"):
-        call(*given, **more)
+@contextmanager
+def refused(log: RefusingLog) -> Iterator[None]:
+    """Make calls that the log refuses."""
+    log.is_refusing = True
+    with pytest.raises(sl.UnavailableError, match="refused"):
+        yield
+    log.is_refusing = False
 
 
-def test_an_ack_that_is_refused_moves_nothing(log: sl.Log, worker: sl.Consumer) -> None:
+def test_an_ack_that_is_refused_moves_nothing(log: RefusingLog, worker: sl.Consumer) -> None:
     first, second, third = taken(worker, 3)
 
-    asyncio.run(refused(worker.ack, first))
+    with refused(log):
+        worker.ack(first)
     worker.ack(second)
 
     assert log.cursor("orders", "worker", 0) == 0
@@ -53,20 +87,23 @@ def test_an_ack_that_is_refused_moves_nothing(log: sl.Log, worker: sl.Consumer) 
     assert log.cursor("orders", "worker", 0) == 3
 
 
-def test_a_nack_that_is_refused_dead_letters_nothing(log: sl.Log, worker: sl.Consumer) -> None:
+def test_a_nack_that_is_refused_dead_letters_nothing(log: RefusingLog, worker: sl.Consumer) -> None:
     (first,) = taken(worker, 1)
 
-    asyncio.run(refused(worker.nack, first))
-    asyncio.run(refused(worker.dead_letter, first))
+    with refused(log):
+        worker.nack(first)
+    with refused(log):
+        worker.dead_letter(first)
 
     assert not log.topics(internal=True) or "dead_letters" not in str(log.topics(internal=True))
     assert worker.nack(first)
 
 
-def test_a_seek_that_is_refused_moves_nothing(log: sl.Log, worker: sl.Consumer) -> None:
+def test_a_seek_that_is_refused_moves_nothing(log: RefusingLog, worker: sl.Consumer) -> None:
     (first,) = taken(worker, 1)
 
-    asyncio.run(refused(worker.seek, 0, 2))
+    with refused(log):
+        worker.seek(0, 2)
     for partition, offset in ((0, 9), (0, -1), (7, 0)):
         with pytest.raises(sl.InvalidError):
             worker.seek(partition, offset)
@@ -90,7 +127,7 @@ def test_a_nack_with_a_delay_that_is_none_changes_nothing(
 
 
 def test_an_ack_that_settles_before_it_stores_is_found_out(
-    log: sl.Log, worker: sl.Consumer
+    log: RefusingLog, worker: sl.Consumer
 ) -> None:
     def settling(self: Outstanding, offset: int) -> int:
         self.settle(offset)

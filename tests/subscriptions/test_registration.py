@@ -130,7 +130,7 @@ def test_a_heartbeat_is_sent_on_an_event_loop_too(log: sl.Log, clock: FakeClock)
     log.create_topic("quiet")
     with log.consumer("quiet", "read", clock=clock) as read:
         clock.advance(CONSUMER_IDLE_S + 1)
-        assert asyncio.run(read.arrived(0.0)) is None
+        assert asyncio.run(sl.AsyncConsumer(read).next(0.0)) is None
 
         assert [each.is_live for each in log.consumers("quiet")] == [True]
 
@@ -148,17 +148,16 @@ def test_a_log_that_is_open_to_be_read_has_no_consumers(tmp_path: Path, scheme: 
 
 
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
-def test_a_consumer_is_made_with_to_thread_on_an_event_loop(tmp_path: Path, scheme: str) -> None:
+def test_a_consumer_is_made_on_an_event_loop(tmp_path: Path, scheme: str) -> None:
     with sl.open(f"{scheme}:{tmp_path / 'events'}") as log:
         log.create_topic("orders")
         fill(log, "orders", 0, 1)
 
         async def consume() -> sl.Delivery | None:
-            with pytest.raises(sl.InvalidError, match="to_thread"):
-                log.consumer("orders", "worker")
+            opening = sl.AsyncLog(log).consumer("orders", "worker")
             assert not log.consumers("orders")
-            with await asyncio.to_thread(log.consumer, "orders", "worker") as worker:
-                return await worker.arrived(PATIENCE_S)
+            async with opening as worker:
+                return await worker.next(PATIENCE_S)
 
         assert asyncio.run(consume()) is not None
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from strandline.log import Hint
-from strandline.subscriptions import Subscription, subscribe
+from strandline.subscriptions import AsyncSubscription, Subscription, subscribe
 from strandline.subscriptions.pages import POLL_S
 from strandline.testing import FakeClock
 from strandline.values import (
@@ -72,7 +72,7 @@ def test_a_hint_wakes_a_task(still: SteeredLog, clock: FakeClock) -> None:
 
     async def tail() -> list[Record]:
         found = []
-        async for record in subscribe(log, "orders", clock=clock):
+        async for record in AsyncSubscription(subscribe(log, "orders", clock=clock)):
             found.append(record)
             if len(found) == 3:
                 break
@@ -251,7 +251,7 @@ def test_a_close_of_the_log_ends_a_thread_and_a_task(steered: SteeredLog) -> Non
 
     async def collect() -> list[Record]:
         async with asyncio.timeout(PATIENCE_S):
-            return [record async for record in looped]
+            return [record async for record in AsyncSubscription(looped)]
 
     task = on_thread(lambda: asyncio.run(collect()))
     fill(log, "orders", 1, 1)
@@ -298,7 +298,7 @@ def test_a_step_cancelled_anywhere_loses_nothing(
         found: list[Record] = []
         async with asyncio.timeout(PATIENCE_S):
             while len(found) < history + 6:
-                step = asyncio.ensure_future(anext(subscription))
+                step = asyncio.ensure_future(anext(AsyncSubscription(subscription)))
                 if len(found) >= history:
                     fill(log, "orders", 0, 1)
                 for _ in range(steps):
@@ -308,7 +308,7 @@ def test_a_step_cancelled_anywhere_loses_nothing(
                 if not step.cancelled():
                     found.append(step.result())
                 elif steps < 4:
-                    found.append(await anext(subscription))
+                    found.append(await anext(AsyncSubscription(subscription)))
         return found
 
     assert places(asyncio.run(main())) == [(0, n) for n in range(history + 6)]
@@ -394,7 +394,7 @@ def test_a_long_history_does_not_hold_the_loop(steered: SteeredLog) -> None:
         other = asyncio.create_task(count())
         with subscribe(log, "orders", partitions=[0], read_ahead=10) as subscription:
             for _ in range(1000):
-                await anext(subscription)
+                await anext(AsyncSubscription(subscription))
         other.cancel()
 
     asyncio.run(main())
@@ -486,7 +486,7 @@ def interrupt_at(line: int) -> Iterator[None]:
 
 async def next_of(subscription: Subscription[Any]) -> Record:
     async with asyncio.timeout(PATIENCE_S):
-        return await anext(subscription)
+        return await anext(AsyncSubscription(subscription))
 
 
 async def breathe() -> None:

@@ -112,7 +112,7 @@ def test_cursors_and_markers_move_as_if_everything_had_come(events: sl.Log) -> N
 def test_a_loop_is_given_the_same(events: sl.Log) -> None:
     async def first() -> int:
         with events.subscribe("notes", where="key = 'b'") as subscription:
-            async for record in subscription:
+            async for record in sl.AsyncSubscription(subscription):
                 return int(record.offset)
         return -1
 
@@ -133,7 +133,7 @@ def test_a_loop_goes_on_with_other_tasks_while_nothing_matches(log: sl.Log) -> N
     async def search() -> None:
         counting = asyncio.create_task(count())
         with log.subscribe("notes", where="kind = 'other'", read_ahead=10) as subscription:
-            assert await subscription.arrived(timeout_s=0) is None
+            assert await sl.AsyncSubscription(subscription).next(timeout_s=0) is None
         counting.cancel()
 
     asyncio.run(search())

@@ -429,18 +429,6 @@ def test_a_record_that_takes_long_holds_up_no_more_than_it_must() -> None:
     assert calls.seen == list(range(count))
 
 
-def test_run_is_refused_where_a_loop_runs(log: sl.Log) -> None:
-    triggers = Triggers(log)
-    triggers.on("orders", name="x")(print)
-
-    async def program() -> None:
-        with pytest.raises(sl.InvalidError, match="async with"):
-            triggers.run()
-
-    asyncio.run(program())
-    assert not triggers.is_running
-
-
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
 def test_a_log_that_is_open_for_consuming_is_enough(scheme: str, tmp_path: Path) -> None:
     url = f"{scheme}:{tmp_path / 'events'}"

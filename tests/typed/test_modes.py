@@ -51,12 +51,12 @@ def test_a_log_that_is_consumed_acks_and_changes_no_schema(url: str) -> None:
 
 def test_a_loop_publishes_and_follows(url: str) -> None:
     async def work() -> list[int]:
-        with sl.open(url) as log:
+        async with sl.open(url) as log:
             scope = log.scope("alice")
-            subscription = scope.subscribe("orders", start=0)
+            subscription = await scope.subscribe("orders", start=0)
             receipt = await scope.publish("orders", rows(2))
             assert receipt.offset == 1
-            found = [await subscription.arrived(20.0) for _ in range(2)]
+            found = [await subscription.next(20.0) for _ in range(2)]
             return ids(each for each in found if each is not None)
 
     assert asyncio.run(work()) == [1, 2]

@@ -332,8 +332,9 @@ def test_only_a_consumer_acks(log: sl.Log) -> None:
             subscription.ack(delivered)
 
 
-async def follow(scope: sl.Scope) -> list[int]:
+async def follow(log: sl.Log) -> list[int]:
     """Read five batches on the running loop."""
+    scope = sl.AsyncLog(log).scope()
     seen: list[int] = []
     async for delivered in scope.subscribe("orders", start=sl.EARLIEST):
         seen.append(delivered.offset)
@@ -348,7 +349,7 @@ def test_a_loop_reads_the_same(log: sl.Log) -> None:
     for number in range(5):
         scope.publish("orders", rows(number))
 
-    assert asyncio.run(follow(scope)) == [0, 1, 2, 3, 4]
+    assert asyncio.run(follow(log)) == [0, 1, 2, 3, 4]
 
 
 def test_event_topics_keep_tenants_apart_just_so(log: sl.Log) -> None:

@@ -195,31 +195,26 @@ def test_writes_work_from_an_event_loop(open_again: OpenAgain) -> None:
 
     async def scenario() -> None:
         async with sl.LiveView(log, "accounts", Accounts()) as view:
-            view.reconcile([0, 1])
-            await view.became_ready(PATIENCE_S)
+            await view.reconcile([0, 1])
+            await view.wait_ready(PATIENCE_S)
             outcomes = [
                 published.outcome
                 for published in await asyncio.gather(
-                    *(view.published(moved("ann", 1)) for _ in range(10))
+                    *(view.publish(moved("ann", 1)) for _ in range(10))
                 )
             ]
             assert sorted(outcomes) == list(range(1, 11))
             with pytest.raises(sl.RefusedError):
-                await view.published(moved("ann", -100))
+                await view.publish(moved("ann", -100))
             receipt = await log.append("accounts", moved("ann", 5))
-            await view.reached(receipt.partition, receipt.offset, PATIENCE_S)
+            await view.wait_applied(receipt.partition, receipt.offset, PATIENCE_S)
             assert view.read(receipt.partition, lambda state: state["ann"]) == 15
             with pytest.raises(sl.NotReadyError):
-                await view.reached(receipt.partition, 1_000, 0.0)
-            for waits in (
-                lambda: view.publish(moved("ann", 1)),
-                lambda: view.wait_applied(0, 0),
-                view.wait_ready,
-                view.save,
-                view.rebuild,
-            ):
-                with pytest.raises(sl.InvalidError):
-                    waits()
+                await view.wait_applied(receipt.partition, 1_000, 0.0)
+            await view.save()
+            await view.rebuild()
+            await view.wait_ready(PATIENCE_S)
+            assert view.read(receipt.partition, lambda state: state["ann"]) == 15
 
     asyncio.run(scenario())
 
@@ -228,10 +223,10 @@ def test_a_waiting_loop_runs_its_other_tasks(log: Log) -> None:
     async def scenario() -> list[str]:
         told = []
         async with sl.LiveView(log, "accounts", Accounts()) as view:
-            view.reconcile([0])
+            await view.reconcile([0])
 
             async def wait() -> None:
-                await view.reached(0, 0, PATIENCE_S)
+                await view.wait_applied(0, 0, PATIENCE_S)
                 told.append("applied")
 
             waiting = asyncio.create_task(wait())
@@ -248,13 +243,13 @@ def test_a_waiting_loop_runs_its_other_tasks(log: Log) -> None:
 def test_a_cancelled_wait_leaves_the_view_as_it_was(log: Log) -> None:
     async def scenario() -> None:
         async with sl.LiveView(log, "accounts", Accounts()) as view:
-            view.reconcile([0])
-            waiting = asyncio.create_task(view.reached(0, 0))
+            await view.reconcile([0])
+            waiting = asyncio.create_task(view.wait_applied(0, 0))
             await asyncio.sleep(0)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            assert (await view.published(opened("ann", 3), partition=0)).outcome == 3
+            assert (await view.publish(opened("ann", 3), partition=0)).outcome == 3
 
     asyncio.run(scenario())
 
@@ -262,6 +257,7 @@ def test_a_cancelled_wait_leaves_the_view_as_it_was(log: Log) -> None:
 def test_a_placeholder_is_not_ready_for_anything_until_the_view_is_there(log: Log) -> None:
     """B32: nothing is taken and then lost during a start."""
     pending = sl.PendingView[State]()
+    on_loop = sl.AsyncPendingView(pending)
     calls = [
         lambda: pending.read(1, dict),
         lambda: pending.publish(opened("ann", 1)),
@@ -271,9 +267,9 @@ def test_a_placeholder_is_not_ready_for_anything_until_the_view_is_there(log: Lo
         lambda: pending.is_ready(1),
         lambda: pending.reconcile([1]),
         lambda: pending.partition_of("ann"),
-        lambda: asyncio.run(pending.published(opened("ann", 1))),
-        lambda: asyncio.run(pending.reached(1, 0)),
-        lambda: asyncio.run(pending.became_ready()),
+        lambda: asyncio.run(on_loop.publish(opened("ann", 1))),
+        lambda: asyncio.run(on_loop.wait_applied(1, 0)),
+        lambda: asyncio.run(on_loop.wait_ready()),
         *(pending.assigned, pending.lag, pending.health),
         *(pending.wait_ready, pending.rebuild, pending.save),
     ]

@@ -279,7 +279,8 @@ class SharedBracket:
         self._store = store
         self._shared = shared
 
-    def enter(self, timeout_s: float) -> Context:
+    def enter(self, timeout_s: float, *, may_wait: bool = True) -> Context:
+        assert may_wait or timeout_s == 0
         self.timeouts.append(timeout_s)
         self._store.steps.enter.take()
         if not self._shared.lock(self._store.clock, timeout_s):

@@ -31,7 +31,7 @@ def test_a_failure_reaches_every_present_wait(open_store: OpenStore, step: str) 
     store.steps.flush.hold() if step != "freeze" else store.steps.freeze.hold()
     receipt = store.channel.write(Put("a", 1))
     calls = [Call(lambda: receipt.wait(DURABLE)) for _ in range(3)]
-    calls += [Call(lambda: asyncio.run(receipt.reached(DURABLE))) for _ in range(2)]
+    calls += [Call(lambda: asyncio.run(receipt.wait_on_loop(DURABLE))) for _ in range(2)]
     (store.steps.flush if step != "freeze" else store.steps.freeze).wait_held()
     flush = store.channel.flush(durable=True)
 
@@ -85,7 +85,7 @@ def test_a_failure_reaches_later_waits_on_old_receipts(open_store: OpenStore) ->
         with pytest.raises(FailedError):
             receipt.wait(DURABLE, PATIENCE_S)
         with pytest.raises(FailedError):
-            asyncio.run(receipt.reached(DURABLE))
+            asyncio.run(receipt.wait_on_loop(DURABLE))
     assert store.steps.sync.calls == 0
 
 

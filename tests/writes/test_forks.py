@@ -84,9 +84,9 @@ def test_a_wait_in_the_child_says_that_the_store_was_forked(open_store: OpenStor
     def check() -> None:
         for pending in (queued, flush):
             refuses(pending.wait)
-            refuses(lambda pending=pending: asyncio.run(pending.reached()))  # type: ignore[misc]
+            refuses(lambda pending=pending: asyncio.run(pending.wait_on_loop()))  # type: ignore[misc]
         refuses(lambda: receipt.wait(WRITTEN))
-        refuses(lambda: asyncio.run(receipt.reached(DURABLE)))
+        refuses(lambda: asyncio.run(receipt.wait_on_loop(DURABLE)))
 
     assert in_child(check) == ""
     store.channel.resume()

@@ -257,7 +257,7 @@ def test_a_durable_flush_behind_a_running_sync_is_not_lost(open_store: OpenStore
     clock.wait_for_waiters(1)
     waiting = Call(lambda: flush.wait(DURABLE))
     clock.wait_for_waiters(2)
-    looping = Call(lambda: loop.run_until_complete(receipt.reached(DURABLE)))
+    looping = Call(lambda: loop.run_until_complete(receipt.wait_on_loop(DURABLE)))
     wait_for_sleeping_loop(loop)
 
     # The sync ends, and stands still between waking the others and letting go.

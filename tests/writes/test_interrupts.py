@@ -122,7 +122,7 @@ def test_an_interrupted_flush_or_sync_reaches_the_others_as_a_failure(
 
 async def awaited(store: Store) -> WriteReceipt[int]:
     receipt = await store.channel.write_on_loop(Put("c", 3))
-    await receipt.reached(DURABLE)
+    await receipt.wait_on_loop(DURABLE)
     return receipt
 
 

@@ -31,7 +31,11 @@ def test_a_receipt_can_be_awaited(open_store: OpenStore) -> None:
 
     async def write() -> tuple[int, int, int]:
         receipt = await store.channel.write_on_loop(Put("a", 1))
-        return await receipt, await receipt.reached(WRITTEN), await receipt.reached(DURABLE)
+        return (
+            await receipt,
+            await receipt.wait_on_loop(WRITTEN),
+            await receipt.wait_on_loop(DURABLE),
+        )
 
     assert asyncio.run(write()) == (0, 0, 0)
     assert store.rows == [Row("a", 0, 1)]
@@ -60,7 +64,7 @@ def test_no_wait_blocks_the_loop(open_store: OpenStore, step: str) -> None:
 
         async def slow() -> None:
             receipt = store.channel.try_write(Put("a", 1))
-            await receipt.reached(DURABLE)
+            await receipt.wait_on_loop(DURABLE)
             seen.append("slow")
 
         async def quick() -> None:
@@ -147,7 +151,7 @@ def test_several_loops_await_one_receipt(open_store: OpenStore) -> None:
 
     async def on_loop() -> int:
         async with asyncio.timeout(PATIENCE_S):
-            return await receipt.reached(DURABLE)
+            return await receipt.wait_on_loop(DURABLE)
 
     loops = [Call(lambda: asyncio.run(on_loop())) for _ in range(4)]
     thread = Call(lambda: receipt.wait(DURABLE, PATIENCE_S))
@@ -165,7 +169,7 @@ def test_several_loops_await_one_outcome(open_store: OpenStore) -> None:
     waiting = [Step() for _ in range(3)]
 
     async def on_loop(step: Step) -> int:
-        task = asyncio.ensure_future(receipt.reached())
+        task = asyncio.ensure_future(receipt.wait_on_loop())
         await asyncio.sleep(0)
         step.take()
         async with asyncio.timeout(PATIENCE_S):
@@ -186,8 +190,8 @@ def test_cancelling_a_wait_changes_nothing_else(open_store: OpenStore, level: Du
     receipt = store.channel.try_write(Put("a", 1))
 
     async def main() -> int:
-        cancelled = asyncio.create_task(receipt.reached(level))
-        durable_waiters = asyncio.create_task(receipt.reached(level))
+        cancelled = asyncio.create_task(receipt.wait_on_loop(level))
+        durable_waiters = asyncio.create_task(receipt.wait_on_loop(level))
         await asyncio.sleep(0)
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -207,7 +211,7 @@ def test_cancelling_a_wait_for_a_sync_does_not_cancel_the_sync(open_store: OpenS
     receipt = store.channel.write(Put("a", 1))
 
     async def main() -> None:
-        waiting = asyncio.create_task(receipt.reached(DURABLE))
+        waiting = asyncio.create_task(receipt.wait_on_loop(DURABLE))
         await until_held(store.steps.sync)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -225,7 +229,7 @@ def test_an_awaited_timeout_takes_a_queued_write_back(open_store: OpenStore) -> 
     receipt = store.channel.try_write(Put("a", 1))
 
     with pytest.raises(UnavailableError) as caught:
-        asyncio.run(receipt.reached(WRITTEN, timeout_s=0.001))
+        asyncio.run(receipt.wait_on_loop(WRITTEN, timeout_s=0.001))
 
     assert caught.value.write == Put("a", 1)
     assert store.channel.depth == 0
@@ -237,7 +241,7 @@ def test_an_awaited_timeout_leaves_a_taken_write_alone(open_store: OpenStore) ->
     receipt = store.channel.try_write(Put("a", 1))
 
     with pytest.raises(UnavailableError) as caught:
-        asyncio.run(receipt.reached(WRITTEN, timeout_s=0.001))
+        asyncio.run(receipt.wait_on_loop(WRITTEN, timeout_s=0.001))
 
     assert caught.value.write is None
     store.steps.flush.let_go()
@@ -249,7 +253,7 @@ def test_a_loop_that_was_closed_is_harmless(open_store: OpenStore) -> None:
     store = open_store(started=False)
     receipt = store.channel.try_write(Put("a", 1))
     loop = asyncio.new_event_loop()
-    orphan = loop.create_task(receipt.reached())
+    orphan = loop.create_task(receipt.wait_on_loop())
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
 
@@ -264,7 +268,7 @@ def test_the_stop_ends_an_awaited_wait(open_store: OpenStore) -> None:
     receipt = store.channel.try_write(Put("a", 1))
 
     async def main() -> None:
-        waiting = asyncio.create_task(receipt.reached(DURABLE))
+        waiting = asyncio.create_task(receipt.wait_on_loop(DURABLE))
         await asyncio.sleep(0)
         await asyncio.to_thread(lambda: store.coordinator.stop(drain=False))
         async with asyncio.timeout(PATIENCE_S):
@@ -280,7 +284,7 @@ def test_a_flush_can_be_requested_and_awaited_on_a_loop(open_store: OpenStore) -
     async def main() -> None:
         store.channel.try_write(Put("a", 1))
         async with asyncio.timeout(PATIENCE_S):
-            await store.channel.flush(durable=True).reached(DURABLE)
+            await store.channel.flush(durable=True).wait_on_loop(DURABLE)
 
     asyncio.run(main())
 
@@ -309,7 +313,7 @@ def test_many_coroutines_share_their_syncs(open_store: OpenStore) -> None:
 
 async def durable(store: Store, value: int) -> None:
     receipt = await store.channel.write_on_loop(Put(f"k{value}", value))
-    await receipt.reached(DURABLE)
+    await receipt.wait_on_loop(DURABLE)
 
 
 def test_what_many_coroutines_hand_over_shares_a_bracket_and_a_sync(open_store: OpenStore) -> None:
@@ -317,7 +321,7 @@ def test_what_many_coroutines_hand_over_shares_a_bracket_and_a_sync(open_store: 
     store.steps.sync.hold()
 
     async def handed_over(value: int) -> int:
-        return await store.channel.hand_over(Put(f"k{value}", value)).reached(DURABLE)
+        return await store.channel.hand_over(Put(f"k{value}", value)).wait_on_loop(DURABLE)
 
     async def main() -> list[int]:
         async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
@@ -343,7 +347,7 @@ def test_a_failed_sync_is_raised_by_all_that_handed_over(open_store: OpenStore) 
     async def main() -> list[object]:
         receipts = [store.channel.hand_over(Put(f"k{value}", value)) for value in range(3)]
         waits = asyncio.gather(
-            *(each.reached(DURABLE) for each in receipts), return_exceptions=True
+            *(each.wait_on_loop(DURABLE) for each in receipts), return_exceptions=True
         )
         await until_held(store.steps.sync)
         store.steps.sync.let_go()
@@ -359,7 +363,7 @@ def test_a_coroutine_that_gives_up_does_not_keep_the_others_waiting(open_store: 
     receipts = [store.channel.hand_over(Put(f"k{value}", value)) for value in range(2)]
 
     async def main() -> int:
-        waiting = [asyncio.create_task(receipt.reached(DURABLE)) for receipt in receipts]
+        waiting = [asyncio.create_task(receipt.wait_on_loop(DURABLE)) for receipt in receipts]
         await until_held(store.steps.sync)
         waiting[0].cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -381,7 +385,7 @@ def test_a_slow_sync_does_not_hand_back_what_was_handed_over(open_store: OpenSto
         store.channel.hand_over(Put("a", 1))
         await until_held(store.steps.sync)
         async with asyncio.timeout(PATIENCE_S):
-            return await store.channel.hand_over(Put("b", 2)).reached(WRITTEN)
+            return await store.channel.hand_over(Put("b", 2)).wait_on_loop(WRITTEN)
 
     assert asyncio.run(main()) == 1
 

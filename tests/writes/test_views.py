@@ -255,7 +255,7 @@ def test_a_wait_for_a_view_ends_promptly(
     clock.wait_for_waiters(2)
     calls += [
         Call(lambda: asyncio.run(subscriber.recv_on_loop())),
-        Call(lambda: asyncio.run(monitor.reached(WRITTEN, 1))),
+        Call(lambda: asyncio.run(monitor.wait_on_loop(WRITTEN, 1))),
     ]
 
     end(subscriber, store)
@@ -356,14 +356,14 @@ def test_levels_of_progress_are_independent(open_store: OpenStore) -> None:
     with pytest.raises(UnavailableError):
         monitor.wait(WRITTEN, 1, 0)
     with pytest.raises(UnavailableError):
-        asyncio.run(monitor.reached(APPLIED, 3, 0.001))
+        asyncio.run(monitor.wait_on_loop(APPLIED, 3, 0.001))
 
 
 def test_others_wait_for_the_progress_of_a_subscriber(open_store: OpenStore) -> None:
     clock = FakeClock()
     monitor = open_store(clock=clock).coordinator.subscribe().monitor
     waiting = Call(lambda: monitor.wait(APPLIED, 3))
-    looping = Call(lambda: asyncio.run(monitor.reached(APPLIED, 2)))
+    looping = Call(lambda: asyncio.run(monitor.wait_on_loop(APPLIED, 2)))
     clock.wait_for_waiters(1)
 
     monitor.report(APPLIED, 2)

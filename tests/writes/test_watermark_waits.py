@@ -32,7 +32,7 @@ def test_an_epoch_is_awaited_on_a_loop(open_store: OpenStore) -> None:
     store = open_store()
     epoch = store.channel.write(Put("a", 1)).epoch()
 
-    asyncio.run(store.coordinator.reached(epoch, DURABLE))
+    asyncio.run(store.coordinator.wait_on_loop(epoch, DURABLE))
 
     assert store.coordinator.epoch(DURABLE) == epoch
 
@@ -45,7 +45,7 @@ def test_an_epoch_that_no_write_has_is_refused(open_store: OpenStore, epoch: int
     with pytest.raises(InvalidError, match="no write has this epoch"):
         store.coordinator.wait(epoch, WRITTEN)
     with pytest.raises(InvalidError, match="no write has this epoch"):
-        asyncio.run(store.coordinator.reached(epoch, WRITTEN))
+        asyncio.run(store.coordinator.wait_on_loop(epoch, WRITTEN))
 
 
 def test_waiting_for_an_epoch_ends_at_its_deadline(open_store: OpenStore) -> None:

@@ -6,6 +6,10 @@ Does not know where bytes lie; does not subscribe, fold or copy: the rooms above
 and know only what is exported here.
 """
 
+from strandline.log.async_log import AsyncLog
+from strandline.log.async_reading import AsyncBatches, AsyncWatch
+from strandline.log.async_receipts import AsyncReceipt, AsyncReceipts
+from strandline.log.async_transaction import AsyncConnection, AsyncCursor, AsyncTransaction
 from strandline.log.broker import Broker, LiveSubscription
 from strandline.log.chain import Chain
 from strandline.log.claims import LocalClaims
@@ -23,6 +27,7 @@ from strandline.log.identities import Identities
 from strandline.log.log import Log
 from strandline.log.loop_thread import LoopThread
 from strandline.log.metrics import LogMetrics, StoreMetrics, TopicMetrics
+from strandline.log.off_loop import Opening
 from strandline.log.open_state import OpenState
 from strandline.log.parts import LogParts, check_log, parts_of
 from strandline.log.ranges import ReadLimits, ReadRange, check_range
@@ -56,6 +61,14 @@ from strandline.log.watches import ChangeSource, Watches
 __all__ = [
     "AppendRequest",
     "AppendTerms",
+    "AsyncBatches",
+    "AsyncConnection",
+    "AsyncCursor",
+    "AsyncLog",
+    "AsyncReceipt",
+    "AsyncReceipts",
+    "AsyncTransaction",
+    "AsyncWatch",
     "Batches",
     "Body",
     "Broker",
@@ -86,6 +99,7 @@ __all__ = [
     "LoopThread",
     "MeasuredStore",
     "OpenState",
+    "Opening",
     "Outcome",
     "PartitionHead",
     "PartitionState",

@@ -6,14 +6,12 @@ from contextlib import AbstractContextManager
 from typing import cast
 
 from strandline.log.draft import kind_of
-from strandline.log.loops import check_may_create, check_may_wait
 from strandline.log.metrics import StoreMetrics
 from strandline.log.results import TopicName, Value
 from strandline.log.store import (
     DurableStore,
     MeasuredStore,
     PartitionState,
-    Reach,
     SegmentedStore,
     Store,
     StoredTopic,
@@ -49,8 +47,6 @@ class Access:
             if capabilities.durability_max is Durability.DURABLE
             else None
         )
-        # A store of one process waits for no sync and no other process.
-        self._may_block = capabilities.reach is not Reach.PROCESS
 
     # --- topics ---
 
@@ -75,7 +71,6 @@ class Access:
         except InvalidError:
             if not self._auto_create or isinstance(topic, Topic) or not values:
                 raise
-            check_may_create(topic)
         return self.create(topic, None, TopicSettings(value_kind=kind_of(values[0])))
 
     def create(
@@ -120,7 +115,6 @@ class Access:
         state = self._store.state(topic, partition)
         if not self.reaches_durable or not state.marks.durable < offset <= state.marks.high:
             return state
-        self.check_may_block()
         self.sync(topic, partition)
         return self._store.state(topic, partition)
 
@@ -185,11 +179,10 @@ class Access:
     # --- whether it may be made ---
 
     def check_mode(self, least: Mode) -> None:
-        """Raise unless a call that may block and needs this mode may be made."""
+        """Raise unless a call that needs this mode may be made."""
         self._store.check_open()
         if _RANK[self._store.mode] < _RANK[least]:
             raise self.not_allowed()
-        self.check_may_block()
 
     def check_may_append(self, topic: TopicName) -> None:
         """Raise unless the mode allows to append to this topic."""
@@ -198,11 +191,6 @@ class Access:
             return
         if mode is Mode.READ or not is_internal_name(name_of(topic, None)[1]):
             raise self.not_allowed()
-
-    def check_may_block(self) -> None:
-        """Raise InvalidError on an event loop's thread, if the store may block."""
-        if self._may_block:
-            check_may_wait()
 
     def check_durable_only(self, *, durable_only: bool) -> None:
         """Raise InvalidError for what is durable only, where nothing ever is."""

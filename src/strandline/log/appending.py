@@ -78,18 +78,31 @@ class Appends:
         #: Where appends went last; the store says if a topic is gone.
         self._lanes: dict[TopicName, TopicLane] = {}
 
-    def append(self, topic: TopicName, value: Value, key: str | None, terms: Terms) -> Receipt:
-        """Append one value."""
+    def knows(self, topic: object) -> bool:
+        """Whether an append to this topic needs no look at the store first."""
+        return isinstance(topic, str | Topic) and topic in self._lanes
+
+    def append(
+        self,
+        topic: TopicName,
+        value: Value,
+        key: str | None,
+        terms: Terms,
+        *,
+        may_wait: bool = True,
+    ) -> Receipt:
+        """Append one value; the outcome may still be open if this may not wait."""
         try:
             lane = self._lanes.get(topic) or self._lane(topic, (value,))
         except TypeError:
             # What cannot be looked up is no topic either.
             lane = self._lane(topic, (value,))
         try:
-            return self._append(lane, value, key, terms)
+            return self._append(lane, value, key, terms, may_wait=may_wait)
         except DroppedError:
             self._lanes.pop(topic, None)
-            return self._append(self._lane(topic, (value,)), value, key, terms)
+            lane = self._lane(topic, (value,))
+            return self._append(lane, value, key, terms, may_wait=may_wait)
 
     def append_many(
         self,
@@ -97,18 +110,21 @@ class Appends:
         values: Sequence[Value],
         keys: Sequence[str | None] | None,
         terms: Terms,
+        *,
+        may_wait: bool = True,
     ) -> Receipts:
-        """Append each value as a record of its own."""
+        """Append each value as a record of its own; as `append`."""
         try:
             lane = self._lanes.get(topic) or self._lane(topic, values)
         except TypeError:
             # What cannot be looked up is no topic either.
             lane = self._lane(topic, values)
         try:
-            return self._append_many(lane, values, keys, terms)
+            return self._append_many(lane, values, keys, terms, may_wait=may_wait)
         except DroppedError:
             self._lanes.pop(topic, None)
-            return self._append_many(self._lane(topic, values), values, keys, terms)
+            lane = self._lane(topic, values)
+            return self._append_many(lane, values, keys, terms, may_wait=may_wait)
 
     def drop_topic(self, topic: Topic) -> None:
         """Drop what is cached of one topic; the turns of all others go on."""
@@ -125,7 +141,9 @@ class Appends:
         # Kept by name, so that partitions are filled in turn.
         return self._lanes.setdefault(topic, lane)
 
-    def _append(self, lane: TopicLane, value: Value, key: str | None, terms: Terms) -> Receipt:
+    def _append(
+        self, lane: TopicLane, value: Value, key: str | None, terms: Terms, *, may_wait: bool
+    ) -> Receipt:
         drafted = draft(value, key, lane.kind, self._record_bytes_max)
         if terms.is_plain and lane.partitions == 1:
             number = _FIRST
@@ -136,7 +154,9 @@ class Appends:
             level = terms.level(self._durability_max)
             request = self._request(lane, (drafted,), (0,), terms)
         try:
-            outcome = self._store.append(lane.stored, number, request, level, terms.timeout_s)
+            outcome = self._store.append(
+                lane.stored, number, request, level, terms.timeout_s, may_wait=may_wait
+            )
         except UnavailableError as error:
             raise handed_back(error, value) from error.__cause__
         counts = lane.counts
@@ -153,6 +173,8 @@ class Appends:
         values: Sequence[Value],
         keys: Sequence[str | None] | None,
         terms: Terms,
+        *,
+        may_wait: bool,
     ) -> Receipts:
         terms.check_count(len(values))
         level = terms.level(self._durability_max)
@@ -166,7 +188,9 @@ class Appends:
             for number, indices in routed.items():
                 chosen = _chosen(drafts, indices)
                 request = self._request(lane, chosen, indices, terms)
-                outcome = self._store.append(lane.stored, number, request, at_once, terms.timeout_s)
+                outcome = self._store.append(
+                    lane.stored, number, request, at_once, terms.timeout_s, may_wait=may_wait
+                )
                 parts.append(Part(number, indices, outcome))
                 counts.appends += 1
                 counts.records += len(chosen)
@@ -178,7 +202,7 @@ class Appends:
             rest = [value for index, value in enumerate(values) if index not in stored]
             raise handed_back(error, rest if stored else values) from error.__cause__
         receipts = Receipts(len(values), parts, level, self._durability_max, values)
-        if at_once is not level and receipts.is_settled:
+        if may_wait and at_once is not level and receipts.is_settled:
             receipts.wait(timeout_s=terms.timeout_s)
         return receipts
 

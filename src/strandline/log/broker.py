@@ -96,7 +96,7 @@ class Announcer:
     async def _announce_later(self, topic: TopicName, receipt: Receipt | Receipts) -> None:
         # The receipt has the outcome.
         with contextlib.suppress(StrandlineError):
-            await receipt.reached()
+            await receipt
             self._publish(topic)
 
     def _publish(self, topic: TopicName) -> None:

@@ -19,9 +19,8 @@ Everywhere:
 - Damaged storage is CorruptError; whatever verifies stays readable.
 - What is passed in is never changed and what is handed out is never changed later:
   no two readers share anything that one of them could change.
-- On a thread that runs an event loop, only `append`, `append_many` and reads are
-  meant to be called. Any other call that would have to wait there for a sync or for
-  another process raises InvalidError; make it with `asyncio.to_thread`.
+- Calls block, also on a thread that runs an event loop: what a call returns does not
+  depend on that. `AsyncLog` has the same calls for event loops. See design 0081.
 """
 
 import sqlite3
@@ -126,8 +125,7 @@ class LogWriter(Protocol):
 
         None stands for written, or applied where a log reaches no more; InvalidError
         for more than it reaches. To an unknown topic: InvalidError, unless the log
-        was opened with `auto_create`, which then creates one with one partition. On an
-        event loop, a log that would have to wait for that raises InvalidError instead.
+        was opened with `auto_create`, which then creates one with one partition.
 
         *Key.* An event's own, or `key`; InvalidError if the two differ.
 
@@ -179,8 +177,7 @@ class LogWriter(Protocol):
         the values first name them, and an error that belongs to one (a conflict, or
         another process that holds it) leaves the earlier ones stored, and `.write` of
         UnavailableError has the values of the others; every other error leaves nothing
-        stored. From an event loop, where nothing is waited for, the later ones may be
-        stored as well, and each receipt has its outcome.
+        stored.
 
         As `append`, for each value, with these differences. `keys` has one for each
         value. All values without a key go to one partition. The n-th value has

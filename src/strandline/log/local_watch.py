@@ -105,7 +105,7 @@ class LocalWatch:
         finally:
             self._waiter = None
 
-    async def moved(self, timeout_s: float | None = None) -> Collection[Hint]:
+    async def wait_on_loop(self, timeout_s: float | None = None) -> Collection[Hint]:
         check_timeout(timeout_s)
         waiter = self._new_loop_waiter()
         try:

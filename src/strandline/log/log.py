@@ -66,6 +66,7 @@ from strandline.values.options import check_options
 if TYPE_CHECKING:
     import sqlite3
 
+    from strandline.log.async_log import AsyncLog
     from strandline.subscriptions import Consumer, Marker, Subscription
     from strandline.subscriptions.options import ConsumerOptions, SubscribeOptions
     from strandline.typed import Scope
@@ -478,6 +479,15 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> AsyncLog:
+        from strandline.log.async_log import AsyncLog  # noqa: PLC0415 - It imports this one.
+
+        self._face = AsyncLog(self)
+        return self._face
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._face.close()
 
     def __repr__(self) -> str:
         return f"Log({self._store.url!r}, mode={str(self.mode)!r})"

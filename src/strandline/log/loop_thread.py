@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from strandline.clock import Clock, SystemClock
 from strandline.locks import Latch
-from strandline.log.loops import is_on_loop
 from strandline.log.open_state import closed_log
 from strandline.log.store import Placement
 from strandline.values import Durability, UnavailableError
@@ -44,15 +43,20 @@ class LoopThread:
         return _result(future)
 
     def append(
-        self, work: Coroutine[Any, Any, Placement], level: Durability, timeout_s: float | None
+        self,
+        work: Coroutine[Any, Any, Placement],
+        level: Durability,
+        timeout_s: float | None,
+        *,
+        may_wait: bool,
     ) -> "LoopOutcome":
         """Return the outcome of an append that has reached `level` once the coroutine returns.
 
-        `level` is the highest of the store, whatever the caller asked for. Off an event loop
-        this returns then; on one it does not block.
+        `level` is the highest of the store, whatever the caller asked for. With `may_wait`
+        this returns then; without, at once.
         """
         outcome = LoopOutcome(self._start(work), level, self._clock)
-        if not is_on_loop():
+        if may_wait:
             outcome.wait(level, timeout_s)
         return outcome
 
@@ -111,7 +115,7 @@ class LoopOutcome:
             raise _not_yet(level)
         return _result(self._future)
 
-    async def reached(
+    async def wait_on_loop(
         self, level: Durability = _APPLIED, timeout_s: float | None = None
     ) -> Placement:
         """See Outcome."""

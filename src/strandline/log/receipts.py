@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, overload
 
 import msgspec
 
-from strandline.log.loops import check_may_wait_for
 from strandline.log.numbers import check_timeout
 from strandline.log.receipt_looks import (
     receipt_html,
@@ -32,10 +31,8 @@ from strandline.values import (
 class Receipt(msgspec.Struct, eq=False):
     """What became of one append.
 
-    Off an event loop `append` returns when the outcome is known. On an event loop it
-    returns at once, and the outcome may still be open: await the receipt. Waits may
-    be repeated and shared by threads and loops; a wait that is cancelled or times
-    out changes nothing.
+    `append` returns when the outcome is known. Waits may be repeated and shared by threads
+    and loops; a wait that times out, or an await that is cancelled, changes nothing.
     """
 
     _outcome: Outcome
@@ -95,24 +92,22 @@ class Receipt(msgspec.Struct, eq=False):
         work, where no other thread is doing it. Raises what `append` would have raised;
         UnavailableError when the time is up; FailedError, UnknownError or
         ClosedError when the level can no longer be reached; InvalidError for a level
-        above the log's `durability_max`, and where it would have to wait on a thread
-        that runs an event loop: await the receipt there.
+        above the log's `durability_max`.
         """
         least = _wanted(self._level, level, self._durability_max, timeout_s)
         _settle(self._outcome, least, check_timeout(timeout_s), self._offered)
         return self
 
-    async def reached(
-        self, level: Durability | None = None, timeout_s: float | None = None
+    async def _wait_on_loop(
+        self, level: Durability | DurabilityName | None = None, timeout_s: float | None = None
     ) -> "Receipt":
-        """Do what `wait` does on the running event loop."""
         least = _wanted(self._level, level, self._durability_max, timeout_s)
         await _settle_on_loop(self._outcome, least, timeout_s, self._offered)
         return self
 
     def __await__(self) -> "Generator[Any, None, Receipt]":
-        """Do what `reached()` does."""
-        return self.reached().__await__()
+        """Do what `wait()` does on the running event loop."""
+        return self._wait_on_loop().__await__()
 
     def __repr__(self) -> str:
         return receipt_text(self)
@@ -181,18 +176,17 @@ class Receipts(Sequence[Receipt]):
             _settle(part.outcome, least, check_timeout(timeout_s), self._offered)
         return self
 
-    async def reached(
-        self, level: Durability | None = None, timeout_s: float | None = None
+    async def _wait_on_loop(
+        self, level: Durability | DurabilityName | None = None, timeout_s: float | None = None
     ) -> "Receipts":
-        """Do what `wait` does on the running event loop."""
         least = _wanted(self._level, level, self._durability_max, timeout_s)
         for part in self._parts:
             await _settle_on_loop(part.outcome, least, timeout_s, self._offered)
         return self
 
     def __await__(self) -> "Generator[Any, None, Receipts]":
-        """Do what `reached()` does."""
-        return self.reached().__await__()
+        """Do what `wait()` does on the running event loop."""
+        return self._wait_on_loop().__await__()
 
     def __repr__(self) -> str:
         return receipts_text(self)
@@ -232,7 +226,6 @@ def _wanted(
 
 
 def _settle(outcome: Outcome, level: Durability, timeout_s: float | None, offered: object) -> None:
-    check_may_wait_for(outcome, level, timeout_s)
     try:
         outcome.wait(level, timeout_s)
     except UnavailableError as error:
@@ -245,7 +238,7 @@ async def _settle_on_loop(
     outcome: Outcome, level: Durability, timeout_s: float | None, offered: object
 ) -> None:
     try:
-        await outcome.reached(level, timeout_s)
+        await outcome.wait_on_loop(level, timeout_s)
     except UnavailableError as error:
         raise handed_back(error, offered) from error.__cause__
     except FailedError as error:

@@ -112,7 +112,7 @@ class Watch(Protocol):
         that is dropped gives a last hint: what is called next raises InvalidError.
         """
 
-    async def moved(self, timeout_s: float | None = None) -> Collection[Hint]:
+    async def wait_on_loop(self, timeout_s: float | None = None) -> Collection[Hint]:
         """Like `wait`, on the running event loop."""
 
     def wake(self) -> None:

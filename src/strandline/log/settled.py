@@ -25,7 +25,7 @@ class Settled(msgspec.Struct, eq=False):
         del level, timeout_s
         return self.placement
 
-    async def reached(
+    async def wait_on_loop(
         self, level: Durability = _APPLIED, timeout_s: float | None = None
     ) -> Placement:
         """Return where it went."""

@@ -160,7 +160,9 @@ class Outcome(Protocol):
     def wait(self, level: Durability = ..., timeout_s: float | None = ...) -> Placement:
         """Return the placement once `level` is reached, or raise what the append came to."""
 
-    async def reached(self, level: Durability = ..., timeout_s: float | None = ...) -> Placement:
+    async def wait_on_loop(
+        self, level: Durability = ..., timeout_s: float | None = ...
+    ) -> Placement:
         """Do what `wait` does on the running event loop."""
 
 
@@ -208,12 +210,15 @@ class StoreRecords(Protocol[T_contra]):
         request: AppendRequest,
         level: Durability,
         timeout_s: float | None,
+        *,
+        may_wait: bool = True,
     ) -> Outcome:
         """Append all of the request or none, as `decide` says, and return its outcome.
 
-        Off an event loop this returns once `level` is reached, and raises what went wrong.
-        On one it does not block: the outcome may still be open. UnavailableError, with the
-        request in `.write`, if the store cannot take it within `timeout_s`.
+        Returns once `level` is reached, and raises what went wrong. UnavailableError, with
+        the request in `.write`, if the store cannot take it within `timeout_s`. Without
+        `may_wait` it does not block, and the outcome may still be open: such calls come
+        from the thread of an event loop, and those of one partition are taken in order.
         """
 
     def marks(self, topic: T_contra, partition: int) -> Marks:

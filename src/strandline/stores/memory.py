@@ -144,8 +144,10 @@ class MemoryStore:
         request: AppendRequest,
         level: Durability,
         timeout_s: float | None,
+        *,
+        may_wait: bool = True,
     ) -> Settled:
-        del level, timeout_s
+        del level, timeout_s, may_wait
         found = topic.partitions[partition]
         with found.lock:
             placement = found.add(request, self._clock.now_us())

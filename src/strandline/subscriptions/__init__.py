@@ -13,6 +13,9 @@ Does not promise an order across partitions, does not keep a place of its own in
 from strandline.log import Broker, LiveSubscription
 from strandline.log.queue_depth import QUEUE_DEPTH_VARIABLE, READ_AHEAD
 from strandline.subscriptions.assignment import Assignment
+from strandline.subscriptions.async_assignment import AsyncAssignment
+from strandline.subscriptions.async_consumer import AsyncConsumer
+from strandline.subscriptions.async_subscription import AsyncSubscription
 from strandline.subscriptions.broker import LocalBroker
 from strandline.subscriptions.consumer import Consumer
 from strandline.subscriptions.delivery import Delivery
@@ -20,7 +23,7 @@ from strandline.subscriptions.machine_broker import MachineBroker
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.subscriptions.outstanding import DELIVERIES_MAX, OUTSTANDING_MAX
 from strandline.subscriptions.start import StartPoint
-from strandline.subscriptions.stream import Stream
+from strandline.subscriptions.stream import AsyncStream, Stream
 from strandline.subscriptions.subscribing import subscribe
 from strandline.subscriptions.subscription import Subscription
 
@@ -30,6 +33,10 @@ __all__ = [
     "QUEUE_DEPTH_VARIABLE",
     "READ_AHEAD",
     "Assignment",
+    "AsyncAssignment",
+    "AsyncConsumer",
+    "AsyncStream",
+    "AsyncSubscription",
     "Broker",
     "CaughtUp",
     "Consumer",

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import heapq
 import threading
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName, check_log
+from strandline.log.off_loop import in_thread
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import checked_place
+from strandline.subscriptions.async_subscription import AsyncSubscription
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
+from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
 from strandline.subscriptions.membership import Membership
 from strandline.subscriptions.outstanding import DELIVERIES_MAX, Attempts, Outstanding
 from strandline.subscriptions.pages import POLL_S
+from strandline.subscriptions.redeliveries import Due, Redeliveries
 from strandline.subscriptions.redriven import Redriven
 from strandline.subscriptions.stream import Stream
 from strandline.subscriptions.subscribing import subscribe
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import (
     EARLIEST,
-    Durability,
     InvalidError,
     Offset,
     Partition,
@@ -39,12 +41,14 @@ from strandline.values.arguments import (
     check_flag,
     check_items,
     check_seconds,
-    check_timeout,
     check_whole,
 )
 from strandline.values.names import check_text
 from strandline.values.prompt import prompt_text
-from strandline.writes.loops import check_on_asyncio, is_on_loop
+from strandline.writes.loops import check_on_asyncio
+
+if TYPE_CHECKING:
+    from strandline.subscriptions import AsyncConsumer
 
 
 class Consumer(Stream[Delivery]):
@@ -62,10 +66,9 @@ class Consumer(Stream[Delivery]):
     the process ends again. With None the consumer dead-letters nothing: the caller does,
     by `attempts`, and calls `begin_alone` before it handles a suspect.
 
-    `for`, `async for`, `next` and `arrived` may be mixed, one thread or task at a time;
-    a step that times out, is cancelled or fails loses no delivery. `ack`, `nack` and
-    `lag` may be called from any thread; on an event loop, make every call but `arrived`,
-    `lag` and `close` with `asyncio.to_thread`. Two members of one name split its
+    `for` and `next` may be mixed, one thread at a time; a step that times out or fails
+    loses no delivery. `ack`, `nack` and `lag` may be called from any thread. `async with`
+    gives an `AsyncConsumer` over this one. Two members of one name split its
     partitions by hand: `partitions` and `assign`; None stands for all.
 
     A consumer exists from when this returns: it is listed, and holds retention back in
@@ -108,7 +111,7 @@ class Consumer(Stream[Delivery]):
         self._membership = Membership(
             log, self._topic, name, tenant=tenant, start=start, clock=self._clock
         )
-        self._delayed: list[tuple[float, int, int]] = []
+        self._nacked = Redeliveries()
         self._preparing = threading.Lock()
         self._on_its_way: Record | Delivery | None = None
         self._dead_letter_topic = dead_letter_topic_name(self._topic)
@@ -175,45 +178,42 @@ class Consumer(Stream[Delivery]):
         flight when one of them has to be alone: ack first. Otherwise as
         `Subscription.next`. A nack by another thread is noticed within POLL_S.
         """
-        deadline = self._deadline(timeout_s)
-        is_over = False
-        self._subscription.check_open()
-        while (delivery := self._hand_over()) is None:
-            if self._is_upkeep_due() and not is_on_loop():
-                self._keep_up()
-            elif self._find():
-                if is_on_loop() and self._log.durability_max is not Durability.APPLIED:
-                    raise InvalidError("the delivery count may have to wait, await arrived()")
-                self._prepare()
-                is_over = False
-            elif is_over:
-                if not is_on_loop():
-                    self._look_for_redriven()
-                return self._hand_over()
-            else:
-                self._on_its_way = self._subscription.next(self._wait_s(deadline))
-                is_over = self._is_over(deadline)
-        return delivery
-
-    async def arrived(self, timeout_s: float | None = None) -> Delivery | None:
-        """Like `next`, on the running event loop, which is asyncio's."""
-        check_on_asyncio()
-        deadline = self._deadline(timeout_s)
-        is_over = False
+        deadline = deadline_in(self._clock, timeout_s)
+        is_last = False
         self._subscription.check_open()
         while (delivery := self._hand_over()) is None:
             if self._is_upkeep_due():
-                await asyncio.to_thread(self._keep_up)
+                self._keep_up()
             elif self._find():
-                await asyncio.to_thread(self._prepare)
-                is_over = False
-            elif is_over:
-                if self._redriven.is_expected:
-                    await asyncio.to_thread(self._look_for_redriven)
+                self._prepare()
+                is_last = False
+            elif is_last:
+                self._look_for_redriven()
                 return self._hand_over()
             else:
-                self._on_its_way = await self._subscription.arrived(self._wait_s(deadline))
-                is_over = self._is_over(deadline)
+                self._on_its_way = self._subscription.next(self._wait_s(deadline))
+                is_last = is_over(self._clock, deadline)
+        return delivery
+
+    async def _next_on_loop(self, timeout_s: float | None = None) -> Delivery | None:
+        check_on_asyncio()
+        deadline = deadline_in(self._clock, timeout_s)
+        is_last = False
+        records = AsyncSubscription(self._subscription)
+        self._subscription.check_open()
+        while (delivery := self._hand_over()) is None:
+            if self._is_upkeep_due():
+                await in_thread(self._keep_up)
+            elif await self._find_on_loop():
+                await in_thread(self._prepare)
+                is_last = False
+            elif is_last:
+                if self._redriven.is_expected:
+                    await in_thread(self._look_for_redriven)
+                return self._hand_over()
+            else:
+                self._on_its_way = await records.next(self._wait_s(deadline))
+                is_last = is_over(self._clock, deadline)
         return delivery
 
     def ack(self, record: Record | Delivery) -> Offset:
@@ -246,8 +246,8 @@ class Consumer(Stream[Delivery]):
             is_delayed = outstanding.is_delayed(record.offset)
             if self._deliveries_max is None or is_delayed or charged < self._deliveries_max:
                 if outstanding.delay(record.offset):
-                    due = self._clock.monotonic() + delay_s
-                    heapq.heappush(self._delayed, (due, record.partition, record.offset))
+                    due_at = self._clock.monotonic() + delay_s
+                    self._nacked.add(Due(due_at, record.partition, record.offset))
                 return False
         self._dead_letter(outstanding, record, count, reason)
         return True
@@ -307,9 +307,13 @@ class Consumer(Stream[Delivery]):
         """End reading, also for a thread that waits. What is outstanding is delivered again."""
         self._subscription.close()
         self._redriven.close()
-        if not is_on_loop():
-            self._counting.try_release()
+        self._counting.try_release()
         self._membership.close()
+
+    async def __aenter__(self) -> AsyncConsumer:
+        from strandline.subscriptions import AsyncConsumer  # noqa: PLC0415 - Made of this.
+
+        return AsyncConsumer(self)
 
     def _ack(self, record: Record) -> Offset:
         with self._lock:
@@ -353,8 +357,7 @@ class Consumer(Stream[Delivery]):
             self._subscription.assignment.remove(partition)
             with self._lock:
                 self._outstanding.pop(partition, None)
-                self._delayed = [due for due in self._delayed if due[1] != partition]
-                heapq.heapify(self._delayed)
+                self._nacked.remove_partition(partition)
             item = self._on_its_way
             record = item.record if isinstance(item, Delivery) else item
             if record is not None and record.partition == partition:
@@ -380,6 +383,16 @@ class Consumer(Stream[Delivery]):
             self._counting.check_room()
         return self._on_its_way is not None
 
+    async def _find_on_loop(self) -> bool:
+        # Invariant: what is due is removed only once it is on its way.
+        if self._first_due() is None:
+            return self._find()
+        return await in_thread(self._find_in_turn)
+
+    def _find_in_turn(self) -> bool:
+        with self._preparing:
+            return self._find()
+
     def _find_due(self) -> None:
         due = self._first_due()
         if due is None:
@@ -387,19 +400,12 @@ class Consumer(Stream[Delivery]):
         _, partition, offset = due
         (self._on_its_way,) = self._log.read(self._topic, partition, offset, records_max=1)
         with self._lock:
-            # Not simply the first of them: others may have been nacked meanwhile.
-            self._delayed.remove(due)
-            heapq.heapify(self._delayed)
+            self._nacked.remove(due)
             self._outstanding[partition].end_delay(offset)
 
-    def _first_due(self) -> tuple[float, int, int] | None:
+    def _first_due(self) -> Due | None:
         with self._lock:
-            while self._delayed and self._delayed[0][0] <= self._clock.monotonic():
-                due = self._delayed[0]
-                if self._outstanding[due[1]].is_delayed(due[2]):
-                    return due
-                heapq.heappop(self._delayed)
-            return None
+            return self._nacked.first(self._clock.monotonic(), self._outstanding)
 
     def _prepare(self) -> None:
         """Make a delivery of the record on its way, or dead-letter it. May have to wait."""
@@ -485,16 +491,9 @@ class Consumer(Stream[Delivery]):
         self._on_its_way = None
         return made
 
-    def _deadline(self, timeout_s: float | None) -> float | None:
-        checked_s = check_timeout(timeout_s)
-        return None if checked_s is None else self._clock.monotonic() + checked_s
-
-    def _is_over(self, deadline: float | None) -> bool:
-        return deadline is not None and self._clock.monotonic() >= deadline
-
     def _wait_s(self, deadline: float | None) -> float:
         now = self._clock.monotonic()
         with self._lock:
-            due = self._delayed[0][0] if self._delayed else now + POLL_S
+            due = self._nacked.next_at(now + POLL_S)
         ends = (due, now + POLL_S) if deadline is None else (due, now + POLL_S, deadline)
         return max(0.0, min(ends) - now)

@@ -87,6 +87,11 @@ class Cursor:
             return _READ
         return _NOTHING if self._is_sure and self._has_caught_up else _LOOK
 
+    @property
+    def is_at_tail(self) -> bool:
+        """Whether what it reads next was written a moment ago, and is a page at most."""
+        return self._has_caught_up
+
     def hint(self, end: int) -> None:
         """Note that the partition ends at `end` if that is later, else look."""
         if end > self.end:
@@ -194,6 +199,11 @@ class Cursors:
         if not cursor.is_queued:
             self._queue.append(cursor)
             cursor.is_queued = True
+
+    def put_back(self, cursor: Cursor) -> None:
+        """Have the turn that was just taken be the next one again."""
+        self._queue.appendleft(cursor)
+        cursor.is_queued = True
 
     def turn(self) -> Cursor | None:
         """Take the next cursor that needs something, if one does."""

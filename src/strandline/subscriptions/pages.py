@@ -25,13 +25,17 @@ _new: Any = tuple.__new__
 _EMIT_MARKER, _READ, _, _NOTHING = Need
 
 
-class Skipped(Enum):
-    """There was something, and nothing of it was wanted."""
+class Pause(Enum):
+    """Why there is no item yet, although there may be one without a wait."""
 
     SKIPPED = auto()
+    """There was something, and nothing of it was wanted."""
+    HISTORY = auto()
+    """A page of history has to be read, which may block: `fill`."""
 
 
-SKIPPED: Final = Skipped.SKIPPED
+SKIPPED: Final = Pause.SKIPPED
+HISTORY: Final = Pause.HISTORY
 
 
 class Pages:
@@ -53,6 +57,7 @@ class Pages:
         records_max: int,
         durable_only: bool,
         screens: Mapping[Topic, Screen] | None = None,
+        is_remote: bool = False,
     ) -> None:
         self._log = log
         self._cursors = cursors
@@ -62,26 +67,48 @@ class Pages:
         self._records_max = records_max
         self._durable_only = durable_only
         self._screens = screens
+        #: Whether every look at the log is a look over a network.
+        self._is_remote = is_remote
         self._page: deque[Record] = deque()
         self._sifted: deque[Outcome] = deque()
         """The result of the screens for each record of the page."""
         self._cursor: Cursor | None = None
         self._poll_at = clock.monotonic() + POLL_S
+        self._is_filling = False
 
     @property
     def is_empty(self) -> bool:
         """Whether the next item has to be read first."""
         return not self._page
 
-    def take(self) -> Record | Marker | Skipped | None:
+    @property
+    def is_filling(self) -> bool:
+        """Whether a thread is reading a page of history."""
+        return self._is_filling
+
+    def fill(self) -> None:
+        """Read the page of history that `take` asked for, so that the next one has it."""
+        with self._lock:
+            try:
+                self._is_filling = True
+                self._read_history()
+            except BaseException:
+                self._drop_page()
+                self._cursors.doubt()
+                raise
+            finally:
+                self._is_filling = False
+
+    def take(self, *, reads_history: bool = True) -> Record | Marker | Pause | None:
         """Return the next item; None if no partition has one.
 
         SKIPPED after a page of which nothing was wanted, so that a long history without a
-        match can be left in between.
+        match can be left in between. HISTORY, unless this may read that itself, where more
+        has to be read than what was written a moment ago.
         """
         with self._lock:
             try:
-                return self._next_item()
+                return self._next_item(reads_history=reads_history)
             except BaseException:
                 # An interrupt may have come between the page and its cursor. The cursor
                 # is right, so the page is read again.
@@ -107,7 +134,7 @@ class Pages:
         due = self._poll_at if deadline is None else min(self._poll_at, deadline)
         return max(0.0, due - self._clock.monotonic())
 
-    def _next_item(self) -> Record | Marker | Skipped | None:
+    def _next_item(self, *, reads_history: bool) -> Record | Marker | Pause | None:
         while True:
             if self._page and (item := self._take_buffered()):
                 return item
@@ -115,10 +142,28 @@ class Pages:
             cursor = self._cursors.turn()
             if cursor is None:
                 return None
+            if not reads_history and self._may_block(cursor):
+                self._cursors.put_back(cursor)
+                return HISTORY
             if marker := self._serve(cursor):
                 return marker
 
-    def _take_buffered(self) -> Record | Marker | Skipped | None:
+    def _read_history(self) -> None:
+        if self._page or (cursor := self._cursors.turn()) is None:
+            return
+        if cursor.need is _EMIT_MARKER:
+            self._cursors.put_back(cursor)
+        else:
+            self._serve(cursor)
+
+    def _may_block(self, cursor: Cursor) -> bool:
+        """Whether the cursor needs more than what this machine has in memory."""
+        need = cursor.need
+        if self._is_remote:
+            return need is not _EMIT_MARKER
+        return need is _READ and not cursor.is_at_tail
+
+    def _take_buffered(self) -> Record | Marker | Pause | None:
         cursor = self._cursor
         if not self._page or cursor is None:
             return None

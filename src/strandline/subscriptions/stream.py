@@ -1,9 +1,10 @@
-"""`for`, `async for` and `with`, over one step of a stream."""
+"""`for` and `with`, `async for` and `async with`, over one step of a stream."""
 
 import os
 from abc import abstractmethod
 from typing import Generic, Self, TypeVar
 
+from strandline.log.off_loop import in_thread
 from strandline.values import ClosedError
 
 ItemT = TypeVar("ItemT")
@@ -29,10 +30,6 @@ class Stream(Generic[ItemT]):
         """Return the next item; None if none comes in time."""
 
     @abstractmethod
-    async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
-        """Like `next`, on the running event loop."""
-
-    @abstractmethod
     def close(self) -> None:
         """End the stream, also for a thread that waits for its next item. May be repeated."""
 
@@ -49,21 +46,47 @@ class Stream(Generic[ItemT]):
         assert item is not None
         return item
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ItemT:
-        try:
-            item = await self.arrived()
-        except ClosedError:
-            self._check_process()
-            self.close()
-            raise StopAsyncIteration from None
-        assert item is not None
-        return item
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    async def __aexit__(self, *exc: object) -> None:
+        await in_thread(self.close)
+
+
+class AsyncStream(Generic[ItemT]):
+    """The same for an event loop, over a stream for threads."""
+
+    @property
+    @abstractmethod
+    def blocking(self) -> Stream[ItemT]:
+        """The same stream for threads."""
+
+    @abstractmethod
+    async def next(self, timeout_s: float | None = None) -> ItemT | None:
+        """Return the next item; None if none comes in time."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End the stream, also for tasks that wait for its next item. May be repeated."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ItemT:
+        try:
+            item = await self.next()
+        except ClosedError:
+            self.blocking._check_process()  # noqa: SLF001 - Of the stream that this one is over.
+            await self.close()
+            raise StopAsyncIteration from None
+        assert item is not None
+        return item
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()

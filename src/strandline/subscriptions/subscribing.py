@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Unpack, overload
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import Log, TopicName, check_log
+from strandline.log import Log, Reach, TopicName, check_log, parts_of
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
 from strandline.subscriptions.brokered import attached
@@ -136,6 +136,7 @@ def _opened(
         records_max=reader.depth,
         durable_only=durable_only,
         screens=screens,
+        is_remote=parts_of(log).store.capabilities.reach is Reach.NETWORK,
     )
     return Subscription[Any](
         assignment, pages, watch, clock, markers=reader.markers, closing=closing

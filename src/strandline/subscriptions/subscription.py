@@ -4,20 +4,24 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from strandline.clock import Clock
 from strandline.locks import Attempt
 from strandline.log import Hint, Watch
+from strandline.log.off_loop import in_thread
 from strandline.subscriptions.assignment import Assignment
+from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.markers import Marker
-from strandline.subscriptions.pages import SKIPPED, Pages, Skipped
+from strandline.subscriptions.pages import HISTORY, Pages, Pause
 from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
-from strandline.values.arguments import check_timeout
 from strandline.values.html import html_table
 from strandline.values.prompt import prompt_text
-from strandline.writes.loops import check_on_asyncio, is_on_loop
+from strandline.writes.loops import check_on_asyncio
+
+if TYPE_CHECKING:
+    from strandline.subscriptions import AsyncSubscription
 
 ItemT = TypeVar("ItemT", bound=Record | Marker)
 
@@ -25,8 +29,9 @@ ItemT = TypeVar("ItemT", bound=Record | Marker)
 class Subscription(Stream[ItemT]):
     """A stream of records, of each assigned partition exactly start, start + 1, ….
 
-    `for`, `async for`, `next` and `arrived` take from the same stream and may be mixed, one thread
-    or task at a time; a second one at the same moment gets InvalidError. Order holds
+    `for` and `next` take from the same stream and may be mixed, one thread
+    at a time; a second one at the same moment gets InvalidError. `async with` gives an
+    `AsyncSubscription` to the same stream. Order holds
     within a partition, not across. Closing the subscription or the log ends the
     iteration; whatever else is raised leaves the stream where it was, to be taken up
     again: a step that times out, is cancelled or fails loses no record.
@@ -74,16 +79,13 @@ class Subscription(Stream[ItemT]):
 
         What was appended before the call is found also with a timeout of 0, however long
         it takes to look through what `where` leaves out. ClosedError once the subscription
-        or its log is closed, whatever was read ahead. InvalidError where it would have to
-        wait on a thread that runs an event loop: await `arrived` there.
+        or its log is closed, whatever was read ahead.
         """
-        deadline = self._deadline(timeout_s)
+        deadline = deadline_in(self._clock, timeout_s)
         self._begin_step()
         try:
             while (item := self._take()) is None:
-                if is_on_loop():
-                    return self._take_at_once(deadline)
-                is_last = self._is_over(deadline)
+                is_last = is_over(self._clock, deadline)
                 self._wait(deadline)
                 if is_last:
                     self._pages.look_everywhere()
@@ -92,17 +94,16 @@ class Subscription(Stream[ItemT]):
         finally:
             self._reading.release()
 
-    async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
-        """Like `next`, on the running event loop, which is asyncio's."""
+    async def _next_on_loop(self, timeout_s: float | None = None) -> ItemT | None:
         check_on_asyncio()
-        deadline = self._deadline(timeout_s)
+        deadline = deadline_in(self._clock, timeout_s)
         self._begin_step()
         try:
             if self._pages.is_empty:
                 # A long history must not keep the loop from its other tasks.
                 await _let_others_run()
             while (item := await self._take_on_loop()) is None:
-                is_last = self._is_over(deadline)
+                is_last = is_over(self._clock, deadline)
                 await self._wait_on_loop(deadline)
                 if is_last:
                     self._pages.look_everywhere()
@@ -113,6 +114,11 @@ class Subscription(Stream[ItemT]):
 
     def __repr__(self) -> str:
         return prompt_text("Subscription", self._assignment.shown(), closed=self._is_closed)
+
+    async def __aenter__(self) -> "AsyncSubscription[ItemT]":
+        from strandline.subscriptions import AsyncSubscription  # noqa: PLC0415 - Made of this.
+
+        return AsyncSubscription(self)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -139,45 +145,33 @@ class Subscription(Stream[ItemT]):
         if self._watch.is_closed:
             raise ClosedError("the log is closed, open it again")
 
-    def _deadline(self, timeout_s: float | None) -> float | None:
-        checked_s = check_timeout(timeout_s)
-        return None if checked_s is None else self._clock.monotonic() + checked_s
-
     def _begin_step(self) -> None:
         self._check_process()
         if not self._attempt:
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
 
-    def _is_over(self, deadline: float | None) -> bool:
-        return deadline is not None and self._clock.monotonic() >= deadline
-
     def _take(self) -> ItemT | None:
-        while isinstance(item := self._look(), Skipped):
+        while isinstance(item := self._look(), Pause):
             pass
         return item
 
-    def _take_at_once(self, deadline: float | None) -> ItemT | None:
-        """Return what is there, on an event loop that must not be held up."""
-        self._wait(self._clock.monotonic())
-        self._pages.look_everywhere()
-        item = self._take()
-        if item is None and not self._is_over(deadline):
-            raise InvalidError(
-                "waiting here would block the event loop: await arrived(), or pass timeout_s=0"
-            )
-        return item
-
     async def _take_on_loop(self) -> ItemT | None:
-        while isinstance(item := self._look(), Skipped):
-            await _let_others_run()
+        if self._pages.is_filling:
+            # A step that was cancelled has begun to read. Its lock is not waited for here.
+            await in_thread(self._pages.fill)
+        while isinstance(item := self._look(reads_history=False), Pause):
+            if item is HISTORY:
+                await in_thread(self._pages.fill)
+            else:
+                await _let_others_run()
         return item
 
-    def _look(self) -> ItemT | Skipped | None:
+    def _look(self, *, reads_history: bool = True) -> ItemT | Pause | None:
         while True:
             if self._is_closed or self._watch.is_closed:
                 self.check_open()
-            item = self._pages.take()
-            if item is SKIPPED or self._markers or item is None or isinstance(item, Record):
+            item = self._pages.take(reads_history=reads_history)
+            if self._markers or item is None or isinstance(item, Record | Pause):
                 return item  # type: ignore[return-value]
 
     # In both ways to wait: no hints were taken if the wait is interrupted, though the
@@ -193,7 +187,7 @@ class Subscription(Stream[ItemT]):
     async def _wait_on_loop(self, deadline: float | None) -> None:
         hints: tuple[Hint, ...] = ()
         try:
-            hints = tuple(await self._watch.moved(self._pages.wait_s(deadline)))
+            hints = tuple(await self._watch.wait_on_loop(self._pages.wait_s(deadline)))
         finally:
             self._pages.on_hints(hints)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from strandline.log import Log, Receipt, Value
+from strandline.log import AsyncLog, AsyncReceipt, Log, Receipt, Value
 from strandline.testing.conformance_checks import (
     OpenLog,
     event,
@@ -100,14 +100,15 @@ def a_receipt_can_be_waited_on_and_awaited(open_log: OpenLog) -> None:
     receipt = log.append("orders", event(0))
     best = log.durability_max
 
-    async def on_a_loop() -> tuple[Receipt, Receipt]:
-        appended = await log.append("orders", event(1))
-        return appended, await appended.reached(best, 10.0)
+    async def on_a_loop() -> AsyncReceipt:
+        assert await receipt is receipt
+        appended = await AsyncLog(log).append("orders", event(1))
+        return await appended.wait(best, 10.0)
 
     assert receipt.wait() is receipt
     assert receipt.wait(best, 10.0).level == best
-    appended, reached = asyncio.run(on_a_loop())
-    assert appended.offset == reached.offset == 1
+    appended = asyncio.run(on_a_loop())
+    assert (appended.offset, appended.level) == (1, best)
     for level in Durability:
         if level > best:
             with refused(InvalidError):

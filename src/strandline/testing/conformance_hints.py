@@ -106,12 +106,12 @@ def a_waiting_task_is_woken_by_an_append(open_log: OpenLog) -> None:
     watch.add("orders", 0, 0)
 
     async def wait_and_append() -> Collection[Hint]:
-        waiting = asyncio.ensure_future(watch.moved(PATIENCE_S))
+        waiting = asyncio.ensure_future(watch.wait_on_loop(PATIENCE_S))
         await asyncio.to_thread(log.append, "orders", event(0))
         return await waiting
 
     assert _ends(asyncio.run(wait_and_append())) == {0: 1}
-    assert not asyncio.run(watch.moved(0))
+    assert not asyncio.run(watch.wait_on_loop(0))
     watch.close()
 
 

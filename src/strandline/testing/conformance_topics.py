@@ -5,6 +5,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from strandline.log import AsyncLog
 from strandline.testing.conformance_checks import OpenLog, event, fill, numbers, refused
 from strandline.values import ConflictError, InvalidError, Marks, Offset, TopicSettings, ValueKind
 from strandline.values.batches import SCHEMA_DEPTH_MAX
@@ -187,21 +188,17 @@ def auto_create_makes_a_topic_for_what_is_appended(open_log: OpenLog) -> None:
     assert len(log.topics()) == 2
 
 
-def auto_create_on_a_loop_is_done_or_refused_and_holds_no_later_append_up(
-    open_log: OpenLog,
-) -> None:
+def auto_create_on_a_loop_keeps_the_order_of_the_appends(open_log: OpenLog) -> None:
     log = open_log(auto_create=True)
 
     async def append() -> int:
-        try:
-            await log.append("orders", event(0))
-        except InvalidError:
-            assert not log.topics()
-            await asyncio.to_thread(log.append, "orders", event(0))
-        return (await log.append("orders", event(1))).offset
+        on_loop = AsyncLog(log)
+        on_loop.append("orders", event(0))
+        on_loop.append("orders", event(1))
+        return (await on_loop.append("orders", event(2))).offset
 
-    assert asyncio.run(append()) == 1
-    assert numbers(log, "orders") == [0, 1]
+    assert asyncio.run(append()) == 2
+    assert numbers(log, "orders") == [0, 1, 2]
 
 
 def a_dropped_topic_is_gone_with_its_consumers(open_log: OpenLog) -> None:

@@ -10,12 +10,14 @@ before the log knows. Does not share a trigger among several runners: the second
 """
 
 from strandline.subscriptions.redriving import DeadLetter, dead_letters, redrive
+from strandline.triggers.async_triggers import AsyncTriggers
 from strandline.triggers.counters import Counters
 from strandline.triggers.schedule import backoff
 from strandline.triggers.trigger import Trigger, on
 from strandline.triggers.triggers import Triggers
 
 __all__ = [
+    "AsyncTriggers",
     "Counters",
     "DeadLetter",
     "Trigger",

@@ -11,7 +11,7 @@ import msgspec
 
 from strandline.clock import Clock
 from strandline.log import Log
-from strandline.subscriptions import Delivery
+from strandline.subscriptions import AsyncConsumer, Delivery
 from strandline.subscriptions.pages import POLL_S
 from strandline.triggers.alarm import Alarm, wait_until
 from strandline.triggers.counters import Counters
@@ -129,7 +129,7 @@ class Dispatch:
         """Return the next delivery; TimeoutError once stirred, which loses none."""
         try:
             async with asyncio.timeout(None) as self._timeouts[source]:
-                delivery = await source.consumer.arrived()
+                delivery = await AsyncConsumer(source.consumer).next()
         finally:
             del self._timeouts[source]
         assert delivery is not None

@@ -7,11 +7,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from strandline.clock import Clock, SystemClock
 from strandline.locks import Latch
-from strandline.log import Log, TopicName, check_log
+from strandline.log import AsyncLog, Log, TopicName, check_log
 from strandline.triggers.counters import Counters
 from strandline.triggers.dispatch import Dispatch
 from strandline.triggers.gate import Gate
@@ -28,6 +28,9 @@ from strandline.values import InvalidError, Topic, UnavailableError
 from strandline.values.arguments import check_items, check_seconds, check_timeout
 from strandline.values.options import check_options
 from strandline.values.prompt import few, prompt_text
+
+if TYPE_CHECKING:
+    from strandline.triggers import AsyncTriggers
 
 STOP_TIMEOUT_S: Final = 30.0
 """How long functions may go on after a stop, by default."""
@@ -47,7 +50,8 @@ class Triggers:
     Each has a consumer of its own and goes on where it ended. `run()` works in the
     calling thread until SIGINT or SIGTERM comes, or `stop` is called. `start()`
     works in a thread of its own, and `with` does that, too. `async with` works on the
-    running event loop. Functions that are `async` run on that loop, others in threads.
+    running event loop, and gives an `AsyncTriggers`. Functions that are `async` run on that
+    loop, others in threads.
 
     Each record is handled at least once: a function that returned is not called for
     the record again once `stop` has returned, and may be if the process was killed.
@@ -62,7 +66,7 @@ class Triggers:
 
     def __init__(
         self,
-        log: Log,
+        log: Log | AsyncLog,
         functions: Iterable[Callable[..., Any]] = (),
         *,
         stop_timeout_s: float = STOP_TIMEOUT_S,
@@ -70,7 +74,7 @@ class Triggers:
     ) -> None:
         check_log(log)
         stop_timeout_s = check_seconds("stop_timeout_s", stop_timeout_s)
-        self._log = log
+        self._log = log.blocking if isinstance(log, AsyncLog) else log
         self._clock = clock or SystemClock()
         self._stop_timeout_s = stop_timeout_s
         self._triggers: dict[tuple[str, str], Trigger] = {}
@@ -114,7 +118,8 @@ class Triggers:
     def run(self) -> None:
         """Work until stopped. On the main thread SIGINT and SIGTERM stop it, a second at once."""
         if _is_on_a_loop():
-            raise InvalidError("an event loop runs in this thread, use async with")
+            self._run_beside()
+            return
         run = self._begin()
         try:
             asyncio.run(self._work(run, handles_signals=_is_main_thread()))
@@ -139,6 +144,15 @@ class Triggers:
             raise
         if run.is_over.is_set():
             run.check()
+
+    def _run_beside(self) -> None:
+        """Run in another thread, since this one has a loop already, as in a notebook cell."""
+        self.start()
+        assert self._run is not None
+        try:
+            self._run.is_over.wait()
+        finally:
+            self.stop()
 
     def stop(self, timeout_s: float | None = None) -> None:
         """Stop as the class says, within `timeout_s` if given, and return when it has.
@@ -178,20 +192,36 @@ class Triggers:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
-    async def __aenter__(self) -> Self:
-        run = self._begin()
-        run.task = asyncio.create_task(self._work(run))
-        await asyncio.to_thread(run.is_open.wait)
-        if run.is_over.is_set():
-            run.check()
-        return self
+    async def __aenter__(self) -> "AsyncTriggers":
+        from strandline.triggers import AsyncTriggers  # noqa: PLC0415 - Made of this.
+
+        face = AsyncTriggers(self)
+        await face.start()
+        return face
 
     async def __aexit__(self, *exc: object) -> None:
+        await self._stop_on_loop()
+
+    async def _start_on_loop(self) -> asyncio.Task[None]:
+        run = self._begin()
+        run.opened = asyncio.Event()
+        run.task = asyncio.create_task(self._work(run))
+        try:
+            await run.opened.wait()
+        except asyncio.CancelledError:
+            run.request_stop()
+            raise
+        if run.is_over.is_set():
+            run.check()
+        return run.task
+
+    async def _stop_on_loop(self, timeout_s: float | None = None) -> None:
         run = self._run
-        assert run is not None
-        assert run.task is not None
-        run.request_stop()
-        await run.task
+        if run is None or run.task is None:
+            return
+        run.request_stop(check_timeout(timeout_s))
+        # The task that waits may be cancelled: the runner stops all the same.
+        await asyncio.shield(run.task)
         run.check()
 
     def _add(self, added: Trigger) -> None:
@@ -220,7 +250,7 @@ class Triggers:
         try:
             stop = run.enter_loop()
             self._dispatches = await asyncio.to_thread(self._open)
-            run.is_open.set()
+            run.open()
             with _signals(stop) if handles_signals else contextlib.nullcontext():
                 works = [asyncio.create_task(each.run(stop)) for each in self._dispatches]
                 await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
@@ -258,6 +288,8 @@ class _Run:
         self._stop: Stop | None = None
         self._asked: list[float | None] = []
         self.task: asyncio.Task[None] | None = None
+        #: Set on the loop that it works on, if that is the program's.
+        self.opened: asyncio.Event | None = None
         self.error: BaseException | None = None
         self.is_open = Latch()
         self.is_over = Latch()
@@ -295,10 +327,16 @@ class _Run:
         """Whether the calling thread is the one that this run works on."""
         return not self.is_over.is_set() and threading.get_ident() == self._loop_thread
 
+    def open(self) -> None:
+        """Wake those that wait for it to begin."""
+        self.is_open.set()
+        if self.opened is not None:
+            self.opened.set()
+
     def end(self) -> None:
         """Wake all waiters."""
         self.is_over.set()
-        self.is_open.set()
+        self.open()
 
     def check(self) -> None:
         """Raise what ended it, if anything did."""

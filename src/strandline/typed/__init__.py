@@ -9,6 +9,8 @@ Does not protect anything from code that holds the log itself: a log is the unsc
 administrator, and sees all tenants.
 """
 
+from strandline.typed.async_scope import AsyncScope
+from strandline.typed.async_subscription import AsyncScopedSubscription
 from strandline.typed.catalogue import RETENTION_KEY, AnyTopic
 from strandline.typed.definition import TopicDefinition
 from strandline.typed.delivered import Delivered, DeliveredBatch
@@ -27,6 +29,8 @@ from strandline.typed.versions import definition_of
 __all__ = [
     "RETENTION_KEY",
     "AnyTopic",
+    "AsyncScope",
+    "AsyncScopedSubscription",
     "ConsumerProgress",
     "Delivered",
     "DeliveredBatch",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -35,6 +35,18 @@ from strandline.values import (
 )
 from strandline.values.batches import check_structure
 from strandline.values.prompt import prompt_text
+
+
+class PublishTerms(TypedDict, total=False):
+    """Those of the log's `append`, without the tenant."""
+
+    partition: int | None
+    durability: Durability | DurabilityName | None
+    producer: str | None
+    sequence: int | None
+    idempotency_key: str | None
+    expected_offset: int | None
+    timeout_s: float | None
 
 
 class _Shared(NamedTuple):
@@ -142,13 +154,7 @@ class Scope:
         value: Value,
         *,
         key: str | None = None,
-        partition: int | None = None,
-        durability: Durability | DurabilityName | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        idempotency_key: str | None = None,
-        expected_offset: int | None = None,
-        timeout_s: float | None = None,
+        **terms: Unpack[PublishTerms],
     ) -> Receipt:
         """Append one record, the tenant's, and return as `append` does.
 
@@ -157,24 +163,8 @@ class Scope:
         It has a row at least. TenantMismatchError for a definition of another tenant's
         topic. Nothing is stored by whatever raises.
         """
-        if isinstance(name, Topic | TopicDefinition) and name.tenant not in (None, self._tenant):
-            # Known from what the caller holds; nothing was looked up.
-            raise TenantMismatchError(name.name, name.tenant, self._tenant)
-        known = self._catalogue.find(name)
-        return self._log.append(
-            known.topic,
-            self._checked(known, value) if known.is_typed else value,
-            key=key,
-            partition=partition,
-            # In a topic of its own a record is the tenant's anyway, and plain terms are cheapest.
-            tenant=None if known.tenant is not None else self._tenant,
-            durability=durability,
-            producer=producer,
-            sequence=sequence,
-            idempotency_key=idempotency_key,
-            expected_offset=expected_offset,
-            timeout_s=timeout_s,
-        )
+        topic, ready, tenant = self._ready(name, value)
+        return self._log.append(topic, ready, key=key, tenant=tenant, **terms)
 
     # --- reading ---
 
@@ -280,6 +270,16 @@ class Scope:
         """
         known = self._catalogue.look_up(name)
         return self._readers.progress(self._log, known.topic, self._tenant)
+
+    def _ready(self, name: AnyTopic, value: Value) -> tuple[Topic, Value, Tenant | None]:
+        """Return what to append a value as: the topic, the value, and whose it is."""
+        if isinstance(name, Topic | TopicDefinition) and name.tenant not in (None, self._tenant):
+            # Known from what the caller holds; nothing was looked up.
+            raise TenantMismatchError(name.name, name.tenant, self._tenant)
+        known = self._catalogue.find(name)
+        ready = self._checked(known, value) if known.is_typed else value
+        # In a topic of its own a record is the tenant's anyway, and plain terms are cheapest.
+        return known.topic, ready, None if known.tenant is not None else self._tenant
 
     def _checked(self, known: TopicDefinition, value: Value) -> Value:
         if not isinstance(value, pa.RecordBatch):

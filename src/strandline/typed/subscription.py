@@ -1,17 +1,28 @@
 """History, then live, of what one scope sees."""
 
 import threading
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from strandline.clock import Clock
 from strandline.locks import Attempt
 from strandline.log import Log
-from strandline.subscriptions import Assignment, CaughtUp, FellBehind, Marker, Stream, Subscription
+from strandline.subscriptions import (
+    Assignment,
+    AsyncSubscription,
+    CaughtUp,
+    FellBehind,
+    Marker,
+    Stream,
+    Subscription,
+)
 from strandline.typed.delivered import Delivered, DeliveredBatch, VisibleRows
 from strandline.typed.readers import Reader, Readers
 from strandline.values import InvalidError, Offset, Record, Topic
 from strandline.values.arguments import check_timeout
 from strandline.values.prompt import prompt_text
+
+if TYPE_CHECKING:
+    from strandline.typed import AsyncScopedSubscription
 
 ItemT = TypeVar("ItemT", bound=Delivered | Marker)
 
@@ -67,13 +78,13 @@ class ScopedSubscription(Stream[ItemT]):
         finally:
             self._stepping.release()
 
-    async def arrived(self, timeout_s: float | None = None) -> ItemT | None:
-        """Like `next`, on the running event loop."""
+    async def _next_on_loop(self, timeout_s: float | None = None) -> ItemT | None:
         deadline = self._begin_step(timeout_s)
+        inner = AsyncSubscription(self._inner)
         try:
             while True:
                 if self._on_its_way is None:
-                    self._on_its_way = await self._inner.arrived(self._left_s(deadline))
+                    self._on_its_way = await inner.next(self._left_s(deadline))
                 if self._on_its_way is None:
                     return None
                 if (item := self._look()) is not None:
@@ -84,8 +95,7 @@ class ScopedSubscription(Stream[ItemT]):
     def ack(self, delivered: Delivered) -> Offset:
         """Acknowledge this and everything before it; return the cursor, which is stored then.
 
-        InvalidError for a subscription without a consumer. On an event loop, make this
-        call with `asyncio.to_thread`.
+        InvalidError for a subscription without a consumer.
         """
         if self._reader is None:
             raise InvalidError("only a consumer acks, subscribe with consumer=")
@@ -110,6 +120,11 @@ class ScopedSubscription(Stream[ItemT]):
         self._inner.close()
         if self._reader is not None:
             self._readers.remove(self._reader)
+
+    async def __aenter__(self) -> "AsyncScopedSubscription[ItemT]":
+        from strandline.typed import AsyncScopedSubscription  # noqa: PLC0415 - Made of this.
+
+        return AsyncScopedSubscription(self)
 
     def _look(self) -> ItemT | None:
         """Return what is seen of the item on its way, which has arrived then."""

@@ -9,6 +9,7 @@ Does not promise an order across partitions, nor that `apply` runs once: after a
 it runs again for what the snapshot does not cover, on the state of that snapshot.
 """
 
+from strandline.views.async_view import AsyncLiveView, AsyncPendingView
 from strandline.views.errors import RefusedError, StoppedError
 from strandline.views.health import PartitionHealth, Readiness, ViewHealth
 from strandline.views.live_view import LiveView
@@ -23,6 +24,8 @@ __all__ = [
     "PUBLISH_TIMEOUT_S",
     "REFUSALS_KEPT",
     "SNAPSHOT_INTERVAL_S",
+    "AsyncLiveView",
+    "AsyncPendingView",
     "LiveView",
     "PartitionHealth",
     "PendingView",

@@ -218,7 +218,7 @@ class Fold(Generic[StateT]):
                     return met()
         return True
 
-    async def reached(
+    async def wait_on_loop(
         self, met: Callable[[], bool], following: int, timeout_s: float | None
     ) -> bool:
         """Like `wait`, on the running event loop."""

@@ -1,6 +1,5 @@
 """A view over a topic, kept up to date, that answers only what it knows."""
 
-import asyncio
 import contextlib
 import os
 import sys
@@ -8,11 +7,12 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
-from strandline.log import Log, TopicName, Value, check_log
+from strandline.log import AsyncLog, Log, TopicName, Value, check_log
+from strandline.log.off_loop import in_thread
 from strandline.subscriptions.assignment import checked_place
 from strandline.values import (
     ClosedError,
@@ -46,7 +46,9 @@ from strandline.views.pump import Pump, Request
 from strandline.views.saving import SNAPSHOT_INTERVAL_S, Saving
 from strandline.views.snapshot import SnapshotFile, binding_of
 from strandline.views.view import StateT, View, check_view
-from strandline.writes.loops import is_on_loop
+
+if TYPE_CHECKING:
+    from strandline.views import AsyncLiveView
 
 CLOSE_TIMEOUT_S: Final = 60.0
 """How long a close waits for a pump by default."""
@@ -68,14 +70,13 @@ class LiveView(Generic[StateT]):
     With `snapshot`, the path of a file of its own, it is saved every
     `snapshot_interval_s` and by `close`, and a later one goes on from there. `poison`
     says what becomes of a record that `apply` fails on: "stop" its partition, or
-    "quarantine" it and go on. Any call may be made from any thread; those that wait have
-    a twin for event loops, and opening, which reads the snapshot, goes well with
-    `asyncio.to_thread`.
+    "quarantine" it and go on. Any call may be made from any thread. `async with` gives an
+    `AsyncLiveView` over this one; opening reads the snapshot, before that.
     """
 
     def __init__(
         self,
-        log: Log,
+        log: Log | AsyncLog,
         topic: TopicName,
         view: View[StateT],
         *,
@@ -95,7 +96,7 @@ class LiveView(Generic[StateT]):
         snapshot_interval_s = check_seconds(
             "snapshot_interval_s", snapshot_interval_s, allows_zero=False
         )
-        self._log = log
+        self._log = log = log.blocking if isinstance(log, AsyncLog) else log
         self._topic = log.topic(topic)
         self._count = log.describe_topic(self._topic).settings.partitions
         self._view = view
@@ -160,7 +161,6 @@ class LiveView(Generic[StateT]):
         gone. UnavailableError if they cannot be removed: the fold has begun again, but a
         restart might still find them.
         """
-        check_off_loop("asyncio.to_thread")
         given = None if partitions is None else check_items("partitions", partitions)
         with self._reconciling:
             self._check_open()
@@ -277,32 +277,30 @@ class LiveView(Generic[StateT]):
         assigned, StoppedError or ClosedError if it goes no further, and UnavailableError
         if it is given up meanwhile.
         """
-        check_off_loop("reached")
         fold, offset = self._assigned(partition), check_whole("offset", offset, -1)
         if not fold.wait(lambda: fold.mark.value > offset, offset + 1, self._deadline(timeout_s)):
             raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)
 
-    async def reached(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
-        """Like `wait_applied`, on the running event loop."""
+    async def _wait_applied_on_loop(
+        self, partition: int, offset: int, timeout_s: float | None
+    ) -> None:
         fold, offset = self._assigned(partition), check_whole("offset", offset, -1)
         left_s = check_timeout(timeout_s)
-        if not await fold.reached(lambda: fold.mark.value > offset, offset + 1, left_s):
+        if not await fold.wait_on_loop(lambda: fold.mark.value > offset, offset + 1, left_s):
             raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)
 
     def wait_ready(self, timeout_s: float | None = None) -> None:
         """Return once every assigned partition is ready. Raises as `wait_applied`."""
-        check_off_loop("became_ready")
         deadline = self._deadline(timeout_s)
         for fold in tuple(self._folds.values()):
             if not fold.wait(lambda fold=fold: fold.is_ready, _NO_OFFSET, deadline):  # type: ignore[misc]
                 raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
 
-    async def became_ready(self, timeout_s: float | None = None) -> None:
-        """Like `wait_ready`, on the running event loop."""
+    async def _wait_ready_on_loop(self, timeout_s: float | None) -> None:
         deadline = self._deadline(timeout_s)
         for fold in tuple(self._folds.values()):
             left_s = None if deadline is None else max(0.0, deadline - self._clock.monotonic())
-            if not await fold.reached(lambda fold=fold: fold.is_ready, _NO_OFFSET, left_s):  # type: ignore[misc]
+            if not await fold.wait_on_loop(lambda fold=fold: fold.is_ready, _NO_OFFSET, left_s):  # type: ignore[misc]
                 raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
 
     # --- writing ---
@@ -324,7 +322,6 @@ class LiveView(Generic[StateT]):
         it was poison, UnavailableError if it was not applied in time, or the partition
         was given up.
         """
-        check_off_loop("published")
         fold = self._fold_for(value, options)
         timeout_s = check_seconds("timeout_s", timeout_s)
         deadline = self._clock.monotonic() + timeout_s
@@ -335,30 +332,25 @@ class LiveView(Generic[StateT]):
                 met = fold.wait(lambda: fold.mark.value > offset, offset + 1, deadline)
             return publication(fold, receipt, is_applied=met)
 
-    async def published(
-        self,
-        value: Value,
-        *,
-        timeout_s: float = PUBLISH_TIMEOUT_S,
-        **options: Unpack[AppendOptions],
+    async def _publish_on_loop(
+        self, value: Value, timeout_s: float, options: AppendOptions
     ) -> Publication:
-        """Like `publish`, on the running event loop."""
         fold = self._fold_for(value, options)
         timeout_s = check_seconds("timeout_s", timeout_s)
         deadline = self._clock.monotonic() + timeout_s
+        append = AsyncLog(self._log).append
         with fold.outcomes.publishing(fold.mark.value):
-            receipt = await self._log.append(self._topic, value, timeout_s=timeout_s, **options)
-            offset = receipt.offset
+            appended = await append(self._topic, value, timeout_s=timeout_s, **options)
+            receipt, offset = appended.blocking, appended.offset
             left_s = max(0.0, deadline - self._clock.monotonic())
             with adding_position(receipt):
-                met = await fold.reached(lambda: fold.mark.value > offset, offset + 1, left_s)
+                met = await fold.wait_on_loop(lambda: fold.mark.value > offset, offset + 1, left_s)
             return publication(fold, receipt, is_applied=met)
 
     # --- keeping and ending ---
 
     def save(self) -> None:
         """Write a snapshot now, if anything has advanced. UnavailableError if it fails."""
-        check_off_loop("asyncio.to_thread")
         self._check_open()
         self._finish(self._pump.request(self._pump.save))
         if (fault := self._saving.save_fault) is not None:
@@ -395,11 +387,13 @@ class LiveView(Generic[StateT]):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    async def __aenter__(self) -> Self:
-        return self
+    async def __aenter__(self) -> "AsyncLiveView[StateT]":
+        from strandline.views import AsyncLiveView  # noqa: PLC0415 - Made of this.
+
+        return AsyncLiveView(self)
 
     async def __aexit__(self, *exc: object) -> None:
-        await asyncio.to_thread(self.close)
+        await in_thread(self.close)
 
     # --- inside ---
 
@@ -452,12 +446,6 @@ class LiveView(Generic[StateT]):
     def _deadline(self, timeout_s: float | None) -> float | None:
         checked_s = check_timeout(timeout_s)
         return None if checked_s is None else self._clock.monotonic() + checked_s
-
-
-def check_off_loop(instead: str) -> None:
-    """Raise InvalidError on an event loop's thread, where no call may block."""
-    if is_on_loop():
-        raise InvalidError(f"this call may have to wait, use {instead} on an event loop")
 
 
 def forked() -> ClosedError:

@@ -85,17 +85,9 @@ class PendingView(Generic[StateT]):
         """See LiveView."""
         self._there(partition).wait_applied(partition, offset, timeout_s)
 
-    async def reached(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
-        """See LiveView."""
-        await self._there(partition).reached(partition, offset, timeout_s)
-
     def wait_ready(self, timeout_s: float | None = None) -> None:
         """See LiveView."""
         self._there().wait_ready(timeout_s)
-
-    async def became_ready(self, timeout_s: float | None = None) -> None:
-        """See LiveView."""
-        await self._there().became_ready(timeout_s)
 
     def publish(
         self,
@@ -106,16 +98,6 @@ class PendingView(Generic[StateT]):
     ) -> Publication:
         """See LiveView."""
         return self._there().publish(value, timeout_s=timeout_s, **options)
-
-    async def published(
-        self,
-        value: Value,
-        *,
-        timeout_s: float = PUBLISH_TIMEOUT_S,
-        **options: Unpack[AppendOptions],
-    ) -> Publication:
-        """See LiveView."""
-        return await self._there().published(value, timeout_s=timeout_s, **options)
 
     def save(self) -> None:
         """See LiveView."""

@@ -153,15 +153,15 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def try_now(self, write: W) -> WriteReceipt[R] | None:
         """Do what `write_now` does; None, and nothing done, if the bracket is not free."""
         try:
-            return self._write_alone(write, 0.0)
+            return self._write_alone(write, 0.0, may_wait=False)
         except UnavailableError:
             return None
 
-    def _write_alone(self, write: W, timeout_s: float) -> WriteReceipt[R]:
+    def _write_alone(self, write: W, timeout_s: float, *, may_wait: bool = True) -> WriteReceipt[R]:
         """Take `write` through a bracket; UnavailableError if that cannot be entered."""
         try:
             try:
-                context = self._bracket.enter(timeout_s)
+                context = self._bracket.enter(timeout_s, may_wait=may_wait)
             except UnavailableError:
                 raise
             except Exception as exc:
@@ -243,7 +243,8 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         deadlines += [] if until is None else [until]
         deadline = min(deadlines) if may_wait and deadlines else 0.0
         try:
-            context = self._bracket.enter(max(0.0, deadline - self._clock.monotonic()))
+            timeout_s = max(0.0, deadline - self._clock.monotonic())
+            context = self._bracket.enter(timeout_s, may_wait=may_wait)
         except UnavailableError as exc:
             self._hand_back(deadline, exc)
             self.drain_pending = True

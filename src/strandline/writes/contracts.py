@@ -74,11 +74,13 @@ class Flusher(Protocol[F_contra, S_co]):
 class Bracket(Protocol[C_co]):
     """What a store shared by several processes does around each drain."""
 
-    def enter(self, timeout_s: float) -> C_co:
+    def enter(self, timeout_s: float, *, may_wait: bool = True) -> C_co:
         """Take the store's lock, catch up with what others wrote, return the context.
 
         Raises UnavailableError when the lock cannot be had within `timeout_s`;
-        0 means one try without waiting.
+        0 means one try without waiting. Without `may_wait` the thread must not block:
+        UnavailableError also where a sync would be needed, and the drain is repeated
+        on a thread that may.
         """
 
     def leave(self) -> None:

@@ -189,7 +189,9 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         if level is Durability.DURABLE:
             self._storage.durable.reach(epoch, deadline)
 
-    async def reached(self, epoch: int, level: Durability, timeout_s: float | None = None) -> None:
+    async def wait_on_loop(
+        self, epoch: int, level: Durability, timeout_s: float | None = None
+    ) -> None:
         """Like `wait`, on the running event loop."""
         self._check_given(epoch)
         if level is Durability.APPLIED:

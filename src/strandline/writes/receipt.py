@@ -25,7 +25,7 @@ _logger = logging.getLogger("strandline")
 _APPLIED, _, _DURABLE = Durability
 
 
-class _UnseenError:
+class UnseenError:
     """Logs an error that is collected before any caller has seen it, as asyncio does.
 
     Made for refused writes alone, so that one that is well costs nothing.
@@ -74,7 +74,7 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
     #: The round of syncing that must have ended before this counts as durable.
     _turn: int = 0
     #: There as long as no caller has seen the error.
-    _unseen: _UnseenError | None = None
+    _unseen: UnseenError | None = None
 
     def __repr__(self) -> str:
         state = "queued" if self._item is not None else self.error or f"{self.level!s}"
@@ -113,7 +113,7 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
         """The write came to nothing; 0 means that it was never given an epoch."""
         self._epoch = epoch
         self.error = error
-        self._unseen = _UnseenError(error)
+        self._unseen = UnseenError(error)
         self._settle()
 
     def settle_as(self, other: WriteReceipt[R]) -> None:
@@ -172,7 +172,7 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
                 storage.durable.reach(epoch, deadline, self._turn)
         return self._result  # type: ignore[return-value]
 
-    async def reached(self, level: Durability = _APPLIED, timeout_s: float | None = None) -> R:
+    async def wait_on_loop(self, level: Durability = _APPLIED, timeout_s: float | None = None) -> R:
         """Like `wait`, on the running event loop."""
         reached = self.level
         if reached is not None and reached >= level:
@@ -196,7 +196,7 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
         return self._result  # type: ignore[return-value]
 
     def __await__(self) -> Generator[Any, None, R]:
-        return self.reached().__await__()
+        return self.wait_on_loop().__await__()
 
     def see(self) -> None:
         """The caller knows of the error, if there is one: it is not logged."""
@@ -289,7 +289,7 @@ def refused(
     storage: Storage[Any, Any], error: Exception, epoch: int = 0, result: Any = None
 ) -> WriteReceipt[Any]:
     """Return the receipt of a write that came to nothing."""
-    return WriteReceipt(storage, epoch, result, error, _unseen=_UnseenError(error))
+    return WriteReceipt(storage, epoch, result, error, _unseen=UnseenError(error))
 
 
 class FlushReceipt(WriteReceipt[None], eq=False):

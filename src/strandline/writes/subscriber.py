@@ -70,7 +70,9 @@ class Monitor:
                 if not waiter.wait(deadline):
                     raise _late("the subscriber has not come that far yet, wait again", epoch)
 
-    async def reached(self, level: Durability, epoch: int, timeout_s: float | None = None) -> None:
+    async def wait_on_loop(
+        self, level: Durability, epoch: int, timeout_s: float | None = None
+    ) -> None:
         """Like `wait`, on the running event loop."""
         mark = self._marks[level]
         waiter = LoopWaiter()

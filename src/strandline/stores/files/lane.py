@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from uuid import UUID
 
-from strandline.log.loops import is_on_loop
 from strandline.log.open_state import closed_log
 from strandline.log.store import AppendRequest, Placement
 from strandline.stores.closing import close_each
@@ -59,12 +58,12 @@ class Lane:
         self.channel: Channel[AppendRequest, Placement] = self._coordinator.channel(_CHANNEL)
 
     def append(
-        self, request: AppendRequest, level: Durability, timeout_s: float | None
+        self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
     ) -> WriteReceipt[Placement]:
         """Append; see Store.append."""
         channel = self.channel
         try:
-            if is_on_loop():
+            if not may_wait:
                 accept = channel.hand_over if level is _DURABLE else channel.try_write
                 return accept(request, timeout_s)
             return channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
@@ -76,7 +75,7 @@ class Lane:
             if self._is_exclusive:
                 raise closed from error.__cause__
             self._renew(channel)
-            return self.append(request, level, timeout_s)
+            return self.append(request, level, timeout_s, may_wait=may_wait)
 
     def sync(self) -> None:
         """Return once everything written so far, by any process, is durable."""

@@ -10,7 +10,6 @@ import msgspec
 
 from strandline.locks import Attempt, holding
 from strandline.log.identities import Identities
-from strandline.log.loops import is_on_loop
 from strandline.log.store import dropped
 from strandline.stores.file_errors import unavailable
 from strandline.stores.files.adoption import adopt_epoch
@@ -98,6 +97,8 @@ class PartitionWriter:
         self._attempt = Attempt(self._mutex)
         #: Its holder, so that it is not released for another.
         self._holder: object | None = None
+        #: Whether the thread that holds it may wait for the disk or another process.
+        self._may_wait = True
         self._syncing = Syncing(files, notify)
         self._owned: OwnedEpoch | None = None
         #: Whether a newer writer has taken over what was ours alone, which is for good.
@@ -125,11 +126,12 @@ class PartitionWriter:
 
     # --- the bracket ---
 
-    def enter(self, timeout_s: float, holder: object = _DRAIN) -> Head:
+    def enter(self, timeout_s: float, *, may_wait: bool = True, holder: object = _DRAIN) -> Head:
         head = self._head
         if not self._attempt and not Attempt(self._mutex, timeout_s):
             raise UnavailableError("another thread changes the partition, try again")
         self._holder = holder
+        self._may_wait = may_wait
         try:
             if self._check_at > self._monotonic() and head.position < self._segment_bytes:
                 # Ours alone, and looked at a moment ago. A take-over is found by `flush`.
@@ -155,13 +157,12 @@ class PartitionWriter:
         is_owner = self._lock.is_held
         if not is_owner:
             self._acquire(timeout_s)
-        may_wait = timeout_s > 0 or not is_on_loop()
         if not self._is_current(is_owner=is_owner):
             if is_owner and self._owned is not None:
                 raise self._fenced()
-            self._catch_up(may_wait=may_wait)
+            self._catch_up()
         if self._head.position >= self._segment_bytes:
-            self._check_may_sync(may_wait=may_wait)
+            self._check_may_wait()
             self.roll()
         if self._settings.is_exclusive:
             self._check_at = self._monotonic() + _OWN_CHECK_S
@@ -194,7 +195,7 @@ class PartitionWriter:
         """Hold the partition as a drain does, for changes of another kind."""
         holder = object()
         try:
-            head = self.enter(self._settings.lock_timeout_s, holder)
+            head = self.enter(self._settings.lock_timeout_s, holder=holder)
             if head.refusal is not None:
                 raise head.refusal
             yield self.manifest
@@ -215,7 +216,7 @@ class PartitionWriter:
         try:
             self._lock.acquire(timeout_s)
         except UnavailableError:
-            if not self._settings.takes_over or is_on_loop():
+            if not self._settings.takes_over or not self._may_wait:
                 raise
             self._lock.replace(str(self.place.clock.new_id()))
 
@@ -296,13 +297,13 @@ class PartitionWriter:
 
     # --- catching up with others ---
 
-    def _catch_up(self, *, may_wait: bool) -> None:
+    def _catch_up(self) -> None:
         self._owned = None
         self.files.close_files()
         self._lock.name_holder()
         adopted = adopt_epoch(self.files, self._lock.identity, self._boot)
         if adopted is None:
-            self._check_may_sync(may_wait=may_wait)
+            self._check_may_wait()
             adopted = begin_epoch(self.files, self._lock, self._pid)
             self._check_not_dropped()
             report_losses(adopted, self.place.directory)
@@ -313,8 +314,8 @@ class PartitionWriter:
         if self.place.is_dropped():
             raise dropped(self.place.topic)
 
-    def _check_may_sync(self, *, may_wait: bool) -> None:
-        if not may_wait:
+    def _check_may_wait(self) -> None:
+        if not self._may_wait:
             raise UnavailableError("this has to wait for the disk, and an event loop must not")
 
     def _hold(self, owned: OwnedEpoch) -> None:
@@ -339,7 +340,7 @@ class PartitionWriter:
                 # From here on: what lies before it has none.
                 self._window.begin(self.manifest, self._end.next)
                 self.change(has_identities=True)
-            if self._window.load() and not is_on_loop():
+            if self._window.load() and self._may_wait:
                 # At once, while they name nothing that is not written.
                 self.keep_identities()
             identities = self._window.up_to_date()

@@ -190,10 +190,12 @@ class FileStore:
         request: AppendRequest,
         level: Durability,
         timeout_s: float | None,
+        *,
+        may_wait: bool = True,
     ) -> Outcome:
         lane = topic.lanes.get(partition) or self._lanes.lane(topic, partition)
         try:
-            return lane.append(request, level, timeout_s)
+            return lane.append(request, level, timeout_s, may_wait=may_wait)
         except ClosedError as error:
             self._root.check_open()
             if lane.is_current:

@@ -10,7 +10,6 @@ from strandline.log.decide import decide, record_identities
 from strandline.log.draft import Draft
 from strandline.log.history import EventBody
 from strandline.log.identities import Original
-from strandline.log.loops import is_on_loop
 from strandline.log.store import AppendRequest, DroppedError, Placement
 from strandline.stores.sqlite.chain_values import ValueRow, load_value, store_values, value_row
 from strandline.stores.sqlite.checksum import Content, record_crc
@@ -238,8 +237,10 @@ class AppendBracket:
         self._lineage = Lineage(database)
         self._heads = Heads(database)
         self._standby = Standby("strandline-checkpoint", self._tidy_later)
+        #: Whether the thread inside may wait for the disk.
+        self._may_wait = False
 
-    def enter(self, timeout_s: float) -> Heads:
+    def enter(self, timeout_s: float, *, may_wait: bool = True) -> Heads:
         database, heads = self._database, self._heads
         try:
             if not self._begin_at_once():
@@ -249,6 +250,7 @@ class AppendBracket:
                 heads.rows.clear()
                 heads.values.clear()
                 heads.version = version
+            self._may_wait = may_wait
         except BaseException:
             self.leave()
             raise
@@ -272,6 +274,7 @@ class AppendBracket:
     def enter_with(self, connection: sqlite3.Connection, timeout_s: float) -> None:
         """Do what `enter` does, with this connection as the one that writes until `leave`."""
         self._begin(timeout_s, connection)
+        self._may_wait = True
 
     def _begin(self, timeout_s: float, lent: sqlite3.Connection | None = None) -> None:
         database = self._database
@@ -304,6 +307,7 @@ class AppendBracket:
                     self._tidy()
         finally:
             try:
+                self._may_wait = False
                 database.take_back()
             finally:
                 database.lock.release()
@@ -313,10 +317,10 @@ class AppendBracket:
         self._standby.close()
 
     def _tidy(self) -> None:
-        if is_on_loop():
-            self._standby.wake()
-        else:
+        if self._may_wait:
             self._marks.checkpoint()
+        else:
+            self._standby.wake()
 
     def _tidy_later(self) -> None:
         with contextlib.suppress(UnavailableError, ClosedError), self._database.locked():

@@ -63,7 +63,7 @@ class JoinedOutcome:
             self._channel.flush(durable=True).wait(_DURABLE, left_s)
         return self._placement
 
-    async def reached(
+    async def wait_on_loop(
         self, level: Durability = _WRITTEN, timeout_s: float | None = None
     ) -> Placement:
         block = self._joined.block
@@ -76,7 +76,7 @@ class JoinedOutcome:
                     while not block.over.value:
                         await waiter.wait()
                 if self._is_short_of(level):
-                    await self._channel.flush(durable=True).reached(_DURABLE)
+                    await self._channel.flush(durable=True).wait_on_loop(_DURABLE)
         except TimeoutError:
             raise _still_open() from None
         return self._placement

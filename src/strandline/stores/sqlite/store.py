@@ -164,8 +164,11 @@ class SqliteStore:
         request: AppendRequest,
         level: Durability,
         timeout_s: float | None,
+        *,
+        may_wait: bool = True,
     ) -> Outcome:
-        return self._writing.append(SqliteAppend(topic, partition, request), level, timeout_s)
+        write = SqliteAppend(topic, partition, request)
+        return self._writing.append(write, level, timeout_s, may_wait=may_wait)
 
     def marks(self, topic: SqliteTopic, partition: int) -> Marks:
         with self._database.reading() as connection, self._database.translating():

@@ -4,7 +4,6 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 
-from strandline.log.loops import is_on_loop
 from strandline.log.store import Outcome, Placement
 from strandline.stores.sqlite.appends import (
     AppendBracket,
@@ -53,14 +52,16 @@ class Writer:
         self._coordinator.start()
         self._channel = self._coordinator.channel(_CHANNEL)
 
-    def append(self, write: SqliteAppend, level: Durability, timeout_s: float | None) -> Outcome:
+    def append(
+        self, write: SqliteAppend, level: Durability, timeout_s: float | None, *, may_wait: bool
+    ) -> Outcome:
         """Append; see Store.append."""
         if (block := self.outbox.own_block()) is not None:
             placement, joined = self.outbox.join(block, write)
             block.level = max(block.level, level)
             return JoinedOutcome(placement, joined, self._channel, self._marks.known)
         channel = self._channel
-        if is_on_loop():
+        if not may_wait:
             accept = channel.hand_over if level is _DURABLE else channel.try_write
             return accept(write, timeout_s)
         return channel.write(write, level if level is _DURABLE else _WRITTEN, timeout_s)

@@ -1,0 +1,285 @@
+"""A log for an event loop: the same names, to be awaited. See design 0081."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from uuid import UUID
+
+from strandline.log.appending import check_values
+from strandline.log.async_reading import AsyncBatches, AsyncWatch
+from strandline.log.async_receipts import AsyncReceipt, AsyncReceipts
+from strandline.log.async_transaction import AsyncTransaction
+from strandline.log.handed_over import AppendQueue, HandedOver
+from strandline.log.log import Log
+from strandline.log.off_loop import (
+    BoundThread,
+    Opening,
+    bound_thread,
+    in_pages,
+    in_thread,
+    off_loop,
+    opens,
+)
+from strandline.log.ranges import ReadLimits
+from strandline.log.receipts import Receipt, Receipts
+from strandline.log.results import TopicName, Value
+from strandline.log.terms import AppendTerms, terms_of
+from strandline.values import Durability, Mode, Record, StrandlineError, Topic
+from strandline.writes.loops import check_on_asyncio
+
+if TYPE_CHECKING:
+    from strandline.subscriptions import AsyncConsumer, AsyncSubscription, Marker
+    from strandline.subscriptions.options import ConsumerOptions, SubscribeOptions
+    from strandline.typed import AsyncScope
+
+MadeT = TypeVar("MadeT", Receipt, Receipts)
+
+
+class AsyncLog:
+    """A `Log` for an event loop: `async with open(…) as log`, or over one that is open.
+
+    Each call has the name and the parameters of the blocking one, and does the same; what
+    blocks is done in a thread. `append` and `append_many` hand over at once, and return
+    receipts to be awaited. What is opened is awaited or entered with `async with`. A call
+    that is cancelled is made or not, as a whole. Any number of tasks may share it.
+    """
+
+    def __init__(self, blocking: Log) -> None:
+        self._blocking = blocking
+        #: Of each topic that had to be looked up, the appends that came meanwhile.
+        self._queues: dict[TopicName, AppendQueue] = {}
+
+    @property
+    def blocking(self) -> Log:
+        """The same log for threads."""
+        return self._blocking
+
+    @property
+    def id(self) -> UUID:
+        """The log's identity, for as long as its storage lives."""
+        return self._blocking.id
+
+    @property
+    def mode(self) -> Mode:
+        """What the log was opened for."""
+        return self._blocking.mode
+
+    @property
+    def durability_max(self) -> Durability:
+        """The highest level that a record can reach here."""
+        return self._blocking.durability_max
+
+    @property
+    def queue_depth(self) -> int:
+        """How many records a subscription holds in memory, unless it says itself."""
+        return self._blocking.queue_depth
+
+    # --- topics ---
+
+    create_topic = off_loop(Log.create_topic)
+    topic = off_loop(Log.topic)
+    topics = off_loop(Log.topics)
+    tenants = off_loop(Log.tenants)
+    describe_topic = off_loop(Log.describe_topic)
+    change_retention = off_loop(Log.change_retention)
+    drop_topic = off_loop(Log.drop_topic)
+
+    # --- writing ---
+
+    def append(
+        self,
+        topic: TopicName,
+        value: Value,
+        *,
+        key: str | None = None,
+        **terms: Unpack[AppendTerms],
+    ) -> AsyncReceipt:
+        """Hand one record over, and return a receipt: awaited, it returns as `Log.append` does.
+
+        The record is handed over whether the receipt is awaited or not, in the order of the
+        calls. Whatever is wrong, awaiting the receipt raises it; if no task does, it is logged.
+        """
+        check_on_asyncio()
+        log = self._blocking
+        if self._must_queue(topic):
+            return AsyncReceipt(
+                *self._queued(topic, partial(log.append, topic, value, key=key, **terms))
+            )
+        try:
+            log._store.check_open()
+            receipt = log._appends.append(topic, value, key, terms_of(terms), may_wait=False)
+        except StrandlineError as error:
+            return AsyncReceipt(HandedOver.failed(error))
+        if log._announcer is not None:
+            log._announcer.announce(topic, receipt)
+        return AsyncReceipt(receipt)
+
+    def append_many(
+        self,
+        topic: TopicName,
+        values: Iterable[Value],
+        *,
+        keys: Sequence[str | None] | None = None,
+        **terms: Unpack[AppendTerms],
+    ) -> AsyncReceipts:
+        """Hand records over, as `append` does; awaited, as `Log.append_many` returns.
+
+        Where one partition refuses its records, those of later ones may be stored as well,
+        and each receipt tells.
+        """
+        check_on_asyncio()
+        log = self._blocking
+        each, own = check_values(values, keys)
+        if self._must_queue(topic):
+            make = partial(log.append_many, topic, each, keys=own, **terms)
+            return AsyncReceipts(len(each), *self._queued(topic, make))
+        try:
+            log._store.check_open()
+            receipts = log._appends.append_many(topic, each, own, terms_of(terms), may_wait=False)
+        except StrandlineError as error:
+            return AsyncReceipts(len(each), HandedOver.failed(error))
+        if receipts and log._announcer is not None:
+            log._announcer.announce(topic, receipts)
+        return AsyncReceipts(len(each), receipts)
+
+    def transaction(self, connection: sqlite3.Connection | None = None) -> AsyncTransaction:
+        """Return a block for `async with`, which gives an `AsyncConnection`.
+
+        As `Log.transaction`, with one thread of its own for the whole block. A `connection`
+        that was opened elsewhere is opened with `check_same_thread=False`.
+        """
+        return AsyncTransaction(partial(self._blocking.transaction, connection))
+
+    trim = off_loop(Log.trim)
+    evict = off_loop(Log.evict)
+    apply_retention = off_loop(Log.apply_retention)
+    seal = off_loop(Log.seal)
+    sync = off_loop(Log.sync)
+    flush = off_loop(Log.flush)
+
+    # --- reading ---
+
+    read = in_pages(Log.read)
+
+    async def read_batches(
+        self,
+        topic: TopicName,
+        partition: int,
+        start: int,
+        end: int | None = None,
+        **limits: Unpack[ReadLimits],
+    ) -> AsyncBatches:
+        """Return the same records as `read`, as Arrow record batches. Raises alike."""
+        read = self._blocking.read_batches
+        return AsyncBatches(await in_thread(read, topic, partition, start, end, **limits))
+
+    marks = off_loop(Log.marks)
+    offset_at = off_loop(Log.offset_at)
+    epochs = off_loop(Log.epochs)
+    segments = off_loop(Log.segments)
+    position = off_loop(Log.position)
+    resolve = off_loop(Log.resolve)
+    proof_head = off_loop(Log.proof_head)
+    verify = off_loop(Log.verify)
+    watch = opens(Log.watch, AsyncWatch)
+
+    # --- consumers ---
+
+    register = off_loop(Log.register)
+    claim = off_loop(Log.claim)
+    ack = off_loop(Log.ack)
+    seek = off_loop(Log.seek)
+    cursor = off_loop(Log.cursor)
+    consumers = off_loop(Log.consumers)
+    delete_consumer = off_loop(Log.delete_consumer)
+
+    # --- the rooms above, from here ---
+
+    @overload
+    def subscribe(
+        self,
+        topic: TopicName | Sequence[TopicName],
+        *,
+        markers: Literal[True],
+        **options: Unpack[SubscribeOptions],
+    ) -> Opening[AsyncSubscription[Record | Marker]]: ...
+    @overload
+    def subscribe(
+        self,
+        topic: TopicName | Sequence[TopicName],
+        *,
+        markers: Literal[False] = ...,
+        **options: Unpack[SubscribeOptions],
+    ) -> Opening[AsyncSubscription[Record]]: ...
+    def subscribe(
+        self,
+        topic: TopicName | Sequence[TopicName],
+        *,
+        markers: bool = False,
+        **options: Unpack[SubscribeOptions],
+    ) -> Opening[AsyncSubscription[Any]]:
+        """Read topics from a start on, and go on as they grow. See `strandline.subscribe`."""
+        from strandline.subscriptions import AsyncSubscription  # noqa: PLC0415 - A room above.
+
+        make: Any = partial(self._blocking.subscribe, topic, markers=markers, **options)
+        return Opening(make, AsyncSubscription)
+
+    def consumer(
+        self, topic: TopicName, name: str, **options: Unpack[ConsumerOptions]
+    ) -> Opening[AsyncConsumer]:
+        """Return the consumer of this name, which goes on at its cursor. See Consumer."""
+        from strandline.subscriptions import AsyncConsumer  # noqa: PLC0415 - A room above.
+
+        return Opening(partial(self._blocking.consumer, topic, name, **options), AsyncConsumer)
+
+    def scope(self, tenant: str | None = None) -> AsyncScope:
+        """Return the log as this tenant may see it; without one, the global topics. As `Log.scope`."""
+        from strandline.typed import AsyncScope  # noqa: PLC0415 - A room above.
+
+        return AsyncScope(self._blocking.scope(tenant), self)
+
+    # --- the whole log ---
+
+    describe = off_loop(Log.describe)
+    metrics = off_loop(Log.metrics)
+
+    async def close(self) -> None:
+        """End the log for its holder, after what was handed over. As `Log.close`."""
+        for queue in tuple(self._queues.values()):
+            await queue.finish()
+        await in_thread(self._blocking.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"Async{self._blocking!r}"
+
+    # --- appends that have to be made in a thread ---
+
+    def _must_queue(self, topic: TopicName | object) -> bool:
+        """Whether an append may block: to a topic that is looked up first, or in a transaction."""
+        if not isinstance(topic, str | Topic):
+            # What cannot be looked up is refused at once.
+            return False
+        bound, queue = bound_thread.get(), self._queues.get(topic)
+        is_inside = bound is not None and bound.executor is not None
+        is_behind = queue is not None and not queue.is_empty
+        return is_inside or is_behind or not self._blocking._appends.knows(topic)
+
+    def _queued(
+        self, topic: TopicName, append: Callable[[], MadeT]
+    ) -> tuple[HandedOver[MadeT], BoundThread | None]:
+        """Have an append made in a thread; return it, and the transaction that it is part of."""
+        bound = bound_thread.get()
+        if bound is None or (executor := bound.executor) is None:
+            return self._queues.setdefault(topic, AppendQueue()).put(append), None
+        handed = HandedOver[MadeT]()
+        executor.submit(handed.make, append)
+        return handed, bound

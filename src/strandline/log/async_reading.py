@@ -1,0 +1,70 @@
+"""What is read, and what is watched, on an event loop."""
+
+from collections.abc import AsyncIterator, Collection
+from typing import TYPE_CHECKING
+
+from strandline.log.off_loop import each_of, in_thread, off_loop
+from strandline.log.results import Batches, Hint, Watch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class AsyncBatches:
+    """`Batches` for `async for`: the record batches are read in a thread."""
+
+    def __init__(self, blocking: Batches) -> None:
+        self._blocking = blocking
+
+    @property
+    def blocking(self) -> Batches:
+        """The same batches for threads."""
+        return self._blocking
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """The schema of every record batch, also if there is none."""
+        return self._blocking.schema
+
+    async def __aiter__(self) -> "AsyncIterator[pa.RecordBatch]":
+        """Yield the record batches."""
+        async for batch in each_of(await in_thread(iter, self._blocking), items_max=1):
+            yield batch
+
+    def __repr__(self) -> str:
+        return f"AsyncBatches({self._blocking!r})"
+
+
+class AsyncWatch:
+    """A `Watch` for an event loop."""
+
+    def __init__(self, blocking: Watch) -> None:
+        self._blocking = blocking
+
+    @property
+    def blocking(self) -> Watch:
+        """The same watch for threads."""
+        return self._blocking
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the watch or its log was closed."""
+        return self._blocking.is_closed
+
+    add = off_loop(Watch.add)
+    remove = off_loop(Watch.remove)
+
+    async def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
+        """Return the hints since the last time. As `Watch.wait`."""
+        return await self._blocking.wait_on_loop(timeout_s)
+
+    def wake(self) -> None:
+        """End the present wait early, or the next one if there is none."""
+        self._blocking.wake()
+
+    async def close(self) -> None:
+        """End the watch, and a wait with ClosedError. May be repeated."""
+        await in_thread(self._blocking.close)
+
+    def __repr__(self) -> str:
+        return f"AsyncWatch({self._blocking!r})"

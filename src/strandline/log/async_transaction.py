@@ -1,0 +1,159 @@
+"""A transaction of the caller's, entered from an event loop. See designs 0043 and 0081."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from strandline.log.off_loop import BoundThread, bound_thread, in_thread
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AsyncTransaction:
+    """`Log.transaction` for `async with`: each call of the block runs in one thread of its own.
+
+    The appends and calls of the task that entered it, and of tasks that it starts inside,
+    are part of it until it is left. A block that is cancelled is rolled back.
+    """
+
+    def __init__(self, begin: Callable[[], AbstractContextManager[sqlite3.Connection]]) -> None:
+        self._begin = begin
+        self._around: BoundThread | None = None
+        self._executor: Executor | None = None
+        self._is_own = False
+        self._block: AbstractContextManager[sqlite3.Connection] | None = None
+        self.is_open = False
+
+    @property
+    def executor(self) -> Executor | None:
+        """The thread of the block; None before and after it."""
+        return self._executor if self.is_open else None
+
+    async def __aenter__(self) -> "AsyncConnection":
+        self._around = around = bound_thread.get()
+        # A block inside that of another log shares its thread, as it does off the loop.
+        shared = None if around is None else around.executor
+        self._is_own = shared is None
+        self._executor = shared or ThreadPoolExecutor(1, "strandline-transaction")
+        bound_thread.set(self)
+        self.is_open = True
+        try:
+            connection = await in_thread(self._enter)
+        except BaseException as error:
+            # Cancelled, the thread may still enter: it leaves again, in its turn.
+            self._executor.submit(self._leave, error)
+            self._end()
+            raise
+        return AsyncConnection(self, connection)
+
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
+        assert self._executor is not None
+        # Not to be cancelled: it is committed or rolled back in any case.
+        left = self._executor.submit(self._leave, error)
+        try:
+            await asyncio.shield(asyncio.wrap_future(left))
+        finally:
+            self._end()
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make a call in the thread of the block, from any task."""
+        around = bound_thread.get()
+        bound_thread.set(self)
+        try:
+            return await in_thread(call, *args, **kwargs)
+        finally:
+            bound_thread.set(around)
+
+    def __repr__(self) -> str:
+        return f"AsyncTransaction({'open' if self.is_open else 'not open'})"
+
+    def _end(self) -> None:
+        self.is_open = False
+        bound_thread.set(self._around)
+        if self._is_own and isinstance(self._executor, ThreadPoolExecutor):
+            self._executor.shutdown(wait=False)
+
+    # --- in the thread ---
+
+    def _enter(self) -> sqlite3.Connection:
+        block = self._begin()
+        connection = block.__enter__()
+        self._block = block
+        return connection
+
+    def _leave(self, error: BaseException | None) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            kind = None if error is None else type(error)
+            block.__exit__(kind, error, None if error is None else error.__traceback__)
+
+
+class AsyncConnection:
+    """The connection of a transaction, with calls to be awaited."""
+
+    def __init__(self, transaction: AsyncTransaction, blocking: sqlite3.Connection) -> None:
+        self._transaction = transaction
+        self._blocking = blocking
+
+    @property
+    def blocking(self) -> sqlite3.Connection:
+        """The connection itself, which only the functions given to `run` may use."""
+        return self._blocking
+
+    async def execute(self, sql: str, parameters: Any = (), /) -> "AsyncCursor":
+        """Execute a statement."""
+        cursor = await self.run(sqlite3.Connection.execute, sql, parameters)
+        return AsyncCursor(self, cursor)
+
+    async def executemany(self, sql: str, parameters: Iterable[Any], /) -> "AsyncCursor":
+        """Execute a statement for each of the parameters."""
+        cursor = await self.run(sqlite3.Connection.executemany, sql, parameters)
+        return AsyncCursor(self, cursor)
+
+    async def run(
+        self,
+        function: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Return `function(connection, …)`, called in the thread of the block.
+
+        Whatever the function appends with the log's blocking face is part of the block, too.
+        """
+        return await self._transaction.run(function, self._blocking, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"AsyncConnection({self._blocking!r})"
+
+
+class AsyncCursor:
+    """What a statement has found."""
+
+    def __init__(self, connection: AsyncConnection, blocking: sqlite3.Cursor) -> None:
+        self._connection = connection
+        self._blocking = blocking
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed."""
+        return self._blocking.rowcount
+
+    @property
+    def lastrowid(self) -> int | None:
+        """The number of the row that was inserted last."""
+        return self._blocking.lastrowid
+
+    async def fetchone(self) -> Any:
+        """Return the next row; None after the last."""
+        return await self._connection.run(lambda _: self._blocking.fetchone())
+
+    async def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+        return await self._connection.run(lambda _: self._blocking.fetchall())
+
+    def __repr__(self) -> str:
+        return f"AsyncCursor({self._blocking!r})"

@@ -1,0 +1,52 @@
+"""A consumer for an event loop."""
+
+from strandline.log.off_loop import in_thread, off_loop
+from strandline.subscriptions.consumer import Consumer
+from strandline.subscriptions.delivery import Delivery
+from strandline.subscriptions.stream import AsyncStream
+
+
+class AsyncConsumer(AsyncStream[Delivery]):
+    """A `Consumer` with calls to be awaited, and `async for`; one task reads at a time.
+
+    A step that is cancelled loses no delivery. An ack that is cancelled is stored or not;
+    the record may be acked again.
+    """
+
+    def __init__(self, blocking: Consumer) -> None:
+        self._blocking = blocking
+
+    @property
+    def blocking(self) -> Consumer:
+        """The same consumer for threads."""
+        return self._blocking
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """The name of the topic, of the same tenant, of its dead letters."""
+        return self._blocking.dead_letter_topic
+
+    async def next(self, timeout_s: float | None = None) -> Delivery | None:
+        """Return the next delivery, or None if there is none within `timeout_s`.
+
+        As `Consumer.next`.
+        """
+        return await self._blocking._next_on_loop(timeout_s)
+
+    assign = off_loop(Consumer.assign)
+    assigned = off_loop(Consumer.assigned)
+    ack = off_loop(Consumer.ack)
+    nack = off_loop(Consumer.nack)
+    dead_letter = off_loop(Consumer.dead_letter)
+    attempts = off_loop(Consumer.attempts)
+    begin_alone = off_loop(Consumer.begin_alone)
+    hand_back = off_loop(Consumer.hand_back)
+    seek = off_loop(Consumer.seek)
+    lag = off_loop(Consumer.lag)
+
+    async def close(self) -> None:
+        """End reading, also for tasks that wait. What is outstanding comes again."""
+        await in_thread(self._blocking.close)
+
+    def __repr__(self) -> str:
+        return f"AsyncConsumer({self._blocking!r})"

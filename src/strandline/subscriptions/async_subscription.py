@@ -1,0 +1,51 @@
+"""A subscription for an event loop."""
+
+from typing import TypeVar
+
+from strandline.log.off_loop import in_thread
+from strandline.subscriptions.async_assignment import AsyncAssignment
+from strandline.subscriptions.markers import Marker
+from strandline.subscriptions.stream import AsyncStream
+from strandline.subscriptions.subscription import Subscription
+from strandline.values import Record
+
+ItemT = TypeVar("ItemT", bound=Record | Marker)
+
+
+class AsyncSubscription(AsyncStream[ItemT]):
+    """A `Subscription` read with `async for` and `await next()`, one task at a time.
+
+    A step that is cancelled loses no record. Waiting blocks no thread. History is read in
+    a thread, a page at a time; what was written a moment ago is read on the loop.
+    """
+
+    def __init__(self, blocking: Subscription[ItemT]) -> None:
+        self._blocking = blocking
+
+    @property
+    def blocking(self) -> Subscription[ItemT]:
+        """The same stream for threads."""
+        return self._blocking
+
+    @property
+    def assignment(self) -> AsyncAssignment:
+        """Which partitions it reads; they may be changed at any time."""
+        return AsyncAssignment(self._blocking.assignment)
+
+    async def next(self, timeout_s: float | None = None) -> ItemT | None:
+        """Return the next item, or None if there is none within `timeout_s`.
+
+        As `Subscription.next`.
+        """
+        return await self._blocking._next_on_loop(timeout_s)
+
+    def check_open(self) -> None:
+        """Raise ClosedError if the subscription or its log is closed."""
+        self._blocking.check_open()
+
+    async def close(self) -> None:
+        """End the stream, also for tasks that wait for its next item. May be repeated."""
+        await in_thread(self._blocking.close)
+
+    def __repr__(self) -> str:
+        return f"AsyncSubscription({self._blocking!r})"

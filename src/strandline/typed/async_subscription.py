@@ -1,0 +1,40 @@
+"""What one scope sees of a topic, for an event loop."""
+
+from typing import TypeVar
+
+from strandline.log.off_loop import in_thread, off_loop
+from strandline.subscriptions import AsyncAssignment, AsyncStream, Marker
+from strandline.typed.delivered import Delivered
+from strandline.typed.subscription import ScopedSubscription
+
+ItemT = TypeVar("ItemT", bound=Delivered | Marker)
+
+
+class AsyncScopedSubscription(AsyncStream[ItemT]):
+    """A `ScopedSubscription` with `async for` and calls to be awaited, one task at a time."""
+
+    def __init__(self, blocking: ScopedSubscription[ItemT]) -> None:
+        self._blocking = blocking
+
+    @property
+    def blocking(self) -> ScopedSubscription[ItemT]:
+        """The same stream for threads."""
+        return self._blocking
+
+    @property
+    def assignment(self) -> AsyncAssignment:
+        """Which partitions it reads; they may be changed at any time."""
+        return AsyncAssignment(self._blocking.assignment)
+
+    async def next(self, timeout_s: float | None = None) -> ItemT | None:
+        """Return the next item, or None if there is none within `timeout_s`."""
+        return await self._blocking._next_on_loop(timeout_s)
+
+    ack = off_loop(ScopedSubscription.ack)
+
+    async def close(self) -> None:
+        """End the stream, also for tasks that wait for its next item. May be repeated."""
+        await in_thread(self._blocking.close)
+
+    def __repr__(self) -> str:
+        return f"AsyncScopedSubscription({self._blocking!r})"

@@ -1,0 +1,199 @@
+"""A view for an event loop."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, Unpack, overload
+
+from strandline.log import Value
+from strandline.log.off_loop import off_loop
+from strandline.values import Partition
+from strandline.views.health import ViewHealth
+from strandline.views.live_view import LiveView
+from strandline.views.pending import PendingView
+from strandline.views.publishing import PUBLISH_TIMEOUT_S, AppendOptions, Publication
+from strandline.views.view import StateT
+
+AnswerT = TypeVar("AnswerT")
+DefaultT = TypeVar("DefaultT")
+
+
+class AsyncLiveView(Generic[StateT]):
+    """A `LiveView` for an event loop: `async with LiveView(…) as view`.
+
+    What waits or reads the log is awaited; what answers from memory returns at once, after
+    one `apply` at most. A publication that is cancelled is stored or not, once.
+    """
+
+    def __init__(self, blocking: LiveView[StateT]) -> None:
+        self._blocking = blocking
+
+    @property
+    def blocking(self) -> LiveView[StateT]:
+        """The same view for threads."""
+        return self._blocking
+
+    reconcile = off_loop(LiveView[StateT].reconcile)
+    rebuild = off_loop(LiveView[StateT].rebuild)
+    assigned = off_loop(LiveView[StateT].assigned)
+    lag = off_loop(LiveView[StateT].lag)
+    save = off_loop(LiveView[StateT].save)
+    close = off_loop(LiveView[StateT].close)
+
+    @overload
+    def read(
+        self,
+        partition: int,
+        query: Callable[[StateT], AnswerT],
+        *,
+        min_offset: int | None = ...,
+    ) -> AnswerT | None: ...
+    @overload
+    def read(
+        self,
+        partition: int,
+        query: Callable[[StateT], AnswerT],
+        *,
+        default: DefaultT,
+        min_offset: int | None = ...,
+    ) -> AnswerT | DefaultT: ...
+    def read(
+        self,
+        partition: int,
+        query: Callable[[StateT], Any],
+        *,
+        default: Any = None,
+        min_offset: int | None = None,
+    ) -> Any:
+        """Return `query(state)` of a ready partition, at once. As `LiveView.read`."""
+        return self._blocking.read(partition, query, default=default, min_offset=min_offset)
+
+    def partition_of(self, key: str) -> Partition:
+        """Return the partition of the records with this key."""
+        return self._blocking.partition_of(key)
+
+    def applied(self, partition: int) -> int:
+        """Return the last offset applied; -1 if there is none, or it is not assigned."""
+        return self._blocking.applied(partition)
+
+    def committed(self, partition: int) -> int:
+        """Return the last offset in the snapshot, after which a restart goes on; -1 if none."""
+        return self._blocking.committed(partition)
+
+    def is_ready(self, partition: int) -> bool:
+        """Return whether `read` would answer from a state."""
+        return self._blocking.is_ready(partition)
+
+    def health(self) -> ViewHealth:
+        """Return how it is doing, without asking the log."""
+        return self._blocking.health()
+
+    async def wait_applied(
+        self, partition: int, offset: int, timeout_s: float | None = None
+    ) -> None:
+        """Return once the record at `offset` is applied. As `LiveView.wait_applied`."""
+        await self._blocking._wait_applied_on_loop(partition, offset, timeout_s)
+
+    async def wait_ready(self, timeout_s: float | None = None) -> None:
+        """Return once every assigned partition is ready. As `LiveView.wait_ready`."""
+        await self._blocking._wait_ready_on_loop(timeout_s)
+
+    async def publish(
+        self,
+        value: Value,
+        *,
+        timeout_s: float = PUBLISH_TIMEOUT_S,
+        **options: Unpack[AppendOptions],
+    ) -> Publication:
+        """Append to the topic, and return once this view has applied the record.
+
+        As `LiveView.publish`.
+        """
+        return await self._blocking._publish_on_loop(value, timeout_s, options)
+
+    async def __aenter__(self) -> "AsyncLiveView[StateT]":
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"AsyncLiveView({self._blocking!r})"
+
+
+class AsyncPendingView(Generic[StateT]):
+    """A `PendingView` for an event loop: its view is an `AsyncLiveView`."""
+
+    def __init__(self, blocking: PendingView[StateT] | None = None) -> None:
+        self._blocking = PendingView[StateT]() if blocking is None else blocking
+
+    @property
+    def blocking(self) -> PendingView[StateT]:
+        """The same place for threads."""
+        return self._blocking
+
+    def become(self, view: AsyncLiveView[StateT]) -> AsyncLiveView[StateT] | None:
+        """Answer as `view` from now on, and return the one before."""
+        before = self._blocking.become(view.blocking)
+        return None if before is None else AsyncLiveView(before)
+
+    reconcile = off_loop(PendingView[StateT].reconcile)
+    rebuild = off_loop(PendingView[StateT].rebuild)
+    assigned = off_loop(PendingView[StateT].assigned)
+    lag = off_loop(PendingView[StateT].lag)
+    save = off_loop(PendingView[StateT].save)
+
+    def read(
+        self,
+        partition: int,
+        query: Callable[[StateT], Any],
+        *,
+        default: Any = None,
+        min_offset: int | None = None,
+    ) -> Any:
+        """See AsyncLiveView."""
+        return self._blocking.read(partition, query, default=default, min_offset=min_offset)
+
+    def partition_of(self, key: str) -> Partition:
+        """See AsyncLiveView."""
+        return self._blocking.partition_of(key)
+
+    def applied(self, partition: int) -> int:
+        """See AsyncLiveView."""
+        return self._blocking.applied(partition)
+
+    def committed(self, partition: int) -> int:
+        """See AsyncLiveView."""
+        return self._blocking.committed(partition)
+
+    def is_ready(self, partition: int) -> bool:
+        """See AsyncLiveView."""
+        return self._blocking.is_ready(partition)
+
+    def health(self) -> ViewHealth:
+        """See AsyncLiveView."""
+        return self._blocking.health()
+
+    async def wait_applied(
+        self, partition: int, offset: int, timeout_s: float | None = None
+    ) -> None:
+        """See AsyncLiveView."""
+        await self._there(partition).wait_applied(partition, offset, timeout_s)
+
+    async def wait_ready(self, timeout_s: float | None = None) -> None:
+        """See AsyncLiveView."""
+        await self._there().wait_ready(timeout_s)
+
+    async def publish(
+        self,
+        value: Value,
+        *,
+        timeout_s: float = PUBLISH_TIMEOUT_S,
+        **options: Unpack[AppendOptions],
+    ) -> Publication:
+        """See AsyncLiveView."""
+        return await self._there().publish(value, timeout_s=timeout_s, **options)
+
+    def __repr__(self) -> str:
+        return f"AsyncPendingView({self._blocking!r})"
+
+    def _there(self, partition: int = -1) -> AsyncLiveView[StateT]:
+        return AsyncLiveView(self._blocking._there(partition))
