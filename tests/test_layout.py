@@ -72,13 +72,16 @@ def test_names_say_what_a_thing_is() -> None:
 
 
 def test_a_class_name_is_used_once() -> None:
-    places: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        for name in class_names(path):
-            places.setdefault(name, []).append(shown(path))
-    repeated = {name: where for name, where in places.items() if len(where) > 1}
+    repeated = repeated_classes(ROOT / "src")
 
     assert not repeated, "one class name, one meaning: name what is different about each"
+
+
+def test_a_class_name_that_is_used_twice_is_found(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("class Place: ...\nclass One: ...\n")
+    (tmp_path / "other.py").write_text("def make():\n    class Place: ...\n")
+
+    assert repeated_classes(tmp_path) == {"Place": ["one.py", "other.py"]}
 
 
 def test_public_modules_have_a_docstring() -> None:
@@ -195,6 +198,14 @@ def length(node: Function) -> int:
 
 def class_names(path: Path) -> list[str]:
     return [node.name for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)]
+
+
+def repeated_classes(tree: Path) -> dict[str, list[str]]:
+    places: dict[str, list[str]] = {}
+    for path in sorted(tree.rglob("*.py")):
+        for name in class_names(path):
+            places.setdefault(name, []).append(path.relative_to(tree).as_posix())
+    return {name: where for name, where in places.items() if len(where) > 1}
 
 
 def words(name: str) -> list[str]:

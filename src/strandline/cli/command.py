@@ -4,15 +4,16 @@ import contextlib
 import functools
 import inspect
 import os
+import re
 import sys
-from collections.abc import Callable
-from typing import NamedTuple, ParamSpec
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, ParamSpec
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 
 from strandline.cli.exit_codes import ExitCode, code_of
-from strandline.cli.help_page import HelpedCommand, first_sentence
-from strandline.cli.program import CommandGroup
 from strandline.cli.screen import OutputError, flush, note, note_error
 from strandline.values import StrandlineError
 
@@ -97,3 +98,48 @@ def _silence_output() -> None:
     null = os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 No file of a log.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(null, sys.stdout.fileno())  # noqa: TID251 The same.
+
+
+class CommandGroup(TyperGroup):
+    """The commands of the program, or of a group."""
+
+    def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
+        """See click: run a command, and exit with its code."""
+        words = sys.argv[1:] if args is None else args
+        if "--json" not in words:
+            return super().main(args, *more, **options)
+        try:
+            code = super().main(args, *more, **{**options, "standalone_mode": False})
+        except TyperException as error:
+            note_error("UsageError", error.format_message(), ExitCode.USAGE, {})
+            code = ExitCode.USAGE
+        sys.exit(code or ExitCode.OK)
+
+
+def first_sentence(text: str) -> str:
+    """Return what a list of commands says of one."""
+    return " ".join(re.split(r"(?<=\.)\s|\n\n", text, maxsplit=1)[0].split())
+
+
+class HelpedCommand(TyperCommand):
+    """A command whose arguments are shown as they are typed: `append TOPIC [PAYLOAD]...`."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 # As click calls it.
+        """See click: the words of the first line."""
+        return ["[OPTIONS]", *(each.metavar for each in self._arguments())]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """See click: what each argument and option is for."""
+        arguments = [(each.metavar, each.help) for each in self._arguments()]
+        records = [
+            each.get_help_record(ctx)
+            for each in self.get_params(ctx)
+            if each.param_type_name == "option"
+        ]
+        for title, shown in (("Arguments", arguments), ("Options", records)):
+            if shown:
+                with formatter.section(title):
+                    formatter.write_dl([each for each in shown if each is not None])
+
+    def _arguments(self) -> list[Any]:
+        return [each for each in self.params if each.param_type_name == "argument"]

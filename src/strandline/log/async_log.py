@@ -236,7 +236,7 @@ class AsyncLog:
         return Opening(partial(self._blocking.consumer, topic, name, **options), AsyncConsumer)
 
     def scope(self, tenant: str | None = None) -> AsyncScope:
-        """Return the log as this tenant may see it; without one, the global topics. As `Log.scope`."""
+        """Return the log as this tenant may see it, as `Log.scope` does."""
         from strandline.typed import AsyncScope  # noqa: PLC0415 - A room above.
 
         return AsyncScope(self._blocking.scope(tenant), self)

@@ -1,8 +1,14 @@
 """What a log and its topics are and hold, for people to read."""
 
+from typing import TYPE_CHECKING
+
 from strandline.log.access import Access
 from strandline.log.store import Store, StoredTopic
-from strandline.values import LogDescription, TopicDescription
+from strandline.values import ClosedError, LogDescription, TopicDescription
+from strandline.values.html import ROWS_MAX, html_fields, html_table
+
+if TYPE_CHECKING:
+    from strandline.log.log import Log
 
 
 def describe_log(store: Store[StoredTopic], access: Access, queue_depth: int) -> LogDescription:
@@ -36,3 +42,19 @@ def describe_topic(
         tuple(state.marks for state in access.states(topic)),
         sum(each.size_bytes for each in segments),
     )
+
+
+def log_html(log: "Log") -> str:
+    """Return its topics as a table."""
+    try:
+        found = log.describe()
+        topics = log.topics()
+        rows = [
+            (each.topic.name, str(each.settings.value_kind), len(each.marks), each.records)
+            for each in map(log.describe_topic, topics[:ROWS_MAX])
+        ]
+    except ClosedError:
+        return html_fields("Log", {"state": "closed"})
+    header = ("topic", "kind", "partitions", "records")
+    title = f"Log {found.location}, {found.mode}"
+    return html_table(title, header, rows, count=len(topics))

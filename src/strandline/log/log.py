@@ -15,9 +15,8 @@ from strandline.log.broker import Announcer, Broker
 from strandline.log.claims import ConsumerPlace
 from strandline.log.contract import LogConsumers, LogReader, LogTopics, LogTransactions, LogWriter
 from strandline.log.cursors import ConsumerCursors
-from strandline.log.describing import describe_log, describe_topic
+from strandline.log.describing import describe_log, describe_topic, log_html
 from strandline.log.history import History
-from strandline.log.log_looks import log_html
 from strandline.log.metrics import LogCounts, LogMetrics
 from strandline.log.numbers import check_timestamp, check_whole
 from strandline.log.parts import put_together, unsendable

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Unpack, overload
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import Log, Reach, TopicName, check_log, parts_of
+from strandline.log import LiveSubscription, Log, Reach, TopicName, Watch, check_log, parts_of
+from strandline.log.broker import tolerated
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
-from strandline.subscriptions.brokered import attached
 from strandline.subscriptions.cursor import Cursors, TopicPartition
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.options import SubscribeOptions
@@ -205,3 +206,26 @@ def _of(start: Starts, partition: int) -> StartPoint:
     if whole(partition) is not None and partition in start:
         return start[partition]
     raise InvalidError("this partition is given no start", partition=partition)
+
+
+def attached(
+    log: Log, topics: Iterable[Topic], watch: Watch, *, name: str | None, tenant: str | None
+) -> Callable[[], None]:
+    """Attach a reader that waits in `watch` to the log's broker; return what ends both."""
+    broker = parts_of(log).broker
+    if broker is None:
+        return watch.close
+    ends: list[Callable[[], None]] = []
+    for topic in topics:
+        whose = topic.tenant if tenant is None else Tenant(tenant)
+        with tolerated("a subscription is not listed, nor woken by others"):
+            live = LiveSubscription(topic, name, whose, os.getpid())
+            ends.append(broker.attach(live, watch.wake))
+
+    def end() -> None:
+        watch.close()
+        for each in ends:
+            with tolerated("a subscription may still be listed"):
+                each()
+
+    return end
