@@ -23,6 +23,7 @@ from strandline.values import (
     parse_log_url,
 )
 from strandline.values.arguments import check_flag, check_path
+from strandline.values.log_url import SCHEMES
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
@@ -72,7 +73,8 @@ def open_log(
     `memory:` is a new log in the object that is returned; `file:<path>` is the log in
     that directory, and `sqlite:<path>` the one in that database, which `write` creates
     where it is missing. `file:///<path>` is absolute; `sqlite:///<path>` is relative and
-    `sqlite:////<path>` absolute, as in SQLAlchemy; a host and `~` are refused. Without a
+    `sqlite:////<path>` absolute, as in SQLAlchemy; a host and `~` are refused.
+    `postgresql://<user>@<host>/<database>` is the log in that database. Without a
     URL it is STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in
     `.strandline`. `mode` is `write`, `consume` or `read`.
     With `auto_create`, appending to an unknown topic creates it. A `broker` carries
@@ -80,8 +82,8 @@ def open_log(
     how many records each subscription holds in memory unless it says itself, and
     `describe()` shows it; None stands for STRANDLINE_QUEUE_DEPTH, without that for 128.
     Further `options` are the store's own: `exclusive`, `take_over` and `compression` of
-    `file:`, see `FileStore`. Raises InvalidError for whatever is none of these; no bad
-    value is replaced by a default.
+    `file:`, see `FileStore`; `schema` of `postgresql:`. Raises InvalidError for whatever
+    is none of these; no bad value is replaced by a default.
     """
     kind, location = _parse(url)
     for name in ("exclusive", "take_over"):
@@ -235,6 +237,25 @@ def _open_sqlite(location: str, **options: Any) -> SqliteStore:
     return SqliteStore(location, **options)
 
 
+def _open_postgres(location: str, **options: Any) -> "Store[Any]":
+    try:
+        from strandline.stores.postgres import PostgresStore  # noqa: PLC0415 - An extra.
+    except ModuleNotFoundError as error:
+        raise InvalidError(
+            "a postgresql: log needs psycopg, install strandline with the extra postgres",
+            missing=error.name,
+        ) from error
+    return PostgresStore(f"postgresql:{location}", **options)
+
+
+_POSTGRES = StoreKind(
+    _open_postgres,
+    "postgresql://USER@HOST/DATABASE",
+    frozenset({"schema", "lock_timeout_s", "connect_timeout_s"}),
+    locate=lambda location: location,
+    extra="postgres",
+)
+
 _KINDS: Mapping[str, StoreKind] = {
     "memory": StoreKind(_open_memory, "memory:", describe=_describe_memory),
     "file": StoreKind(
@@ -255,6 +276,8 @@ _KINDS: Mapping[str, StoreKind] = {
         staging=lambda path: f"{path}-staging",
         copy=copy_sqlite_log,
     ),
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
 }
 
 
@@ -262,6 +285,8 @@ def _parse(url: object) -> tuple[StoreKind, str]:
     chosen = default_url() if url is None else url
     if isinstance(chosen, str):
         scheme, _, rest = chosen.partition(":")
+        if scheme in _KINDS and scheme not in SCHEMES:
+            return _KINDS[scheme], rest
         if scheme not in _KINDS and (registered := _registered(scheme)) is not None:
             return registered, rest
     scheme, location = parse_log_url(chosen)

@@ -1,0 +1,89 @@
+"""Claims as advisory locks of a session: held across hosts, and ended with the process."""
+
+import contextlib
+import os
+import threading
+import weakref
+from typing import Final
+
+import psycopg
+
+from strandline.log.claims import ConsumerPlace, claimed
+from strandline.stores.postgres.database import Connection, Database, lock_number
+from strandline.stores.postgres.errors import translated
+
+_HOLDER: Final = """
+    SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+        AND l.classid = (%s::bigint >> 32 & 4294967295)::oid
+        AND l.objid = (%s::bigint & 4294967295)::oid
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+
+
+class PostgresClaim:
+    """Implements Claim."""
+
+    def __init__(self, claims: "PostgresClaims", number: int) -> None:
+        self._claims = claims
+        self._number = number
+        self._end = weakref.finalize(self, claims.release, number)
+
+    def release(self) -> None:
+        """See Claim."""
+        self._end()
+
+
+class PostgresClaims:
+    """The claims that one open log holds, on a connection of their own. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        # Reentrant: a claim that is collected is released while the lock is held.
+        self._lock = threading.RLock()
+        self._connection: Connection | None = None
+        self._held: set[int] = set()
+
+    def take(self, place: ConsumerPlace) -> PostgresClaim:
+        """Return a claim; UnavailableError if another one holds it."""
+        number = lock_number("claim", self._database.schema, place.file_name())
+        with self._lock, translated(self._database.url):
+            connection = self._connected()
+            if number in self._held or not self._try(connection, number):
+                raise claimed(place, *self._holder(connection, number))
+            self._held.add(number)
+        return PostgresClaim(self, number)
+
+    def release(self, number: int) -> None:
+        """Let others have it."""
+        with self._lock:
+            self._held.discard(number)
+            if self._connection is not None and self._database.pid == os.getpid():
+                with contextlib.suppress(psycopg.Error):
+                    self._connection.execute("SELECT pg_advisory_unlock(%s)", (number,))
+
+    def close(self) -> None:
+        """Release every claim."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            self._held.clear()
+        if connection is not None:
+            connection.close()
+
+    def _connected(self) -> Connection:
+        """Return the connection; where it was lost, the claims are taken again on a new one."""
+        self._database.check_open()
+        if self._connection is None or self._connection.closed:
+            self._connection = self._database.connect()
+            for number in self._held:
+                self._try(self._connection, number)
+        return self._connection
+
+    def _try(self, connection: Connection, number: int) -> bool:
+        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
+        return bool(row and row[0])
+
+    def _holder(self, connection: Connection, number: int) -> tuple[int | None, str | None]:
+        row = connection.execute(_HOLDER, (number, number)).fetchone()
+        name, _, rest = (row[0] if row else "").partition(" ")
+        pid, _, host = rest.partition(" ")
+        return (int(pid), host) if name == "strandline" and pid.isdecimal() else (None, None)

@@ -1,0 +1,305 @@
+"""The connections to the server, and what the log is known by there."""
+
+import contextlib
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final, LiteralString, TypeAlias, cast
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from uuid import UUID
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool
+
+from strandline.clock import Clock
+from strandline.log.claims import host_name
+from strandline.log.store import Capabilities, Reach
+from strandline.stores.postgres.errors import translate, translated
+from strandline.stores.postgres.schema import FORMAT, MIGRATIONS
+from strandline.values import (
+    ClosedError,
+    Durability,
+    InvalidError,
+    Mode,
+    StrandlineError,
+)
+
+Connection: TypeAlias = "psycopg.Connection[TupleRow]"
+
+SCHEMA_DEFAULT: Final = "strandline"
+CONNECTIONS_MAX: Final = 16
+_VERSION_MIN: Final = 14_00_00
+_SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_SETTINGS: Final = """
+    SELECT current_setting('fsync'), current_setting('full_page_writes'),
+        current_setting('synchronous_commit'), current_setting('server_version'),
+        (SELECT system_identifier FROM pg_control_system()) || '/' ||
+        (SELECT timeline_id FROM pg_control_checkpoint())"""
+
+
+class Database:
+    """A pool of connections to one log. Any thread may use it."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str | None,
+        mode: Mode,
+        clock: Clock,
+        lock_timeout_s: float,
+        connect_timeout_s: float,
+    ) -> None:
+        url, named = _without_schema(url)
+        schema = schema or named or SCHEMA_DEFAULT
+        if _SCHEMA_NAME.fullmatch(schema) is None:
+            raise InvalidError(
+                "a schema has 1 to 40 of a-z, 0-9 and _, and does not begin with a digit",
+                schema=schema,
+            )
+        self.conninfo = url
+        self.schema = schema
+        self.mode = mode
+        self.clock = clock
+        self.lock_timeout_s = lock_timeout_s
+        self.connect_timeout_s = connect_timeout_s
+        self.url = _public_url(url, schema)
+        self.channel = f"{schema}_news"
+        self.pid = os.getpid()
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._statements: dict[LiteralString, LiteralString] = {}
+        #: Which life of which cluster this is: another one may have lost what was acknowledged.
+        self.timeline = ""
+        # Without the pool, which tries again for a while and does not say what is wrong.
+        with self.connect() as connection, translated(self.url):
+            self.capabilities = self._look(connection)
+            self.log_id = self._prepare(connection)
+        self._pool = self._open_pool()
+
+    # --- connections ---
+
+    def connect(self) -> Connection:
+        """Return a connection outside of the pool, for whoever keeps it for long."""
+        with translated(self.url):
+            connection = psycopg.connect(self.conninfo, **self._options())
+        return cast("Connection", connection)
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "autocommit": True,
+            "connect_timeout": max(2, int(self.connect_timeout_s)),
+            "application_name": f"strandline {os.getpid()} {host_name()}"[:63],
+        }
+
+    def _open_pool(self) -> "ConnectionPool[Connection]":
+        return ConnectionPool(
+            self.conninfo,
+            kwargs=self._options(),
+            min_size=0,
+            max_size=CONNECTIONS_MAX,
+            timeout=self.connect_timeout_s,
+            configure=self._configure,
+            reconnect_timeout=self.connect_timeout_s,
+            num_workers=2,
+            open=True,
+            name="strandline-postgres",
+        )
+
+    def _configure(self, connection: Connection) -> None:
+        # An acknowledged write must be on disk, whatever the database's own default is.
+        connection.execute("SET synchronous_commit = on")
+        connection.execute(f"SET lock_timeout = {int(self.lock_timeout_s * 1000)}")
+
+    @contextlib.contextmanager
+    def connection(self, timeout_s: float | None = None) -> Iterator[Connection]:
+        """Lend a connection, in autocommit; errors in the block are translated."""
+        connection = self.take(timeout_s)
+        try:
+            with translated(self.url):
+                yield connection
+        finally:
+            self.give_back(connection)
+
+    @contextlib.contextmanager
+    def transaction(self, timeout_s: float | None = None) -> Iterator[Connection]:
+        """Lend a connection inside a transaction, which ends with the block."""
+        with self.connection(timeout_s) as connection, connection.transaction():
+            yield connection
+
+    def take(self, timeout_s: float | None = None) -> Connection:
+        """Return a connection that is alive, or was when it was last used."""
+        self.check_open()
+        limit_s = self.connect_timeout_s if timeout_s is None else timeout_s
+        with self._explaining_timeouts():
+            return self._pool.getconn(max(limit_s, 0.01))
+
+    def give_back(self, connection: Connection) -> None:
+        """Take a connection back; a broken one is closed."""
+        self._pool.putconn(connection)
+
+    @contextlib.contextmanager
+    def _explaining_timeouts(self) -> Iterator[None]:
+        """Say why no connection could be had: the pool itself only says that none came."""
+        try:
+            yield
+        except psycopg.OperationalError as error:
+            raise self._why_unreachable(error) from error
+
+    def _why_unreachable(self, error: psycopg.OperationalError) -> StrandlineError:
+        if self._is_closed:
+            return _closed()
+        try:
+            self.connect().close()
+        except StrandlineError as reason:
+            return reason
+        return translate(error, self.url)
+
+    # --- statements ---
+
+    def sql(self, template: LiteralString) -> LiteralString:
+        """Return a statement in which `{schema}` stands for the log's."""
+        found = self._statements.get(template)
+        if found is None:
+            found = template.replace("{schema}", self.schema)
+            self._statements[template] = found
+        return found
+
+    # --- the log ---
+
+    def _look(self, connection: Connection) -> Capabilities:
+        version = connection.info.server_version
+        if version < _VERSION_MIN:
+            raise InvalidError(
+                "this server is too old, use PostgreSQL 14 or newer", version=version // 10_000
+            )
+        row = connection.execute(_SETTINGS).fetchone()
+        assert row is not None
+        fsync, full_pages, _, _, self.timeline = row
+        is_durable = fsync == "on" and full_pages == "on"
+        reason = (
+            "each append is committed with synchronous_commit=on, and the server has fsync=on"
+            if is_durable
+            else f"the server has fsync={fsync} and full_page_writes={full_pages}, so a loss of "
+            "power can lose what was committed"
+        )
+        return Capabilities(
+            Durability.DURABLE if is_durable else Durability.WRITTEN, reason, Reach.NETWORK
+        )
+
+    def _prepare(self, connection: Connection) -> UUID:
+        known = self._known(connection)
+        if known is None or known[0] < FORMAT:
+            if self.mode is not Mode.WRITE:
+                raise InvalidError(
+                    "there is no log in this schema, open it for writing to create one",
+                    url=self.url,
+                    schema=self.schema,
+                )
+            known = self._migrate(connection)
+        if known[0] > FORMAT:
+            raise InvalidError(
+                "this log was written by a newer version of strandline, upgrade to use it",
+                url=self.url,
+                format=known[0],
+            )
+        return known[1]
+
+    def _known(self, connection: Connection) -> tuple[int, UUID] | None:
+        (found,) = connection.execute(
+            "SELECT to_regclass(%s)", (f"{self.schema}.log",)
+        ).fetchone() or (None,)
+        if found is None:
+            return None
+        row = connection.execute(self.sql("SELECT format, log_id FROM {schema}.log")).fetchone()
+        return None if row is None else (int(row[0]), row[1])
+
+    def _migrate(self, connection: Connection) -> tuple[int, UUID]:
+        """Bring the tables up to date; one process at a time."""
+        with connection.transaction():
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(%s)", (lock_number("migrate", self.schema),)
+            )
+            known = self._known(connection)
+            done = 0 if known is None else known[0]
+            if known is None:
+                connection.execute(self.sql("CREATE SCHEMA IF NOT EXISTS {schema}"))
+            for migration in MIGRATIONS[done:]:
+                connection.execute(self.sql(migration))
+            log_id = self.clock.new_id() if known is None else known[1]
+            connection.execute(
+                self.sql(
+                    "INSERT INTO {schema}.log (format, log_id) VALUES (%s, %s)"
+                    " ON CONFLICT (one) DO UPDATE SET format = excluded.format"
+                ),
+                (FORMAT, log_id),
+            )
+        return FORMAT, log_id
+
+    # --- the end ---
+
+    def check_open(self) -> None:
+        """Raise ClosedError once it is closed, or in the child of a fork."""
+        if self._is_closed:
+            raise _closed()
+        if os.getpid() != self.pid:
+            raise ClosedError("the log was opened before a fork, open it anew in the child process")
+
+    def close(self) -> None:
+        """Close every connection. May be repeated."""
+        self._is_closed = True
+        if os.getpid() == self.pid:
+            self._pool.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._is_closed
+
+
+def lock_number(*parts: object) -> int:
+    """Return the number of the advisory lock with this name."""
+    text = "\0".join(["strandline", *map(str, parts)])
+    digest = hashlib.sha256(text.encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _without_schema(url: str) -> tuple[str, str | None]:
+    """Return the URL as libpq understands it, and the schema that it names."""
+    parts = urlsplit(url)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    named = [value for name, value in pairs if name == "schema"]
+    rest = urlencode([pair for pair in pairs if pair[0] != "schema"])
+    return urlunsplit(parts._replace(query=rest)), named[-1] if named else None
+
+
+def _public_url(url: str, schema: str) -> str:
+    """Return the URL as it may be shown: without secrets."""
+    try:
+        known = conninfo_to_dict(url)
+    except psycopg.Error:
+        raise InvalidError(
+            "this is no URL of a PostgreSQL server,"
+            " use postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+        ) from None
+    user = f"{known['user']}@" if known.get("user") else ""
+    host = str(known.get("host") or "")
+    port = f":{known['port']}" if known.get("port") else ""
+    place = f"{user}{port}" if host.startswith("/") else f"{user}{host}{port}"
+    query = {"host": host} if host.startswith("/") else {}
+    if schema != SCHEMA_DEFAULT:
+        query["schema"] = schema
+    after = f"?{urlencode(query, safe='/')}" if query else ""
+    return f"postgresql://{place}/{known.get('dbname') or ''}{after}"
+
+
+def _closed() -> ClosedError:
+    return ClosedError("the log is closed, open it anew")
+
+
+Telling: TypeAlias = Callable[[int, int], None]
+"""Passes on that the partition of a slot now ends at an offset."""

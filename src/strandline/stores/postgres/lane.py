@@ -1,0 +1,340 @@
+"""The way into each partition: a coordinator whose drains are transactions."""
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+import psycopg
+
+from strandline.log.chain import Chain, link
+from strandline.log.decide import decide, remember
+from strandline.log.draft import Draft
+from strandline.log.loops import is_on_loop
+from strandline.log.store import AppendRequest, DroppedError, Placement
+from strandline.stores.postgres.database import Connection, Database, Telling
+from strandline.stores.postgres.errors import translate, translated
+from strandline.stores.postgres.identities import Identities
+from strandline.stores.postgres.partition_row import (
+    LOCK,
+    LOCK_AT_ONCE,
+    STORE,
+    PartitionRow,
+    follow_timeline,
+)
+from strandline.stores.postgres.records import COLUMNS, row_of
+from strandline.stores.postgres.topics import PostgresTopic
+from strandline.values import (
+    ClosedError,
+    Durability,
+    FailedError,
+    Tenant,
+    UnavailableError,
+)
+from strandline.writes import Channel, Coordinator, Receipt, Settings
+
+_CHANNEL: Final = "appends"
+_, _WRITTEN, _DURABLE = Durability
+_INSERT: Final = (
+    "INSERT INTO {schema}.records (" + COLUMNS + ") VALUES"
+    " (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+)
+_COPY: Final = "COPY {schema}.records (" + COLUMNS + ") FROM STDIN (FORMAT BINARY)"
+_COPY_TYPES: Final = (
+    *("int8", "int8", "int8", "bytea", "text", "bytea", "bytea"),
+    *("bytea", "int8", "int4", "bytea"),
+)
+#: From so many records on, COPY is quicker than statements.
+_COPY_MIN: Final = 8
+_ROW_BYTES: Final = 64
+_TRIES: Final = 2
+
+
+class LaneHead:
+    """The end of a partition within one transaction. Implements Head."""
+
+    def __init__(self, connection: Connection, database: Database, row: PartitionRow) -> None:
+        self.connection = connection
+        self.row = row
+        self.known: Identities | None = None
+        self._database = database
+
+    @property
+    def next(self) -> int:
+        return self.row.high
+
+    @property
+    def last_us(self) -> int:
+        return self.row.last_us
+
+    def identities(self, now_us: int) -> Identities:
+        if self.known is None:
+            self.known = Identities(self.connection, self._database, self.row)
+        self.known.now_us = now_us
+        return self.known
+
+
+class PartitionTransaction:
+    """Implements Bracket, Delta's maker and Flusher for one partition."""
+
+    def __init__(
+        self, database: Database, topic: PostgresTopic, partition: int, tell: Telling
+    ) -> None:
+        self.database = database
+        self.slot = topic.slots[partition]
+        self.name = topic.topic.name
+        settings = topic.settings
+        self.chain = (
+            Chain(database.log_id, topic.topic.id, partition, settings.value_kind)
+            if settings.proof
+            else None
+        )
+        self._tell = tell
+        self._head: LaneHead | None = None
+
+    # --- the bracket ---
+
+    def enter(self, timeout_s: float) -> LaneHead:
+        """Lock the partition's row in a new transaction."""
+        for left in reversed(range(_TRIES)):
+            connection = self.database.take(timeout_s)
+            try:
+                row = self._begin(connection, timeout_s)
+            except psycopg.OperationalError as error:
+                self._give_back(connection)
+                # A connection that broke while it was idle: nothing was begun on it.
+                if left and connection.broken:
+                    continue
+                raise translate(error, self.database.url) from error
+            except BaseException:
+                self._give_back(connection)
+                raise
+            self._head = LaneHead(connection, self.database, row)
+            return self._head
+        raise AssertionError("unreachable")
+
+    def _begin(self, connection: Connection, timeout_s: float) -> PartitionRow:
+        sql = self.database.sql
+        lock = LOCK if timeout_s > 0 else LOCK_AT_ONCE
+        with connection.pipeline():
+            connection.execute("BEGIN")
+            found = connection.execute(sql(lock), (self.slot,))
+        fields = found.fetchone()
+        if fields is None:
+            raise DroppedError("this topic was dropped", topic=self.name, near=[])
+        row = PartitionRow(*fields)
+        with translated(self.database.url):
+            follow_timeline(connection, self.database, row)
+        return row
+
+    def leave(self) -> None:
+        """Give the connection back, without what was not committed."""
+        head, self._head = self._head, None
+        if head is not None:
+            self._give_back(head.connection)
+
+    def _give_back(self, connection: Connection) -> None:
+        with contextlib.suppress(psycopg.Error):
+            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                connection.rollback()
+        self.database.give_back(connection)
+
+    # --- the flusher ---
+
+    def flush(self, frozen: "LaneChanges", epochs: range) -> None:
+        """Store everything and commit."""
+        del epochs
+        head, rows = frozen.head, frozen.rows
+        connection, sql = head.connection, self.database.sql
+        if len(rows) >= _COPY_MIN:
+            with connection.cursor().copy(sql(_COPY)) as copy:
+                copy.set_types(_COPY_TYPES)
+                for row in rows:
+                    copy.write_row(row)
+        with connection.pipeline():
+            if len(rows) < _COPY_MIN:
+                for row in rows:
+                    connection.execute(sql(_INSERT), row)
+            if head.known is not None:
+                head.known.store()
+            connection.execute(sql(STORE), head.row.fields())
+            connection.execute("COMMIT")
+        self._tell(self.slot, head.row.high)
+
+    def sync(self) -> None:
+        """A commit is as durable as the server can make it."""
+
+    def new_delta(self, head: LaneHead) -> "LaneDelta":
+        """Return a delta of this transaction."""
+        return LaneDelta(self, head)
+
+
+class LaneChanges:
+    """What one transaction stores."""
+
+    __slots__ = ("head", "rows")
+
+    def __init__(self, head: LaneHead, rows: list[tuple[Any, ...]]) -> None:
+        self.head = head
+        self.rows = rows
+
+
+class LaneDelta:
+    """Implements Delta: what one transaction is to store."""
+
+    __slots__ = ("_head", "_rows", "_size", "_transaction")
+
+    def __init__(self, transaction: PartitionTransaction, head: LaneHead) -> None:
+        self._transaction = transaction
+        self._head = head
+        self._rows: list[tuple[Any, ...]] = []
+        self._size = 0
+
+    def apply(self, write: AppendRequest) -> Placement:
+        head, database = self._head, self._transaction.database
+        with translated(database.url):
+            decision = decide(head, write, database.clock.now_us())
+        start, (stamp, originals) = head.row.high, decision
+        fresh = write.drafts[len(originals) :]
+        if fresh:
+            self._add(fresh, write.tenant, stamp)
+            if write.has_identity:
+                with translated(database.url):
+                    remember(head, write, decision, start)
+        return Placement(start, stamp, originals)
+
+    def _add(self, fresh: Sequence[Draft], tenant: Tenant | None, stamp: int) -> None:
+        row, chain = self._head.row, self._transaction.chain
+        value = row.value
+        for offset, draft in enumerate(fresh, row.high):
+            if chain is not None:
+                assert value is not None
+                value = link(value, chain.digest(offset, stamp, draft.key, tenant, draft.body))
+            self._rows.append(
+                row_of(row.slot, offset, draft, timestamp_us=stamp, tenant=tenant, chained=value)
+            )
+        added = sum(draft.size_bytes for draft in fresh)
+        self._size += added + _ROW_BYTES * len(fresh)
+        row.value = value
+        row.size_bytes += added
+        row.high += len(fresh)
+        row.last_us = stamp
+
+    def size(self) -> int:
+        return self._size
+
+    def freeze(self) -> tuple[LaneChanges, LaneHead]:
+        return LaneChanges(self._head, self._rows), self._head
+
+    def reader(self) -> None:
+        return None
+
+
+class Lane:
+    """The way into one partition. Any thread may use it.
+
+    A flush that failed ends its coordinator, and the writes in it are unknown; the next
+    write begins with a new one.
+    """
+
+    def __init__(self, transaction: PartitionTransaction) -> None:
+        self._transaction = transaction
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        transaction = self._transaction
+        database = transaction.database
+        self._coordinator: Coordinator[
+            AppendRequest, Placement, LaneChanges, None, None, LaneHead
+        ] = Coordinator(
+            Settings(bracket_timeout_s=database.lock_timeout_s),
+            [_CHANNEL],
+            context=_NoHead(),  # type: ignore[arg-type] # Each drain brings its own.
+            snapshot=None,
+            delta=transaction.new_delta,
+            flusher=transaction,
+            bracket=transaction,
+            clock=database.clock,
+        )
+        self._coordinator.start()
+        self._channel: Channel[AppendRequest, Placement] = self._coordinator.channel(_CHANNEL)
+
+    def append(
+        self, request: AppendRequest, level: Durability, timeout_s: float | None
+    ) -> Receipt[Placement]:
+        """Append; see Store.append."""
+        channel = self._channel
+        try:
+            if is_on_loop():
+                return channel.hand_over(request, timeout_s)
+            return channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
+        except FailedError:
+            self._renew(channel)
+        return self.append(request, level, timeout_s)
+
+    def close(self) -> None:
+        """Finish what was accepted, and take no more."""
+        with self._lock:
+            self._is_closed = True
+            self._end()
+
+    def _renew(self, failed: Channel[AppendRequest, Placement]) -> None:
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("the log is closed, open it anew")
+            if self._channel is failed:
+                self._end()
+                self._begin()
+
+    def _end(self) -> None:
+        # Each write that had a part in a failure was answered with it.
+        with contextlib.suppress(FailedError, UnavailableError):
+            self._coordinator.stop(durable=False)
+
+
+class _NoHead:
+    """Stands for the context before the first drain."""
+
+
+class Lanes:
+    """The lanes of a log, each made when it is first needed."""
+
+    def __init__(self, database: Database, tell: Telling) -> None:
+        self._database = database
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._lanes: dict[int, Lane] = {}
+        self._is_closed = False
+
+    def lane(self, topic: PostgresTopic, partition: int) -> Lane:
+        """Return the way into a partition."""
+        slot = topic.slots[partition]
+        found = self._lanes.get(slot)
+        if found is not None:
+            return found
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("the log is closed, open it anew")
+            if slot not in self._lanes:
+                transaction = PartitionTransaction(self._database, topic, partition, self._tell)
+                self._lanes[slot] = Lane(transaction)
+            return self._lanes[slot]
+
+    def close_topic(self, topic: PostgresTopic) -> None:
+        """Finish what was accepted for a topic."""
+        with self._lock:
+            lanes = [self._lanes.pop(slot) for slot in topic.slots if slot in self._lanes]
+        for lane in lanes:
+            lane.close()
+
+    def close(self) -> None:
+        """Finish what was accepted, and take no more."""
+        with self._lock:
+            self._is_closed = True
+            lanes = tuple(self._lanes.values())
+            self._lanes.clear()
+        with contextlib.ExitStack() as closing:
+            for lane in lanes:
+                closing.callback(lane.close)

@@ -1,0 +1,180 @@
+"""Reading records, a bounded page at a time."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from strandline.log.draft import Draft, load
+from strandline.log.history import Body, EventBody
+from strandline.log.ranges import count_within
+from strandline.log.store import DroppedError
+from strandline.stores.postgres.database import Connection, Database
+from strandline.stores.postgres.partition_row import load_partition
+from strandline.stores.postgres.topics import PostgresTopic
+from strandline.values import (
+    CorruptError,
+    Offset,
+    Partition,
+    Record,
+    Tenant,
+    TrimmedError,
+    ValueKind,
+)
+
+_PAGE_RECORDS: Final = 4096
+_PAGE_BYTES: Final = 8 * 1024 * 1024
+_NO_HEADERS: Final = b"{}"
+COLUMNS: Final = (
+    "slot, place, timestamp_us, key, tenant, kind, value, headers, occurred_at_us, size_bytes,"
+    " chained"
+)
+#: Values that lie out of line are fetched for the rows of the page alone.
+_PAGE: Final = (
+    "SELECT place, timestamp_us, key, tenant, kind, value, headers, occurred_at_us, size_bytes,"
+    " chained FROM (SELECT *, sum(size_bytes) OVER (ORDER BY place) - size_bytes AS before"
+    " FROM {schema}.records WHERE slot = %s AND place >= %s AND place < %s"
+    " ORDER BY place LIMIT %s) page WHERE before < %s ORDER BY place"
+)
+
+
+class Entry(NamedTuple):
+    """A record as it is kept."""
+
+    offset: Offset
+    timestamp_us: int
+    key: str | None
+    tenant: Tenant | None
+    body: Body
+    size_bytes: int
+    #: Of a topic with a proof: the chain's value after it.
+    chained: bytes | None
+
+
+class Span(NamedTuple):
+    """What one call reads: [start, end), within a limit; None is no limit."""
+
+    start: int
+    end: int
+    bytes_max: int | None = None
+
+
+class Records:
+    """The records of one partition."""
+
+    def __init__(self, database: Database, topic: PostgresTopic, partition: int) -> None:
+        self._database = database
+        self._topic = topic
+        self._kind = topic.settings.value_kind
+        self.partition = Partition(partition)
+        self.slot = topic.slots[partition]
+
+    def records(self, span: Span) -> Iterator[Record]:
+        """Yield the records of `span`."""
+        name, kind, partition = self._topic.topic.name, self._kind, self.partition
+        for page in self.pages(span):
+            for each in page:
+                yield Record(
+                    *(name, partition, each.offset, each.timestamp_us, each.key, each.tenant),
+                    value=load(kind, each.body, each.key),
+                )
+
+    def pages(self, span: Span) -> Iterator[Sequence[Entry]]:
+        """Yield the entries of `span` in lists of a bounded size."""
+        start, left = span.start, span.bytes_max
+        while start < span.end and left != 0:
+            page = self._page(start, span.end)
+            kept = page[: count_within((each.size_bytes for each in page), left)]
+            if left is not None and start > span.start and kept[0].size_bytes > left:
+                return
+            yield kept
+            if len(kept) < len(page):
+                return
+            if left is not None:
+                left = max(0, left - sum(each.size_bytes for each in kept))
+            start += len(page)
+
+    def first(self, connection: Connection, offset: int) -> Entry:
+        """Return the entry at `offset`, which is kept."""
+        page = self._select(connection, offset, offset + 1)
+        if not page:
+            raise self._missing(offset)
+        return page[0]
+
+    # --- inside ---
+
+    def _page(self, start: int, end: int) -> list[Entry]:
+        with self._database.connection() as connection:
+            page = self._select(connection, start, end)
+            dense = [each for number, each in enumerate(page, start) if each.offset == number]
+            if not dense:
+                self._explain_gap(connection, start)
+        return dense
+
+    def _select(self, connection: Connection, start: int, end: int) -> list[Entry]:
+        rows = connection.execute(
+            self._database.sql(_PAGE),
+            (self.slot, start, end, _PAGE_RECORDS, _PAGE_BYTES),
+            binary=True,
+        )
+        return [self._load(row) for row in rows]
+
+    def _explain_gap(self, connection: Connection, offset: int) -> None:
+        row = load_partition(connection, self._database, self.slot)
+        name = self._topic.topic.name
+        if row is None:
+            raise DroppedError("this topic was dropped", topic=name, near=[])
+        if offset < row.first:
+            raise TrimmedError(row.first, topic=name, partition=self.partition, offset=offset)
+        raise self._missing(offset)
+
+    def _missing(self, offset: int) -> CorruptError:
+        return CorruptError(
+            "a record is missing, restore it from a copy",
+            file=self._database.url,
+            position=offset,
+            topic=self._topic.topic.name,
+            partition=self.partition,
+            offset=offset,
+        )
+
+    def _load(self, row: tuple[Any, ...]) -> Entry:
+        place, stamp, key, tenant, kind, value, headers, occurred_at_us, size, chained = row
+        body: Body = value
+        if self._kind is ValueKind.EVENT:
+            body = EventBody(
+                kind.decode(), value, _NO_HEADERS if headers is None else headers, occurred_at_us
+            )
+        return Entry(
+            Offset(place),
+            stamp,
+            None if key is None else key.decode(),
+            Tenant(tenant) if tenant else None,
+            body,
+            size,
+            chained,
+        )
+
+
+def row_of(
+    slot: int,
+    offset: int,
+    draft: Draft,
+    *,
+    timestamp_us: int,
+    tenant: Tenant | None,
+    chained: bytes | None,
+) -> tuple[Any, ...]:
+    """Return a record as a row of `COLUMNS`."""
+    body = draft.body
+    kind = headers = occurred_at_us = None
+    value: Any = body
+    if isinstance(body, EventBody):
+        name, value, headers, occurred_at_us = body
+        kind = name.encode()
+        headers = None if headers == _NO_HEADERS else headers
+    elif not isinstance(body, bytes):
+        value = body.to_pybytes()
+    key = None if draft.key is None else draft.key.encode()
+    return (
+        *(slot, offset, timestamp_us, key, tenant, kind, value),
+        *(headers, occurred_at_us, draft.size_bytes, chained),
+    )

@@ -1,0 +1,98 @@
+"""The tables, as numbered migrations. Each is run once, in order, under a lock."""
+
+from typing import Final, LiteralString
+
+FORMAT: Final = 1
+"""How many migrations there are; the number in `log.format` of a log that has them all."""
+
+MIGRATIONS: Final[tuple[LiteralString, ...]] = (
+    """
+    CREATE TABLE {schema}.log (
+        one boolean PRIMARY KEY DEFAULT true CHECK (one),
+        format int NOT NULL,
+        log_id uuid NOT NULL
+    );
+    CREATE TABLE {schema}.topics (
+        id uuid PRIMARY KEY,
+        tenant text COLLATE "C" NOT NULL,
+        name text COLLATE "C" NOT NULL,
+        settings bytea NOT NULL,
+        created_at_us bigint NOT NULL,
+        UNIQUE (tenant, name)
+    );
+    CREATE INDEX topics_without_case ON {schema}.topics (tenant, lower(name));
+    CREATE TABLE {schema}.partitions (
+        slot bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        topic_id uuid NOT NULL REFERENCES {schema}.topics ON DELETE CASCADE,
+        number int NOT NULL,
+        low bigint NOT NULL DEFAULT 0,
+        first bigint NOT NULL DEFAULT 0,
+        high bigint NOT NULL DEFAULT 0,
+        last_us bigint NOT NULL DEFAULT 0,
+        size_bytes bigint NOT NULL DEFAULT 0,
+        keys_seen bigint NOT NULL DEFAULT 0,
+        timeline text NOT NULL,
+        anchor bytea,
+        value bytea,
+        UNIQUE (topic_id, number)
+    ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0,
+            autovacuum_vacuum_threshold = 1000);
+    CREATE TABLE {schema}.epochs (
+        slot bigint NOT NULL REFERENCES {schema}.partitions ON DELETE CASCADE,
+        number int NOT NULL,
+        id uuid NOT NULL,
+        start bigint NOT NULL,
+        PRIMARY KEY (slot, number)
+    );
+    CREATE TABLE {schema}.records (
+        slot bigint NOT NULL,
+        place bigint NOT NULL,
+        timestamp_us bigint NOT NULL,
+        key bytea,
+        tenant text COLLATE "C",
+        kind bytea,
+        value bytea NOT NULL,
+        headers bytea,
+        occurred_at_us bigint,
+        size_bytes int NOT NULL,
+        chained bytea,
+        PRIMARY KEY (slot, place)
+    ) WITH (autovacuum_vacuum_scale_factor = 0.02);
+    ALTER TABLE {schema}.records ALTER COLUMN value SET STORAGE EXTERNAL;
+    CREATE TABLE {schema}.producers (
+        slot bigint NOT NULL REFERENCES {schema}.partitions ON DELETE CASCADE,
+        tenant text COLLATE "C" NOT NULL,
+        producer text COLLATE "C" NOT NULL,
+        latest bigint NOT NULL,
+        seen_at_us bigint NOT NULL,
+        seen bigint NOT NULL,
+        PRIMARY KEY (slot, tenant, producer)
+    );
+    CREATE TABLE {schema}.sequences (
+        slot bigint NOT NULL REFERENCES {schema}.partitions ON DELETE CASCADE,
+        tenant text COLLATE "C" NOT NULL,
+        producer text COLLATE "C" NOT NULL,
+        sequence bigint NOT NULL,
+        start bigint NOT NULL,
+        timestamp_us bigint NOT NULL,
+        ordinal bigint NOT NULL,
+        PRIMARY KEY (slot, tenant, producer, sequence)
+    );
+    CREATE TABLE {schema}.idempotency_keys (
+        slot bigint NOT NULL REFERENCES {schema}.partitions ON DELETE CASCADE,
+        tenant text COLLATE "C" NOT NULL,
+        key bytea NOT NULL,
+        start bigint NOT NULL,
+        timestamp_us bigint NOT NULL,
+        count bigint NOT NULL,
+        ordinal bigint NOT NULL,
+        PRIMARY KEY (slot, tenant, key)
+    );
+    CREATE TABLE {schema}.keyed (
+        topic_id uuid NOT NULL REFERENCES {schema}.topics ON DELETE CASCADE,
+        key text COLLATE "C" NOT NULL,
+        value bytea NOT NULL,
+        PRIMARY KEY (topic_id, key)
+    );
+    """,
+)

@@ -1,0 +1,406 @@
+"""A log's bytes in a PostgreSQL database. See design 0090."""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Final
+from uuid import UUID
+
+from strandline.clock import Clock, SystemClock
+from strandline.log.chain import Chain
+from strandline.log.claims import ConsumerPlace
+from strandline.log.columns import RecordBatches
+from strandline.log.history import History, Piece
+from strandline.log.local_watch import LocalWatch
+from strandline.log.numbers import check_lock_timeout
+from strandline.log.ranges import ReadRange, check_range
+from strandline.log.record_batches import record_batches
+from strandline.log.results import TopicName
+from strandline.log.store import (
+    AppendRequest,
+    Capabilities,
+    DroppedError,
+    Outcome,
+    PartitionState,
+    Trimmed,
+)
+from strandline.stores.postgres.claims import PostgresClaim, PostgresClaims
+from strandline.stores.postgres.database import (
+    Connection,
+    Database,
+    lock_number,
+)
+from strandline.stores.postgres.lane import Lanes
+from strandline.stores.postgres.partition_row import (
+    STORE,
+    PartitionRow,
+    load_epochs,
+    load_partition,
+    lock_partition,
+)
+from strandline.stores.postgres.records import Records, Span
+from strandline.stores.postgres.topics import PostgresTopic, PostgresTopics
+from strandline.stores.postgres.watching import PostgresWatches
+from strandline.values import (
+    Durability,
+    InvalidError,
+    Marks,
+    Mode,
+    Offset,
+    Partition,
+    Record,
+    Segment,
+    Tenant,
+    TopicSettings,
+)
+
+#: How many rows are removed in one transaction.
+_ROWS_MAX: Final = 10_000
+_REMOVE: Final = (
+    "DELETE FROM {schema}.records WHERE slot = %s AND place < %s AND place < %s + "
+    "(SELECT min(place) FROM {schema}.records WHERE slot = %s)"
+)
+
+
+class PostgresStore:
+    """Implements Store. A child of a fork cannot use it.
+
+    `mode="write"` creates the schema and its tables; the other modes need a log.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        mode: str = Mode.WRITE,
+        clock: Clock | None = None,
+        schema: str | None = None,
+        lock_timeout_s: float = 10.0,
+        connect_timeout_s: float = 10.0,
+    ) -> None:
+        self._database = Database(
+            url,
+            schema=schema,
+            mode=Mode.parse(mode),
+            clock=clock if clock is not None else SystemClock(),
+            lock_timeout_s=check_lock_timeout(lock_timeout_s),
+            connect_timeout_s=connect_timeout_s,
+        )
+        self._topics = PostgresTopics(self._database)
+        self._watches = PostgresWatches(self._database)
+        self._lanes = Lanes(self._database, self._watches.tell_written)
+        self._claims = PostgresClaims(self._database)
+        self._is_durable = self.capabilities.durability_max is Durability.DURABLE
+
+    @property
+    def id(self) -> UUID:
+        return self._database.log_id
+
+    @property
+    def mode(self) -> Mode:
+        return self._database.mode
+
+    @property
+    def url(self) -> str:
+        return self._database.url
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._database.capabilities
+
+    def check_open(self) -> None:
+        self._database.check_open()
+
+    # --- topics ---
+
+    def topics(self) -> Sequence[PostgresTopic]:
+        with self._database.connection() as connection:
+            return self._topics.all(connection)
+
+    def find_topic(
+        self, tenant: Tenant | None, name: str, *, fresh: bool = False
+    ) -> PostgresTopic | None:
+        del fresh
+        with self._database.connection() as connection:
+            return self._topics.find(connection, tenant, name)
+
+    def find_topic_id(self, topic_id: UUID) -> PostgresTopic | None:
+        with self._database.connection() as connection:
+            return self._topics.find_id(connection, topic_id)
+
+    def create_topic(
+        self, name: str, tenant: Tenant | None, settings: TopicSettings
+    ) -> PostgresTopic:
+        with self._changing_topics() as connection:
+            return self._topics.create(connection, name, tenant, settings)
+
+    def change_settings(
+        self, topic: PostgresTopic, change: Callable[[TopicSettings], TopicSettings]
+    ) -> TopicSettings:
+        with self._changing_topics() as connection:
+            present = self._topics.find_id(connection, topic.topic.id)
+            if present is None:
+                raise _dropped(topic)
+            return self._topics.store_settings(
+                connection, present, change(present.settings)
+            ).settings
+
+    def drop_topic(self, topic: PostgresTopic) -> None:
+        with self._changing_topics() as connection:
+            self._topics.drop(connection, topic)
+        self._lanes.close_topic(topic)
+        self._watches.tell_slots_dropped(topic.slots)
+
+    @contextlib.contextmanager
+    def _changing_topics(self) -> Iterator[Connection]:
+        """Begin a transaction; one process at a time changes topics."""
+        with self._database.transaction() as connection:
+            number = lock_number("topics", self._database.schema)
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (number,))
+            yield connection
+
+    # --- records ---
+
+    def append(
+        self,
+        topic: PostgresTopic,
+        partition: int,
+        request: AppendRequest,
+        level: Durability,
+        timeout_s: float | None,
+    ) -> Outcome:
+        return self._lanes.lane(topic, partition).append(request, level, timeout_s)
+
+    def marks(self, topic: PostgresTopic, partition: int) -> Marks:
+        with self._database.connection() as connection:
+            return self._marks_of(self._row(connection, topic, partition))
+
+    def state(self, topic: PostgresTopic, partition: int) -> PartitionState:
+        with self._database.connection() as connection:
+            row = self._row(connection, topic, partition)
+            epochs = load_epochs(connection, self._database, row.slot)
+        return PartitionState(self._marks_of(row), Offset(row.first), epochs)
+
+    def read(self, topic: PostgresTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
+        records, span = self._span(topic, partition, wanted)
+        return records.records(span)
+
+    def read_batches(
+        self, topic: PostgresTopic, partition: int, wanted: ReadRange
+    ) -> RecordBatches:
+        records, span = self._span(topic, partition, wanted)
+        kind = topic.settings.value_kind
+        return record_batches(kind, Partition(partition), lambda: records.pages(span))
+
+    def _span(
+        self, topic: PostgresTopic, partition: int, wanted: ReadRange
+    ) -> tuple[Records, Span]:
+        with self._database.connection() as connection:
+            row = self._row(connection, topic, partition)
+        stop = check_range(wanted, self._marks_of(row), row.first, topic.topic, partition)
+        return Records(self._database, topic, partition), Span(wanted.start, stop, wanted.bytes_max)
+
+    def history(self, topic: PostgresTopic, partition: int, start: int, end: int | None) -> History:
+        records = Records(self._database, topic, partition)
+        settings = topic.settings
+        chain = Chain(self.id, topic.topic.id, partition, settings.value_kind)
+        with self._database.connection() as connection:
+            row = self._row(connection, topic, partition)
+            low = max(start, row.first)
+            high = max(low, row.high if end is None else min(end, row.high))
+            anchor = row.anchor
+            if settings.proof and low > row.first:
+                anchor = records.first(connection, low - 1).chained
+        pieces = (
+            Piece([each], each.chained) for page in records.pages(Span(low, high)) for each in page
+        )
+        return History(Partition(partition), low, high, chain, anchor, settings.proof, pieces)
+
+    def segments(self, topic: PostgresTopic, partition: int) -> Sequence[Segment]:
+        with self._database.connection() as connection:
+            row = self._row(connection, topic, partition)
+            if row.first == row.high:
+                return []
+            first = Records(self._database, topic, partition).first(connection, row.first)
+        return [
+            Segment(
+                *(Offset(row.first), Offset(row.high), row.size_bytes),
+                *(first.timestamp_us, row.last_us),
+                is_sealed=False,
+                location=None,
+            )
+        ]
+
+    def trim(self, topic: PostgresTopic, partition: int, low: int) -> Trimmed:
+        with self._database.transaction() as connection:
+            row = self._locked(connection, topic, partition)
+            if low > row.low:
+                row.low = low
+                self._release(connection, topic, partition, row, max(low, row.first))
+        self._remove(row)
+        return Trimmed(self._marks_of(row), is_released=True)
+
+    def evict(self, topic: PostgresTopic, partition: int, before: int) -> Offset:
+        with self._database.transaction() as connection:
+            row = self._locked(connection, topic, partition)
+            if before > row.first:
+                self._release(connection, topic, partition, row, before)
+        self._remove(row)
+        return Offset(row.first)
+
+    def _release(
+        self,
+        connection: Connection,
+        topic: PostgresTopic,
+        partition: int,
+        row: PartitionRow,
+        first: int,
+    ) -> None:
+        """Move on what is stored here, in the caller's transaction; rows follow."""
+        gone = connection.execute(
+            self._database.sql(
+                "SELECT coalesce(sum(size_bytes), 0) FROM {schema}.records"
+                " WHERE slot = %s AND place >= %s AND place < %s"
+            ),
+            (row.slot, row.first, first),
+        ).fetchone()
+        assert gone is not None
+        row.size_bytes -= int(gone[0])
+        if topic.settings.proof and first > row.first:
+            records = Records(self._database, topic, partition)
+            row.anchor = records.first(connection, first - 1).chained
+        row.first = first
+        connection.execute(self._database.sql(STORE), row.fields())
+
+    def _remove(self, row: PartitionRow) -> None:
+        """Remove what lies before the first row, a bounded piece at a time."""
+        with self._database.connection() as connection:
+            while connection.execute(
+                self._database.sql(_REMOVE), (row.slot, row.first, _ROWS_MAX, row.slot)
+            ).rowcount:
+                pass
+
+    def seal(self, topic: PostgresTopic, partition: int) -> int:
+        del topic, partition
+        return 0
+
+    def sync(self, topic: PostgresTopic, partition: int) -> None:
+        """A commit is as durable as the server can make it."""
+
+    def flush(self) -> None:
+        """A commit is as durable as the server can make it."""
+
+    # --- keys ---
+
+    def keys(self, topic: PostgresTopic) -> Mapping[str, bytes]:
+        with self._database.connection() as connection:
+            rows = connection.execute(
+                self._database.sql("SELECT key, value FROM {schema}.keyed WHERE topic_id = %s"),
+                (topic.topic.id,),
+            )
+            return dict(rows.fetchall())
+
+    def get_key(self, topic: PostgresTopic, key: str) -> bytes | None:
+        with self._database.connection() as connection:
+            row = connection.execute(
+                self._database.sql(
+                    "SELECT value FROM {schema}.keyed WHERE topic_id = %s AND key = %s"
+                ),
+                (topic.topic.id, key),
+            ).fetchone()
+        return None if row is None else row[0]
+
+    def put_key(self, topic: PostgresTopic, key: str, value: bytes, expected: bytes | None) -> bool:
+        sql, where = self._database.sql, (topic.topic.id, key)
+        with self._database.connection() as connection:
+            if expected is not None:
+                changed = connection.execute(
+                    sql(
+                        "UPDATE {schema}.keyed SET value = %s"
+                        " WHERE topic_id = %s AND key = %s AND value = %s"
+                    ),
+                    (value, *where, expected),
+                )
+            else:
+                changed = connection.execute(
+                    sql(
+                        "INSERT INTO {schema}.keyed SELECT id, %s, %s FROM {schema}.topics"
+                        " WHERE id = %s ON CONFLICT DO NOTHING"
+                    ),
+                    (key, value, topic.topic.id),
+                )
+            if not changed.rowcount:
+                # A topic that is gone is an error, and not another's change.
+                self._row(connection, topic, 0)
+            return changed.rowcount == 1
+
+    def remove_key(self, topic: PostgresTopic, key: str) -> bool:
+        with self._database.connection() as connection:
+            removed = connection.execute(
+                self._database.sql("DELETE FROM {schema}.keyed WHERE topic_id = %s AND key = %s"),
+                (topic.topic.id, key),
+            )
+            return removed.rowcount == 1
+
+    # --- the whole ---
+
+    def claim(self, place: ConsumerPlace) -> PostgresClaim:
+        return self._claims.take(place)
+
+    def watch(
+        self, find: Callable[[TopicName], PostgresTopic], *, durable_only: bool
+    ) -> LocalWatch:
+        return self._watches.open(find, durable_only=durable_only)
+
+    def beside(self, name: str) -> str | None:
+        del name
+        return None
+
+    def size_bytes(self) -> int:
+        with self._database.connection() as connection:
+            row = connection.execute(
+                "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c"
+                " JOIN pg_namespace n ON n.oid = c.relnamespace"
+                " WHERE n.nspname = %s AND c.relkind = 'r'",
+                (self._database.schema,),
+            ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def transaction(
+        self, connection: sqlite3.Connection | None
+    ) -> AbstractContextManager[sqlite3.Connection]:
+        raise InvalidError("a postgresql: log has no transactions yet", connection=connection)
+
+    def close(self) -> None:
+        if os.getpid() != self._database.pid:
+            return
+        with contextlib.ExitStack() as closing:
+            # Whatever one of them raises, all are closed.
+            closing.callback(self._database.close)
+            closing.callback(self._claims.close)
+            closing.callback(self._watches.close)
+            closing.callback(self._lanes.close)
+
+    # --- inside ---
+
+    def _row(self, connection: Connection, topic: PostgresTopic, partition: int) -> PartitionRow:
+        row = load_partition(connection, self._database, topic.slots[partition])
+        if row is None:
+            raise _dropped(topic)
+        return row
+
+    def _locked(self, connection: Connection, topic: PostgresTopic, partition: int) -> PartitionRow:
+        row = lock_partition(connection, self._database, topic.slots[partition])
+        if row is None:
+            raise _dropped(topic)
+        return row
+
+    def _marks_of(self, row: PartitionRow) -> Marks:
+        return row.marks(is_durable=self._is_durable)
+
+
+def _dropped(topic: PostgresTopic) -> DroppedError:
+    return DroppedError("this topic was dropped", topic=topic.topic.name, near=[])

