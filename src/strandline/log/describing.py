@@ -21,6 +21,7 @@ def describe_log(store: Store[StoredTopic], access: Access, queue_depth: int) ->
         location=store.url,
         mode=store.mode,
         durability_max=store.capabilities.durability_max,
+        durability_reason=store.capabilities.durability_reason,
         topics=len(topics),
         partitions=len(marks),
         records=sum(each.high - each.low for each in marks),

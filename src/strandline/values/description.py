@@ -96,11 +96,13 @@ class LogDescription:
 
     log_id: UUID
     backend: str
-    """The scheme of its URL: `memory`, `sqlite`, `file`."""
+    """The scheme of its URL: `memory`, `sqlite`, `file`, `postgresql`."""
     location: str
     mode: Mode
     durability_max: Durability
     """The highest level that a record can reach here."""
+    durability_reason: str
+    """How the log knows that it reaches this level, and no higher one."""
     topics: int
     partitions: int
     records: int

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import re
+import select  # noqa: TID251 - It looks at a socket, and opens nothing.
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final, LiteralString, TypeAlias, cast
@@ -104,6 +105,7 @@ class Database:
             max_size=CONNECTIONS_MAX,
             timeout=self.connect_timeout_s,
             configure=self._configure,
+            check=_check_idle,
             reconnect_timeout=self.connect_timeout_s,
             num_workers=2,
             open=True,
@@ -220,10 +222,10 @@ class Database:
 
     def _migrate(self, connection: Connection) -> tuple[int, UUID]:
         """Bring the tables up to date; one process at a time."""
+        # Before the transaction, which sees then what others have created. The lock ends with
+        # the connection.
+        connection.execute("SELECT pg_advisory_lock(%s)", (lock_number("migrate", self.schema),))
         with connection.transaction():
-            connection.execute(
-                "SELECT pg_advisory_xact_lock(%s)", (lock_number("migrate", self.schema),)
-            )
             known = self._known(connection)
             done = 0 if known is None else known[0]
             if known is None:
@@ -259,6 +261,16 @@ class Database:
     def is_closed(self) -> bool:
         """Whether it was closed."""
         return self._is_closed
+
+
+def _check_idle(connection: Connection) -> None:
+    """Raise if the server has closed a connection while it was idle.
+
+    Nothing is sent to find out, unless there is something to read, as there is at an end.
+    """
+    ready, _, _ = select.select([connection.fileno()], (), (), 0)
+    if ready:
+        ConnectionPool.check_connection(connection)
 
 
 def lock_number(*parts: object) -> int:

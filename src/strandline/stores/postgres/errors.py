@@ -90,6 +90,6 @@ def translate(error: Exception, url: str) -> StrandlineError:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the last line of what an error says, which has the reason."""
+    """Return the first line of what an error says, which has the reason."""
     text = str(error).strip()
-    return text.splitlines()[-1].strip() if text else type(error).__name__
+    return text.splitlines()[0] if text else type(error).__name__

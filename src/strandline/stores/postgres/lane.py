@@ -13,7 +13,7 @@ from strandline.log.draft import Draft
 from strandline.log.loops import is_on_loop
 from strandline.log.store import AppendRequest, DroppedError, Placement
 from strandline.stores.postgres.database import Connection, Database, Telling
-from strandline.stores.postgres.errors import translate, translated
+from strandline.stores.postgres.errors import translated
 from strandline.stores.postgres.identities import Identities
 from strandline.stores.postgres.partition_row import (
     LOCK,
@@ -47,7 +47,6 @@ _COPY_TYPES: Final = (
 #: From so many records on, COPY is quicker than statements.
 _COPY_MIN: Final = 8
 _ROW_BYTES: Final = 64
-_TRIES: Final = 2
 
 
 class LaneHead:
@@ -96,22 +95,15 @@ class PartitionTransaction:
 
     def enter(self, timeout_s: float) -> LaneHead:
         """Lock the partition's row in a new transaction."""
-        for left in reversed(range(_TRIES)):
-            connection = self.database.take(timeout_s)
-            try:
+        connection = self.database.take(timeout_s)
+        try:
+            with translated(self.database.url):
                 row = self._begin(connection, timeout_s)
-            except psycopg.OperationalError as error:
-                self._give_back(connection)
-                # A connection that broke while it was idle: nothing was begun on it.
-                if left and connection.broken:
-                    continue
-                raise translate(error, self.database.url) from error
-            except BaseException:
-                self._give_back(connection)
-                raise
-            self._head = LaneHead(connection, self.database, row)
-            return self._head
-        raise AssertionError("unreachable")
+        except BaseException:
+            self._give_back(connection)
+            raise
+        self._head = LaneHead(connection, self.database, row)
+        return self._head
 
     def _begin(self, connection: Connection, timeout_s: float) -> PartitionRow:
         sql = self.database.sql
@@ -123,8 +115,7 @@ class PartitionTransaction:
         if fields is None:
             raise DroppedError("this topic was dropped", topic=self.name, near=[])
         row = PartitionRow(*fields)
-        with translated(self.database.url):
-            follow_timeline(connection, self.database, row)
+        follow_timeline(connection, self.database, row)
         return row
 
     def leave(self) -> None:

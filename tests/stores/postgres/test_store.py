@@ -1,0 +1,194 @@
+"""What a user of a log in PostgreSQL sees beyond the rules of every log."""
+
+import threading
+from collections.abc import Callable, Iterator
+from unittest import mock
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import strandline as sl
+from strandline.stores.postgres import watching
+from tests.stores.postgres.server import NoServerError, PostgresServer
+
+EVENT = sl.Event("order", {"n": 1})
+
+
+def test_a_log_is_found_again_in_its_schema(new_url: Callable[[], str]) -> None:
+    url, other = new_url(), new_url()
+    with sl.open(url) as log:
+        log.create_topic("t")
+        log.append("t", EVENT, durability="durable")
+
+    with sl.open(url) as again, sl.open(other) as elsewhere:
+        assert [record.payload for record in again.read("t", 0, 0)] == [{"n": 1}]
+        assert elsewhere.topics() == []
+
+
+def test_a_hint_comes_from_another_process_without_polling(new_url: Callable[[], str]) -> None:
+    url = new_url()
+    with (
+        mock.patch.object(watching, "_POLL_S", 1e6),
+        sl.open(url) as log,
+        sl.open(url) as reader,
+    ):
+        log.create_topic("t")
+        with reader.subscribe("t") as subscription:
+            for number in range(20):
+                log.append("t", sl.Event("order", {"n": number}))
+                record = subscription.next(timeout_s=60.0)
+                assert record is not None
+                assert record.offset == number
+
+
+def test_a_reader_goes_on_when_its_connection_breaks(
+    new_url: Callable[[], str], server: PostgresServer
+) -> None:
+    url = new_url()
+    with sl.open(url) as log, sl.open(url) as reader:
+        log.create_topic("t")
+        with reader.subscribe("t") as subscription:
+            for number in range(3):
+                log.append("t", EVENT)
+                record = subscription.next(timeout_s=60.0)
+                assert record is not None
+                assert record.offset == number
+                _end_all_connections(server)
+
+
+def test_an_append_goes_on_when_its_connection_broke_while_idle(
+    new_url: Callable[[], str], server: PostgresServer
+) -> None:
+    with sl.open(new_url()) as log:
+        log.create_topic("t")
+        for number in range(3):
+            assert log.append("t", EVENT).offset == number
+            _end_all_connections(server)
+
+
+def _end_all_connections(server: PostgresServer) -> None:
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        # Waits for each of them to end.
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+            " WHERE application_name LIKE 'strandline %'"
+        )
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://lab:secret@/nothing?host={folder}", "nothing"),
+        ("postgresql://bob:secret@/postgres?host={folder}", "bob"),
+    ],
+)
+def test_a_refused_connection_says_why_and_tells_no_secret(
+    server: PostgresServer, url: str, says: str
+) -> None:
+    with pytest.raises(sl.InvalidError) as caught:
+        sl.open(url.format(folder=server.folder))
+
+    assert says in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert "secret" not in repr(caught.value.__cause__)
+
+
+def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with pytest.raises(sl.UnavailableError, match="check that it runs"):
+        sl.open("postgresql://lab@127.0.0.1:1/postgres", connect_timeout_s=2.0)
+
+
+def test_a_log_shows_no_secret(server: PostgresServer) -> None:
+    url = f"postgresql://lab:secret@/postgres?host={server.folder}&schema=shown"
+    with sl.open(url) as log:
+        assert "secret" not in repr(log)
+        assert "secret" not in repr(log.describe())
+        assert "schema=shown" in repr(log)
+
+
+def test_reading_needs_a_log(new_url: Callable[[], str]) -> None:
+    with pytest.raises(sl.InvalidError, match="open it for writing"):
+        sl.open(new_url(), mode="read")
+
+
+@pytest.mark.parametrize("schema", ["", "A", "a-b", 'a"b', "1a", "a" * 41])
+def test_a_schema_with_another_name_is_refused(server: PostgresServer, schema: str) -> None:
+    with pytest.raises(sl.InvalidError, match="schema"):
+        sl.open(server.url(), schema=schema or "-")
+
+
+def test_many_processes_may_create_the_log_at_once(new_url: Callable[[], str]) -> None:
+    url = new_url()
+    logs: list[sl.Log] = []
+    threads = [threading.Thread(target=lambda: logs.append(sl.open(url))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len({log.id for log in logs}) == 1
+    assert len(logs) == len(threads)
+    for log in logs:
+        log.close()
+
+
+def test_keys_and_kinds_with_any_character_come_back(new_url: Callable[[], str]) -> None:
+    with sl.open(new_url()) as log:
+        log.create_topic("t")
+        log.append("t", EVENT, key="a\0b\n\u2028")
+        (record,) = log.read("t", 0, 0)
+
+    assert record.key == "a\0b\n\u2028"
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 5000])
+def test_batches_of_any_size_are_read_as_they_were_written(
+    new_url: Callable[[], str], count: int
+) -> None:
+    events = [sl.Event("order", {"n": n}, key=str(n), headers={"h": "1"}) for n in range(count)]
+    with sl.open(new_url()) as log:
+        log.create_topic("t")
+        log.append_many("t", events)
+
+        assert [record.value for record in log.read("t", 0, 0)] == events
+        batches = list(log.read_batches("t", 0, 0))
+        assert sum(batch.num_rows for batch in batches) == count
+
+
+def test_a_server_restored_from_a_copy_begins_an_epoch(
+    new_url: Callable[[], str], server: PostgresServer
+) -> None:
+    url = new_url()
+    with sl.open(url) as log:
+        log.create_topic("t")
+        log.append("t", EVENT)
+    table = sql.Identifier(url.partition("schema=")[2], "partitions")
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("UPDATE {} SET timeline = 'another/1'").format(table))
+
+    with sl.open(url) as log:
+        assert log.append("t", EVENT).offset == 1
+        assert [epoch.start for epoch in log.epochs("t", 0)] == [0, 1]
+
+
+@pytest.fixture
+def careless_server() -> Iterator[PostgresServer]:
+    try:
+        found = PostgresServer(fsync="off")
+    except NoServerError as error:
+        pytest.skip(f"PostgreSQL cannot be started: {error}")
+    yield found
+    found.close()
+
+
+@pytest.mark.slow
+def test_a_server_without_fsync_promises_nothing_durable(careless_server: PostgresServer) -> None:
+    with sl.open(careless_server.url()) as log:
+        log.create_topic("t")
+
+        with pytest.raises(sl.InvalidError):
+            log.append("t", EVENT, durability="durable")
+
+        assert log.append("t", EVENT).level is sl.Durability.WRITTEN
+        assert "fsync=off" in str(log.describe())
