@@ -23,6 +23,8 @@ class Writer:
 
     log: sl.Log
     name: str
+    #: Whether it repeats what may be stored, under an idempotency key.
+    repeats: bool
     acknowledged: dict[str, tuple[int, int]] = field(default_factory=dict)
     errors: Counter[str] = field(default_factory=Counter)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -32,10 +34,13 @@ class Writer:
         while not self.stop.is_set():
             key = f"{self.name}-{number}"
             event = sl.Event("order", {"key": key}, key=self.name)
+            terms = {"idempotency_key": key} if self.repeats else {}
             try:
-                receipt = self.log.append(TOPIC, event, idempotency_key=key, durability="durable")
-            except (sl.UnavailableError, sl.UnknownError, sl.ConflictError) as error:
+                receipt = self.log.append(TOPIC, event, durability="durable", **terms)
+            except (sl.UnavailableError, sl.UnknownError) as error:
                 self.errors[type(error).__name__] += 1
+                if isinstance(error, sl.UnknownError) and not self.repeats:
+                    number += 1
                 continue
             self.acknowledged[key] = receipt.partition, receipt.offset
             number += 1
@@ -46,7 +51,7 @@ def kill_server_under_writers(server: PostgresServer, schema: str, kills: int, s
     rng = random.Random(seed)
     with sl.open(server.url(schema), connect_timeout_s=30.0) as log:
         log.create_topic(TOPIC, partitions=PARTITIONS)
-        writers = [Writer(log, f"writer{number}") for number in range(4)]
+        writers = [Writer(log, f"writer{number}", repeats=bool(number % 2)) for number in range(4)]
         threads = [threading.Thread(target=each.run) for each in writers]
         for each in threads:
             each.start()

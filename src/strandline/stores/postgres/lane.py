@@ -30,6 +30,7 @@ from strandline.values import (
     FailedError,
     Tenant,
     UnavailableError,
+    UnknownError,
 )
 from strandline.writes import Channel, Coordinator, Receipt, Settings
 
@@ -261,7 +262,10 @@ class Lane:
             if is_on_loop():
                 return channel.hand_over(request, timeout_s)
             return channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
+        except UnknownError:
+            raise
         except FailedError:
+            # Not stored, because an earlier flush failed.
             self._renew(channel)
         return self.append(request, level, timeout_s)
 
