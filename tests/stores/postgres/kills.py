@@ -34,9 +34,9 @@ class Writer:
         while not self.stop.is_set():
             key = f"{self.name}-{number}"
             event = sl.Event("order", {"key": key}, key=self.name)
-            terms = {"idempotency_key": key} if self.repeats else {}
+            once = key if self.repeats else None
             try:
-                receipt = self.log.append(TOPIC, event, durability="durable", **terms)
+                receipt = self.log.append(TOPIC, event, durability="durable", idempotency_key=once)
             except (sl.UnavailableError, sl.UnknownError) as error:
                 self.errors[type(error).__name__] += 1
                 if isinstance(error, sl.UnknownError) and not self.repeats:
