@@ -1,7 +1,6 @@
 """Claims as advisory locks of a session: held across hosts, and ended with the process."""
 
 import contextlib
-import os
 import threading
 import weakref
 from typing import Final
@@ -57,7 +56,7 @@ class PostgresClaims:
         """Let others have it."""
         with self._lock:
             self._held.discard(number)
-            if self._connection is not None and self._database.pid == os.getpid():
+            if self._connection is not None and not self._database.state.is_inherited:
                 with contextlib.suppress(psycopg.Error):
                     self._connection.execute("SELECT pg_advisory_unlock(%s)", (number,))
 
@@ -71,7 +70,7 @@ class PostgresClaims:
 
     def _connected(self) -> Connection:
         """Return the connection; where it was lost, the claims are taken again on a new one."""
-        self._database.check_open()
+        self._database.state.check()
         if self._connection is None or self._connection.closed:
             self._connection = self._database.connect()
             for number in self._held:

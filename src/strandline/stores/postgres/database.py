@@ -18,11 +18,11 @@ from psycopg_pool import ConnectionPool
 
 from strandline.clock import Clock
 from strandline.log.claims import host_name
+from strandline.log.open_state import OpenState, closed_log
 from strandline.log.store import Capabilities, Reach
 from strandline.stores.postgres.errors import translate, translated
 from strandline.stores.postgres.schema import FORMAT, MIGRATIONS
 from strandline.values import (
-    ClosedError,
     Durability,
     InvalidError,
     Mode,
@@ -70,8 +70,7 @@ class Database:
         self.connect_timeout_s = connect_timeout_s
         self.url = _public_url(url, schema)
         self.channel = f"{schema}_news"
-        self.pid = os.getpid()
-        self._is_closed = False
+        self.state = OpenState()
         self._lock = threading.Lock()
         self._statements: dict[LiteralString, LiteralString] = {}
         #: Which life of which cluster this is: another one may have lost what was acknowledged.
@@ -135,7 +134,7 @@ class Database:
 
     def take(self, timeout_s: float | None = None) -> Connection:
         """Return a connection that is alive, or was when it was last used."""
-        self.check_open()
+        self.state.check()
         limit_s = self.connect_timeout_s if timeout_s is None else timeout_s
         with self._explaining_timeouts():
             return self._pool.getconn(max(limit_s, 0.01))
@@ -153,8 +152,8 @@ class Database:
             raise self._why_unreachable(error) from error
 
     def _why_unreachable(self, error: psycopg.OperationalError) -> StrandlineError:
-        if self._is_closed:
-            return _closed()
+        if self.state.is_closed:
+            return closed_log()
         try:
             self.connect().close()
         except StrandlineError as reason:
@@ -190,7 +189,10 @@ class Database:
             "power can lose what was committed"
         )
         return Capabilities(
-            Durability.DURABLE if is_durable else Durability.WRITTEN, reason, Reach.NETWORK
+            Durability.DURABLE if is_durable else Durability.WRITTEN,
+            reason,
+            Reach.NETWORK,
+            has_metrics=True,
         )
 
     def _prepare(self, connection: Connection) -> UUID:
@@ -244,23 +246,10 @@ class Database:
 
     # --- the end ---
 
-    def check_open(self) -> None:
-        """Raise ClosedError once it is closed, or in the child of a fork."""
-        if self._is_closed:
-            raise _closed()
-        if os.getpid() != self.pid:
-            raise ClosedError("the log was opened before a fork, open it anew in the child process")
-
     def close(self) -> None:
         """Close every connection. May be repeated."""
-        self._is_closed = True
-        if os.getpid() == self.pid:
-            self._pool.close()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was closed."""
-        return self._is_closed
+        self.state.close()
+        self._pool.close()
 
 
 def _check_idle(connection: Connection) -> None:
@@ -309,9 +298,5 @@ def _public_url(url: str, schema: str) -> str:
     return f"postgresql://{place}/{known.get('dbname') or ''}{after}"
 
 
-def _closed() -> ClosedError:
-    return ClosedError("the log is closed, open it anew")
-
-
-Telling: TypeAlias = Callable[[int, int], None]
+EndListener: TypeAlias = Callable[[int, int], None]
 """Passes on that the partition of a slot now ends at an offset."""

@@ -2,17 +2,19 @@
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Final
+from uuid import UUID
 
 import psycopg
 
-from strandline.log.chain import Chain, link
-from strandline.log.decide import decide, remember
-from strandline.log.draft import Draft
+from strandline.log.chain import Chain
 from strandline.log.loops import is_on_loop
-from strandline.log.store import AppendRequest, DroppedError, Placement
-from strandline.stores.postgres.database import Connection, Database, Telling
+from strandline.log.open_state import closed_log
+from strandline.log.record_lists import admit
+from strandline.log.store import AppendRequest, Placement, dropped
+from strandline.stores.closing import close_each
+from strandline.stores.postgres.database import Connection, Database, EndListener
 from strandline.stores.postgres.errors import translated
 from strandline.stores.postgres.identities import Identities
 from strandline.stores.postgres.partition_row import (
@@ -25,14 +27,13 @@ from strandline.stores.postgres.partition_row import (
 from strandline.stores.postgres.records import COLUMNS, row_of
 from strandline.stores.postgres.topics import PostgresTopic
 from strandline.values import (
-    ClosedError,
     Durability,
     FailedError,
-    Tenant,
     UnavailableError,
     UnknownError,
 )
-from strandline.writes import Channel, Coordinator, Receipt, Settings
+from strandline.writes import Channel, Coordinator, Receipt, Settings, WriteMetrics
+from strandline.writes.metrics import merged
 
 _CHANNEL: Final = "appends"
 _, _WRITTEN, _DURABLE = Durability
@@ -78,18 +79,13 @@ class PartitionTransaction:
     """Implements Bracket, Delta's maker and Flusher for one partition."""
 
     def __init__(
-        self, database: Database, topic: PostgresTopic, partition: int, tell: Telling
+        self, database: Database, topic: PostgresTopic, partition: int, notify: EndListener
     ) -> None:
         self.database = database
         self.slot = topic.slots[partition]
-        self.name = topic.topic.name
-        settings = topic.settings
-        self.chain = (
-            Chain(database.log_id, topic.topic.id, partition, settings.value_kind)
-            if settings.proof
-            else None
-        )
-        self._tell = tell
+        self.topic = topic.topic
+        self.chain = Chain(database.log_id, topic.topic.id, partition, topic.settings.value_kind)
+        self._notify = notify
         self._head: LaneHead | None = None
 
     # --- the bracket ---
@@ -114,7 +110,7 @@ class PartitionTransaction:
             found = connection.execute(sql(lock), (self.slot,))
         fields = found.fetchone()
         if fields is None:
-            raise DroppedError("this topic was dropped", topic=self.name, near=[])
+            raise dropped(self.topic)
         row = PartitionRow(*fields)
         follow_timeline(connection, self.database, row)
         return row
@@ -151,7 +147,7 @@ class PartitionTransaction:
                 head.known.store()
             connection.execute(sql(STORE), head.row.fields())
             connection.execute("COMMIT")
-        self._tell(self.slot, head.row.high)
+        self._notify(self.slot, head.row.high)
 
     def sync(self) -> None:
         """A commit is as durable as the server can make it."""
@@ -183,34 +179,21 @@ class LaneDelta:
         self._size = 0
 
     def apply(self, write: AppendRequest) -> Placement:
-        head, database = self._head, self._transaction.database
+        head, transaction = self._head, self._transaction
+        database, row = transaction.database, head.row
         with translated(database.url):
-            decision = decide(head, write, database.clock.now_us())
-        start, (stamp, originals) = head.row.high, decision
-        fresh = write.drafts[len(originals) :]
-        if fresh:
-            self._add(fresh, write.tenant, stamp)
-            if write.has_identity:
-                with translated(database.url):
-                    remember(head, write, decision, start)
-        return Placement(start, stamp, originals)
-
-    def _add(self, fresh: Sequence[Draft], tenant: Tenant | None, stamp: int) -> None:
-        row, chain = self._head.row, self._transaction.chain
-        value = row.value
-        for offset, draft in enumerate(fresh, row.high):
-            if chain is not None:
-                assert value is not None
-                value = link(value, chain.digest(offset, stamp, draft.key, tenant, draft.body))
-            self._rows.append(
-                row_of(row.slot, offset, draft, timestamp_us=stamp, tenant=tenant, chained=value)
+            placement, records = admit(
+                head, write, database.clock.now_us(), transaction.chain, row.value
             )
-        added = sum(draft.size_bytes for draft in fresh)
-        self._size += added + _ROW_BYTES * len(fresh)
-        row.value = value
-        row.size_bytes += added
-        row.high += len(fresh)
-        row.last_us = stamp
+        for record in records:
+            self._rows.append(row_of(row.slot, record))
+            self._size += record.size_bytes + _ROW_BYTES
+            row.size_bytes += record.size_bytes
+        if records:
+            row.value = records[-1].value
+            row.high += len(records)
+            row.last_us = placement.timestamp_us
+        return placement
 
     def size(self) -> int:
         return self._size
@@ -233,6 +216,8 @@ class Lane:
         self._transaction = transaction
         self._lock = threading.Lock()
         self._is_closed = False
+        #: What coordinators did that have failed.
+        self._past: WriteMetrics | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -278,10 +263,16 @@ class Lane:
     def _renew(self, failed: Channel[AppendRequest, Placement]) -> None:
         with self._lock:
             if self._is_closed:
-                raise ClosedError("the log is closed, open it anew")
+                raise closed_log()
             if self._channel is failed:
                 self._end()
+                self._past = self.metrics()
                 self._begin()
+
+    def metrics(self) -> WriteMetrics:
+        """Return what was done since the lane was made."""
+        present = self._coordinator.metrics()
+        return present if self._past is None else merged([self._past, present])
 
     def _end(self) -> None:
         # Each write that had a part in a failure was answered with it.
@@ -296,11 +287,12 @@ class _NoHead:
 class Lanes:
     """The lanes of a log, each made when it is first needed."""
 
-    def __init__(self, database: Database, tell: Telling) -> None:
+    def __init__(self, database: Database, notify: EndListener) -> None:
         self._database = database
-        self._tell = tell
+        self._notify = notify
         self._lock = threading.Lock()
         self._lanes: dict[int, Lane] = {}
+        self._topics: dict[UUID, list[Lane]] = {}
         self._is_closed = False
 
     def lane(self, topic: PostgresTopic, partition: int) -> Lane:
@@ -311,18 +303,26 @@ class Lanes:
             return found
         with self._lock:
             if self._is_closed:
-                raise ClosedError("the log is closed, open it anew")
+                raise closed_log()
             if slot not in self._lanes:
-                transaction = PartitionTransaction(self._database, topic, partition, self._tell)
+                transaction = PartitionTransaction(self._database, topic, partition, self._notify)
                 self._lanes[slot] = Lane(transaction)
+                self._topics.setdefault(topic.topic.id, []).append(self._lanes[slot])
             return self._lanes[slot]
+
+    def metrics(self) -> Mapping[UUID | None, WriteMetrics]:
+        """Return what was done for each topic, also for those that were dropped."""
+        with self._lock:
+            topics = {topic_id: tuple(lanes) for topic_id, lanes in self._topics.items()}
+        return {
+            topic_id: merged(lane.metrics() for lane in lanes) for topic_id, lanes in topics.items()
+        }
 
     def close_topic(self, topic: PostgresTopic) -> None:
         """Finish what was accepted for a topic."""
         with self._lock:
             lanes = [self._lanes.pop(slot) for slot in topic.slots if slot in self._lanes]
-        for lane in lanes:
-            lane.close()
+        close_each(lane.close for lane in lanes)
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
@@ -330,6 +330,4 @@ class Lanes:
             self._is_closed = True
             lanes = tuple(self._lanes.values())
             self._lanes.clear()
-        with contextlib.ExitStack() as closing:
-            for lane in lanes:
-                closing.callback(lane.close)
+        close_each(lane.close for lane in lanes)

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from strandline.log.draft import Draft, load
+from strandline.log.draft import load
 from strandline.log.history import Body, EventBody
 from strandline.log.ranges import count_within
-from strandline.log.store import DroppedError
+from strandline.log.record_lists import StoredRecord
+from strandline.log.store import dropped
 from strandline.stores.postgres.database import Connection, Database
 from strandline.stores.postgres.partition_row import load_partition
 from strandline.stores.postgres.topics import PostgresTopic
@@ -34,19 +35,6 @@ _PAGE: Final = (
     " FROM {schema}.records WHERE slot = %s AND place >= %s AND place < %s"
     " ORDER BY place LIMIT %s) page WHERE before < %s ORDER BY place"
 )
-
-
-class Entry(NamedTuple):
-    """A record as it is kept."""
-
-    offset: Offset
-    timestamp_us: int
-    key: str | None
-    tenant: Tenant | None
-    body: Body
-    size_bytes: int
-    #: Of a topic with a proof: the chain's value after it.
-    chained: bytes | None
 
 
 class Span(NamedTuple):
@@ -77,7 +65,7 @@ class Records:
                     value=load(kind, each.body, each.key),
                 )
 
-    def pages(self, span: Span) -> Iterator[Sequence[Entry]]:
+    def pages(self, span: Span) -> Iterator[Sequence[StoredRecord]]:
         """Yield the entries of `span` in lists of a bounded size."""
         start, left = span.start, span.bytes_max
         while start < span.end and left != 0:
@@ -92,7 +80,7 @@ class Records:
                 left = max(0, left - sum(each.size_bytes for each in kept))
             start += len(page)
 
-    def first(self, connection: Connection, offset: int) -> Entry:
+    def first(self, connection: Connection, offset: int) -> StoredRecord:
         """Return the entry at `offset`, which is kept."""
         page = self._select(connection, offset, offset + 1)
         if not page:
@@ -101,7 +89,7 @@ class Records:
 
     # --- inside ---
 
-    def _page(self, start: int, end: int) -> list[Entry]:
+    def _page(self, start: int, end: int) -> list[StoredRecord]:
         with self._database.connection() as connection:
             page = self._select(connection, start, end)
             dense = [each for number, each in enumerate(page, start) if each.offset == number]
@@ -109,7 +97,7 @@ class Records:
                 self._explain_gap(connection, start)
         return dense
 
-    def _select(self, connection: Connection, start: int, end: int) -> list[Entry]:
+    def _select(self, connection: Connection, start: int, end: int) -> list[StoredRecord]:
         rows = connection.execute(
             self._database.sql(_PAGE),
             (self.slot, start, end, _PAGE_RECORDS, _PAGE_BYTES),
@@ -121,7 +109,7 @@ class Records:
         row = load_partition(connection, self._database, self.slot)
         name = self._topic.topic.name
         if row is None:
-            raise DroppedError("this topic was dropped", topic=name, near=[])
+            raise dropped(self._topic.topic)
         if offset < row.first:
             raise TrimmedError(row.first, topic=name, partition=self.partition, offset=offset)
         raise self._missing(offset)
@@ -136,14 +124,14 @@ class Records:
             offset=offset,
         )
 
-    def _load(self, row: tuple[Any, ...]) -> Entry:
+    def _load(self, row: tuple[Any, ...]) -> StoredRecord:
         place, stamp, key, tenant, kind, value, headers, occurred_at_us, size, chained = row
         body: Body = value
         if self._kind is ValueKind.EVENT:
             body = EventBody(
                 kind.decode(), value, _NO_HEADERS if headers is None else headers, occurred_at_us
             )
-        return Entry(
+        return StoredRecord(
             Offset(place),
             stamp,
             None if key is None else key.decode(),
@@ -154,17 +142,9 @@ class Records:
         )
 
 
-def row_of(
-    slot: int,
-    offset: int,
-    draft: Draft,
-    *,
-    timestamp_us: int,
-    tenant: Tenant | None,
-    chained: bytes | None,
-) -> tuple[Any, ...]:
+def row_of(slot: int, record: StoredRecord) -> tuple[Any, ...]:
     """Return a record as a row of `COLUMNS`."""
-    body = draft.body
+    offset, timestamp_us, key, tenant, body, size_bytes, chained = record
     kind = headers = occurred_at_us = None
     value: Any = body
     if isinstance(body, EventBody):
@@ -173,8 +153,7 @@ def row_of(
         headers = None if headers == _NO_HEADERS else headers
     elif not isinstance(body, bytes):
         value = body.to_pybytes()
-    key = None if draft.key is None else draft.key.encode()
     return (
-        *(slot, offset, timestamp_us, key, tenant, kind, value),
-        *(headers, occurred_at_us, draft.size_bytes, chained),
+        *(slot, offset, timestamp_us, None if key is None else key.encode(), tenant, kind),
+        *(value, headers, occurred_at_us, size_bytes, chained),
     )

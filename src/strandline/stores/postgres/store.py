@@ -1,10 +1,7 @@
 """A log's bytes in a PostgreSQL database. See design 0090."""
 
 import contextlib
-import os
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Final
 from uuid import UUID
 
@@ -14,6 +11,7 @@ from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History, Piece
 from strandline.log.local_watch import LocalWatch
+from strandline.log.metrics import StoreMetrics
 from strandline.log.numbers import check_lock_timeout
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches
@@ -21,11 +19,12 @@ from strandline.log.results import TopicName
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
-    DroppedError,
     Outcome,
     PartitionState,
     Trimmed,
+    dropped,
 )
+from strandline.stores.closing import close_each
 from strandline.stores.postgres.claims import PostgresClaim, PostgresClaims
 from strandline.stores.postgres.database import (
     Connection,
@@ -45,7 +44,6 @@ from strandline.stores.postgres.topics import PostgresTopic, PostgresTopics
 from strandline.stores.postgres.watching import PostgresWatches
 from strandline.values import (
     Durability,
-    InvalidError,
     Marks,
     Mode,
     Offset,
@@ -88,9 +86,10 @@ class PostgresStore:
             lock_timeout_s=check_lock_timeout(lock_timeout_s),
             connect_timeout_s=connect_timeout_s,
         )
+        self.check_open = self._database.state.check
         self._topics = PostgresTopics(self._database)
         self._watches = PostgresWatches(self._database)
-        self._lanes = Lanes(self._database, self._watches.tell_written)
+        self._lanes = Lanes(self._database, self._watches.notify_written)
         self._claims = PostgresClaims(self._database)
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
 
@@ -109,9 +108,6 @@ class PostgresStore:
     @property
     def capabilities(self) -> Capabilities:
         return self._database.capabilities
-
-    def check_open(self) -> None:
-        self._database.check_open()
 
     # --- topics ---
 
@@ -142,7 +138,7 @@ class PostgresStore:
         with self._changing_topics() as connection:
             present = self._topics.find_id(connection, topic.topic.id)
             if present is None:
-                raise _dropped(topic)
+                raise dropped(topic.topic)
             return self._topics.store_settings(
                 connection, present, change(present.settings)
             ).settings
@@ -151,7 +147,7 @@ class PostgresStore:
         with self._changing_topics() as connection:
             self._topics.drop(connection, topic)
         self._lanes.close_topic(topic)
-        self._watches.tell_slots_dropped(topic.slots)
+        self._watches.notify_slots_dropped(topic.slots)
 
     @contextlib.contextmanager
     def _changing_topics(self) -> Iterator[Connection]:
@@ -212,9 +208,9 @@ class PostgresStore:
             high = max(low, row.high if end is None else min(end, row.high))
             anchor = row.anchor
             if settings.proof and low > row.first:
-                anchor = records.first(connection, low - 1).chained
+                anchor = records.first(connection, low - 1).value
         pieces = (
-            Piece([each], each.chained) for page in records.pages(Span(low, high)) for each in page
+            Piece([each], each.value) for page in records.pages(Span(low, high)) for each in page
         )
         return History(Partition(partition), low, high, chain, anchor, settings.proof, pieces)
 
@@ -270,7 +266,7 @@ class PostgresStore:
         row.size_bytes -= int(gone[0])
         if topic.settings.proof and first > row.first:
             records = Records(self._database, topic, partition)
-            row.anchor = records.first(connection, first - 1).chained
+            row.anchor = records.first(connection, first - 1).value
         row.first = first
         connection.execute(self._database.sql(STORE), row.fields())
 
@@ -281,10 +277,6 @@ class PostgresStore:
                 self._database.sql(_REMOVE), (row.slot, row.first, _ROWS_MAX, row.slot)
             ).rowcount:
                 pass
-
-    def seal(self, topic: PostgresTopic, partition: int) -> int:
-        del topic, partition
-        return 0
 
     def sync(self, topic: PostgresTopic, partition: int) -> None:
         """A commit is as durable as the server can make it."""
@@ -369,38 +361,29 @@ class PostgresStore:
         assert row is not None
         return int(row[0])
 
-    def transaction(
-        self, connection: sqlite3.Connection | None
-    ) -> AbstractContextManager[sqlite3.Connection]:
-        raise InvalidError("a postgresql: log has no transactions yet", connection=connection)
+    def metrics(self) -> StoreMetrics:
+        return self._watches.metrics()._replace(writes=self._lanes.metrics())
 
     def close(self) -> None:
-        if os.getpid() != self._database.pid:
+        if self._database.state.is_inherited:
             return
-        with contextlib.ExitStack() as closing:
-            # Whatever one of them raises, all are closed.
-            closing.callback(self._database.close)
-            closing.callback(self._claims.close)
-            closing.callback(self._watches.close)
-            closing.callback(self._lanes.close)
+        close_each(
+            (self._database.close, self._claims.close, self._watches.close, self._lanes.close)
+        )
 
     # --- inside ---
 
     def _row(self, connection: Connection, topic: PostgresTopic, partition: int) -> PartitionRow:
         row = load_partition(connection, self._database, topic.slots[partition])
         if row is None:
-            raise _dropped(topic)
+            raise dropped(topic.topic)
         return row
 
     def _locked(self, connection: Connection, topic: PostgresTopic, partition: int) -> PartitionRow:
         row = lock_partition(connection, self._database, topic.slots[partition])
         if row is None:
-            raise _dropped(topic)
+            raise dropped(topic.topic)
         return row
 
     def _marks_of(self, row: PartitionRow) -> Marks:
         return row.marks(is_durable=self._is_durable)
-
-
-def _dropped(topic: PostgresTopic) -> DroppedError:
-    return DroppedError("this topic was dropped", topic=topic.topic.name, near=[])

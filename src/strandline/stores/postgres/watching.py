@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 
 import psycopg
 
-from strandline.log.terms import check_partition
-from strandline.log.watches import Spot, Watches
+from strandline.log.watches import Watches
 from strandline.stores.postgres.database import Connection, Database
 from strandline.stores.postgres.partition_row import load_partition
 from strandline.stores.postgres.topics import PostgresTopic
@@ -34,35 +33,35 @@ class PostgresWatches(Watches[WatchedPlace, PostgresTopic]):
     """The watches of a log, and the notifications that it sends to those of others."""
 
     def __init__(self, database: Database) -> None:
-        super().__init__(database.clock, _spot, self._end_of, lambda: PostgresNews(database))
+        super().__init__(database.clock, _place, self._end_of, lambda: PostgresChanges(database))
         self._database = database
         self._pending_lock = threading.Lock()
         self._pending: set[int] = set()
-        self._notifying = Standby("strandline-notify", self._notify)
+        self._sending = Standby("strandline-notify", self._send)
 
-    def tell_written(self, slot: int, end: int) -> None:
+    def notify_written(self, slot: int, end: int) -> None:
         """Pass on that this process has committed up to `end`."""
         if self._partitions:
             for durable_only in (False, True):
-                self.tell(WatchedPlace(slot, durable_only), end)
+                self.notify(WatchedPlace(slot, durable_only), end)
         with self._pending_lock:
             is_first = not self._pending
             self._pending.add(slot)
         if is_first:
-            self._notifying.wake()
+            self._sending.wake()
 
-    def tell_slots_dropped(self, slots: Collection[int]) -> None:
+    def notify_slots_dropped(self, slots: Collection[int]) -> None:
         """Pass on that a topic was dropped."""
-        self.tell_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
+        self.notify_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
         with self._pending_lock:
             self._pending.update(slots)
-        self._notifying.wake()
+        self._sending.wake()
 
     def close(self) -> None:
         super().close()
-        self._notifying.close()
+        self._sending.close()
 
-    def _notify(self) -> None:
+    def _send(self) -> None:
         """Notify other processes, outside of any transaction: inside, NOTIFY orders commits."""
         while True:
             with self._pending_lock:
@@ -70,7 +69,7 @@ class PostgresWatches(Watches[WatchedPlace, PostgresTopic]):
             if not slots:
                 return
             text = ",".join(map(str, slots))
-            # Who misses it polls.
+            # A process that misses it polls.
             with contextlib.suppress(StrandlineError), self._database.connection() as connection:
                 connection.execute("SELECT pg_notify(%s, %s)", (self._database.channel, text))
 
@@ -80,13 +79,12 @@ class PostgresWatches(Watches[WatchedPlace, PostgresTopic]):
         return None if row is None else row.high
 
 
-def _spot(topic: PostgresTopic, number: int, durable_only: bool) -> Spot[WatchedPlace]:
-    partition = check_partition(number, topic.settings.partitions)
-    return Spot(WatchedPlace(topic.slots[partition], durable_only), topic.topic, partition)
+def _place(topic: PostgresTopic, partition: int, durable_only: bool) -> WatchedPlace:
+    return WatchedPlace(topic.slots[partition], durable_only)
 
 
-class PostgresNews:
-    """Implements News: listens on a connection of its own."""
+class PostgresChanges:
+    """Implements ChangeSource: listens on a connection of its own."""
 
     is_for_readers = False
 
