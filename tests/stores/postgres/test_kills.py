@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from strandline.stores.postgres import lane, partition_row
+from strandline.stores.postgres import lane, partition_head
 from tests.stores.postgres.kills import (
     append_from_two_logs,
     kill_server_under_writers,
@@ -44,7 +44,7 @@ def test_a_process_that_is_killed_loses_nothing_and_readers_skip_nothing(
 def test_the_check_sees_an_append_that_does_not_lock_its_partition(
     new_url: Callable[[], str],
 ) -> None:
-    unlocked = partition_row.LOCK.replace(" FOR NO KEY UPDATE", "")
+    unlocked = partition_head.LOCK.replace(" FOR NO KEY UPDATE", "")
     with (
         mock.patch.multiple(lane, LOCK=unlocked, LOCK_AT_ONCE=unlocked),
         pytest.raises(AssertionError),

@@ -8,7 +8,7 @@ from typing import Final
 import psycopg
 
 from strandline.log.claims import ConsumerPlace, claimed
-from strandline.stores.postgres.database import Connection, Database, lock_number
+from strandline.stores.postgres.database import Connection, PostgresDatabase, lock_number
 from strandline.stores.postgres.errors import translated
 
 _HOLDER: Final = """
@@ -35,7 +35,7 @@ class PostgresClaim:
 class PostgresClaims:
     """The claims that one open log holds, on a connection of their own. Thread-safe."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
         # Reentrant: a claim that is collected is released while the lock is held.
         self._lock = threading.RLock()

@@ -42,7 +42,7 @@ _SETTINGS: Final = """
         (SELECT timeline_id FROM pg_control_checkpoint())"""
 
 
-class Database:
+class PostgresDatabase:
     """A pool of connections to one log. Any thread may use it."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Database:
     # --- connections ---
 
     def connect(self) -> Connection:
-        """Return a connection outside of the pool, for whoever keeps it for long."""
+        """Return a connection outside of the pool, for a caller that keeps it for long."""
         with translated(self.url):
             connection = psycopg.connect(self.conninfo, **self._options())
         return cast("Connection", connection)

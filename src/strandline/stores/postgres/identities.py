@@ -3,8 +3,8 @@
 from typing import Any, Final, LiteralString, NamedTuple
 
 from strandline.log.identities import Original
-from strandline.stores.postgres.database import Connection, Database
-from strandline.stores.postgres.partition_row import PartitionRow
+from strandline.stores.postgres.database import Connection, PostgresDatabase
+from strandline.stores.postgres.partition_head import PartitionHead
 from strandline.values import (
     IDEMPOTENCY_KEYS_KEPT,
     IDENTITY_AGE_S,
@@ -28,7 +28,7 @@ _PUT_KEY: Final = """
         count = excluded.count, ordinal = excluded.ordinal"""
 
 
-class Producer(NamedTuple):
+class ProducerState(NamedTuple):
     """How far one producer has got in one partition."""
 
     latest: int
@@ -36,19 +36,21 @@ class Producer(NamedTuple):
     seen: int
 
 
-class Identities:
+class PostgresIdentities:
     """Implements IdentityIndex for one transaction, which has the partition locked.
 
     The n-th identity of a producer, or of a partition's keys, has the ordinal n: how
     many have come since is what decides whether it is still recognised.
     """
 
-    def __init__(self, connection: Connection, database: Database, row: PartitionRow) -> None:
+    def __init__(
+        self, connection: Connection, database: PostgresDatabase, row: PartitionHead
+    ) -> None:
         self._connection = connection
         self._sql = database.sql
         self._row = row
         self.now_us = 0
-        self._producers: dict[tuple[str, str], Producer | None] = {}
+        self._producers: dict[tuple[str, str], ProducerState | None] = {}
         self._restarted: list[tuple[str, str]] = []
         self._sequences: dict[tuple[str, str, int], tuple[int, int, int]] = {}
         self._keys: dict[tuple[str, str], tuple[int, int, int, int]] = {}
@@ -78,17 +80,17 @@ class Identities:
         seen = 0 if known is None else known.seen
         if known is None:
             self._restarted.append(whose)
-        self._producers[whose] = Producer(sequence, original.timestamp_us, seen + 1)
+        self._producers[whose] = ProducerState(sequence, original.timestamp_us, seen + 1)
         self._sequences[*whose, sequence] = (original.offset, original.timestamp_us, seen)
 
-    def _producer(self, whose: tuple[str, str]) -> Producer | None:
+    def _producer(self, whose: tuple[str, str]) -> ProducerState | None:
         if whose not in self._producers:
             row = self._one(
                 "SELECT latest, seen_at_us, seen FROM {schema}.producers"
                 " WHERE slot = %s AND tenant = %s AND producer = %s",
                 whose,
             )
-            self._producers[whose] = None if row is None else Producer(*row)
+            self._producers[whose] = None if row is None else ProducerState(*row)
         found = self._producers[whose]
         return None if found is None or self.now_us - found.seen_at_us > _AGE_US else found
 

@@ -14,14 +14,14 @@ from strandline.log.open_state import closed_log
 from strandline.log.record_lists import admit
 from strandline.log.store import AppendRequest, Placement, dropped
 from strandline.stores.closing import close_each
-from strandline.stores.postgres.database import Connection, Database, EndListener
+from strandline.stores.postgres.database import Connection, EndListener, PostgresDatabase
 from strandline.stores.postgres.errors import translated
-from strandline.stores.postgres.identities import Identities
-from strandline.stores.postgres.partition_row import (
+from strandline.stores.postgres.identities import PostgresIdentities
+from strandline.stores.postgres.partition_head import (
     LOCK,
     LOCK_AT_ONCE,
     STORE,
-    PartitionRow,
+    PartitionHead,
     follow_timeline,
 )
 from strandline.stores.postgres.records import COLUMNS, row_of
@@ -32,7 +32,7 @@ from strandline.values import (
     UnavailableError,
     UnknownError,
 )
-from strandline.writes import Channel, Coordinator, Receipt, Settings, WriteMetrics
+from strandline.writes import Channel, Coordinator, Settings, WriteMetrics, WriteReceipt
 from strandline.writes.metrics import merged
 
 _CHANNEL: Final = "appends"
@@ -54,10 +54,12 @@ _ROW_BYTES: Final = 64
 class LaneHead:
     """The end of a partition within one transaction. Implements Head."""
 
-    def __init__(self, connection: Connection, database: Database, row: PartitionRow) -> None:
+    def __init__(
+        self, connection: Connection, database: PostgresDatabase, row: PartitionHead
+    ) -> None:
         self.connection = connection
         self.row = row
-        self.known: Identities | None = None
+        self.known: PostgresIdentities | None = None
         self._database = database
 
     @property
@@ -68,9 +70,9 @@ class LaneHead:
     def last_us(self) -> int:
         return self.row.last_us
 
-    def identities(self, now_us: int) -> Identities:
+    def identities(self, now_us: int) -> PostgresIdentities:
         if self.known is None:
-            self.known = Identities(self.connection, self._database, self.row)
+            self.known = PostgresIdentities(self.connection, self._database, self.row)
         self.known.now_us = now_us
         return self.known
 
@@ -79,7 +81,7 @@ class PartitionTransaction:
     """Implements Bracket, Delta's maker and Flusher for one partition."""
 
     def __init__(
-        self, database: Database, topic: PostgresTopic, partition: int, notify: EndListener
+        self, database: PostgresDatabase, topic: PostgresTopic, partition: int, notify: EndListener
     ) -> None:
         self.database = database
         self.slot = topic.slots[partition]
@@ -102,7 +104,7 @@ class PartitionTransaction:
         self._head = LaneHead(connection, self.database, row)
         return self._head
 
-    def _begin(self, connection: Connection, timeout_s: float) -> PartitionRow:
+    def _begin(self, connection: Connection, timeout_s: float) -> PartitionHead:
         sql = self.database.sql
         lock = LOCK if timeout_s > 0 else LOCK_AT_ONCE
         with connection.pipeline():
@@ -111,7 +113,7 @@ class PartitionTransaction:
         fields = found.fetchone()
         if fields is None:
             raise dropped(self.topic)
-        row = PartitionRow(*fields)
+        row = PartitionHead(*fields)
         follow_timeline(connection, self.database, row)
         return row
 
@@ -205,7 +207,7 @@ class LaneDelta:
         return None
 
 
-class Lane:
+class PostgresLane:
     """The way into one partition. Any thread may use it.
 
     A flush that failed ends its coordinator, and the writes in it are unknown; the next
@@ -240,7 +242,7 @@ class Lane:
 
     def append(
         self, request: AppendRequest, level: Durability, timeout_s: float | None
-    ) -> Receipt[Placement]:
+    ) -> WriteReceipt[Placement]:
         """Append; see Store.append."""
         channel = self._channel
         try:
@@ -284,18 +286,18 @@ class _NoHead:
     """Stands for the context before the first drain."""
 
 
-class Lanes:
+class PostgresLanes:
     """The lanes of a log, each made when it is first needed."""
 
-    def __init__(self, database: Database, notify: EndListener) -> None:
+    def __init__(self, database: PostgresDatabase, notify: EndListener) -> None:
         self._database = database
         self._notify = notify
         self._lock = threading.Lock()
-        self._lanes: dict[int, Lane] = {}
-        self._topics: dict[UUID, list[Lane]] = {}
+        self._lanes: dict[int, PostgresLane] = {}
+        self._topics: dict[UUID, list[PostgresLane]] = {}
         self._is_closed = False
 
-    def lane(self, topic: PostgresTopic, partition: int) -> Lane:
+    def lane(self, topic: PostgresTopic, partition: int) -> PostgresLane:
         """Return the way into a partition."""
         slot = topic.slots[partition]
         found = self._lanes.get(slot)
@@ -306,7 +308,7 @@ class Lanes:
                 raise closed_log()
             if slot not in self._lanes:
                 transaction = PartitionTransaction(self._database, topic, partition, self._notify)
-                self._lanes[slot] = Lane(transaction)
+                self._lanes[slot] = PostgresLane(transaction)
                 self._topics.setdefault(topic.topic.id, []).append(self._lanes[slot])
             return self._lanes[slot]
 

@@ -8,8 +8,8 @@ from strandline.log.history import Body, EventBody
 from strandline.log.ranges import count_within
 from strandline.log.record_lists import StoredRecord
 from strandline.log.store import dropped
-from strandline.stores.postgres.database import Connection, Database
-from strandline.stores.postgres.partition_row import load_partition
+from strandline.stores.postgres.database import Connection, PostgresDatabase
+from strandline.stores.postgres.partition_head import load_partition
 from strandline.stores.postgres.topics import PostgresTopic
 from strandline.values import (
     CorruptError,
@@ -37,7 +37,7 @@ _PAGE: Final = (
 )
 
 
-class Span(NamedTuple):
+class RecordSpan(NamedTuple):
     """What one call reads: [start, end), within a limit; None is no limit."""
 
     start: int
@@ -45,17 +45,17 @@ class Span(NamedTuple):
     bytes_max: int | None = None
 
 
-class Records:
+class PostgresRecords:
     """The records of one partition."""
 
-    def __init__(self, database: Database, topic: PostgresTopic, partition: int) -> None:
+    def __init__(self, database: PostgresDatabase, topic: PostgresTopic, partition: int) -> None:
         self._database = database
         self._topic = topic
         self._kind = topic.settings.value_kind
         self.partition = Partition(partition)
         self.slot = topic.slots[partition]
 
-    def records(self, span: Span) -> Iterator[Record]:
+    def records(self, span: RecordSpan) -> Iterator[Record]:
         """Yield the records of `span`."""
         name, kind, partition = self._topic.topic.name, self._kind, self.partition
         for page in self.pages(span):
@@ -65,7 +65,7 @@ class Records:
                     value=load(kind, each.body, each.key),
                 )
 
-    def pages(self, span: Span) -> Iterator[Sequence[StoredRecord]]:
+    def pages(self, span: RecordSpan) -> Iterator[Sequence[StoredRecord]]:
         """Yield the entries of `span` in lists of a bounded size."""
         start, left = span.start, span.bytes_max
         while start < span.end and left != 0:

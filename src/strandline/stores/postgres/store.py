@@ -28,18 +28,18 @@ from strandline.stores.closing import close_each
 from strandline.stores.postgres.claims import PostgresClaim, PostgresClaims
 from strandline.stores.postgres.database import (
     Connection,
-    Database,
+    PostgresDatabase,
     lock_number,
 )
-from strandline.stores.postgres.lane import Lanes
-from strandline.stores.postgres.partition_row import (
+from strandline.stores.postgres.lane import PostgresLanes
+from strandline.stores.postgres.partition_head import (
     STORE,
-    PartitionRow,
+    PartitionHead,
     load_epochs,
     load_partition,
     lock_partition,
 )
-from strandline.stores.postgres.records import Records, Span
+from strandline.stores.postgres.records import PostgresRecords, RecordSpan
 from strandline.stores.postgres.topics import PostgresTopic, PostgresTopics
 from strandline.stores.postgres.watching import PostgresWatches
 from strandline.values import (
@@ -78,7 +78,7 @@ class PostgresStore:
         lock_timeout_s: float = 10.0,
         connect_timeout_s: float = 10.0,
     ) -> None:
-        self._database = Database(
+        self._database = PostgresDatabase(
             url,
             schema=schema,
             mode=Mode.parse(mode),
@@ -89,7 +89,7 @@ class PostgresStore:
         self.check_open = self._database.state.check
         self._topics = PostgresTopics(self._database)
         self._watches = PostgresWatches(self._database)
-        self._lanes = Lanes(self._database, self._watches.notify_written)
+        self._lanes = PostgresLanes(self._database, self._watches.notify_written)
         self._claims = PostgresClaims(self._database)
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
 
@@ -192,14 +192,16 @@ class PostgresStore:
 
     def _span(
         self, topic: PostgresTopic, partition: int, wanted: ReadRange
-    ) -> tuple[Records, Span]:
+    ) -> tuple[PostgresRecords, RecordSpan]:
         with self._database.connection() as connection:
             row = self._row(connection, topic, partition)
         stop = check_range(wanted, self._marks_of(row), row.first, topic.topic, partition)
-        return Records(self._database, topic, partition), Span(wanted.start, stop, wanted.bytes_max)
+        return PostgresRecords(self._database, topic, partition), RecordSpan(
+            wanted.start, stop, wanted.bytes_max
+        )
 
     def history(self, topic: PostgresTopic, partition: int, start: int, end: int | None) -> History:
-        records = Records(self._database, topic, partition)
+        records = PostgresRecords(self._database, topic, partition)
         settings = topic.settings
         chain = Chain(self.id, topic.topic.id, partition, settings.value_kind)
         with self._database.connection() as connection:
@@ -210,7 +212,9 @@ class PostgresStore:
             if settings.proof and low > row.first:
                 anchor = records.first(connection, low - 1).value
         pieces = (
-            Piece([each], each.value) for page in records.pages(Span(low, high)) for each in page
+            Piece([each], each.value)
+            for page in records.pages(RecordSpan(low, high))
+            for each in page
         )
         return History(Partition(partition), low, high, chain, anchor, settings.proof, pieces)
 
@@ -219,7 +223,7 @@ class PostgresStore:
             row = self._row(connection, topic, partition)
             if row.first == row.high:
                 return []
-            first = Records(self._database, topic, partition).first(connection, row.first)
+            first = PostgresRecords(self._database, topic, partition).first(connection, row.first)
         return [
             Segment(
                 *(Offset(row.first), Offset(row.high), row.size_bytes),
@@ -251,7 +255,7 @@ class PostgresStore:
         connection: Connection,
         topic: PostgresTopic,
         partition: int,
-        row: PartitionRow,
+        row: PartitionHead,
         first: int,
     ) -> None:
         """Move on what is stored here, in the caller's transaction; rows follow."""
@@ -265,12 +269,12 @@ class PostgresStore:
         assert gone is not None
         row.size_bytes -= int(gone[0])
         if topic.settings.proof and first > row.first:
-            records = Records(self._database, topic, partition)
+            records = PostgresRecords(self._database, topic, partition)
             row.anchor = records.first(connection, first - 1).value
         row.first = first
         connection.execute(self._database.sql(STORE), row.fields())
 
-    def _remove(self, row: PartitionRow) -> None:
+    def _remove(self, row: PartitionHead) -> None:
         """Remove what lies before the first row, a bounded piece at a time."""
         with self._database.connection() as connection:
             while connection.execute(
@@ -373,17 +377,19 @@ class PostgresStore:
 
     # --- inside ---
 
-    def _row(self, connection: Connection, topic: PostgresTopic, partition: int) -> PartitionRow:
+    def _row(self, connection: Connection, topic: PostgresTopic, partition: int) -> PartitionHead:
         row = load_partition(connection, self._database, topic.slots[partition])
         if row is None:
             raise dropped(topic.topic)
         return row
 
-    def _locked(self, connection: Connection, topic: PostgresTopic, partition: int) -> PartitionRow:
+    def _locked(
+        self, connection: Connection, topic: PostgresTopic, partition: int
+    ) -> PartitionHead:
         row = lock_partition(connection, self._database, topic.slots[partition])
         if row is None:
             raise dropped(topic.topic)
         return row
 
-    def _marks_of(self, row: PartitionRow) -> Marks:
+    def _marks_of(self, row: PartitionHead) -> Marks:
         return row.marks(is_durable=self._is_durable)

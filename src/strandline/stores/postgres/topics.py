@@ -7,7 +7,7 @@ from uuid import UUID
 
 from strandline.log.chain import Chain
 from strandline.log.topics import check_new_topic
-from strandline.stores.postgres.database import Connection, Database
+from strandline.stores.postgres.database import Connection, PostgresDatabase
 from strandline.values import CorruptError, InvalidError, Tenant, Topic, TopicSettings
 
 _SELECT: Final = """
@@ -30,7 +30,7 @@ class PostgresTopic:
 class PostgresTopics:
     """Finds and changes topics on a connection that the caller brings."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def all(self, connection: Connection) -> list[PostgresTopic]:

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import psycopg
 
 from strandline.log.watches import Watches
-from strandline.stores.postgres.database import Connection, Database
-from strandline.stores.postgres.partition_row import load_partition
+from strandline.stores.postgres.database import Connection, PostgresDatabase
+from strandline.stores.postgres.partition_head import load_partition
 from strandline.stores.postgres.topics import PostgresTopic
 from strandline.values import StrandlineError
 from strandline.writes.standby import Standby
@@ -22,17 +22,17 @@ _POLL_S: Final = 1.0
 _SLOTS_MAX: Final = 300
 
 
-class WatchedPlace(NamedTuple):
+class WatchedSlot(NamedTuple):
     """A partition's slot, and which of its ends is watched."""
 
     slot: int
     durable_only: bool
 
 
-class PostgresWatches(Watches[WatchedPlace, PostgresTopic]):
+class PostgresWatches(Watches[WatchedSlot, PostgresTopic]):
     """The watches of a log, and the notifications that it sends to those of others."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         super().__init__(database.clock, _place, self._end_of, lambda: PostgresChanges(database))
         self._database = database
         self._pending_lock = threading.Lock()
@@ -43,7 +43,7 @@ class PostgresWatches(Watches[WatchedPlace, PostgresTopic]):
         """Pass on that this process has committed up to `end`."""
         if self._partitions:
             for durable_only in (False, True):
-                self.notify(WatchedPlace(slot, durable_only), end)
+                self.notify(WatchedSlot(slot, durable_only), end)
         with self._pending_lock:
             is_first = not self._pending
             self._pending.add(slot)
@@ -52,7 +52,7 @@ class PostgresWatches(Watches[WatchedPlace, PostgresTopic]):
 
     def notify_slots_dropped(self, slots: Collection[int]) -> None:
         """Pass on that a topic was dropped."""
-        self.notify_dropped([WatchedPlace(slot, only) for slot in slots for only in (False, True)])
+        self.notify_dropped([WatchedSlot(slot, only) for slot in slots for only in (False, True)])
         with self._pending_lock:
             self._pending.update(slots)
         self._sending.wake()
@@ -73,14 +73,14 @@ class PostgresWatches(Watches[WatchedPlace, PostgresTopic]):
             with contextlib.suppress(StrandlineError), self._database.connection() as connection:
                 connection.execute("SELECT pg_notify(%s, %s)", (self._database.channel, text))
 
-    def _end_of(self, place: WatchedPlace) -> int | None:
+    def _end_of(self, place: WatchedSlot) -> int | None:
         with self._database.connection() as connection:
             row = load_partition(connection, self._database, place.slot)
         return None if row is None else row.high
 
 
-def _place(topic: PostgresTopic, partition: int, durable_only: bool) -> WatchedPlace:
-    return WatchedPlace(topic.slots[partition], durable_only)
+def _place(topic: PostgresTopic, partition: int, durable_only: bool) -> WatchedSlot:
+    return WatchedSlot(topic.slots[partition], durable_only)
 
 
 class PostgresChanges:
@@ -88,21 +88,21 @@ class PostgresChanges:
 
     is_for_readers = False
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        self._places: frozenset[WatchedPlace] = frozenset()
+        self._places: frozenset[WatchedSlot] = frozenset()
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._connection: Connection | None = None
         self._listen()
 
-    def add(self, place: WatchedPlace, /) -> None:
+    def add(self, place: WatchedSlot, /) -> None:
         self._places |= {place}
 
-    def remove(self, place: WatchedPlace, /) -> None:
+    def remove(self, place: WatchedSlot, /) -> None:
         self._places -= {place}
 
-    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedPlace]:
+    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedSlot]:
         limit_s = _POLL_S if timeout_s is None else min(timeout_s, _POLL_S)
         connection = self._connection
         sockets = [self._woken.fileno()]
@@ -120,7 +120,7 @@ class PostgresChanges:
             return self._places if limit_s >= _POLL_S else ()
         return self._heard(connection)
 
-    def _heard(self, connection: Connection) -> Collection[WatchedPlace]:
+    def _heard(self, connection: Connection) -> Collection[WatchedSlot]:
         try:
             notes = list(connection.notifies(timeout=0))
         except psycopg.Error:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.stores.postgres.database import Connection, Database
+from strandline.stores.postgres.database import Connection, PostgresDatabase
 from strandline.values import Epoch, Marks, Offset
 
 _COLUMNS: Final = "slot, low, first, high, last_us, size_bytes, keys_seen, timeline, anchor, value"
@@ -19,7 +19,7 @@ STORE: Final = """
 
 
 @dataclass(slots=True)
-class PartitionRow:
+class PartitionHead:
     """The ends, the last timestamp and the size of one partition."""
 
     slot: int
@@ -48,19 +48,23 @@ class PartitionRow:
         )
 
 
-def load_partition(connection: Connection, database: Database, slot: int) -> PartitionRow | None:
+def load_partition(
+    connection: Connection, database: PostgresDatabase, slot: int
+) -> PartitionHead | None:
     """Return the partition of this slot; None if its topic was dropped."""
     found = connection.execute(database.sql(_SELECT), (slot,)).fetchone()
-    return None if found is None else PartitionRow(*found)
+    return None if found is None else PartitionHead(*found)
 
 
-def lock_partition(connection: Connection, database: Database, slot: int) -> PartitionRow | None:
+def lock_partition(
+    connection: Connection, database: PostgresDatabase, slot: int
+) -> PartitionHead | None:
     """Return the partition, locked until the transaction ends; None if it was dropped."""
     found = connection.execute(database.sql(LOCK), (slot,)).fetchone()
-    return None if found is None else PartitionRow(*found)
+    return None if found is None else PartitionHead(*found)
 
 
-def load_epochs(connection: Connection, database: Database, slot: int) -> list[Epoch]:
+def load_epochs(connection: Connection, database: PostgresDatabase, slot: int) -> list[Epoch]:
     """Return the epochs of a partition, oldest first."""
     rows = connection.execute(
         database.sql("SELECT number, id, start FROM {schema}.epochs WHERE slot = %s ORDER BY 1"),
@@ -69,7 +73,7 @@ def load_epochs(connection: Connection, database: Database, slot: int) -> list[E
     return [Epoch(number, epoch_id, Offset(start)) for number, epoch_id, start in rows]
 
 
-def follow_timeline(connection: Connection, database: Database, row: PartitionRow) -> None:
+def follow_timeline(connection: Connection, database: PostgresDatabase, row: PartitionHead) -> None:
     """Begin an epoch if the server is another one, or was restored, since the last append.
 
     What its predecessor had acknowledged last may be missing then.
