@@ -2,14 +2,13 @@
 
 from typing import Any, Final, LiteralString, NamedTuple
 
-from strandline.log.identities import Original
+from strandline.log.identities import Original, check_same_count, passed_sequence
 from strandline.stores.postgres.database import Connection, PostgresDatabase
-from strandline.stores.postgres.partition_head import PartitionHead
+from strandline.stores.postgres.partition_head import PostgresPartition
 from strandline.values import (
     IDEMPOTENCY_KEYS_KEPT,
     IDENTITY_AGE_S,
     PRODUCER_SEQUENCES_KEPT,
-    ConflictError,
     Offset,
     Tenant,
 )
@@ -44,7 +43,7 @@ class PostgresIdentities:
     """
 
     def __init__(
-        self, connection: Connection, database: PostgresDatabase, row: PartitionHead
+        self, connection: Connection, database: PostgresDatabase, row: PostgresPartition
     ) -> None:
         self._connection = connection
         self._sql = database.sql
@@ -64,12 +63,7 @@ class PostgresIdentities:
             return None
         found = self._sequence(whose, sequence)
         if found is None or producer.seen - found[2] > PRODUCER_SEQUENCES_KEPT:
-            raise ConflictError(
-                "this producer has gone past that sequence, go on after the latest one",
-                producer=name,
-                sequence=sequence,
-                latest=producer.latest,
-            )
+            raise passed_sequence(name, sequence, producer.latest)
         return Original(Offset(found[0]), found[1])
 
     def add_sequence(
@@ -116,13 +110,7 @@ class PostgresIdentities:
         seen = self._row.keys_seen
         if seen - ordinal > IDEMPOTENCY_KEYS_KEPT or self.now_us - timestamp_us > _AGE_US:
             return None
-        if then != count:
-            raise ConflictError(
-                "this idempotency key was used for another number of values, choose a new one",
-                idempotency_key=key,
-                values=count,
-                values_then=then,
-            )
+        check_same_count(key, count, then)
         return Original(Offset(start), timestamp_us, then)
 
     def add_key(self, tenant: Tenant | None, key: str, original: Original) -> None:

@@ -21,7 +21,7 @@ from strandline.stores.postgres.partition_head import (
     LOCK,
     LOCK_AT_ONCE,
     STORE,
-    PartitionHead,
+    PostgresPartition,
     follow_timeline,
 )
 from strandline.stores.postgres.records import COLUMNS, row_of
@@ -55,7 +55,7 @@ class LaneHead:
     """The end of a partition within one transaction. Implements Head."""
 
     def __init__(
-        self, connection: Connection, database: PostgresDatabase, row: PartitionHead
+        self, connection: Connection, database: PostgresDatabase, row: PostgresPartition
     ) -> None:
         self.connection = connection
         self.row = row
@@ -104,7 +104,7 @@ class PartitionTransaction:
         self._head = LaneHead(connection, self.database, row)
         return self._head
 
-    def _begin(self, connection: Connection, timeout_s: float) -> PartitionHead:
+    def _begin(self, connection: Connection, timeout_s: float) -> PostgresPartition:
         sql = self.database.sql
         lock = LOCK if timeout_s > 0 else LOCK_AT_ONCE
         with connection.pipeline():
@@ -113,7 +113,7 @@ class PartitionTransaction:
         fields = found.fetchone()
         if fields is None:
             raise dropped(self.topic)
-        row = PartitionHead(*fields)
+        row = PostgresPartition(*fields)
         follow_timeline(connection, self.database, row)
         return row
 

@@ -19,7 +19,7 @@ STORE: Final = """
 
 
 @dataclass(slots=True)
-class PartitionHead:
+class PostgresPartition:
     """The ends, the last timestamp and the size of one partition."""
 
     slot: int
@@ -50,18 +50,18 @@ class PartitionHead:
 
 def load_partition(
     connection: Connection, database: PostgresDatabase, slot: int
-) -> PartitionHead | None:
+) -> PostgresPartition | None:
     """Return the partition of this slot; None if its topic was dropped."""
     found = connection.execute(database.sql(_SELECT), (slot,)).fetchone()
-    return None if found is None else PartitionHead(*found)
+    return None if found is None else PostgresPartition(*found)
 
 
 def lock_partition(
     connection: Connection, database: PostgresDatabase, slot: int
-) -> PartitionHead | None:
+) -> PostgresPartition | None:
     """Return the partition, locked until the transaction ends; None if it was dropped."""
     found = connection.execute(database.sql(LOCK), (slot,)).fetchone()
-    return None if found is None else PartitionHead(*found)
+    return None if found is None else PostgresPartition(*found)
 
 
 def load_epochs(connection: Connection, database: PostgresDatabase, slot: int) -> list[Epoch]:
@@ -73,7 +73,9 @@ def load_epochs(connection: Connection, database: PostgresDatabase, slot: int) -
     return [Epoch(number, epoch_id, Offset(start)) for number, epoch_id, start in rows]
 
 
-def follow_timeline(connection: Connection, database: PostgresDatabase, row: PartitionHead) -> None:
+def follow_timeline(
+    connection: Connection, database: PostgresDatabase, row: PostgresPartition
+) -> None:
     """Begin an epoch if the server is another one, or was restored, since the last append.
 
     What its predecessor had acknowledged last may be missing then.

@@ -34,7 +34,7 @@ from strandline.stores.postgres.database import (
 from strandline.stores.postgres.lane import PostgresLanes
 from strandline.stores.postgres.partition_head import (
     STORE,
-    PartitionHead,
+    PostgresPartition,
     load_epochs,
     load_partition,
     lock_partition,
@@ -223,15 +223,10 @@ class PostgresStore:
             row = self._row(connection, topic, partition)
             if row.first == row.high:
                 return []
-            first = PostgresRecords(self._database, topic, partition).first(connection, row.first)
-        return [
-            Segment(
-                *(Offset(row.first), Offset(row.high), row.size_bytes),
-                *(first.timestamp_us, row.last_us),
-                is_sealed=False,
-                location=None,
-            )
-        ]
+            records = PostgresRecords(self._database, topic, partition)
+            oldest_us = records.first(connection, row.first).timestamp_us
+        run = Offset(row.first), Offset(row.high), row.size_bytes, oldest_us, row.last_us
+        return [Segment(*run, is_sealed=False, location=None)]
 
     def trim(self, topic: PostgresTopic, partition: int, low: int) -> Trimmed:
         with self._database.transaction() as connection:
@@ -255,7 +250,7 @@ class PostgresStore:
         connection: Connection,
         topic: PostgresTopic,
         partition: int,
-        row: PartitionHead,
+        row: PostgresPartition,
         first: int,
     ) -> None:
         """Move on what is stored here, in the caller's transaction; rows follow."""
@@ -274,7 +269,7 @@ class PostgresStore:
         row.first = first
         connection.execute(self._database.sql(STORE), row.fields())
 
-    def _remove(self, row: PartitionHead) -> None:
+    def _remove(self, row: PostgresPartition) -> None:
         """Remove what lies before the first row, a bounded piece at a time."""
         with self._database.connection() as connection:
             while connection.execute(
@@ -377,7 +372,9 @@ class PostgresStore:
 
     # --- inside ---
 
-    def _row(self, connection: Connection, topic: PostgresTopic, partition: int) -> PartitionHead:
+    def _row(
+        self, connection: Connection, topic: PostgresTopic, partition: int
+    ) -> PostgresPartition:
         row = load_partition(connection, self._database, topic.slots[partition])
         if row is None:
             raise dropped(topic.topic)
@@ -385,11 +382,11 @@ class PostgresStore:
 
     def _locked(
         self, connection: Connection, topic: PostgresTopic, partition: int
-    ) -> PartitionHead:
+    ) -> PostgresPartition:
         row = lock_partition(connection, self._database, topic.slots[partition])
         if row is None:
             raise dropped(topic.topic)
         return row
 
-    def _marks_of(self, row: PartitionHead) -> Marks:
+    def _marks_of(self, row: PostgresPartition) -> Marks:
         return row.marks(is_durable=self._is_durable)

@@ -22,14 +22,14 @@ _POLL_S: Final = 1.0
 _SLOTS_MAX: Final = 300
 
 
-class WatchedSlot(NamedTuple):
+class WatchedEnd(NamedTuple):
     """A partition's slot, and which of its ends is watched."""
 
     slot: int
     durable_only: bool
 
 
-class PostgresWatches(Watches[WatchedSlot, PostgresTopic]):
+class PostgresWatches(Watches[WatchedEnd, PostgresTopic]):
     """The watches of a log, and the notifications that it sends to those of others."""
 
     def __init__(self, database: PostgresDatabase) -> None:
@@ -43,7 +43,7 @@ class PostgresWatches(Watches[WatchedSlot, PostgresTopic]):
         """Pass on that this process has committed up to `end`."""
         if self._partitions:
             for durable_only in (False, True):
-                self.notify(WatchedSlot(slot, durable_only), end)
+                self.notify(WatchedEnd(slot, durable_only), end)
         with self._pending_lock:
             is_first = not self._pending
             self._pending.add(slot)
@@ -52,7 +52,7 @@ class PostgresWatches(Watches[WatchedSlot, PostgresTopic]):
 
     def notify_slots_dropped(self, slots: Collection[int]) -> None:
         """Pass on that a topic was dropped."""
-        self.notify_dropped([WatchedSlot(slot, only) for slot in slots for only in (False, True)])
+        self.notify_dropped([WatchedEnd(slot, only) for slot in slots for only in (False, True)])
         with self._pending_lock:
             self._pending.update(slots)
         self._sending.wake()
@@ -73,14 +73,14 @@ class PostgresWatches(Watches[WatchedSlot, PostgresTopic]):
             with contextlib.suppress(StrandlineError), self._database.connection() as connection:
                 connection.execute("SELECT pg_notify(%s, %s)", (self._database.channel, text))
 
-    def _end_of(self, place: WatchedSlot) -> int | None:
+    def _end_of(self, place: WatchedEnd) -> int | None:
         with self._database.connection() as connection:
             row = load_partition(connection, self._database, place.slot)
         return None if row is None else row.high
 
 
-def _place(topic: PostgresTopic, partition: int, durable_only: bool) -> WatchedSlot:
-    return WatchedSlot(topic.slots[partition], durable_only)
+def _place(topic: PostgresTopic, partition: int, durable_only: bool) -> WatchedEnd:
+    return WatchedEnd(topic.slots[partition], durable_only)
 
 
 class PostgresChanges:
@@ -90,19 +90,19 @@ class PostgresChanges:
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        self._places: frozenset[WatchedSlot] = frozenset()
+        self._places: frozenset[WatchedEnd] = frozenset()
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._connection: Connection | None = None
         self._listen()
 
-    def add(self, place: WatchedSlot, /) -> None:
+    def add(self, place: WatchedEnd, /) -> None:
         self._places |= {place}
 
-    def remove(self, place: WatchedSlot, /) -> None:
+    def remove(self, place: WatchedEnd, /) -> None:
         self._places -= {place}
 
-    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedSlot]:
+    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedEnd]:
         limit_s = _POLL_S if timeout_s is None else min(timeout_s, _POLL_S)
         connection = self._connection
         sockets = [self._woken.fileno()]
@@ -120,7 +120,7 @@ class PostgresChanges:
             return self._places if limit_s >= _POLL_S else ()
         return self._heard(connection)
 
-    def _heard(self, connection: Connection) -> Collection[WatchedSlot]:
+    def _heard(self, connection: Connection) -> Collection[WatchedEnd]:
         try:
             notes = list(connection.notifies(timeout=0))
         except psycopg.Error:
