@@ -1,7 +1,9 @@
 """What a user of a log in PostgreSQL sees beyond the rules of every log."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from unittest import mock
 
 import psycopg
@@ -11,6 +13,10 @@ from psycopg import sql
 import strandline as sl
 from strandline.stores.postgres import watching
 from tests.stores.postgres.server import NoServerError, PostgresServer
+
+PROJECT = Path(__file__).parents[3]
+
+pytestmark = pytest.mark.slow
 
 EVENT = sl.Event("order", {"n": 1})
 
@@ -182,7 +188,6 @@ def careless_server() -> Iterator[PostgresServer]:
     found.close()
 
 
-@pytest.mark.slow
 def test_a_server_without_fsync_promises_nothing_durable(careless_server: PostgresServer) -> None:
     with sl.open(careless_server.url()) as log:
         log.create_topic("t")
@@ -191,4 +196,15 @@ def test_a_server_without_fsync_promises_nothing_durable(careless_server: Postgr
             log.append("t", EVENT, durability="durable")
 
         assert log.append("t", EVENT).level is sl.Durability.WRITTEN
-        assert "fsync=off" in str(log.describe())
+        assert "fsync=off" in log.describe().durability_reason
+
+
+def test_the_page_about_postgresql_works_as_written(
+    new_url: Callable[[], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (PROJECT / "docs/howto/run-on-postgresql.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+
+    exec(code.replace("postgresql://app@db.example/events", new_url()), {})  # noqa: S102 - Ours.
+
+    assert capsys.readouterr().out == "appended at offset 0\nplaced {'total': 12}\n"
