@@ -9,7 +9,6 @@ from uuid import UUID
 import psycopg
 
 from strandline.log.chain import Chain
-from strandline.log.loops import is_on_loop
 from strandline.log.open_state import closed_log
 from strandline.log.record_lists import admit
 from strandline.log.store import AppendRequest, Placement, dropped
@@ -92,8 +91,10 @@ class PartitionTransaction:
 
     # --- the bracket ---
 
-    def enter(self, timeout_s: float) -> LaneHead:
+    def enter(self, timeout_s: float, *, may_wait: bool = True) -> LaneHead:
         """Lock the partition's row in a new transaction."""
+        if not may_wait:
+            raise UnavailableError("the server is asked on a thread that may wait")
         connection = self.database.take(timeout_s)
         try:
             with translated(self.database.url):
@@ -241,12 +242,12 @@ class PostgresLane:
         self._channel: Channel[AppendRequest, Placement] = self._coordinator.channel(_CHANNEL)
 
     def append(
-        self, request: AppendRequest, level: Durability, timeout_s: float | None
+        self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
     ) -> WriteReceipt[Placement]:
         """Append; see Store.append."""
         channel = self._channel
         try:
-            if is_on_loop():
+            if not may_wait:
                 return channel.hand_over(request, timeout_s)
             return channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
         except UnknownError:
@@ -254,7 +255,7 @@ class PostgresLane:
         except FailedError:
             # Not stored, because an earlier flush failed.
             self._renew(channel)
-        return self.append(request, level, timeout_s)
+        return self.append(request, level, timeout_s, may_wait=may_wait)
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
@@ -274,7 +275,7 @@ class PostgresLane:
     def metrics(self) -> WriteMetrics:
         """Return what was done since the lane was made."""
         present = self._coordinator.metrics()
-        return present if self._past is None else merged([self._past, present])
+        return present if self._past is None else self._past + present
 
     def _end(self) -> None:
         # Each write that had a part in a failure was answered with it.

@@ -166,8 +166,11 @@ class PostgresStore:
         request: AppendRequest,
         level: Durability,
         timeout_s: float | None,
+        *,
+        may_wait: bool = True,
     ) -> Outcome:
-        return self._lanes.lane(topic, partition).append(request, level, timeout_s)
+        lane = self._lanes.lane(topic, partition)
+        return lane.append(request, level, timeout_s, may_wait=may_wait)
 
     def marks(self, topic: PostgresTopic, partition: int) -> Marks:
         with self._database.connection() as connection:
