@@ -41,7 +41,7 @@ def test_rows_and_records_are_committed_together(log: sl.Log, path: str) -> None
             await connection.executemany("INSERT INTO orders VALUES (?)", [(2,), (3,)])
             receipt = await face.append("orders", event(1))
             many = await face.append_many("orders", [event(2), event(3)])
-            assert (receipt.offset, [each.offset for each in many]) == (0, [1, 2])
+            assert (receipt.offset, [(await each).offset for each in many]) == (0, [1, 2])
             assert await (await connection.execute("SELECT max(n) FROM orders")).fetchone() == (3,)
             assert numbers(log) == []
         assert (await receipt.wait(sl.Durability.DURABLE)).level is sl.Durability.DURABLE

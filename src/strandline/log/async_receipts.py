@@ -76,7 +76,11 @@ class AsyncReceipt(msgspec.Struct, eq=False):
         Inside the transaction that the append is part of, awaiting the receipt returns as
         soon as the record has its offset; InvalidError for a level, which it has after that.
         """
-        await _wait(self._made, self._block, level, timeout_s)
+        made = self._made
+        if self._block is None and isinstance(made, Receipt):
+            await made._wait_on_loop(level, timeout_s)
+        else:
+            await _wait(made, self._block, level, timeout_s)
         return self
 
     def __await__(self) -> "Generator[Any, None, AsyncReceipt]":
