@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +40,19 @@ def _as_ordinary_user() -> dict[str, Any]:
         return {}
     nobody = pwd.getpwnam("nobody")
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+@cache
+def why_none() -> str | None:
+    """Return why no server can be started here; None if one can."""
+    try:
+        program = _binaries() / "postgres"
+        subprocess.run(
+            [program, "--version"], check=True, capture_output=True, **_as_ordinary_user()
+        )
+    except (NoServerError, OSError, subprocess.CalledProcessError) as error:
+        return str(error)
+    return None
 
 
 class PostgresServer:
