@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from tests.predicates.generated_calls import Calls
+
 Item = TypeVar("Item")
 
 TEXTS = (
@@ -69,6 +71,7 @@ class Generator:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
+        self.calls = Calls(self._random)
 
     def _pick(self, choices: Sequence[Item]) -> Item:
         return self._random.choice(choices)
@@ -95,6 +98,8 @@ class Generator:
             rows, pa.timestamp("us"), lambda: self._moment().replace(tzinfo=None)
         )
         made["h"] = self._column(rows, pa.map_(pa.string(), pa.string()), self._map)
+        made.update(self.calls.columns(rows))
+        made["payload"] = pa.ExtensionArray.from_storage(pa.json_(), made["payload"])
         return pa.table(made)
 
     def _column(self, rows: int, kind: pa.DataType, value: Callable[[], Any]) -> pa.Array:
@@ -129,6 +134,14 @@ class Generator:
     # --- predicates ---
 
     def predicate(self) -> str:
+        """Return a predicate: of functions and paths, of the other forms, or of both."""
+        which = self._random.random()
+        if which < 0.45:
+            return self.calls.predicate()
+        if which < 0.6:
+            joint = self._pick((" AND ", " AND ", " OR "))
+            parts = [self.calls.predicate(), self._pick((self.calls.predicate, self._compare))()]
+            return joint.join(f"({part})" for part in parts)
         return self._boolean(self._pick((0, 0, 0, 1, 2, 3)))
 
     def _boolean(self, depth: int) -> str:

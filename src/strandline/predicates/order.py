@@ -14,13 +14,22 @@ from strandline.predicates.node import Node
 from strandline.predicates.sql_type import INTEGERS, STRING, arrow_type, is_number
 
 COMPARE: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-CALCULATE: Final = frozenset({"add", "sub", "mul", "div", "mod", "neg"})
-TEXT: Final = frozenset({"like", "lower", "upper", "length", "startswith", "endswith"})
+CALCULATE: Final = frozenset(
+    {"add", "sub", "mul", "div", "mod", "neg", "abs", "round", "floor", "ceil"}
+    | {"bit_and", "bit_or", "bit_xor", "bit_not"}
+)
+TEXT: Final = frozenset(
+    {"like", "rlike", "lower", "upper", "length", "startswith", "endswith", "contains"}
+    | {"substring", "trim", "ltrim", "rtrim", "concat", "replace", "instr"}
+)
+TIME: Final = frozenset({"date_trunc", "extract", "add_days", "datediff", "add_us", "add_months"})
 
-STRICT: Final = COMPARE | CALCULATE | TEXT | {"column", "literal", "cast", "not"}
+STRICT: Final = COMPARE | CALCULATE | TEXT | TIME | {"column", "literal", "cast", "not", "size"}
 """Through these a NULL comes out as NULL, and nothing else does."""
 
-MAY_BE_NULL: Final = frozenset({"try_cast", "lookup"})
+MAY_BE_NULL: Final = frozenset(
+    {"try_cast", "lookup", "field", "element", "variant_get", "try_variant_get", "array_contains"}
+)
 """Through these a NULL comes out as NULL, and other values may."""
 
 
