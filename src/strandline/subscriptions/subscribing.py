@@ -101,8 +101,7 @@ def subscribe(
     if isinstance(start, int) and len(starts) > 1:
         raise InvalidError("an offset is one partition's, give a mapping with one for each")
     reader = _Reader(consumer, parse_tenant(tenant), markers, durable_only, depth)
-    clock = clock or SystemClock()
-    made = _opened(log, topics, _screens(log, topics, where, clock), reader, clock)
+    made = _opened(log, topics, _screens(log, topics, where), reader, clock or SystemClock())
     return _begun(made, log, starts, reader)
 
 
@@ -172,14 +171,12 @@ def _topics(log: Log, names: TopicName | Sequence[TopicName]) -> Mapping[Topic, 
     return {topic: log.describe_topic(topic).settings.partitions for topic in topics}
 
 
-def _screens(
-    log: Log, topics: Iterable[Topic], where: str, clock: Clock
-) -> Mapping[Topic, Screen] | None:
+def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Screen] | None:
     where = check_text(where, "predicate")
     if not where.strip():
         return None
     kinds = {topic: log.describe_topic(topic).settings.value_kind for topic in topics}
-    now_us = clock.now_us()
+    now_us = log.clock.now_us()
     return {topic: screen_for(where, kind, now_us) for topic, kind in kinds.items()}
 
 
