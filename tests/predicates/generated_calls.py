@@ -61,7 +61,7 @@ UNITS = (
     *("millisecond", "microsecond"),
 )
 FIELDS = (
-    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "DAYOFYEAR"),
+    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "DOY"),
     *("HOUR", "MINUTE", "SECOND"),
 )
 SPANS = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DAYS", "HOURS")

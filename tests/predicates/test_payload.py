@@ -21,7 +21,13 @@ SCHEMA = pa.schema([EVENT_COLUMNS.field("payload")])
 PAYLOADS = (
     {"amount": 150, "customer": {"country": "DE"}, "items": [{"sku": "a"}], "ok": True},
     {"amount": "150", "customer": {"country": "FR"}, "items": [], "ok": "yes", "order": 1},
-    {"amount": 99.5, "customer": {}, "items": [{"sku": None}], "a b": 1, "at": "2026-01-31T12:00Z"},
+    {
+        "amount": 99.5,
+        "customer": {},
+        "items": [{"sku": None}],
+        "a b": 1,
+        "at": "2026-01-31T12:00:00Z",
+    },
     {"amount": None, "customer": "DE", "items": {"sku": 1}, "id": 2**60 + 1},
     {"Amount": 500, "amount": {"eur": 1}, "note": "it's"},
     [1, {"amount": 7}],

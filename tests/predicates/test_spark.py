@@ -6,6 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable
+from decimal import ROUND_DOWN, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +24,14 @@ from strandline.predicates import (
     functions,
     kernels,
     nested_kernels,
+    number_kernels,
     reading,
     time_kernels,
     variant,
 )
 from strandline.predicates.letter_case import lowered, uppered
 from strandline.predicates.pattern import pieces
+from strandline.predicates.rowwise import each_row
 from strandline.predicates.sql_type import DOUBLE
 from tests.predicates.comparisons import INTERPRETED, Compared, asked, compare, set_up
 from tests.predicates.generated import Generator
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
+
+WIDE = Context(prec=200, rounding=ROUND_DOWN)
 
 PREDICATES = 200
 
@@ -124,10 +129,10 @@ def to_even(node: Any) -> Any:
     return lambda values: pc.round(values, node.detail, "half_to_even")
 
 
-def once_rounded(node: Any) -> Any:
-    return lambda a, b: pc.divide(a.cast(pa.float64()), b.cast(pa.float64())).cast(
-        pa.decimal128(node.type.precision, node.type.scale), safe=False
-    )
+def cut_off(node: Any) -> Any:
+    digits = Decimal(1).scaleb(-node.type.scale)
+    made = pa.decimal128(node.type.precision, node.type.scale)
+    return each_row(lambda a, b: WIDE.quantize(WIDE.divide(a, b), digits), made)
 
 
 def other_branch(*inputs: Any) -> Any:
@@ -135,7 +140,7 @@ def other_branch(*inputs: Any) -> Any:
 
 
 def numbers_only(value: Any, _: Any) -> Any:
-    if isinstance(value, str):
+    if isinstance(value, str | dict | list):
         raise variant.NotCastable
     return float(value)
 
@@ -210,7 +215,9 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     ),
     "all blanks are trimmed": built("trim", lambda node: lambda a, *_: pc.utf8_trim_whitespace(a)),
     "halves are rounded to even": built("round", to_even),
-    "a quotient of decimals is that of doubles": built("div", once_rounded),
+    "a quotient of decimals is cut off": lambda patch: patch.setattr(
+        number_kernels, "_quotient", cut_off
+    ),
     "the week begins with Sunday": built(
         "date_trunc", lambda node: lambda a: sunday_weeks(node, a)
     ),

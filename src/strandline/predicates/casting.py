@@ -38,7 +38,8 @@ _CONTROL: Final = "".join(map(chr, range(33)))
 _SPACE: Final = _CONTROL + "\x7f"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?\Z")
-_EXACT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?\Z")
+# Java takes the digits of any script, and so does Python.
+_EXACT: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?\Z")
 _EXPONENT_MAX: Final = 400
 _HEXADECIMAL: Final = re.compile(
     r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?\Z"
@@ -220,7 +221,7 @@ def read_text(text: str, target: SqlType) -> Any:
 
 
 def _read_decimal(text: str, target: SqlType) -> Decimal | None:
-    digits = text.strip(_SPACE)
+    digits = text.strip(_CONTROL)
     if not _EXACT.match(digits):
         return None
     exact = Decimal(digits)

@@ -23,7 +23,7 @@ TRUNCATED: Final = (
     *("hour", "minute", "second", "millisecond", "microsecond"),
 )
 EXTRACTED: Final = (
-    *("year", "quarter", "month", "week", "day", "dayofweek", "dayofyear"),
+    *("year", "quarter", "month", "week", "day", "dayofweek", "doy"),
     *("hour", "minute", "second"),
 )
 INTERVALS: Final = (
@@ -218,7 +218,7 @@ FUNCTIONS: Final = {
     **{
         name: Function(
             f"`{name}(a)`",
-            "TIMESTAMP" if name in {"hour", "minute", "second"} else "TIMESTAMP or DATE",
+            "TIMESTAMP or DATE",
             "INT",
             f"{name}(TIMESTAMP '2026-01-31 12:34:56') = {value}",
         )

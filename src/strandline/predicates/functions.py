@@ -270,9 +270,9 @@ class Calling:
         return self._part(field, kind, value, at)
 
     def _part(self, field: str, kind: SqlType, value: Node, at: int) -> Node:
-        if value.type not in {DATE, TIMESTAMP, TIMESTAMP_NTZ} or (
-            value.type is DATE and field in _OF_DAY
-        ):
+        if value.type is DATE and field in _OF_DAY:
+            value = self._make.cast(value, TIMESTAMP)
+        elif value.type not in {DATE, TIMESTAMP, TIMESTAMP_NTZ}:
             value = self._as_moment(value, TIMESTAMP)
         return self._make.made("extract", kind, (value,), at, field)
 

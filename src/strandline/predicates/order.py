@@ -98,6 +98,27 @@ def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], 
         )
 
 
+def _may_be_null(part: Node, failing: Node) -> bool:
+    """Whether a part may be NULL on a row on which none of the columns of `failing` is.
+
+    Interpreted, Spark goes on after a NULL, and compiled it does not.
+    """
+    nodes = list(part.walk())
+    if _is_never_null(part) or all(each.op in STRICT for each in nodes):
+        return False
+    if any(each.op in {"case", "coalesce"} for each in nodes):
+        return True
+    inner = set(failing.walk())
+    makes_nulls = any(each.op in MAY_BE_NULL and each not in inner for each in nodes)
+    return makes_nulls or not part.columns() <= failing.columns()
+
+
+def _is_never_null(part: Node) -> bool:
+    if part.op in {"not", "and", "or"}:
+        return all(map(_is_never_null, part.inputs))
+    return part.op in {"is_null", "is_true", "is_false"}
+
+
 def _is_null_test(part: Node) -> bool:
     return any(each.op == "is_null" for each in part.walk())
 

@@ -16,6 +16,7 @@ from strandline.predicates.variant import Number
 
 _SCALARS: Final = int | float | str | bool | None
 _MISSING: Final = None
+_MANY: Final = 32
 
 
 class Shredder:
@@ -47,8 +48,8 @@ class Shredded:
         self,
         storage: pa.Array,
         root: "_Branch",
-        decode: Callable[[bytes], Any],
-        exactly: Callable[[bytes], Any],
+        decode: Callable[[bytes | str], Any],
+        exactly: Callable[[bytes | str], Any],
     ) -> None:
         self._storage = storage
         self._root = root
@@ -76,15 +77,17 @@ class Shredded:
     def _found_exactly(self) -> dict[Path, list[Any]]:
         return self._root.taken(self._rows(self._exactly))
 
-    def _rows(self, decode: Callable[[bytes], Any]) -> list[Any]:
-        texts = self._storage.cast(pa.binary()).to_pylist()
+    def _rows(self, decode: Callable[[bytes | str], Any]) -> list[Any]:
+        # Many are quicker as bytes, which need not become text first.
+        is_short = len(self._storage) < _MANY
+        texts = (self._storage if is_short else self._storage.cast(pa.binary())).to_pylist()
         try:
             return list(map(decode, texts))
         except (TypeError, ValueError, RecursionError):
             return [_decoded(decode, text) for text in texts]
 
 
-def _decoded(decode: Callable[[bytes], Any], text: bytes | None) -> Any:
+def _decoded(decode: Callable[[bytes | str], Any], text: bytes | str | None) -> Any:
     """Return one row; None for NULL, and for what is no JSON, as `try_parse_json` has it."""
     if text is None:
         return None
@@ -144,8 +147,8 @@ class _Branch:
         for number, (name, branch) in enumerate(self._names.items()):
             # What belongs to a leaf, or to an element, comes as a dictionary.
             made = self._made
-            values_of = _of_dict(name) if made is None else _of_struct(made, number)
-            for path, values in branch.taken(values_of(rows)).items():
+            inner = _of_dict(name, rows) if made is None else _of_struct(made, number, rows)
+            for path, values in branch.taken(inner).items():
                 found[(name, *path)] = values
         for index, branch in self._items.items():
             items = [row[index] if type(row) is list and len(row) > index else None for row in rows]
@@ -154,19 +157,16 @@ class _Branch:
         return found
 
 
-def _of_dict(name: str) -> Callable[[list[Any]], list[Any]]:
-    return lambda rows: [row.get(name) if type(row) is dict else None for row in rows]
+def _of_dict(name: str, rows: list[Any]) -> list[Any]:
+    return [row.get(name) if type(row) is dict else None for row in rows]
 
 
-def _of_struct(made: type, number: int) -> Callable[[list[Any]], list[Any]]:
-    field = f"f{number}"
+def _of_struct(made: type, number: int, rows: list[Any]) -> list[Any]:
+    get = _FIELDS[number] if number < len(_FIELDS) else attrgetter(f"f{number}")
+    try:
+        return list(map(get, rows))
+    except AttributeError:
+        return [get(row) if type(row) is made else None for row in rows]
 
-    get = attrgetter(field)
 
-    def taken(rows: list[Any]) -> list[Any]:
-        try:
-            return list(map(get, rows))
-        except AttributeError:
-            return [get(row) if type(row) is made else None for row in rows]
-
-    return taken
+_FIELDS: Final = tuple(attrgetter(f"f{number}") for number in range(16))

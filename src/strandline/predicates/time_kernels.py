@@ -22,7 +22,7 @@ _FIELDS: Final = {
     "month": "month",
     "week": "iso_week",
     "day": "day",
-    "dayofyear": "day_of_year",
+    "doy": "day_of_year",
     "hour": "hour",
     "minute": "minute",
     "second": "second",

@@ -129,6 +129,13 @@ class Cursor:
         self.next = Offset(offset + 1)
         self.end = max(self.end, self.next)
 
+    def pass_over(self, end: int) -> None:
+        """Move on to `end` without handing over what is before it, once all markers are."""
+        assert not self.markers
+        assert end >= self.next, f"a cursor at {self.next} does not go back to {end}"
+        self.next = Offset(end)
+        self.end = max(self.end, self.next)
+
     def emit_marker(self) -> Marker:
         """Hand over the oldest marker."""
         return self.markers.popleft()

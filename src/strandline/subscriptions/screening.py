@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec.structs
@@ -13,6 +13,7 @@ from strandline.predicates import (
     Predicate,
     PredicateEvalError,
     check_syntax,
+    matches_each,
     parse_predicate,
 )
 from strandline.values import InvalidError, Record, ValueKind
@@ -44,13 +45,11 @@ class EventScreen:
     """A predicate on what EVENT_COLUMNS names; a payload is parsed if it is looked into."""
 
     def __init__(self, where: str, now_us: int) -> None:
-        read = parse_predicate(where, EVENT_COLUMNS, now_us=now_us).columns or ("kind",)
-        self._schema = pa.schema([EVENT_COLUMNS.field(name) for name in read])
-        self._predicate = parse_predicate(where, self._schema, now_us=now_us)
+        self.predicate = parse_predicate(where, EVENT_COLUMNS, now_us=now_us)
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
         try:
-            wanted = self._predicate.matches(self._columns(records)).to_pylist()
+            wanted = self.predicate.matches(_columns(self.predicate.columns, records)).to_pylist()
         except PredicateEvalError as error:
             if len(records) > 1:
                 return [outcome for each in records for outcome in self.sift([each])]
@@ -59,12 +58,29 @@ class EventScreen:
             record if is_wanted else None for record, is_wanted in zip(records, wanted, strict=True)
         ]
 
-    def _columns(self, records: Sequence[Record]) -> pa.RecordBatch:
-        arrays = [
-            _array([_READ[field.name](record) for record in records], field.type)
-            for field in self._schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+def sift_together(
+    screens: Sequence[EventScreen], records: Sequence[Record]
+) -> dict[EventScreen, list[bool]]:
+    """Return for each screen which records match, all in one pass; none if one of them fails."""
+    if len(screens) < 2:  # noqa: PLR2004 - Two are needed to share.
+        return {}
+    predicates = [each.predicate for each in screens]
+    read = {name for each in predicates for name in each.columns}
+    try:
+        found = matches_each(predicates, _columns(read, records))
+    except PredicateEvalError:
+        return {}  # Each finds its own row that fails.
+    return {screen: mask.to_pylist() for screen, mask in zip(screens, found, strict=True)}
+
+
+def _columns(read: Collection[str], records: Sequence[Record]) -> pa.RecordBatch:
+    """Return the columns of events that are read, and one if none is."""
+    fields = [field for field in EVENT_COLUMNS if field.name in (read or ("kind",))]
+    arrays = [
+        _array([_READ[field.name](record) for record in records], field.type) for field in fields
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 class BatchScreen:
