@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from strandline.log import Log
+from strandline.log import Log, parts_of
 from strandline.predicates import parse_predicate
 from strandline.subscriptions.screening import Screen, screen_for
 from strandline.typed.catalogue import Catalogue
@@ -27,7 +27,7 @@ def wanted(log: Log, topic: Topic, where: str) -> Wanted:
     if not isinstance(where, str):
         raise InvalidError("where is the text of a predicate", type=type(where).__name__)
     settings = log.describe_topic(topic).settings
-    now_us = log.clock.now_us()
+    now_us = parts_of(log).clock.now_us()
     screen = screen_for(where, settings.value_kind, now_us) if where.strip() else None
     if settings.schema is None:
         return lambda record: _screened(screen, record)
