@@ -7,7 +7,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from strandline.predicates.building import Builder, FailingConstantError
-from strandline.predicates.columns import Columns
+from strandline.predicates.columns import KnownColumns
 from strandline.predicates.dialect import CASTS
 from strandline.predicates.digits import number_of
 from strandline.predicates.errors import PredicateError
@@ -71,7 +71,7 @@ _TARGETS: Final = {
 _WITHOUT_PARENTHESES: Final = frozenset({"current_timestamp", "current_date"})
 
 
-class Checked:
+class CheckedPredicate:
     """A predicate that has been checked: its tree, and what it looks at in JSON."""
 
     def __init__(self, node: Node, builder: Builder, found: Read) -> None:
@@ -82,12 +82,12 @@ class Checked:
         self.places = found.places
 
 
-def check(text: str, schema: pa.Schema, now_us: int) -> Checked:
+def check(text: str, schema: pa.Schema, now_us: int) -> CheckedPredicate:
     """Return a predicate on columns of this schema, `current_timestamp` being `now_us`."""
     found = read(text)
     checker = _Checker(text, schema, found, now_us)
     try:
-        return Checked(checker.check(found.tree), checker.builder, found)
+        return CheckedPredicate(checker.check(found.tree), checker.builder, found)
     except FailingConstantError as error:
         raise PredicateError(str(error), position=error.position, text=text) from error
 
@@ -99,7 +99,7 @@ class _Checker:
         self._text = text
         self._places = found.places
         self.builder = self._make = Builder(text)
-        self._columns = Columns(schema, self._make)
+        self._columns = KnownColumns(schema, self._make)
         self._calling = Calling(self._make, now_us)
         self._checks: dict[type[exp.Expression], Callable[[Any, int], Node]] = {
             exp.Paren: self._paren,

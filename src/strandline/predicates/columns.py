@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from strandline.predicates.building import Builder
 from strandline.predicates.node import Node
-from strandline.predicates.paths import Place, spark_path
+from strandline.predicates.paths import PathText, spark_path
 from strandline.predicates.sql_type import INTEGERS, STRING, VARIANT, sql_type
 
 _SHOWN_MAX: Final = 10
@@ -15,7 +15,7 @@ SPARK_NAME: Final = b"strandline.spark_name"
 """In the metadata of a column: what Spark calls it, if it has another name there."""
 
 
-class Columns:
+class KnownColumns:
     """The columns of one schema, found in upper or lower case."""
 
     def __init__(self, schema: pa.Schema, make: Builder) -> None:
@@ -30,7 +30,7 @@ class Columns:
         column = self._column(name, at)
         return self._whole(column, at) if column.type is VARIANT else column
 
-    def at(self, place: Place) -> Node:
+    def at(self, place: PathText) -> Node:
         """Return what a path leads to."""
         column = self._column(place.name, place.start)
         if column.type is VARIANT:
@@ -65,7 +65,7 @@ class Columns:
     def _whole(self, column: Node, at: int) -> Node:
         return Node("place", VARIANT, (column,), (), at)
 
-    def _of_json(self, column: Node, place: Place) -> Node:
+    def _of_json(self, column: Node, place: PathText) -> Node:
         if spark_path(place.steps) is None:
             self._make.refuse(
                 "a name in a path is not empty, and has no question mark and not both kinds of "

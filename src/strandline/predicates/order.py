@@ -83,6 +83,13 @@ def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], 
     seen = part.columns()
     used: set[str] = set()
     for each in before:
+        if _may_be_null(each, part):
+            raise UnsupportedPredicateError(
+                "before a comparison that can fail stands nothing that may be NULL by itself, "
+                "such as a path, TRY_CAST, OR or CASE; move it behind, or test it with IS TRUE",
+                position=each.position,
+                text=text,
+            )
         if _is_null_test(each):
             used |= each.columns()
         else:

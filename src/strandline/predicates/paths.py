@@ -23,7 +23,7 @@ Path = tuple[str | int, ...]
 """Names of fields, keys of maps and positions in arrays, from the outside to the inside."""
 
 
-class Place(NamedTuple):
+class PathText(NamedTuple):
     """A path in a predicate: the name that it begins with, its steps, and where they stand."""
 
     name: str
@@ -34,10 +34,10 @@ class Place(NamedTuple):
     end: int
 
 
-def joined_places(text: str, tokens: list[Any]) -> tuple[list[Any], dict[int, Place]]:
+def joined_places(text: str, tokens: list[Any]) -> tuple[list[Any], dict[int, PathText]]:
     """Return the tokens with one for each place that has steps, and the places by position."""
     left: list[Any] = []
-    places: dict[int, Place] = {}
+    places: dict[int, PathText] = {}
     at = 0
     while at < len(tokens):
         token = tokens[at]
@@ -91,7 +91,7 @@ class _Steps:
         self._text = text
         self._tokens = tokens
 
-    def read(self, at: int) -> tuple[Place, int]:
+    def read(self, at: int) -> tuple[PathText, int]:
         """Return the place that begins at a token, and the token that follows it."""
         first = last = self._tokens[at]
         steps: list[str | int] = []
@@ -106,7 +106,7 @@ class _Steps:
             raise UnsupportedPredicateError(
                 f"a path has at most {STEPS_MAX} steps", position=first.start, text=self._text
             )
-        return Place(first.text, tuple(steps), tuple(starts), first.start, last.end), at
+        return PathText(first.text, tuple(steps), tuple(starts), first.start, last.end), at
 
     def _step(self, at: int) -> tuple[str | int, Any, int]:
         token = self._token(at + 1)

@@ -20,7 +20,7 @@ from strandline.values.names import check_text
 
 if TYPE_CHECKING:
     from strandline.predicates.bounds import Bound
-    from strandline.predicates.checking import Checked
+    from strandline.predicates.checking import CheckedPredicate
     from strandline.predicates.evaluation import Evaluation
     from strandline.predicates.program import Program
 
@@ -48,7 +48,11 @@ class Predicate:
     """A test of rows, made by `parse_predicate`. Immutable, and safe in any thread."""
 
     def __init__(
-        self, text: str, evaluation: Evaluation, now_us: int, checked: Checked | None = None
+        self,
+        text: str,
+        evaluation: Evaluation,
+        now_us: int,
+        checked: CheckedPredicate | None = None,
     ) -> None:
         self._text = text
         self._evaluation = evaluation

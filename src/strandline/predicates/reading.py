@@ -27,7 +27,7 @@ from strandline.predicates.dialect import (
     TOKENS_MAX,
 )
 from strandline.predicates.errors import PredicateError, UnsupportedPredicateError
-from strandline.predicates.paths import Place, joined_places
+from strandline.predicates.paths import PathText, joined_places
 
 _SPARK = Spark()
 _PARSER: Final[Any] = type(_SPARK.parser())
@@ -56,7 +56,7 @@ class Read(NamedTuple):
     """The tree of a text, and the paths in it by their position."""
 
     tree: exp.Expression
-    places: dict[int, Place]
+    places: dict[int, PathText]
 
 
 _SEPARATORS = frozenset({"AND", "OR", "COMMA", "ALIAS", "WHEN", "THEN", "ELSE"})

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from strandline.predicates.building import Looked
-from strandline.predicates.checking import Checked
+from strandline.predicates.checking import CheckedPredicate
 from strandline.predicates.paths import spark_path
 from strandline.predicates.sql_type import DATE, SqlType
 
@@ -14,7 +14,7 @@ _NOW: Final = re.compile(r"(?:current_timestamp|current_date|now)(?:\s*\(\s*\))?
 _NAME: Final = re.compile(r"`[^`]*`|\w+")
 
 
-def spark_sql(text: str, checked: Checked, now_us: int) -> str:
+def spark_sql(text: str, checked: CheckedPredicate, now_us: int) -> str:
     """Return the text with paths into JSON and the present time written out.
 
     A comment may end it, so a line break follows.
