@@ -103,6 +103,12 @@ def test_rows_that_match(text: str, expected: list[int]) -> None:
         ("payload.a[b] = 1", 10, "whole number"),
         ("payload.`a?` = 1", 0, "question mark"),
         ("payload.a IN (payload.b)", 0, "use OR"),
+        ("payload:a = 1", 7, "payload.a.b"),
+        ("payload.a -> 'b' = 1", 10, "payload.a.b"),
+        ("json_extract(payload, 'a') = 1", 0, "write payload.a.b"),
+        ("lenght(payload.a) = 1", 0, "the nearest is length"),
+        ("payload.a DIV 2 = 1", 10, "CAST"),
+        ("payload.a = INTERVAL 1 DAY", 12, "added to"),
         ("payload." + ".".join("a" * 17) + " = 1", 0, "16 steps"),
     ],
 )

@@ -128,6 +128,7 @@ class _Checker:
             exp.Anonymous: self._call,
             exp.Trim: self._trim,
             exp.Extract: self._extract,
+            exp.Interval: self._lone_interval,
         }
 
     def check(self, tree: exp.Expression) -> Node:
@@ -354,6 +355,9 @@ class _Checker:
         if op == "add" and isinstance(left, exp.Interval):
             return moved(self._make, self._node(right), self._interval(left), op, at)
         return self._make.calculated(op, *self._pair(tree), at)
+
+    def _lone_interval(self, _: exp.Expression, at: int) -> Node:
+        self._make.refuse("an INTERVAL is added to a DATE or a TIMESTAMP, or taken from one", at)
 
     def _interval(self, tree: exp.Expression) -> Interval:
         return interval_of(self._make, tree, position_of(tree))

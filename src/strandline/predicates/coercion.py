@@ -70,7 +70,10 @@ def result_type(
         return made, (None, None)
     for kind in kinds:
         if not is_number(kind):
-            raise Mismatch(f"numbers are calculated with, and not {kind}", is_unsupported=True)
+            raise Mismatch(
+                f"numbers are calculated with, and not {kind}; a time is moved by an INTERVAL",
+                is_unsupported=True,
+            )
     if op == "div":
         return _quotient(left, right)
     meeting = _of_numbers(*kinds, bounded=False)

@@ -303,19 +303,27 @@ class Calling:
 
     def _size(self, given: list[Node], at: int) -> Node:
         if not is_nested(given[0].type):
-            self._make.wrong(f"size is for arrays and maps, and this is {given[0].type}", at)
+            self._make.wrong(
+                f"size is for arrays and maps, and this is {given[0].type}{_hint(given[0])}", at
+            )
         return self._make.made("size", INT, (given[0],), at)
 
     def _array_contains(self, given: list[Node], at: int) -> Node:
         array, wanted = given
         if array.type.name != "array":
-            self._make.wrong(f"array_contains looks into an array, and this is {array.type}", at)
+            self._make.wrong(
+                f"array_contains looks into an array, and this is {array.type}{_hint(array)}", at
+            )
         (inner,) = array.type.inner
         if self._make.common(inner, wanted.type, wanted.position) != inner or wanted.type is VOID:
             self._make.refuse(f"this array is one of {inner}, use CAST", wanted.position)
         return self._make.made(
             "array_contains", BOOLEAN, (array, self._make.cast(wanted, inner)), at
         )
+
+
+def _hint(node: Node) -> str:
+    return "; of JSON name one position, as in payload.a[0]" if node.type is VARIANT else ""
 
 
 def concatenated(make: Builder, given: list[Node], at: int) -> Node:

@@ -43,13 +43,21 @@ class _Parser(_PARSER):  # type: ignore[misc]
     NO_PAREN_FUNCTIONS: Final[dict[Any, Any]] = {}
     NO_PAREN_FUNCTION_PARSERS: Final = {"CASE": _PARSER.NO_PAREN_FUNCTION_PARSERS["CASE"]}
 
+    # A call without values, and an interval, would have no position.
+
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
-        # A call without values would have no position.
         start = self._curr.start if self._curr else 0
-        found = super()._parse_function_call(*args, **kwargs)
-        if isinstance(found, exp.Expression):
-            found.meta.setdefault("start", start)
-        return found
+        return _placed(super()._parse_function_call(*args, **kwargs), start)
+
+    def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr.start if self._curr else 0
+        return _placed(super()._parse_interval(*args, **kwargs), start)
+
+
+def _placed(found: Any, start: int) -> Any:
+    if isinstance(found, exp.Expression):
+        found.meta.setdefault("start", start)
+    return found
 
 
 class Read(NamedTuple):
@@ -65,6 +73,7 @@ _NEGATED = frozenset({"IN", "LIKE", "ILIKE", "RLIKE", "BETWEEN"})
 # Words after which a parenthesis opens no call.
 _BEFORE_PAREN = _SEPARATORS | _NEGATED - {"RLIKE"} | {"NOT", "ANY", "ALL", "CASE", "IS", "FROM"}
 _SIGNS = frozenset({"PLUS", "DASH"})
+_NAMES = frozenset({"VAR", "IDENTIFIER"})
 _TYPED_LITERALS = frozenset({"DATE", "TIMESTAMP"})
 _PLACEHOLDERS = frozenset({"PLACEHOLDER", "COLON", "PARAMETER", "L_BRACE"})
 _WORD = re.compile(r"\w+\Z")
@@ -147,6 +156,8 @@ def _syntax_error(text: str, tokens: list[Any], error: ParseError) -> PredicateE
     place = found.get("line"), found.get("col")
     at = next((each.start for each in tokens if (each.line, each.col) == place), 0)
     reason = str(found.get("description") or "unexpected word").split(" for <")[0].rstrip(".")
+    if reason.startswith("Required keyword"):
+        reason = "something is missing beside this"
     return PredicateError(f"this is not a predicate: {reason}", position=at, text=text)
 
 
@@ -220,12 +231,14 @@ class _Look:
             if name == "UNKNOWN" and before not in {"IS", "NOT"}:
                 self._refuse("UNKNOWN follows IS; a column goes in backticks", token)
             return
+        if (name == "COLON" and before in _NAMES) or name in {"ARROW", "DARROW"}:
+            self._refuse("write payload.a.b for a value of JSON", token)
         if name in _PLACEHOLDERS:
             self._refuse("placeholders are not part of the dialect, write the value", token)
         if name in {"DOT", "L_BRACKET"}:
             self._refuse("a path begins with the name of a column, such as payload.a", token)
         if name == "DIV":
-            self._refuse("write floor(a / b), which is a BIGINT as well", token)
+            self._refuse("write CAST(a / b AS BIGINT)", token)
         if _WORD.match(token.text):
             self._refuse("this word is not part of the dialect; a column goes in backticks", token)
         self._refuse("this sign is not part of the dialect", token)
