@@ -16,7 +16,23 @@ from tests.predicates.generated_calls import Calls
 Item = TypeVar("Item")
 
 TEXTS = (
-    *("", " ", "a", "A", "ab", "aB%", "a_b", "\\", "b\\%", "x'y", 'x"y', "a\nb", "tab\t"),
+    *(
+        "",
+        " ",
+        "a",
+        "A",
+        "ab",
+        "aB%",
+        "a_b",
+        "\\",
+        "b\\%",
+        "x'y",
+        'x"y',
+        "a\nb",
+        "tab\t",
+        "ab\n",
+        "a\rb",
+    ),
     *("5", " 7 ", "+3", "-0", "007", "1.5", "1e3", "1e400", "NaN", "-inf", "Infinity", "1d"),
     *("9223372036854775807", "9223372036854775808", "-129", "128", "2147483648", "0x1p3", "1 2"),
     *("true", " T ", "No", "yes!", "1", "0", "٣", "\u00a05", "5\u2003", "\x1f6", "\x7f8"),
@@ -366,6 +382,8 @@ class Generator:
 
 def quoted(text: str) -> str:
     """Return the text as a predicate writes it."""
-    for plain, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\t", "\\t")):
+    for plain, escaped in (
+        *(("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r")),
+    ):
         text = text.replace(plain, escaped)
     return f"'{text}'"
