@@ -43,6 +43,12 @@ def check_order(node: Node, text: str) -> None:
     parts = parts_of(node)
     for at, part in enumerate(parts):
         if part.can_fail:
+            if any(each.is_literal for each in parts):
+                raise UnsupportedPredicateError(
+                    "the result does not depend on this, which can fail: NULL stands beside it",
+                    position=part.position,
+                    text=text,
+                )
             _check_part(part, text)
             _check_place(part, parts[:at], parts[at + 1 :], text)
             _check_neighbours(part, (*parts[:at], *parts[at + 1 :]), text)
