@@ -147,13 +147,13 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.parsed = 0
-        rows = shredding.Shredded._rows  # noqa: SLF001
+        parsed = shredding._parsed  # noqa: SLF001
 
-        def counted(shredded: Any, decode: Any) -> Any:
-            self.parsed += len(shredded)
-            return rows(shredded, decode)
+        def counted(decode: Any, texts: Any) -> Any:
+            self.parsed += len(texts)
+            return parsed(decode, texts)
 
-        monkeypatch.setattr(shredding.Shredded, "_rows", counted)
+        monkeypatch.setattr(shredding, "_parsed", counted)
 
 
 def test_a_payload_is_parsed_once_for_all_predicates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,13 +26,13 @@ def log() -> Iterator[sl.Log]:
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many payloads each parse was for."""
     found: list[int] = []
-    rows = shredding.Shredded._rows  # noqa: SLF001
+    parse = shredding._parsed  # noqa: SLF001
 
-    def counted(shredded: Any, decode: Any) -> Any:
-        found.append(len(shredded))
-        return rows(shredded, decode)
+    def counted(decode: Any, texts: Any) -> Any:
+        found.append(len(texts))
+        return parse(decode, texts)
 
-    monkeypatch.setattr(shredding.Shredded, "_rows", counted)
+    monkeypatch.setattr(shredding, "_parsed", counted)
     return found
 
 

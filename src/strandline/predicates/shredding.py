@@ -17,6 +17,7 @@ from strandline.predicates.variant import Number
 _SCALARS: Final = int | float | str | bool | None
 _MISSING: Final = None
 _MANY: Final = 32
+_PART: Final = 2048
 
 
 class Shredder:
@@ -71,20 +72,29 @@ class Shredded:
 
     @cached_property
     def _found(self) -> dict[Path, list[Any]]:
-        return self._root.taken(self._rows(self._decode))
+        return self._taken(self._decode)
 
     @cached_property
     def _found_exactly(self) -> dict[Path, list[Any]]:
-        return self._root.taken(self._rows(self._exactly))
+        return self._taken(self._exactly)
 
-    def _rows(self, decode: Callable[[bytes | str], Any]) -> list[Any]:
-        # Many are quicker as bytes, which need not become text first.
-        is_short = len(self._storage) < _MANY
-        texts = (self._storage if is_short else self._storage.cast(pa.binary())).to_pylist()
-        try:
-            return list(map(decode, texts))
-        except (TypeError, ValueError, RecursionError):
-            return [_decoded(decode, text) for text in texts]
+    def _taken(self, decode: Callable[[bytes | str], Any]) -> dict[Path, list[Any]]:
+        # A part at a time, so that what is parsed stays in the processor's cache.
+        found = self._root.taken(_parsed(decode, self._storage.slice(0, _PART)))
+        for at in range(_PART, len(self._storage), _PART):
+            part = self._root.taken(_parsed(decode, self._storage.slice(at, _PART)))
+            for path, values in part.items():
+                found[path] += values
+        return found
+
+
+def _parsed(decode: Callable[[bytes | str], Any], texts: pa.Array) -> list[Any]:
+    """Return each text, parsed; many are quicker as bytes, which need not become text first."""
+    listed = (texts if len(texts) < _MANY else texts.cast(pa.binary())).to_pylist()
+    try:
+        return list(map(decode, listed))
+    except (TypeError, ValueError, RecursionError):
+        return [_decoded(decode, text) for text in listed]
 
 
 def _decoded(decode: Callable[[bytes | str], Any], text: bytes | str | None) -> Any:

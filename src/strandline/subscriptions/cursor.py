@@ -16,7 +16,7 @@ There is no I/O here: ends and offsets go in, needs come out.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -116,11 +116,6 @@ class Cursor:
         """A read brought nothing: the hint was wrong, look at the store."""
         self.end = self.next
         self._is_sure = False
-
-    def check(self, offsets: Iterable[int]) -> None:
-        """Make sure that a page has the records from `next` on, before anything is left out."""
-        for expected, offset in enumerate(offsets, self.next):
-            assert offset == expected, f"a log gave {offset} where {expected} was read"
 
     def deliver(self, offset: int) -> None:
         """Hand over the record at `offset`, which is the next one, once all markers are."""

@@ -263,12 +263,11 @@ class Pages:
         page = self._shared.read(self._log, cursor.place, cursor.next, limits)
         if not page.records:
             return
-        cursor.check(record.offset for record in page.records)
-        for record, outcome in zip(page.records, page.outcomes(screen), strict=True):
-            if isinstance(outcome, InvalidError):
-                self._page.append(_FailedRecord(record.offset, outcome))
-            elif outcome is not None:
-                self._page.append(outcome)
+        assert page.records[0].offset == cursor.next
+        for offset, item in page.wanted(screen):
+            self._page.append(
+                _FailedRecord(offset, item) if isinstance(item, InvalidError) else item
+            )
         self._page_end = page.records[-1].offset + 1
 
     def _check_marks(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec.structs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from strandline.predicates import (
     EVENT_COLUMNS,
@@ -61,8 +62,11 @@ class EventScreen:
 
 def sift_together(
     screens: Sequence[EventScreen], records: Sequence[Record]
-) -> dict[EventScreen, list[bool]]:
-    """Return for each screen which records match, all in one pass; none if one of them fails."""
+) -> dict[EventScreen, list[int]]:
+    """Return for each screen the records that match, by their place, all in one pass.
+
+    Nothing if one of the predicates fails.
+    """
     if len(screens) < 2:  # noqa: PLR2004 - Two are needed to share.
         return {}
     predicates = [each.predicate for each in screens]
@@ -71,7 +75,10 @@ def sift_together(
         found = matches_each(predicates, _columns(read, records))
     except PredicateEvalError:
         return {}  # Each finds its own row that fails.
-    return {screen: mask.to_pylist() for screen, mask in zip(screens, found, strict=True)}
+    return {
+        screen: pc.indices_nonzero(mask).to_pylist()
+        for screen, mask in zip(screens, found, strict=True)
+    }
 
 
 def _columns(read: Collection[str], records: Sequence[Record]) -> pa.RecordBatch:

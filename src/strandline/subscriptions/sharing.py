@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from strandline.log import Log
 from strandline.subscriptions.cursor import TopicPartition
-from strandline.subscriptions.screening import EventScreen, Outcome, Screen, sift_together
+from strandline.subscriptions.screening import EventScreen, Screen, sift_together
 from strandline.values import Event, InvalidError, Record, Topic
 
 _PAGES_KEPT: Final = 16
@@ -37,19 +37,23 @@ class SharedPage:
         self.records = records
         self._screens = tuple(screens)
         self._lock = threading.Lock()
-        self._matches: dict[EventScreen, list[bool]] | None = None
+        self._matches: dict[EventScreen, list[int]] | None = None
 
-    def outcomes(self, screen: Screen) -> Iterable[Outcome]:
-        """Return what becomes of each record; those that are wanted are the caller's own."""
+    def wanted(self, screen: Screen) -> list[tuple[int, Record | InvalidError]]:
+        """Return the records that match, by offset, and the error of each that fails.
+
+        The records are the caller's own.
+        """
         with self._lock:
             if self._matches is None:
                 self._matches = sift_together(self._screens, self.records)
             found = self._matches.get(screen) if isinstance(screen, EventScreen) else None
-        if found is None:
-            return [_own(outcome) for outcome in screen.sift(self.records)]
+        if found is not None:
+            return [(self.records[at].offset, fresh(self.records[at])) for at in found]
         return [
-            fresh(record) if is_wanted else None
-            for record, is_wanted in zip(self.records, found, strict=True)
+            (record.offset, outcome if isinstance(outcome, InvalidError) else fresh(outcome))
+            for record, outcome in zip(self.records, screen.sift(self.records), strict=True)
+            if outcome is not None
         ]
 
 
@@ -78,6 +82,8 @@ class SharedReads:
                 if began == start and limited == limits:
                     return page
         records = tuple(log.read(*place, start, **limits._asdict()))
+        for expected, record in enumerate(records, start):
+            assert record.offset == expected, f"a log gave {record.offset} for {expected}"
         made = SharedPage(records, screens)
         if records and len(screens) > 1:
             with self._lock:
@@ -102,10 +108,6 @@ def fresh(record: Record) -> Record:
         record.tenant,
         copy(event),
     )
-
-
-def _own(outcome: Outcome) -> Outcome:
-    return outcome if outcome is None or isinstance(outcome, InvalidError) else fresh(outcome)
 
 
 _of_log: "weakref.WeakKeyDictionary[Log, SharedReads]" = weakref.WeakKeyDictionary()
