@@ -321,6 +321,7 @@ def test_what_is_wrong_is_reported_with_its_position(text: str, position: int) -
         "n + 1 > 0 AND id = NULL",
         "TRY_CAST(s AS INT) = 5 AND n + 1 > 0",
         "(ok OR s = 'a') AND n + 1 > 0",
+        "concat(s, 'a') = 'aa' AND n + 1 > 0",
         "CASE WHEN ok THEN TRUE END AND n + 1 > 0",
         "n + 1 > 0 AND FALSE",
         "FALSE AND CAST(3000000000 AS INT) = 1",

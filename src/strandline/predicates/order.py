@@ -14,17 +14,20 @@ from strandline.predicates.node import Node
 from strandline.predicates.sql_type import INTEGERS, STRING, arrow_type, is_number
 
 COMPARE: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-CALCULATE: Final = frozenset(
-    {"add", "sub", "mul", "div", "mod", "neg", "abs", "round", "floor", "ceil"}
-    | {"bit_and", "bit_or", "bit_xor", "bit_not"}
-)
-TEXT: Final = frozenset(
-    {"like", "rlike", "lower", "upper", "length", "startswith", "endswith", "contains"}
-    | {"substring", "trim", "ltrim", "rtrim", "concat", "replace", "instr"}
-)
-TIME: Final = frozenset({"date_trunc", "extract", "add_days", "datediff", "add_us", "add_months"})
+CALCULATE: Final = frozenset({"add", "sub", "mul", "div", "mod", "neg"})
+TEXT: Final = frozenset({"like", "lower", "upper", "length", "startswith", "endswith"})
 
-STRICT: Final = COMPARE | CALCULATE | TEXT | TIME | {"column", "literal", "cast", "not", "size"}
+INTOLERANT: Final = COMPARE | CALCULATE | TEXT | {"column", "literal", "cast", "not"}
+"""From these Spark derives `column IS NOT NULL`, which it evaluates before the part itself."""
+
+_PASSING: Final = frozenset(
+    {"abs", "round", "floor", "ceil", "bit_and", "bit_or", "bit_xor", "bit_not"}
+    | {"rlike", "contains", "substring", "trim", "ltrim", "rtrim", "concat", "replace", "instr"}
+    | {"date_trunc", "extract", "add_days", "datediff", "add_us", "add_months", "size"}
+)
+"""From these it may not: it differs by function, and by version."""
+
+STRICT: Final = INTOLERANT | _PASSING
 """Through these a NULL comes out as NULL, and nothing else does."""
 
 MAY_BE_NULL: Final = frozenset(
@@ -71,11 +74,11 @@ def _check_part(part: Node, text: str) -> None:
                 position=each.inputs[1].position,
                 text=text,
             )
-    loose = [each for each in nodes if each.op not in STRICT]
+    loose = [each for each in nodes if each.op not in INTOLERANT]
     if not loose:
         return
     leaves = [each for each in nodes if each.op == "column"]
-    if len(leaves) == 1 and all(each.op in MAY_BE_NULL for each in loose):
+    if len(leaves) == 1 and all(each.op in MAY_BE_NULL | _PASSING for each in loose):
         return
     raise UnsupportedPredicateError(
         "an operation that can fail stands directly in a comparison which is joined to others "
@@ -99,7 +102,7 @@ def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], 
         if _is_null_test(each):
             used |= each.columns()
         else:
-            seen |= each.columns() if all(n.op in STRICT for n in each.walk()) else set()
+            seen |= each.columns() if all(n.op in INTOLERANT for n in each.walk()) else set()
     for each in after:
         used |= each.columns()
     if used - seen:
@@ -117,7 +120,7 @@ def _may_be_null(part: Node, failing: Node) -> bool:
     Interpreted, Spark goes on after a NULL, and compiled it does not.
     """
     nodes = list(part.walk())
-    if _is_never_null(part) or all(each.op in STRICT for each in nodes):
+    if _is_never_null(part) or all(each.op in INTOLERANT for each in nodes):
         return False
     if any(each.op in {"case", "coalesce"} for each in nodes):
         return True
