@@ -43,6 +43,7 @@ class Sizes:
     spark_events: int
     spark_batches: int
     audit_events: int
+    predicate_rows: int
 
 
 FULL = Sizes(
@@ -77,6 +78,7 @@ FULL = Sizes(
     spark_events=1_000_000,
     spark_batches=40,
     audit_events=10_000_000,
+    predicate_rows=1_000_000,
 )
 
 TINY = Sizes(
@@ -111,4 +113,5 @@ TINY = Sizes(
     spark_events=2_000,
     spark_batches=3,
     audit_events=2_000,
+    predicate_rows=2_000,
 )

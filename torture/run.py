@@ -25,7 +25,7 @@ from tests.tiering import tier_kills
 from tests.typed import paired_runs
 from tests.typed import schedules as typed_schedules
 from tests.views import schedules as view_schedules
-from torture import hostile, interrupts, processes, sinks
+from torture import hostile, interrupts, predicates, processes, sinks
 
 #: How often it is said how far a torture is, where no bar is seen.
 _PROGRESS_INTERVAL_S = 60.0
@@ -92,6 +92,11 @@ TORTURES = (
         interrupts.PROGRAMS,
     ),
     Torture("sweeps of Spark sinks", sinks.sweep_sink, sinks.SWEEPS),
+    Torture(
+        f"seeds of {predicates.SUPPORTED_PER_SEED} predicates against Spark",
+        predicates.compare,
+        predicates.SEEDS,
+    ),
     Torture(f"Spark sinks with {sink_kills.KILLS_PER_LOG} kills", sinks.kill_sink, 100),
     Torture(
         f"Spark queries with {len(POINTS)} killed drivers",

@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
-from strandline.predicates import dialect
+import pyarrow as pa
+import pytest
+
+from strandline.predicates import dialect, parse_predicate
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "predicates.md"
 TYPES = (
@@ -30,7 +33,13 @@ def test_every_type_that_is_cast_has_a_line() -> None:
 def tables() -> dict[str, str]:
     return {
         "forms": table(("form", "takes", "meaning"), dialect.FORMS),
-        "functions": table(("function", "takes", "gives"), dialect.FUNCTIONS.values()),
+        "functions": table(
+            ("function", "takes", "gives"), (each[:3] for each in dialect.FUNCTIONS.values())
+        ),
+        "examples": table(
+            ("function", "example"),
+            ((f"`{name}`", f"`{each.example}`") for name, each in dialect.FUNCTIONS.items()),
+        ),
         "casts": table(
             ("from", *(name.upper() for name in TYPES)),
             (
@@ -47,15 +56,27 @@ def tables() -> dict[str, str]:
                 ("levels, a chain of ANDs or ORs being one", str(dialect.DEPTH_MAX)),
                 ("characters of a pattern", str(dialect.PATTERN_CHARS_MAX)),
                 ("wildcards of a pattern", str(dialect.PATTERN_WILDCARDS_MAX)),
+                ("repetitions in a regular expression", str(dialect.REPETITIONS_MAX)),
+                ("steps of a path", str(dialect.STEPS_MAX)),
             ),
         ),
     }
 
 
+@pytest.mark.parametrize("name", dialect.FUNCTIONS)
+def test_the_example_of_each_function_is_true(name: str) -> None:
+    batch = pa.record_batch({"tags": pa.array([["x", "y"]], pa.list_(pa.string()))})
+
+    found = parse_predicate(dialect.FUNCTIONS[name].example, batch.schema).matches(batch)
+
+    assert found.to_pylist() == [True]
+
+
 def table(head: tuple[str, ...], rows: object) -> str:
     assert hasattr(rows, "__iter__")
     lines = [head, ("---",) * len(head), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    escaped = [[cell.replace("|", "\\|") for cell in cells] for cells in lines]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
 
 
 def write() -> None:

@@ -11,10 +11,28 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from tests.predicates.generated_calls import Calls
+
 Item = TypeVar("Item")
 
 TEXTS = (
-    *("", " ", "a", "A", "ab", "aB%", "a_b", "\\", "b\\%", "x'y", 'x"y', "a\nb", "tab\t"),
+    *(
+        "",
+        " ",
+        "a",
+        "A",
+        "ab",
+        "aB%",
+        "a_b",
+        "\\",
+        "b\\%",
+        "x'y",
+        'x"y',
+        "a\nb",
+        "tab\t",
+        "ab\n",
+        "a\rb",
+    ),
     *("5", " 7 ", "+3", "-0", "007", "1.5", "1e3", "1e400", "NaN", "-inf", "Infinity", "1d"),
     *("9223372036854775807", "9223372036854775808", "-129", "128", "2147483648", "0x1p3", "1 2"),
     *("true", " T ", "No", "yes!", "1", "0", "٣", "\u00a05", "5\u2003", "\x1f6", "\x7f8"),
@@ -69,6 +87,7 @@ class Generator:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
+        self.calls = Calls(self._random)
 
     def _pick(self, choices: Sequence[Item]) -> Item:
         return self._random.choice(choices)
@@ -95,6 +114,8 @@ class Generator:
             rows, pa.timestamp("us"), lambda: self._moment().replace(tzinfo=None)
         )
         made["h"] = self._column(rows, pa.map_(pa.string(), pa.string()), self._map)
+        made.update(self.calls.columns(rows))
+        made["payload"] = pa.ExtensionArray.from_storage(pa.json_(), made["payload"])
         return pa.table(made)
 
     def _column(self, rows: int, kind: pa.DataType, value: Callable[[], Any]) -> pa.Array:
@@ -129,6 +150,14 @@ class Generator:
     # --- predicates ---
 
     def predicate(self) -> str:
+        """Return a predicate: of functions and paths, of the other forms, or of both."""
+        which = self._random.random()
+        if which < 0.45:
+            return self.calls.predicate()
+        if which < 0.6:
+            joint = self._pick((" AND ", " AND ", " OR "))
+            parts = [self.calls.predicate(), self._pick((self.calls.predicate, self._compare))()]
+            return joint.join(f"({part})" for part in parts)
         return self._boolean(self._pick((0, 0, 0, 1, 2, 3)))
 
     def _boolean(self, depth: int) -> str:
@@ -353,6 +382,8 @@ class Generator:
 
 def quoted(text: str) -> str:
     """Return the text as a predicate writes it."""
-    for plain, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\t", "\\t")):
+    for plain, escaped in (
+        *(("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r")),
+    ):
         text = text.replace(plain, escaped)
     return f"'{text}'"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GROUP = 24
+COLUMNS = 64
 
 
 class Failed(frozenset[int]):
@@ -28,6 +29,35 @@ def answers(
     """
     for at in range(0, len(predicates), group):
         yield from _answer(spark, view, predicates[at : at + group])
+
+
+def masks(
+    spark: SparkSession, view: str, predicates: Sequence[str], *, group: int = COLUMNS
+) -> Iterator[tuple[str, frozenset[int]]]:
+    """Yield the same for predicates that cannot fail: each is a column of one job.
+
+    That is many times quicker than a filter for each.
+    """
+    for at in range(0, len(predicates), group):
+        yield from _mask(spark, view, predicates[at : at + group])
+
+
+def _mask(
+    spark: SparkSession, view: str, predicates: Sequence[str]
+) -> Iterator[tuple[str, frozenset[int]]]:
+    columns = ", ".join(f"(\n{text}\n) AS p{number}" for number, text in enumerate(predicates))
+    try:
+        rows = spark.sql(f"SELECT id, {columns} FROM {view}").collect()  # noqa: S608 - As below.
+    except PySparkException:
+        if len(predicates) == 1:
+            yield from _answer(spark, view, predicates)
+            return
+        half = len(predicates) // 2
+        yield from _mask(spark, view, predicates[:half])
+        yield from _mask(spark, view, predicates[half:])
+        return
+    for number, text in enumerate(predicates):
+        yield text, frozenset(row[0] for row in rows if row[number + 1])
 
 
 def _answer(

@@ -219,7 +219,7 @@ def test_no_sign_means_anything_in_quotes(sign: str) -> None:
         ("id = 'x'", 5),
         ("1e999 > x", 0),
         ("id IS TRUE", 0),
-        ("lower() = ''", 6),
+        ("lower() = ''", 0),
     ],
 )
 def test_what_is_wrong_is_reported_with_its_position(text: str, position: int) -> None:
@@ -241,14 +241,9 @@ def test_what_is_wrong_is_reported_with_its_position(text: str, position: int) -
         "id IN (SELECT 1)",
         "EXISTS (SELECT 1)",
         "(SELECT 1) = id",
-        "CASE WHEN ok THEN TRUE END",
-        "coalesce(ok, TRUE)",
-        "abs(id) = 1",
-        "if(ok, ok, ok)",
         "starts_with(s, 'a')",
         "char_length(s) = 1",
         "int(id) = 1",
-        "mod(id, 2) = 1",
         # WC10: placeholders.
         "id = ?",
         "id = :id",
@@ -256,19 +251,38 @@ def test_what_is_wrong_is_reported_with_its_position(text: str, position: int) -
         "id = $1",
         "id = @id",
         "id AS x",
-        "id::INT = 1",
         "1L = id",
-        "s || 'a' = 'b'",
-        "s RLIKE 'a'",
-        "s ILIKE 'a'",
+        "1::INT = id",
+        "CAST(x AS STRING)::INT = 1",
+        "s || 'a' & 'b' = 'c'",
+        "id + 1 || s = 'a'",
+        "id & 1 | 2 = 1",
+        "s RLIKE s",
+        "s RLIKE '(?i)a'",
+        "s RLIKE '(a)\\\\1'",
+        "s RLIKE 'a(?=b)'",
+        "s RLIKE '\\\\bword'",
+        "s RLIKE 'a++'",
+        "s RLIKE '\\\\p{L}'",
+        "s RLIKE '[a&&b]'",
+        "s RLIKE '(a{50}){50}'",
+        "s RLIKE '\\\\s$'",
+        "s LIKE ANY ('a') ESCAPE '!'",
+        "round(x, -1) = 1",
+        "date_trunc('eon', at) = at",
+        "extract(EPOCH FROM at) = 1",
+        "to_date(s, 'yyyy') = at",
+        "at + INTERVAL 1.5 SECOND > at",
+        "at + INTERVAL 1 DAY 2 HOURS > at",
+        "id = 1 -- a comment \\\n",
+        "id.a[ok] = 1",
+        "id.1a = 1",
+        "size(tags)[0] = 1",
+        "`lower`(s) = 'a'",
+        "x::STRING = '1'",
         "s SIMILAR TO 'a'",
-        "s LIKE ANY ('a')",
         "s LIKE s",
-        "id & 1 = 1",
         "id DIV 2 = 1",
-        "t.id = 1",
-        "id = 1 -- no",
-        "id = /* no */ 1",
         "id = 1; id = 2",
         "s = 'it''s'",
         "s = 'a' 'b'",
@@ -278,16 +292,12 @@ def test_what_is_wrong_is_reported_with_its_position(text: str, position: int) -
         "raw = s",
         "tags = NULL",
         "tags[s] = 'a'",
-        "x % 2 = 1",
-        "m / 2 = 1",
         "at > '2020'",
         "at > s",
-        "CAST(s AS DATE) = at",
         "CAST(x AS STRING) = '1'",
         "CAST(id AS VARCHAR(3)) = '1'",
         "CAST(id AS ARRAY<INT>) IS NULL",
         "INTERVAL 1 DAY IS NULL",
-        "current_date() = at",
         # The two readings of these differ between parsers, or they read badly.
         "id = 1 IS NULL",
         "id = 1 = ok",
@@ -308,6 +318,11 @@ def test_what_is_wrong_is_reported_with_its_position(text: str, position: int) -
         "NOT n <> 0 AND 1 / n > 0",
         "n <=> 0 AND 1 / n > 0",
         "n + 1 > NULL",
+        "n + 1 > 0 AND id = NULL",
+        "TRY_CAST(s AS INT) = 5 AND n + 1 > 0",
+        "(ok OR s = 'a') AND n + 1 > 0",
+        "concat(s, 'a') = 'aa' AND n + 1 > 0",
+        "CASE WHEN ok THEN TRUE END AND n + 1 > 0",
         "n + 1 > 0 AND FALSE",
         "FALSE AND CAST(3000000000 AS INT) = 1",
         "NOT (1 > 2 AND (ok OR 1 / 0 = 1))",
@@ -439,9 +454,14 @@ def test_arrow_types_are_taken_as_spark_takes_them() -> None:
         rows("h > 1", batch)
 
 
-def test_events_have_five_columns() -> None:
-    assert EVENT_COLUMNS.names == ["kind", "key", "headers", "occurred_at", "timestamp"]
-    text = "kind = 'a' AND headers['x'] = 'y' AND timestamp > occurred_at AND key IS NULL"
+def test_events_have_six_columns() -> None:
+    assert EVENT_COLUMNS.names == [
+        *("kind", "key", "payload", "headers", "occurred_at", "timestamp")
+    ]
+    text = (
+        "kind = 'a' AND headers['x'] = 'y' AND timestamp > occurred_at AND key IS NULL "
+        "AND payload.a = 1"
+    )
     assert parse_predicate(text, EVENT_COLUMNS).columns == tuple(EVENT_COLUMNS.names)
 
 

@@ -139,6 +139,8 @@ def test_a_predicate_picks_events_by_what_they_carry(log: sl.Log, url: str) -> N
     assert picked("headers['size'] = 'big'") == [7, 8, 9]
     assert picked("timestamp > TIMESTAMP '2200-01-01'") == []
     assert picked("1 = 1") == [*range(10)]
+    assert picked("payload.n > 6 AND key <> 'c-1'") == [8, 9]
+    assert picked("payload.n % 5 = 0 AND timestamp <= current_timestamp") == [0, 5]
     kafka = rows(url, subscribe="t", predicate="kind = 'odd'", valueFormat="kafka")
     assert len(kafka) == 5
 

@@ -15,6 +15,7 @@ from strandline.predicates import (
     PredicateEvalError,
     UnsupportedPredicateError,
 )
+from strandline.testing import FakeClock
 
 
 @pytest.fixture(params=["memory:", "file:", "sqlite:"])
@@ -86,6 +87,46 @@ def test_blank_text_is_no_predicate(batches: sl.Log) -> None:
 )
 def test_events_offer_what_they_carry(events: sl.Log, where: str, expected: list[int]) -> None:
     assert offsets(events, "notes", where) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("payload.amount > 100", [0, 1]),
+        ("payload.amount > 100 AND payload.customer.country = 'DE'", [0]),
+        ("payload.items[0].sku IS NOT NULL", [0]),
+        ("payload.amount IS NULL", [3]),
+        ("kind = 'order' AND payload.amount::INT = 99", [2]),
+    ],
+)
+def test_events_are_picked_by_their_payloads(log: sl.Log, where: str, expected: list[int]) -> None:
+    log.create_topic("orders")
+    log.append(
+        "orders",
+        sl.Event("order", {"amount": 150, "customer": {"country": "DE"}, "items": [{"sku": 1}]}),
+    )
+    log.append("orders", sl.Event("order", {"amount": "150", "customer": "DE", "items": []}))
+    log.append("orders", sl.Event("order", {"amount": 99.5}))
+    log.append("orders", sl.Event("note", None))
+
+    assert offsets(log, "orders", where) == expected
+    assert [each.offset for each in log.scope().replay("orders", 0, where=where)] == expected
+
+
+def test_the_present_time_is_that_of_the_log_when_subscribing() -> None:
+    clock = FakeClock()
+    with sl.open("memory:", clock=clock) as log:
+        log.create_topic("notes")
+        log.append("notes", sl.Event("before"))
+        clock.advance(3600)
+        with log.subscribe(
+            "notes", where="timestamp >= current_timestamp - INTERVAL 1 MINUTE"
+        ) as recent:
+            log.append("notes", sl.Event("now"))
+            clock.advance(3600)
+            log.append("notes", sl.Event("later"))
+
+            assert [record.kind for record in drained(recent)] == ["now", "later"]
 
 
 def test_live_records_are_filtered_like_history(events: sl.Log) -> None:

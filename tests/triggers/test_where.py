@@ -37,6 +37,23 @@ def test_events_are_picked_by_their_columns(log: sl.Log) -> None:
     assert triggers.metrics() == {"paid": Counters(handled=2, passed_over=3)}
 
 
+def test_events_are_picked_by_their_payloads(log: sl.Log) -> None:
+    calls = Calls()
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="large", where="payload.amount > 100 OR payload.urgent")
+    def large(record: sl.Record) -> None:
+        calls.note(record.payload["id"])
+
+    for number, amount in enumerate([50, 150, "200", None]):
+        event = sl.Event("order", {"id": number, "amount": amount, "urgent": amount is None})
+        assert log.append("orders", event, partition=0).is_settled
+    with triggers:
+        wait_until(lambda: cursors(log, "large")[0] == 4)
+
+    assert calls.seen == [1, 2, 3]
+
+
 def test_of_a_batch_the_function_gets_the_rows_that_match(log: sl.Log) -> None:
     seen: list[tuple[int, list[int]]] = []
     topic = log.scope().register("sales", ORDERS).topic

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strandline.predicates.moments import days_in, microseconds_in
 from strandline.predicates.sql_type import (
     BIGINT,
     BOOLEAN,
@@ -20,6 +21,7 @@ from strandline.predicates.sql_type import (
     FLOATS,
     INTEGERS,
     STRING,
+    TIMESTAMP,
     SqlType,
     arrow_type,
     as_decimal,
@@ -36,6 +38,9 @@ _CONTROL: Final = "".join(map(chr, range(33)))
 _SPACE: Final = _CONTROL + "\x7f"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?\Z")
+# Java takes the digits of any script, and so does Python.
+_EXACT: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?\Z")
+_EXPONENT_MAX: Final = 400
 _HEXADECIMAL: Final = re.compile(
     r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?\Z"
 )
@@ -48,7 +53,7 @@ _NAMED: Final = {
     "-infinity": float("-inf"),
     "nan": float("nan"),
 }
-_WIDE: Final = Context(prec=80, rounding=ROUND_HALF_UP)
+_WIDE: Final = Context(prec=900, rounding=ROUND_HALF_UP)
 _ALL: Final = pc.ScalarAggregateOptions(skip_nulls=True, min_count=0)
 _DIGITS_MAX: Final = 19
 _JAVA_NAMED: Final = {"+NaN": float("nan"), "-NaN": float("nan")}
@@ -189,7 +194,7 @@ def _to_decimal(source: SqlType, target: SqlType, *, is_try: bool) -> Kernel:
 
 def _from_text(target: SqlType, *, is_try: bool) -> Kernel:
     def one(text: str) -> Any:
-        value = _read(text, target)
+        value = read_text(text, target)
         if value is None and not is_try:
             raise pa.ArrowInvalid(f"a text is no {target}")
         return value
@@ -197,7 +202,12 @@ def _from_text(target: SqlType, *, is_try: bool) -> Kernel:
     return _each(one, arrow_type(target))
 
 
-def _read(text: str, target: SqlType) -> Any:
+def read_text(text: str, target: SqlType) -> Any:
+    """Return the value that a text stands for, days and microseconds as numbers; None if none."""
+    if target in {DATE, TIMESTAMP}:
+        return days_in(text) if target is DATE else microseconds_in(text)
+    if is_decimal(target):
+        return _read_decimal(text, target)
     if target is BOOLEAN:
         word = text.strip(_SPACE).lower()
         return True if word in _TRUE else False if word in _FALSE else None
@@ -208,6 +218,19 @@ def _read(text: str, target: SqlType) -> Any:
         number = int(digits)
         return number if -(2 ** _BITS[target]) <= number < 2 ** _BITS[target] else None
     return _read_double(text)
+
+
+def _read_decimal(text: str, target: SqlType) -> Decimal | None:
+    digits = text.strip(_CONTROL)
+    if not _EXACT.match(digits):
+        return None
+    exact = Decimal(digits)
+    if not -_EXPONENT_MAX < exact.adjusted() < _EXPONENT_MAX:
+        return None if exact else Decimal(0)
+    rounded = _WIDE.quantize(exact, Decimal(1).scaleb(-target.scale))
+    return (
+        rounded if rounded.copy_abs() < Decimal(10) ** (target.precision - target.scale) else None
+    )
 
 
 def _read_double(text: str) -> float | None:

@@ -1,22 +1,22 @@
 """From sqlglot's tree to ours: every column known, every type agreed, every cast written out."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import pyarrow as pa
 from sqlglot import exp
 
-from strandline.predicates import casting
-from strandline.predicates.coercion import Mismatch, common_type, result_type
-from strandline.predicates.dialect import CASTS, FUNCTIONS
-from strandline.predicates.digits import holds, number_of
-from strandline.predicates.errors import PredicateError, UnsupportedPredicateError
-from strandline.predicates.letter_case import survives_recasing
+from strandline.predicates.building import Builder, FailingConstantError
+from strandline.predicates.columns import KnownColumns
+from strandline.predicates.dialect import CASTS
+from strandline.predicates.digits import number_of
+from strandline.predicates.errors import PredicateError
+from strandline.predicates.functions import Calling, concatenated, regular
+from strandline.predicates.letter_case import lowered, survives_recasing
 from strandline.predicates.node import Node, literal
-from strandline.predicates.order import MAY_BE_NULL, STRICT
 from strandline.predicates.pattern import pieces
-from strandline.predicates.program import constant
-from strandline.predicates.reading import is_unknown, position_of, read
+from strandline.predicates.reading import Read, is_unknown, position_of, read
+from strandline.predicates.spans import Interval, interval_of, moved
 from strandline.predicates.sql_type import (
     BIGINT,
     BOOLEAN,
@@ -26,20 +26,17 @@ from strandline.predicates.sql_type import (
     FLOAT,
     INT,
     INTEGERS,
-    MAP,
     SMALLINT,
     STRING,
     TIMESTAMP,
-    TIMESTAMP_NTZ,
     TINYINT,
+    VARIANT,
     VOID,
     SqlType,
     decimal,
-    is_decimal,
     is_number,
-    sql_type,
 )
-from strandline.predicates.texts import days_of, microseconds_of, unquoted
+from strandline.predicates.texts import unquoted
 
 _COMPARE: Final[Mapping[type[exp.Expression], str]] = {
     exp.EQ: "eq",
@@ -49,23 +46,16 @@ _COMPARE: Final[Mapping[type[exp.Expression], str]] = {
     exp.GT: "gt",
     exp.GTE: "ge",
 }
-_MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _ARITHMETIC: Final[Mapping[type[exp.Expression], str]] = {
     exp.Add: "add",
     exp.Sub: "sub",
     exp.Mul: "mul",
     exp.Div: "div",
     exp.Mod: "mod",
+    exp.BitwiseAnd: "bit_and",
+    exp.BitwiseOr: "bit_or",
+    exp.BitwiseXor: "bit_xor",
 }
-_FUNCTION_NAMES: Final[Mapping[type[exp.Expression], str]] = {
-    exp.Lower: "lower",
-    exp.Upper: "upper",
-    exp.Length: "length",
-    exp.StartsWith: "startswith",
-    exp.EndsWith: "endswith",
-}
-_CASE: Final = frozenset({"lower", "upper"})
-_TEMPORAL: Final = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _TARGETS: Final = {
     "BOOLEAN": BOOLEAN,
     "TINYINT": TINYINT,
@@ -78,39 +68,42 @@ _TARGETS: Final = {
     "DATE": DATE,
     "TIMESTAMPTZ": TIMESTAMP,
 }
+_WITHOUT_PARENTHESES: Final = frozenset({"current_timestamp", "current_date"})
 
 
-def check(text: str, schema: pa.Schema) -> Node:
-    """Return the tree of a predicate on columns of this schema."""
+class CheckedPredicate:
+    """A predicate that has been checked: its tree, and what it looks at in JSON."""
+
+    def __init__(self, node: Node, builder: Builder, found: Read) -> None:
+        self.node = node
+        self.looked = builder.looked
+        self.bound = builder.bound
+        self.renamed = builder.renamed
+        self.places = found.places
+
+
+def check(text: str, schema: pa.Schema, now_us: int) -> CheckedPredicate:
+    """Return a predicate on columns of this schema, `current_timestamp` being `now_us`."""
+    found = read(text)
+    checker = _Checker(text, schema, found, now_us)
     try:
-        return _Checker(text, schema).check(read(text))
-    except _FailingConstantError as error:
+        return CheckedPredicate(checker.check(found.tree), checker.builder, found)
+    except FailingConstantError as error:
         raise PredicateError(str(error), position=error.position, text=text) from error
-
-
-class _FailingConstantError(Exception):
-    """A constant part fails; it may be that the result does not depend on it."""
-
-    def __init__(self, reason: str, position: int) -> None:
-        super().__init__(reason)
-        self.position = position
 
 
 class _Checker:
     """Checks one predicate against the columns of one schema."""
 
-    def __init__(self, text: str, schema: pa.Schema) -> None:
+    def __init__(self, text: str, schema: pa.Schema, found: Read, now_us: int) -> None:
         self._text = text
-        self._schema = schema
-        self._columns: dict[str, list[str]] = {}
-        #: Columns in which one change of case is left of two.
-        self._recased: set[str] = set()
-        for name in schema.names:
-            self._columns.setdefault(name.lower(), []).append(name)
+        self._places = found.places
+        self.builder = self._make = Builder(text)
+        self._columns = KnownColumns(schema, self._make)
+        self._calling = Calling(self._make, now_us)
         self._checks: dict[type[exp.Expression], Callable[[Any, int], Node]] = {
             exp.Paren: self._paren,
             exp.Column: self._column,
-            exp.Bracket: self._lookup,
             exp.Literal: self._literal,
             exp.Boolean: self._boolean,
             exp.Null: self._null,
@@ -123,18 +116,26 @@ class _Checker:
             exp.Between: self._between,
             exp.In: self._in,
             exp.Like: self._like,
+            exp.ILike: self._like,
+            exp.RegexpLike: self._rlike,
             exp.Escape: self._escape,
             exp.Neg: self._minus,
+            exp.BitwiseNot: self._flipped,
+            exp.DPipe: self._concatenated,
+            exp.Case: self._case,
             exp.Cast: self._explicit_cast,
             exp.TryCast: self._explicit_cast,
-            **dict.fromkeys(_FUNCTION_NAMES, self._function),
+            exp.Anonymous: self._call,
+            exp.Trim: self._trim,
+            exp.Extract: self._extract,
+            exp.Interval: self._lone_interval,
         }
 
     def check(self, tree: exp.Expression) -> Node:
         """Return the whole as a tree of ours, which gives a boolean."""
-        found = self._node(tree)
+        found = self._make.typed(self._node(tree), BOOLEAN)
         if found.type is not BOOLEAN:
-            self._wrong(f"a predicate is a BOOLEAN, and this is {found.type}", found.position)
+            self._make.wrong(f"a predicate is a BOOLEAN, and this is {found.type}", found.position)
         self._check_recased(found)
         return found
 
@@ -144,8 +145,8 @@ class _Checker:
             if each.op != "eq" or not each.inputs[1].is_literal:
                 continue
             column, value = each.inputs
-            if column.detail in self._recased and not survives_recasing(value.detail):
-                self._refuse(
+            if column.detail in self._calling.recased and not survives_recasing(value.detail):
+                self._make.refuse(
                     "lower and upper in each other stand beside no equality of the same column "
                     "with a text whose letters change in number or form",
                     value.position,
@@ -155,13 +156,16 @@ class _Checker:
         at = position_of(tree)
         kind = type(tree)
         if kind in _COMPARE:
-            return self._compare(_COMPARE[kind], *self._pair(tree), at)
+            return self._make.compare(_COMPARE[kind], *self._pair(tree), at)
         if kind in _ARITHMETIC:
-            return self._arithmetic(_ARITHMETIC[kind], *self._pair(tree), at)
+            return self._arithmetic(_ARITHMETIC[kind], tree, at)
         check = self._checks.get(kind)
         if check is None:
-            self._refuse("this form is not part of the dialect", at)
+            self._make.refuse("this form is not part of the dialect", at)
         return check(tree, at)
+
+    def _nodes(self, trees: list[exp.Expression]) -> list[Node]:
+        return [self._node(each) for each in trees]
 
     def _pair(self, tree: exp.Expression) -> tuple[Node, Node]:
         return self._node(tree.args["this"]), self._node(tree.args["expression"])
@@ -173,25 +177,12 @@ class _Checker:
 
     def _column(self, tree: exp.Expression, at: int) -> Node:
         if tree.args.get("table") or not isinstance(tree.args["this"], exp.Identifier):
-            self._refuse("a column has no dots, and * is none", at)
+            self._make.refuse("* is no column", at)
+        place = self._places.get(at)
         name = tree.args["this"].name
-        found = self._columns.get(name.lower(), [])
-        if not found:
-            known = ", ".join(self._schema.names[:10])
-            self._wrong(f"there is no column {name}, there are: {known}", at)
-        if len(found) > 1:
-            self._wrong(f"{name} may be any of the columns {', '.join(found)}", at)
-        return Node("column", sql_type(self._schema.field(found[0]).type), (), found[0], at)
-
-    def _lookup(self, tree: exp.Expression, at: int) -> Node:
-        looked = self._node(tree.args["this"])
-        keys = tree.args["expressions"]
-        if looked.type is not MAP or len(keys) != 1:
-            self._refuse("only a map of text to text is looked into, such as headers", at)
-        key = self._node(keys[0])
-        if key.type is not STRING or not key.is_literal:
-            self._refuse("the key of a map is a text in quotes", key.position)
-        return Node("lookup", STRING, (looked,), key.detail, at)
+        if name.lower() in _WITHOUT_PARENTHESES and not tree.args["this"].args.get("quoted"):
+            return self._calling.call(name.lower(), [], at)
+        return self._columns.node(name, at) if place is None else self._columns.at(place)
 
     def _literal(self, tree: exp.Expression, at: int) -> Node:
         if not tree.args.get("is_string"):
@@ -200,12 +191,12 @@ class _Checker:
         try:
             return literal(unquoted(raw), STRING, at)
         except ValueError as error:
-            self._refuse(str(error), at)
+            self._make.refuse(str(error), at)
 
     def _number(self, digits: str, at: int, sign: str = "") -> Node:
         found = number_of(sign, digits)
         if found is None:
-            self._wrong("this number is not written as the dialect has it, or too large", at)
+            self._make.wrong("this number is not written as the dialect has it, or too large", at)
         value, kind = found
         return literal(value, kind, at)
 
@@ -220,7 +211,7 @@ class _Checker:
     def _chain(self, tree: exp.Expression, at: int) -> Node:
         op = "and" if isinstance(tree, exp.And) else "or"
         parts: list[Node] = []
-        failing: list[_FailingConstantError] = []
+        failing: list[FailingConstantError] = []
         rest: list[exp.Expression] = [tree]
         while rest:
             part = rest.pop()
@@ -228,178 +219,201 @@ class _Checker:
                 rest += [part.args["expression"], part.args["this"]]
                 continue
             try:
-                parts.append(self._as_boolean(self._node(part)))
-            except _FailingConstantError as error:
+                parts.append(self._make.as_boolean(self._node(part)))
+            except FailingConstantError as error:
                 failing.append(error)
         if failing:
             if any(part.is_literal and part.detail is not (op == "and") for part in parts):
-                self._refuse("Spark may leave out this, which fails", failing[0].position)
+                self._make.refuse("Spark may leave out this, which fails", failing[0].position)
             raise failing[0]
-        return self._joined(op, parts, at)
-
-    def _joined(self, op: str, parts: list[Node], at: int) -> Node:
-        deciding = op == "or"
-        flat: list[Node] = []
-        for part in parts:
-            flat += part.inputs if part.op == op else (part,)
-        if any(part.is_literal and part.detail is deciding for part in flat):
-            self._check_dropped(flat)
-            return literal(deciding, BOOLEAN, at)
-        kept = [part for part in flat if not part.is_literal]
-        kept += [part for part in flat if part.is_literal and part.detail is None][:1]
-        if not kept:
-            return literal(not deciding, BOOLEAN, at)
-        if len(kept) == 1:
-            return kept[0]
-        return self._made(op, BOOLEAN, tuple(kept), at)
+        return self._make.joined(op, parts, at)
 
     def _not(self, tree: exp.Expression, at: int) -> Node:
-        return self._negated(self._as_boolean(self._node(tree.args["this"])), at)
-
-    def _negated(self, node: Node, at: int) -> Node:
-        return self._made("not", BOOLEAN, (node,), at)
+        return self._make.negated(self._make.as_boolean(self._node(tree.args["this"])), at)
 
     def _is(self, tree: exp.Expression, at: int) -> Node:
         tested, what = self._node(tree.args["this"]), tree.args["expression"]
         if is_unknown(what, self._text):
             if tested.type not in {BOOLEAN, VOID} and not tested.columns():
-                self._refuse("IS UNKNOWN is for a BOOLEAN, write IS NULL", at)
+                self._make.refuse("IS UNKNOWN is for a BOOLEAN, write IS NULL", at)
             what = exp.Null()
         if isinstance(what, exp.Null):
-            return self._made("is_null", BOOLEAN, (tested,), at)
+            return self._make.tested_null(tested, at)
         if not isinstance(what, exp.Boolean):
-            self._refuse("IS is followed by NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM", at)
+            self._make.refuse("IS is followed by NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM", at)
         op = "is_true" if what.args["this"] else "is_false"
-        return self._made(op, BOOLEAN, (self._as_boolean(tested),), at)
+        return self._make.made(op, BOOLEAN, (self._make.as_boolean(tested),), at)
 
-    def _as_boolean(self, node: Node) -> Node:
-        if node.type is VOID:
-            return literal(None, BOOLEAN, node.position)
-        if node.type is not BOOLEAN:
-            self._wrong(f"a BOOLEAN belongs here, and this is {node.type}", node.position)
-        return node
+    def _case(self, tree: exp.Expression, at: int) -> Node:
+        compared = tree.args.get("this")
+        value = None if compared is None else self._node(compared)
+        conditions: list[Node] = []
+        results: list[Node] = []
+        for branch in tree.args["ifs"]:
+            tested = self._node(branch.args["this"])
+            if value is not None:
+                tested = self._make.compare("eq", value, tested, at)
+            conditions.append(self._make.as_boolean(tested))
+            results.append(self._node(branch.args["true"]))
+        default = tree.args.get("default")
+        results.append(literal(None, VOID, at) if default is None else self._node(default))
+        return self._calling.chosen(conditions, results, at)
 
     # --- comparing ---
 
-    def _compare(self, op: str, left: Node, right: Node, at: int) -> Node:
-        self._check_reach(left, right)
-        self._check_reach(right, left)
-        left, right = self._meet(left, right, at)
-        if left.is_literal:
-            op, left, right = _MIRRORED[op], right, left
-        return self._made(op, BOOLEAN, (left, right), at)
-
-    def _check_reach(self, value: Node, other: Node) -> None:
-        """Refuse what Spark 4.3 answers with TRUE for NULL, too."""
-        if not (value.is_literal and is_decimal(value.type) and other.type in INTEGERS):
-            return
-        if value.detail is not None and not holds(other.type, value.detail):
-            self._refuse(f"{other.type} cannot hold a number like this", value.position)
-
     def _same(self, tree: exp.Expression, at: int) -> Node:
-        left, right = self._meet(*self._pair(tree), at)
-        equal = self._made("is_true", BOOLEAN, (self._compare("eq", left, right, at),), at)
-        nulls = [self._made("is_null", BOOLEAN, (each,), at) for each in (left, right)]
-        found = self._joined("or", [equal, self._joined("and", nulls, at)], at)
-        return self._negated(found, at) if isinstance(tree, exp.NullSafeNEQ) else found
+        found = self._make.same(*self._pair(tree), at)
+        return self._make.negated(found, at) if isinstance(tree, exp.NullSafeNEQ) else found
 
     def _between(self, tree: exp.Expression, at: int) -> Node:
         value, low, high = (self._node(tree.args[name]) for name in ("this", "low", "high"))
-        parts = [self._compare("ge", value, low, at), self._compare("le", value, high, at)]
-        return self._joined("and", parts, at)
+        parts = [
+            self._make.compare("ge", value, low, at),
+            self._make.compare("le", value, high, at),
+        ]
+        return self._make.joined("and", parts, at)
 
     def _in(self, tree: exp.Expression, at: int) -> Node:
         choices = tree.args.get("expressions") or []
         if not choices:
-            self._wrong("IN is followed by at least one value", at)
-        value, *others = self._node(tree.args["this"]), *map(self._node, choices)
-        kind = value.type
+            self._make.wrong("IN is followed by at least one value", at)
+        value, others = self._node(tree.args["this"]), self._nodes(choices)
+        if any(each.type is VARIANT for each in others):
+            self._make.refuse("the values of IN are not looked up in JSON, use OR", at)
+        kind = value.type if value.type is not VARIANT else others[0].type
         for each in others:
             if (kind is STRING) is not (each.type is STRING) and VOID not in {kind, each.type}:
-                self._refuse("the values of IN are all text, or none of them is", each.position)
-            self._check_reach(each, value)
-            kind = self._common(kind, each.type, each.position)
-        value, *others = (self._cast(each, kind) for each in (value, *others))
-        if all(each.is_literal for each in others) and kind is not VOID:
-            return self._made("in", BOOLEAN, (value, *others), at)
-        return self._joined("or", [self._compare("eq", value, each, at) for each in others], at)
+                self._make.refuse(
+                    "the values of IN are all text, or none of them is", each.position
+                )
+            self._make.check_reach(each, value)
+            kind = self._make.common(kind, each.type, each.position)
+        value, *others = self._make.met([value, *others], at)
+        if all(each.is_literal for each in others) and value.type is not VOID:
+            return self._make.made("in", BOOLEAN, (value, *others), at)
+        compared = [self._make.compare("eq", value, each, at) for each in others]
+        return self._make.joined("or", compared, at)
 
     def _like(self, tree: exp.Expression, at: int, escape: str = "\\") -> Node:
-        value, pattern = self._pair(tree)
-        value = self._as_text(value)
-        if not pattern.is_literal or pattern.type not in {STRING, VOID}:
-            self._refuse("a pattern is a text in quotes", pattern.position)
-        if pattern.detail is None:
+        value, pattern = self._make.as_text(self._node(tree.args["this"])), tree.args["expression"]
+        is_negated = bool(tree.args.get("negate"))
+        if isinstance(tree, exp.ILike):
+            value = self._calling.call("lower", [value], at)
+        if isinstance(pattern, exp.Any | exp.All):
+            inner = pattern.args["this"]
+            many = inner.args["expressions"] if isinstance(inner, exp.Tuple) else [inner]
+            found = [self._matched(tree, value, each, escape, at) for each in many]
+            op = "or" if isinstance(pattern, exp.Any) else "and"
+            if is_negated:
+                found = [self._make.negated(each, at) for each in found]
+            return self._make.joined(op, found, at)
+        matched = self._matched(tree, value, pattern, escape, at)
+        return self._make.negated(matched, at) if is_negated else matched
+
+    def _matched(
+        self, tree: exp.Expression, value: Node, pattern: exp.Expression, escape: str, at: int
+    ) -> Node:
+        wanted = self._node(pattern)
+        if not wanted.is_literal or wanted.type not in {STRING, VOID}:
+            self._make.refuse(
+                "a pattern is a text in quotes; contains, startswith and endswith take any text",
+                wanted.position,
+            )
+        if wanted.detail is None:
             return literal(None, BOOLEAN, at)
+        is_lowered = isinstance(tree, exp.ILike)
         try:
-            parts = pieces(pattern.detail, escape)
+            parts = pieces(lowered(wanted.detail) if is_lowered else wanted.detail, escape)
         except ValueError as error:
-            self._wrong(str(error), pattern.position)
-        found = self._made("like", BOOLEAN, (value,), at, parts)
-        return self._negated(found, at) if tree.args.get("negate") else found
+            self._make.wrong(str(error), wanted.position)
+        return self._make.made("like", BOOLEAN, (value,), at, parts)
 
     def _escape(self, tree: exp.Expression, at: int) -> Node:
         inner, escape = tree.args["this"], self._node(tree.args["expression"])
         if escape.type is not STRING or not escape.is_literal:
-            self._refuse("an escape is one character in quotes", escape.position)
+            self._make.refuse("an escape is one character in quotes", escape.position)
         negated = isinstance(inner, exp.Not)
         like = inner.args["this"] if negated else inner
-        if not isinstance(like, exp.Like):
-            self._refuse("ESCAPE belongs to LIKE", at)
+        if not isinstance(like, exp.Like | exp.ILike):
+            self._make.refuse("ESCAPE belongs to LIKE", at)
+        if isinstance(like.args["expression"], exp.Any | exp.All):
+            self._make.refuse("LIKE ANY and LIKE ALL have no ESCAPE, use OR or AND", at)
+        if isinstance(like, exp.ILike) and lowered(escape.detail) != escape.detail:
+            self._make.refuse("the escape of ILIKE is no letter in upper case", escape.position)
         found = self._like(like, at, escape.detail)
-        return self._negated(found, at) if negated else found
+        return self._make.negated(found, at) if negated else found
+
+    def _rlike(self, tree: exp.Expression, at: int) -> Node:
+        return regular(self._make, *self._pair(tree), at)
 
     # --- calculating ---
 
-    def _arithmetic(self, op: str, left: Node, right: Node, at: int) -> Node:
-        try:
-            kind, meeting = result_type(op, left, right)
-        except Mismatch as error:
-            self._mismatch(error, at)
-        inputs = tuple(
-            each if kept is None else self._cast(each, kept)
-            for each, kept in zip((left, right), meeting, strict=True)
-        )
-        return self._made(op, kind, inputs, at)
+    def _arithmetic(self, op: str, tree: exp.Expression, at: int) -> Node:
+        left, right = tree.args["this"], tree.args["expression"]
+        if op in {"add", "sub"} and isinstance(right, exp.Interval):
+            return moved(self._make, self._node(left), self._interval(right), op, at)
+        if op == "add" and isinstance(left, exp.Interval):
+            return moved(self._make, self._node(right), self._interval(left), op, at)
+        return self._make.calculated(op, *self._pair(tree), at)
+
+    def _lone_interval(self, _: exp.Expression, at: int) -> Node:
+        self._make.refuse("an INTERVAL is added to a DATE or a TIMESTAMP, or taken from one", at)
+
+    def _interval(self, tree: exp.Expression) -> Interval:
+        return interval_of(self._make, tree, position_of(tree))
 
     def _minus(self, tree: exp.Expression, at: int) -> Node:
         inner = tree.args["this"]
         if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
             return self._number(inner.name, at, "-")
-        value = self._node(inner)
+        value = self._make.typed(self._node(inner), DOUBLE)
         if value.type is VOID or not is_number(value.type):
-            self._wrong(f"a number belongs here, and this is {value.type}", at)
-        return self._made("neg", value.type, (value,), at)
+            self._make.wrong(f"a number belongs here, and this is {value.type}", at)
+        return self._make.made("neg", value.type, (value,), at)
 
-    def _function(self, tree: exp.Expression, at: int) -> Node:
-        name = _FUNCTION_NAMES[type(tree)]
-        texts = [self._node(each) for each in tree.iter_expressions()]
-        wanted = FUNCTIONS[name].takes.count("STRING")
-        if len(texts) != wanted or any(isinstance(each, list) for each in tree.args.values()):
-            self._wrong(f"{name} takes {wanted} text{'s' * (wanted > 1)}", at)
-        inputs = tuple(map(self._as_text, texts))
-        if name in _CASE and inputs[0].op in _CASE:
-            # As Spark does, except for constants: lower(upper('ß')) is 'ss' for them.
-            inputs = inputs[0].inputs
-            self._recased |= inputs[0].columns()
-        kind = {"length": INT, "lower": STRING, "upper": STRING}.get(name, BOOLEAN)
-        return self._made(name, kind, inputs, at)
+    def _flipped(self, tree: exp.Expression, at: int) -> Node:
+        value = self._node(tree.args["this"])
+        if value.type not in INTEGERS:
+            self._make.wrong(f"~ is for integers, and this is {value.type}", at)
+        return self._make.made("bit_not", value.type, (value,), at)
 
-    def _as_text(self, node: Node) -> Node:
-        if node.type is VOID:
-            return literal(None, STRING, node.position)
-        if node.type is not STRING:
-            self._wrong(f"a STRING belongs here, and this is {node.type}", node.position)
-        return node
+    def _concatenated(self, tree: exp.Expression, at: int) -> Node:
+        return concatenated(self._make, list(self._pair(tree)), at)
+
+    # --- functions ---
+
+    def _call(self, tree: exp.Expression, at: int) -> Node:
+        given = self._nodes(tree.args.get("expressions") or [])
+        return self._calling.call(tree.name.lower(), given, at)
+
+    def _trim(self, tree: exp.Expression, at: int) -> Node:
+        if tree.args.get("collation"):
+            self._make.refuse("a text is trimmed without a collation", at)
+        value, removed = tree.args["this"], tree.args.get("expression")
+        names = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+        given = self._nodes([value] if removed is None else [value, removed])
+        return self._calling.trimmed(names[(tree.args.get("position") or "").upper()], given, at)
+
+    def _extract(self, tree: exp.Expression, at: int) -> Node:
+        return self._calling.extracted(
+            tree.args["this"].name.lower(), self._node(tree.args["expression"]), at
+        )
 
     def _explicit_cast(self, tree: exp.Expression, at: int) -> Node:
         value, target = self._node(tree.args["this"]), self._target(tree.args["to"], at)
         op = "try_cast" if tree.args.get("safe") else "cast"
+        if value.type is VARIANT:
+            return self._make.cast(value, target, op)
         if target in {DATE, TIMESTAMP} and value.type is STRING and value.is_literal:
-            return self._moment(value, target)
+            return self._make.moment(value, target)
         if value.type is not VOID and target.name not in CASTS.get(value.type.name, ()):
-            self._refuse(f"{value.type} is not cast to {target}", at)
-        return self._cast(value, target, op)
+            known = ", ".join(CASTS.get(value.type.name, ())).upper()
+            self._make.refuse(
+                f"{value.type} is not cast to {target}" + (f", but to {known}" * bool(known)), at
+            )
+        if value.type is VOID or value.type == target:
+            return self._make.cast(value, target, op)
+        return self._make.explicitly(value, target, op)
 
     def _target(self, to: exp.Expression, at: int) -> SqlType:
         name = to.args["this"].name
@@ -407,90 +421,6 @@ class _Checker:
         if name == "DECIMAL":
             precision, scale = (*numbers, *((10, 0)[len(numbers) :]))
             if not 0 <= scale <= precision <= DIGITS_MAX or precision == 0:
-                self._wrong(f"a DECIMAL has 1 to {DIGITS_MAX} digits", at)
+                self._make.wrong(f"a DECIMAL has 1 to {DIGITS_MAX} digits", at)
             return decimal(precision, scale)
         return _TARGETS[name]
-
-    # --- types that meet ---
-
-    def _meet(self, left: Node, right: Node, at: int) -> tuple[Node, Node]:
-        kind = self._common(left.type, right.type, at)
-        return self._cast(left, kind), self._cast(right, kind)
-
-    def _common(self, left: SqlType, right: SqlType, at: int) -> SqlType:
-        try:
-            return common_type(left, right)
-        except Mismatch as error:
-            self._mismatch(error, at)
-
-    def _cast(self, node: Node, target: SqlType, op: str = "cast") -> Node:
-        if node.type == target:
-            return node
-        if node.detail is None and node.is_literal:
-            return literal(None, target, node.position)
-        if node.type is STRING and target in _TEMPORAL:
-            return self._moment(node, target)
-        fails = op == "cast" and casting.can_fail(node.type, target)
-        return self._made(op, target, (node,), node.position, fails=fails)
-
-    def _moment(self, node: Node, target: SqlType) -> Node:
-        if not node.is_literal:
-            self._refuse("only a text in quotes is taken as a date or a time", node.position)
-        try:
-            if target is DATE:
-                return literal(days_of(node.detail), target, node.position)
-            value = microseconds_of(node.detail, with_zone=target is TIMESTAMP)
-        except ValueError as error:
-            self._refuse(str(error), node.position)
-        return literal(value, target, node.position)
-
-    def _made(
-        self,
-        op: str,
-        kind: SqlType,
-        inputs: tuple[Node, ...],
-        at: int,
-        detail: Any = None,
-        *,
-        fails: bool = False,
-    ) -> Node:
-        """Return the node, or its value if that is known already."""
-        if op in STRICT | MAY_BE_NULL and any(_is_null(each) for each in inputs):
-            self._check_dropped(inputs)
-            return literal(None, kind, at)
-        fails = fails or (op in {"add", "sub", "mul", "neg"} and kind.name.endswith("int"))
-        fails = fails or (op in {"div", "mod"} and not _is_divisor(inputs[1]))
-        fails = fails or any(each.can_fail for each in inputs)
-        node = Node(op, kind, inputs, detail, at, fails)
-        if op in {"and", "or"} or not all(each.is_literal for each in inputs):
-            return node
-        try:
-            return literal(constant(node), kind, at)
-        except pa.ArrowInvalid as error:
-            raise _FailingConstantError(f"this fails for every row: {error}", at) from error
-
-    def _check_dropped(self, parts: Iterable[Node]) -> None:
-        """Refuse to leave out what can fail: Spark may evaluate it all the same."""
-        for part in parts:
-            if part.can_fail:
-                self._refuse("the result does not depend on this, which can fail", part.position)
-
-    def _mismatch(self, error: Mismatch, at: int) -> NoReturn:
-        if error.is_unsupported:
-            self._refuse(str(error), at)
-        self._wrong(str(error), at)
-
-    def _refuse(self, message: str, at: int) -> NoReturn:
-        raise UnsupportedPredicateError(message, position=at, text=self._text)
-
-    def _wrong(self, message: str, at: int) -> NoReturn:
-        raise PredicateError(message, position=at, text=self._text)
-
-
-def _is_divisor(node: Node) -> bool:
-    """Whether every number can be divided by it."""
-    return node.is_literal and node.detail != 0
-
-
-def _is_null(node: Node) -> bool:
-    return node.is_literal and node.detail is None

@@ -1,5 +1,7 @@
 """Which type two values meet in, by the rules of Spark in ANSI mode."""
 
+from typing import Final
+
 from strandline.predicates.node import Node
 from strandline.predicates.sql_type import (
     BIGINT,
@@ -9,7 +11,6 @@ from strandline.predicates.sql_type import (
     FLOAT,
     FLOATS,
     INTEGERS,
-    MAP,
     OPAQUE,
     STRING,
     TIMESTAMP,
@@ -19,9 +20,13 @@ from strandline.predicates.sql_type import (
     as_decimal,
     decimal,
     is_decimal,
+    is_nested,
     is_number,
     wider_decimal,
 )
+
+_QUOTIENT_SCALE_MIN: Final = 6
+_TOO_MANY: Final = f"the result may need more than {DIGITS_MAX} digits, cast to fewer first"
 
 
 class Mismatch(Exception):  # noqa: N818
@@ -34,8 +39,10 @@ class Mismatch(Exception):  # noqa: N818
 
 def common_type(left: SqlType, right: SqlType) -> SqlType:
     """Return the type in which the two are compared."""
-    if {left, right} & {OPAQUE, MAP}:
-        raise Mismatch("a column of this type can only be tested for NULL", is_unsupported=True)
+    if OPAQUE in {left, right} or is_nested(left) or is_nested(right):
+        raise Mismatch(
+            "values of this type can only be tested for NULL, or looked into", is_unsupported=True
+        )
     if left == right or right is VOID:
         return left
     if left is VOID:
@@ -63,12 +70,17 @@ def result_type(
         return made, (None, None)
     for kind in kinds:
         if not is_number(kind):
-            raise Mismatch(f"numbers are calculated with, and not {kind}", is_unsupported=True)
+            raise Mismatch(
+                f"numbers are calculated with, and not {kind}; a time is moved by an INTERVAL",
+                is_unsupported=True,
+            )
     if op == "div":
-        return _quotient(*kinds)
+        return _quotient(left, right)
     meeting = _of_numbers(*kinds, bounded=False)
-    if op == "mod" and meeting not in INTEGERS:
-        raise Mismatch("% is for integers", is_unsupported=True)
+    if op.startswith("bit_") and meeting not in INTEGERS:
+        raise Mismatch("& | ^ are for integers")
+    if op == "mod" and is_decimal(meeting):
+        raise Mismatch("a DECIMAL has no remainder here, cast it to DOUBLE", is_unsupported=True)
     if not is_decimal(meeting):
         return meeting, (meeting, meeting)
     return _of_decimals(op, _exact(left), _exact(right))
@@ -98,12 +110,18 @@ def _of_numbers(left: SqlType, right: SqlType, *, bounded: bool = True) -> SqlTy
     return wider
 
 
-def _quotient(
-    left: SqlType, right: SqlType
-) -> tuple[SqlType, tuple[SqlType | None, SqlType | None]]:
-    if (is_decimal(left) or is_decimal(right)) and not (left in FLOATS or right in FLOATS):
-        raise Mismatch("a DECIMAL is not divided, cast it to DOUBLE", is_unsupported=True)
-    return DOUBLE, (DOUBLE, DOUBLE)
+def _quotient(left: Node, right: Node) -> tuple[SqlType, tuple[SqlType | None, SqlType | None]]:
+    kinds = left.type, right.type
+    if not any(map(is_decimal, kinds)) or any(kind in FLOATS for kind in kinds):
+        return DOUBLE, (DOUBLE, DOUBLE)
+    top, bottom = _exact(left), _exact(right)
+    whole = top.precision - top.scale + bottom.scale
+    scale = max(_QUOTIENT_SCALE_MIN, top.scale + bottom.precision + 1)
+    if whole + scale > DIGITS_MAX:
+        scale = max(DIGITS_MAX - whole, min(scale, _QUOTIENT_SCALE_MIN))
+    if whole + scale > DIGITS_MAX:
+        raise Mismatch(_TOO_MANY, is_unsupported=True)
+    return decimal(whole + scale, scale), (top, bottom)
 
 
 def _exact(node: Node) -> SqlType:
@@ -122,8 +140,5 @@ def _of_decimals(
         wider = wider_decimal(left, right)
         made = decimal(wider.precision + 1, wider.scale)
     if made.precision > DIGITS_MAX:
-        raise Mismatch(
-            f"the result may need more than {DIGITS_MAX} digits, cast to fewer first",
-            is_unsupported=True,
-        )
+        raise Mismatch(_TOO_MANY, is_unsupported=True)
     return made, (left, right)

@@ -1,7 +1,6 @@
 """What each operation does to whole columns, as Spark does it to single values."""
 
 from collections.abc import Callable
-from functools import partial
 from math import isnan
 from operator import and_, or_
 from typing import Any, Final
@@ -9,14 +8,14 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strandline.predicates import nested_kernels, number_kernels, text_kernels, time_kernels
 from strandline.predicates.casting import caster
-from strandline.predicates.letter_case import lowered, uppered
+from strandline.predicates.nested_kernels import LOOKS
 from strandline.predicates.node import Node
-from strandline.predicates.pattern import matcher
-from strandline.predicates.sql_type import FLOATS, INTEGERS, arrow_type
+from strandline.predicates.rowwise import Kernel
+from strandline.predicates.sql_type import FLOATS, arrow_type
 
-Kernel = Callable[..., Any]
-"""Takes a column, or one value for all rows, for each input; returns a column."""
+__all__ = ["LOOKS", "kernel", "scalar"]
 
 _call: Final = pc.call_function
 _from_bytes: Final = int.from_bytes
@@ -35,7 +34,6 @@ _COMPARE: Final = {
 }
 # With NaN above all numbers, `a > b` is `NOT a <= b`, for which the kernel is right.
 _OPPOSITE: Final = {"gt": "less_equal", "ge": "less"}
-_ARITHMETIC: Final = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide"}
 
 
 def kernel(node: Node) -> Kernel:
@@ -159,65 +157,6 @@ def _fill(found: Any) -> Any:
 _NO: Final = pa.scalar(False)
 
 
-# --- calculating ---
-
-
-def _arithmetic(node: Node) -> Kernel:
-    name = "negate" if node.op == "neg" else _ARITHMETIC[node.op]
-    if node.type in INTEGERS or node.op == "div":
-        name += "_checked"
-    return lambda *inputs: _call(name, list(inputs))
-
-
-def _remainder(a: Any, b: Any) -> Any:
-    # By -1 it is 0 as by 1, without an overflow on the least number.
-    one, minus_one = pa.scalar(1, b.type), pa.scalar(-1, b.type)
-    divisor = _call("if_else", [_call("equal", [b, minus_one]), one, b])
-    whole = _call("divide_checked", [a, divisor])
-    return _call("subtract", [a, _call("multiply", [whole, divisor])])
-
-
-# --- text ---
-
-
-def _change_case(ascii_kernel: str, change: Callable[[str], str], texts: Any) -> Any:
-    if _call("all", [_call("string_is_ascii", [texts])]).as_py() is not False:
-        return _call(ascii_kernel, [texts])
-    return pa.array(
-        [None if text is None else change(text) for text in texts.to_pylist()], pa.string()
-    )
-
-
-def _affix(node: Node) -> Kernel:
-    affix = node.inputs[1]
-    if affix.is_literal:
-        name = "starts_with" if node.op == "startswith" else "ends_with"
-        options = pc.MatchSubstringOptions(affix.detail)
-        return lambda texts, _: _call(name, [texts], options)
-    return partial(_each_affix, str.startswith if node.op == "startswith" else str.endswith)
-
-
-def _each_affix(test: Callable[[str, str], bool], texts: Any, affixes: Any) -> Any:
-    rows = len(affixes)
-    listed = texts.to_pylist() if isinstance(texts, pa.Array) else [texts.as_py()] * rows
-    return pa.array(
-        [
-            None if text is None or affix is None else test(text, affix)
-            for text, affix in zip(listed, affixes.to_pylist(), strict=True)
-        ],
-        pa.bool_(),
-    )
-
-
-def _lookup(node: Node) -> Kernel:
-    options = pc.MapLookupOptions(pa.scalar(node.detail), "first")
-    return lambda maps: _call("map_lookup", [maps], options)
-
-
-def _like(node: Node) -> Kernel:
-    return matcher(node.detail)
-
-
 def _cast(node: Node) -> Kernel:
     return caster(node.inputs[0].type, node.type, is_try=node.op == "try_cast")
 
@@ -229,20 +168,18 @@ _PLAIN: Final[dict[str, Kernel]] = {
     "is_null": lambda a: _call("is_null", [a]),
     "is_true": _fill,
     "is_false": lambda a: _fill(_call("invert", [a])),
-    "mod": _remainder,
-    "lower": partial(_change_case, "ascii_lower", lowered),
-    "upper": partial(_change_case, "ascii_upper", uppered),
-    "length": lambda a: _call("utf8_length", [a]),
+    **text_kernels.PLAIN,
+    **time_kernels.PLAIN,
+    **nested_kernels.PLAIN,
 }
 
 _BUILT: Final[dict[str, Callable[[Node], Kernel]]] = {
     **dict.fromkeys(_COMPARE, _comparison),
-    **dict.fromkeys((*_ARITHMETIC, "neg"), _arithmetic),
     "cast": _cast,
     "try_cast": _cast,
     "in": _membership,
-    "like": _like,
-    "lookup": _lookup,
-    "startswith": _affix,
-    "endswith": _affix,
+    **text_kernels.BUILT,
+    **number_kernels.BUILT,
+    **time_kernels.BUILT,
+    **nested_kernels.BUILT,
 }

@@ -17,10 +17,22 @@ COMPARE: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 CALCULATE: Final = frozenset({"add", "sub", "mul", "div", "mod", "neg"})
 TEXT: Final = frozenset({"like", "lower", "upper", "length", "startswith", "endswith"})
 
-STRICT: Final = COMPARE | CALCULATE | TEXT | {"column", "literal", "cast", "not"}
+INTOLERANT: Final = COMPARE | CALCULATE | TEXT | {"column", "literal", "cast", "not"}
+"""From these Spark derives `column IS NOT NULL`, which it evaluates before the part itself."""
+
+_PASSING: Final = frozenset(
+    {"abs", "round", "floor", "ceil", "bit_and", "bit_or", "bit_xor", "bit_not"}
+    | {"rlike", "contains", "substring", "trim", "ltrim", "rtrim", "concat", "replace", "instr"}
+    | {"date_trunc", "extract", "add_days", "datediff", "add_us", "add_months", "size"}
+)
+"""From these it may not: it differs by function, and by version."""
+
+STRICT: Final = INTOLERANT | _PASSING
 """Through these a NULL comes out as NULL, and nothing else does."""
 
-MAY_BE_NULL: Final = frozenset({"try_cast", "lookup"})
+MAY_BE_NULL: Final = frozenset(
+    {"try_cast", "lookup", "field", "element", "variant_get", "try_variant_get", "array_contains"}
+)
 """Through these a NULL comes out as NULL, and other values may."""
 
 
@@ -34,6 +46,12 @@ def check_order(node: Node, text: str) -> None:
     parts = parts_of(node)
     for at, part in enumerate(parts):
         if part.can_fail:
+            if any(each.is_literal for each in parts):
+                raise UnsupportedPredicateError(
+                    "the result does not depend on this, which can fail: NULL stands beside it",
+                    position=part.position,
+                    text=text,
+                )
             _check_part(part, text)
             _check_place(part, parts[:at], parts[at + 1 :], text)
             _check_neighbours(part, (*parts[:at], *parts[at + 1 :]), text)
@@ -56,11 +74,11 @@ def _check_part(part: Node, text: str) -> None:
                 position=each.inputs[1].position,
                 text=text,
             )
-    loose = [each for each in nodes if each.op not in STRICT]
+    loose = [each for each in nodes if each.op not in INTOLERANT]
     if not loose:
         return
     leaves = [each for each in nodes if each.op == "column"]
-    if len(leaves) == 1 and all(each.op in MAY_BE_NULL for each in loose):
+    if len(leaves) == 1 and all(each.op in MAY_BE_NULL | _PASSING for each in loose):
         return
     raise UnsupportedPredicateError(
         "an operation that can fail stands directly in a comparison which is joined to others "
@@ -74,10 +92,17 @@ def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], 
     seen = part.columns()
     used: set[str] = set()
     for each in before:
+        if _may_be_null(each, part):
+            raise UnsupportedPredicateError(
+                "before a comparison that can fail stands nothing that may be NULL by itself, "
+                "such as a path, TRY_CAST, OR or CASE; move it behind, or test it with IS TRUE",
+                position=each.position,
+                text=text,
+            )
         if _is_null_test(each):
             used |= each.columns()
         else:
-            seen |= each.columns() if all(n.op in STRICT for n in each.walk()) else set()
+            seen |= each.columns() if all(n.op in INTOLERANT for n in each.walk()) else set()
     for each in after:
         used |= each.columns()
     if used - seen:
@@ -87,6 +112,27 @@ def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], 
             position=part.position,
             text=text,
         )
+
+
+def _may_be_null(part: Node, failing: Node) -> bool:
+    """Whether a part may be NULL on a row on which none of the columns of `failing` is.
+
+    Interpreted, Spark goes on after a NULL, and compiled it does not.
+    """
+    nodes = list(part.walk())
+    if _is_never_null(part) or all(each.op in INTOLERANT for each in nodes):
+        return False
+    if any(each.op in {"case", "coalesce"} for each in nodes):
+        return True
+    inner = set(failing.walk())
+    makes_nulls = any(each.op in MAY_BE_NULL and each not in inner for each in nodes)
+    return makes_nulls or not part.columns() <= failing.columns()
+
+
+def _is_never_null(part: Node) -> bool:
+    if part.op in {"not", "and", "or"}:
+        return all(map(_is_never_null, part.inputs))
+    return part.op in {"is_null", "is_true", "is_false"}
 
 
 def _is_null_test(part: Node) -> bool:

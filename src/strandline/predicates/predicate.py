@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from strandline.predicates.node import Node, literal
+from strandline.clock import SystemClock
+from strandline.predicates.node import literal
 from strandline.predicates.order import check_order
 from strandline.predicates.sql_type import BOOLEAN
 from strandline.values import InvalidError
-from strandline.values.arguments import check_instance, check_items
+from strandline.values.arguments import check_instance, check_items, check_whole
 from strandline.values.batches import check_schema
 from strandline.values.names import check_text
 
 if TYPE_CHECKING:
     from strandline.predicates.bounds import Bound
+    from strandline.predicates.checking import CheckedPredicate
     from strandline.predicates.evaluation import Evaluation
     from strandline.predicates.program import Program
 
@@ -26,9 +28,15 @@ EVENT_COLUMNS: Final = pa.schema(
     [
         pa.field("kind", pa.string(), nullable=False),
         pa.field("key", pa.string()),
+        pa.field("payload", pa.json_(), nullable=False),
         pa.field("headers", pa.map_(pa.string(), pa.string())),
         pa.field("occurred_at", pa.timestamp("us", tz="UTC")),
-        pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field(
+            "timestamp",
+            pa.timestamp("us", tz="UTC"),
+            nullable=False,
+            metadata={"strandline.spark_name": "_timestamp"},
+        ),
     ]
 )
 """What a topic of events offers to predicates."""
@@ -39,9 +47,17 @@ _SHARED_MAX: Final = 128
 class Predicate:
     """A test of rows, made by `parse_predicate`. Immutable, and safe in any thread."""
 
-    def __init__(self, text: str, evaluation: Evaluation) -> None:
+    def __init__(
+        self,
+        text: str,
+        evaluation: Evaluation,
+        now_us: int,
+        checked: CheckedPredicate | None = None,
+    ) -> None:
         self._text = text
         self._evaluation = evaluation
+        self._now_us = now_us
+        self._checked = checked
 
     @property
     def text(self) -> str:
@@ -60,6 +76,18 @@ class Predicate:
         found: tuple[Bound, ...] = _bounding().bounds_of(self._evaluation.node)
         return found
 
+    @cached_property
+    def spark_sql(self) -> str:
+        """The same predicate for `DataFrame.where`, on the columns of `format("strandline")`.
+
+        Paths into a payload become `try_variant_get`, times are written out, and the column
+        `timestamp` of events is `_timestamp`. Other text is Spark SQL as it is.
+        """
+        if self._checked is None:
+            return "TRUE"
+        written: str = _translating().spark_sql(self._text, self._checked, self._now_us)
+        return written
+
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Return for each row whether it matches; NULL does not.
 
@@ -77,7 +105,7 @@ class Predicate:
         return f"Predicate({self._text!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return parse_predicate, (self._text, self._evaluation.schema)
+        return _parse_at, (self._text, self._evaluation.schema, self._now_us)
 
 
 def matches_each(predicates: Sequence[Predicate], batch: pa.RecordBatch) -> list[pa.BooleanArray]:
@@ -105,8 +133,11 @@ def _together(predicates: tuple[Predicate, ...]) -> tuple[Program, list[Evaluati
     return _evaluating().together(evaluations), evaluations
 
 
-def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
+def parse_predicate(text: str, schema: pa.Schema, *, now_us: int | None = None) -> Predicate:
     """Parse `text` for batches of this schema; blank text matches all.
+
+    `current_timestamp` in it is `now_us`, in microseconds since the epoch, or the time of
+    this call, and stays so.
 
     PredicateError with the position of what is wrong: syntax, an unknown column, types
     that do not meet, a result that is not boolean. UnsupportedPredicateError for what is
@@ -114,11 +145,18 @@ def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
     """
     text = check_text(text, "predicate")
     check_schema(check_instance("schema", schema, pa.Schema))
-    node: Node = literal(value=True, kind=BOOLEAN, position=0)
-    if text.strip():
-        node = import_module("strandline.predicates.checking").check(text, schema)
-        check_order(node, text)
-    return Predicate(text, _evaluating().Evaluation(text, node, schema))
+    now_us = SystemClock().now_us() if now_us is None else check_whole("now_us", now_us)
+    if not text.strip():
+        everything = literal(value=True, kind=BOOLEAN, position=0)
+        return Predicate(text, _evaluating().Evaluation(text, everything, schema), now_us)
+    checked = import_module("strandline.predicates.checking").check(text, schema, now_us)
+    check_order(checked.node, text)
+    evaluation = _evaluating().Evaluation(text, checked.node, schema)
+    return Predicate(text, evaluation, now_us, checked)
+
+
+def _parse_at(text: str, schema: pa.Schema, now_us: int) -> Predicate:
+    return parse_predicate(text, schema, now_us=now_us)
 
 
 def check_syntax(text: str) -> None:
@@ -132,6 +170,11 @@ def check_syntax(text: str) -> None:
 @cache
 def _evaluating() -> Any:
     return import_module("strandline.predicates.evaluation")
+
+
+@cache
+def _translating() -> Any:
+    return import_module("strandline.predicates.translation")
 
 
 @cache

@@ -5,30 +5,31 @@ from typing import Any
 
 import pyarrow as pa
 
-from strandline.predicates.kernels import kernel, scalar
+from strandline.predicates.kernels import LOOKS, kernel, scalar
 from strandline.predicates.node import Node
+from strandline.predicates.paths import Path
+from strandline.predicates.shredding import Shredder
 from strandline.predicates.sql_type import (
     DATE,
-    MAP,
-    OPAQUE,
-    STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     arrow_type,
 )
+from strandline.predicates.stored import conversion
 from strandline.values import InvalidError
 
 
 class Program:
     """What computes several nodes over one batch."""
 
-    __slots__ = ("_columns", "_plain", "_results", "_schema", "_start", "_steps")
+    __slots__ = ("_changes", "_columns", "_results", "_schema", "_start", "_steps")
 
     def __init__(self, nodes: Sequence[Node], schema: pa.Schema) -> None:
         self._schema = schema
         self._start: list[Any] = []
         self._columns: list[tuple[int, int, Any]] = []
         self._steps: list[tuple[int, Any, tuple[int, ...]]] = []
+        self._changes = _shredders(nodes)
         places: dict[Node, int] = {}
         self._results = [self._place(node, places) for node in nodes]
 
@@ -56,7 +57,10 @@ class Program:
         self._start.append(scalar(node) if node.is_literal else None)
         if node.op == "column":
             index = self._schema.get_field_index(node.detail)
-            self._columns.append((place, index, _change(node, self._schema.field(index).type)))
+            change: Any = self._changes.get(node.detail)
+            if change is None:
+                change = conversion(node.type, self._schema.field(index).type)
+            self._columns.append((place, index, change))
         elif not node.is_literal:
             self._steps.append((place, kernel(node), inputs))
         return place
@@ -73,20 +77,13 @@ class Program:
         return int(found)
 
 
-def _change(node: Node, stored: pa.DataType) -> Any:
-    """Return what turns a column into the type in which it is calculated, if it has another."""
-    if node.type is OPAQUE:
-        return None
-    if node.type is MAP:
-        plain = pa.map_(pa.string(), pa.string())
-        is_plain = stored.key_type == pa.string() and stored.item_type == pa.string()
-        return None if is_plain else lambda column: column.cast(plain)
-    wanted = arrow_type(node.type)
-    if stored == wanted:
-        return None
-    if node.type is STRING and pa.types.is_dictionary(stored):
-        return lambda column: column.dictionary_decode().cast(wanted)
-    return lambda column: column.cast(wanted)
+def _shredders(nodes: Sequence[Node]) -> dict[str, Shredder]:
+    """Return for each column of JSON what parses it once for all paths into it."""
+    paths: dict[str, dict[Path, None]] = {}
+    for each in (inner for node in nodes for inner in node.walk()):
+        if each.op in LOOKS and each.inputs[0].op == "column":
+            paths.setdefault(each.inputs[0].detail, {})[each.detail] = None
+    return {column: Shredder(found) for column, found in paths.items()}
 
 
 def constant(node: Node) -> Any:

@@ -13,6 +13,8 @@ class SqlType(NamedTuple):
     name: str
     precision: int = 0
     scale: int = 0
+    inner: "tuple[SqlType, ...]" = ()
+    """Of an array its elements, of a map its keys and values."""
 
     def __str__(self) -> str:
         shown = self.name.upper()
@@ -32,8 +34,8 @@ STRING: Final = SqlType("string")
 DATE: Final = SqlType("date")
 TIMESTAMP: Final = SqlType("timestamp")
 TIMESTAMP_NTZ: Final = SqlType("timestamp_ntz")
-MAP: Final = SqlType("map")
-"""A map from text to text, which can be looked into."""
+VARIANT: Final = SqlType("variant")
+"""JSON that can be looked into, with the type of each value that it has."""
 OPAQUE: Final = SqlType("opaque")
 """Whatever else a column holds; it can only be tested for NULL."""
 
@@ -71,9 +73,18 @@ def decimal(precision: int, scale: int) -> SqlType:
     return SqlType("decimal", precision, scale)
 
 
+DECIMAL_SECONDS: Final = decimal(8, 6)
+"""The type of the seconds of a time."""
+
+
 def is_decimal(kind: SqlType) -> bool:
     """Return whether it is a decimal type of any precision."""
     return kind.name == "decimal"
+
+
+def is_nested(kind: SqlType) -> bool:
+    """Return whether it is an array or a map."""
+    return kind.name in {"array", "map"}
 
 
 def is_number(kind: SqlType) -> bool:
@@ -101,10 +112,17 @@ def sql_type(arrow: pa.DataType) -> SqlType:
         return TIMESTAMP if arrow.tz else TIMESTAMP_NTZ
     if pa.types.is_decimal(arrow) and 0 <= arrow.scale <= arrow.precision <= DIGITS_MAX:
         return decimal(arrow.precision, arrow.scale)
+    return _SQL.get(arrow) or _nested(arrow)
+
+
+def _nested(arrow: pa.DataType) -> SqlType:
+    if isinstance(arrow, pa.JsonType):
+        return VARIANT
     if pa.types.is_map(arrow):
-        is_text = sql_type(arrow.key_type) is STRING and sql_type(arrow.item_type) is STRING
-        return MAP if is_text else OPAQUE
-    return _SQL.get(arrow, OPAQUE)
+        return SqlType("map", inner=(sql_type(arrow.key_type), sql_type(arrow.item_type)))
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        return SqlType("array", inner=(sql_type(arrow.value_type),))
+    return OPAQUE
 
 
 def wider_decimal(left: SqlType, right: SqlType) -> SqlType:

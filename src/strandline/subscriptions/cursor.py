@@ -16,7 +16,7 @@ There is no I/O here: ends and offsets go in, needs come out.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -117,16 +117,18 @@ class Cursor:
         self.end = self.next
         self._is_sure = False
 
-    def check(self, offsets: Iterable[int]) -> None:
-        """Make sure that a page has the records from `next` on, before anything is left out."""
-        for expected, offset in enumerate(offsets, self.next):
-            assert offset == expected, f"a log gave {offset} where {expected} was read"
-
     def deliver(self, offset: int) -> None:
         """Hand over the record at `offset`, which is the next one, once all markers are."""
         assert not self.markers
         assert offset == self.next, f"a log gave {offset} where {self.next} was read"
         self.next = Offset(offset + 1)
+        self.end = max(self.end, self.next)
+
+    def pass_over(self, end: int) -> None:
+        """Move on to `end` without handing over what is before it, once all markers are."""
+        assert not self.markers
+        assert end >= self.next, f"a cursor at {self.next} does not go back to {end}"
+        self.next = Offset(end)
         self.end = max(self.end, self.next)
 
     def emit_marker(self) -> Marker:

@@ -4,13 +4,14 @@ import threading
 from collections import deque
 from collections.abc import Collection, Mapping
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from strandline.clock import Clock
 from strandline.log import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.markers import Marker
-from strandline.subscriptions.screening import Outcome, Screen
+from strandline.subscriptions.screening import Screen
+from strandline.subscriptions.sharing import PageLimits, shared_reads
 from strandline.values import InvalidError, Record, Topic, UnavailableError
 
 POLL_S: Final = 1.0
@@ -36,6 +37,13 @@ class Pause(Enum):
 
 SKIPPED: Final = Pause.SKIPPED
 HISTORY: Final = Pause.HISTORY
+
+
+class _FailedRecord(NamedTuple):
+    """A record on which a predicate fails, and the error."""
+
+    offset: int
+    error: InvalidError
 
 
 class Pages:
@@ -69,9 +77,13 @@ class Pages:
         self._screens = screens
         #: Whether every look at the log is a look over a network.
         self._is_remote = is_remote
-        self._page: deque[Record] = deque()
-        self._sifted: deque[Outcome] = deque()
-        """The result of the screens for each record of the page."""
+        self._shared = shared_reads(log)
+        for topic, screen in (screens or {}).items():
+            self._shared.join(topic, screen)
+        self._page: deque[Record | _FailedRecord] = deque()
+        """With screens, only the records that match, and those on which the predicate fails."""
+        self._page_end: int | None = None
+        """With screens, the end of the page that is buffered, also if nothing of it matches."""
         self._cursor: Cursor | None = None
         self._poll_at = clock.monotonic() + POLL_S
         self._is_filling = False
@@ -79,7 +91,7 @@ class Pages:
     @property
     def is_empty(self) -> bool:
         """Whether the next item has to be read first."""
-        return not self._page
+        return not self._page and self._page_end is None
 
     @property
     def is_filling(self) -> bool:
@@ -136,7 +148,7 @@ class Pages:
 
     def _next_item(self, *, reads_history: bool) -> Record | Marker | Pause | None:
         while True:
-            if self._page and (item := self._take_buffered()):
+            if (self._page or self._page_end is not None) and (item := self._take_buffered()):
                 return item
             self._poll()
             cursor = self._cursors.turn()
@@ -149,7 +161,7 @@ class Pages:
                 return marker
 
     def _read_history(self) -> None:
-        if self._page or (cursor := self._cursors.turn()) is None:
+        if not self.is_empty or (cursor := self._cursors.turn()) is None:
             return
         if cursor.need is _EMIT_MARKER:
             self._cursors.put_back(cursor)
@@ -165,40 +177,43 @@ class Pages:
 
     def _take_buffered(self) -> Record | Marker | Pause | None:
         cursor = self._cursor
-        if not self._page or cursor is None:
+        if cursor is None:
             return None
-        while self._page:
-            if cursor.is_removed:
-                self._drop_page()
-                return None
-            if cursor.markers:
-                return cursor.emit_marker()
-            wanted = self._page[0] if self._screens is None else self._wanted(cursor)
-            self._hand_over(cursor)
-            if wanted is not None:
-                return wanted
-        return SKIPPED
-
-    def _hand_over(self, cursor: Cursor) -> None:
-        record = self._page.popleft()
+        if cursor.is_removed:
+            self._drop_page()
+            return None
+        if cursor.markers:
+            return cursor.emit_marker()
+        if self._page_end is not None:
+            return self._take_screened(cursor)
+        record: Any = self._page.popleft()
         cursor.deliver(record.offset)
         if not self._page:
             self._cursors.queue(cursor)
+        return record  # type: ignore[no-any-return]
 
-    def _wanted(self, cursor: Cursor) -> Record | None:
-        """Return what is wanted of the first record of the page; raise why that fails."""
-        assert self._screens is not None
-        if not self._sifted:
-            cursor.check(record.offset for record in self._page)
-            self._sifted.extend(self._screens[cursor.place.topic].sift(tuple(self._page)))
-        outcome = self._sifted.popleft()
-        if isinstance(outcome, InvalidError):
-            raise outcome
-        return outcome
+    def _take_screened(self, cursor: Cursor) -> Record | Pause:
+        """Return the next record that matches, once the cursor is past those before it."""
+        assert self._page_end is not None
+        if not self._page:
+            cursor.pass_over(self._page_end)
+            self._page_end = None
+            self._cursors.queue(cursor)
+            return SKIPPED
+        item = self._page[0]
+        cursor.pass_over(item.offset)
+        if isinstance(item, _FailedRecord):
+            raise item.error
+        self._page.popleft()
+        cursor.deliver(item.offset)
+        if cursor.next == self._page_end:
+            self._page_end = None
+            self._cursors.queue(cursor)
+        return item
 
     def _drop_page(self) -> None:
         self._page.clear()
-        self._sifted.clear()
+        self._page_end = None
 
     def _poll(self) -> None:
         now = self._clock.monotonic()
@@ -231,22 +246,29 @@ class Pages:
             self._cursors.queue(cursor)
 
     def _read(self, cursor: Cursor) -> None:
-        self._page.extend(
-            self._log.read(
-                *cursor.place,
-                cursor.next,
-                records_max=self._records_max,
-                bytes_max=PAGE_BYTES_MAX,
-                durable_only=self._durable_only,
-            )
-        )
+        limits = PageLimits(self._records_max, PAGE_BYTES_MAX, self._durable_only)
+        if self._screens is None:
+            self._page.extend(self._log.read(*cursor.place, cursor.next, **limits._asdict()))
+        else:
+            self._read_screened(cursor, self._screens[cursor.place.topic], limits)
         self._cursor = cursor
-        if not self._page:
+        if self.is_empty:
             cursor.find_nothing()
             self._cursors.queue(cursor)
         if len(self._cursors) > 1:
             # A partition that never runs dry must not keep the hints of others from being taken.
             self._check_marks()
+
+    def _read_screened(self, cursor: Cursor, screen: Screen, limits: PageLimits) -> None:
+        page = self._shared.read(self._log, cursor.place, cursor.next, limits)
+        if not page.records:
+            return
+        assert page.records[0].offset == cursor.next
+        for offset, item in page.wanted(screen):
+            self._page.append(
+                _FailedRecord(offset, item) if isinstance(item, InvalidError) else item
+            )
+        self._page_end = page.records[-1].offset + 1
 
     def _check_marks(self) -> None:
         if hints := self._watch.wait(0.0):

@@ -176,7 +176,8 @@ def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Sc
     if not where.strip():
         return None
     kinds = {topic: log.describe_topic(topic).settings.value_kind for topic in topics}
-    return {topic: screen_for(where, kind) for topic, kind in kinds.items()}
+    now_us = parts_of(log).clock.now_us()
+    return {topic: screen_for(where, kind, now_us) for topic, kind in kinds.items()}
 
 
 def _asked(

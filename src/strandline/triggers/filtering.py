@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from strandline.log import Log
+from strandline.log import Log, parts_of
 from strandline.predicates import parse_predicate
 from strandline.subscriptions.screening import Screen, screen_for
 from strandline.typed.catalogue import Catalogue
@@ -20,13 +20,15 @@ Wanted: TypeAlias = Callable[[Record], Record | None]
 def wanted(log: Log, topic: Topic, where: str) -> Wanted:
     """Return a filter of the records that `where` matches, blank for all.
 
-    Of a topic with a schema, in its newest version. PredicateError, with the position, if
+    Of a topic with a schema, in its newest version. `current_timestamp` is the time of this
+    call. PredicateError, with the position, if
     the text does not fit the topic; InvalidError for a topic of bytes.
     """
     if not isinstance(where, str):
         raise InvalidError("where is the text of a predicate", type=type(where).__name__)
     settings = log.describe_topic(topic).settings
-    screen = screen_for(where, settings.value_kind) if where.strip() else None
+    now_us = parts_of(log).clock.now_us()
+    screen = screen_for(where, settings.value_kind, now_us) if where.strip() else None
     if settings.schema is None:
         return lambda record: _screened(screen, record)
     newest = NewestSchema(log, topic)

@@ -75,17 +75,19 @@ class VisibleRows:
         *,
         where: str,
         version: int | None,
+        now_us: int,
     ) -> None:
         self._catalogue = catalogue
         self._definition = definition
         self._tenant = tenant
         self._where = where = check_text(where, "predicate")
         self._version = version
+        self._now_us = now_us
         self._schema = _read_as(definition, where, version)
         self._predicate = self._parsed()
         self._events = None
         if self._schema is None and where.strip():
-            self._events = EventScreen(where)
+            self._events = EventScreen(where, now_us)
 
     def of(self, record: Record) -> Delivered | None:
         """Return what the reader sees of the record; None for nothing."""
@@ -134,7 +136,7 @@ class VisibleRows:
     def _parsed(self) -> Predicate | None:
         if self._schema is None or not self._where.strip():
             return None
-        return parse_predicate(self._where, self._schema)
+        return parse_predicate(self._where, self._schema, now_us=self._now_us)
 
 
 def _read_as(definition: TopicDefinition, where: str, version: int | None) -> pa.Schema | None:

@@ -219,7 +219,7 @@ class Scope:
         `version`, counted from 1. Everything else as `Log.subscribe`.
         """
         known = self._catalogue.look_up(name)
-        visible = VisibleRows(self._catalogue, known, self._tenant, where=where, version=version)
+        visible = self._visible(known, where, version)
         reader = None
         if consumer is not None:
             reader = Reader(known.topic, self._tenant, check_consumer_name(consumer))
@@ -260,7 +260,7 @@ class Scope:
         `where` and `version` as for `subscribe`.
         """
         known = self._catalogue.look_up(name)
-        visible = VisibleRows(self._catalogue, known, self._tenant, where=where, version=version)
+        visible = self._visible(known, where, version)
         return replayed(self._log, known, spans_of(self._log, known, start), visible)
 
     def consumers(self, name: AnyTopic) -> Sequence[ConsumerProgress]:
@@ -280,6 +280,12 @@ class Scope:
         ready = self._checked(known, value) if known.is_typed else value
         # In a topic of its own a record is the tenant's anyway, and plain terms are cheapest.
         return known.topic, ready, None if known.tenant is not None else self._tenant
+
+    def _visible(self, known: TopicDefinition, where: str, version: int | None) -> VisibleRows:
+        now_us = self._clock.now_us()
+        return VisibleRows(
+            self._catalogue, known, self._tenant, where=where, version=version, now_us=now_us
+        )
 
     def _checked(self, known: TopicDefinition, value: Value) -> Value:
         if not isinstance(value, pa.RecordBatch):

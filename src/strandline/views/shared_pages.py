@@ -4,13 +4,13 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from copy import copy
 from typing import Final
 
 from strandline.log import Log
 from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.pages import PAGE_BYTES_MAX
-from strandline.values import Event, Record
+from strandline.subscriptions.sharing import fresh
+from strandline.values import Record
 
 PAGE_RECORDS: Final = 512
 """How many records are read at a time, and applied before others have their turn."""
@@ -64,29 +64,13 @@ class SharedPages:
                 if page:
                     cache.pages.append((start, page))
                 return page
-        return [_fresh(record) for record in kept]
+        return [fresh(record) for record in kept]
 
     def _page(self, place: TopicPartition, start: int) -> Sequence[Record]:
         log = self._log()
         assert log is not None
         read = log.read(*place, start, records_max=PAGE_RECORDS, bytes_max=PAGE_BYTES_MAX)
         return list(read)
-
-
-def _fresh(record: Record) -> Record:
-    """Return the record with an event of its own: a decoded payload can be changed."""
-    event = record.value
-    if not isinstance(event, Event):
-        return record
-    return Record(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp_us,
-        record.key,
-        record.tenant,
-        copy(event),
-    )
 
 
 _of_log: "weakref.WeakKeyDictionary[Log, SharedPages]" = weakref.WeakKeyDictionary()

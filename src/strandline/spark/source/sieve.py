@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strandline.clock import SystemClock
 from strandline.predicates import EVENT_COLUMNS, Predicate, parse_predicate
 from strandline.spark.source.rows import header_maps
 from strandline.values import InvalidError, ValueKind
@@ -40,6 +41,9 @@ class Sieve:
             return raw.column(name)
         if name == "headers":
             return header_maps(raw.column("headers"))
+        if name == "payload":
+            texts = raw.column("payload").cast(pa.string())
+            return pa.ExtensionArray.from_storage(pa.json_(), texts)
         return raw.column(STORED_AS.get(name, name))
 
 
@@ -49,7 +53,7 @@ def sieve(
     """Return the sieve for a kind of topic; PredicateError if the text makes none.
 
     A predicate reads what `log.subscribe(where=…)` reads: the columns of a batch topic;
-    of events kind, key, headers, occurred_at and timestamp, the time of append.
+    of events kind, key, payload, headers, occurred_at and timestamp, the time of append.
     """
     if predicate is None:
         return Sieve(kind, tenant)
@@ -58,6 +62,7 @@ def sieve(
     schema = EVENT_COLUMNS if kind is ValueKind.EVENT else values
     assert schema is not None
     # Parsed once more for what it reads alone, so that nothing else has to be decoded.
-    read = parse_predicate(predicate, schema).columns or (schema.names[0],)
+    now_us = SystemClock().now_us()
+    read = parse_predicate(predicate, schema, now_us=now_us).columns or (schema.names[0],)
     narrow = pa.schema([schema.field(name) for name in read])
-    return Sieve(kind, tenant, parse_predicate(predicate, narrow), tuple(read))
+    return Sieve(kind, tenant, parse_predicate(predicate, narrow, now_us=now_us), tuple(read))

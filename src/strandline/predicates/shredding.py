@@ -1,0 +1,182 @@
+"""The values at some paths of a column of JSON, each text parsed once for all of them.
+
+Of each text only what the paths lead to is made; the rest is skipped by the parser.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from strandline.predicates.paths import Path
+from strandline.predicates.variant import Number
+
+_SCALARS: Final = int | float | str | bool | None
+_MISSING: Final = None
+_MANY: Final = 32
+_PART: Final = 2048
+
+
+class Shredder:
+    """Parses texts for the paths that it was made for."""
+
+    __slots__ = ("_decode", "_exactly", "_root")
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        root = _Branch()
+        for path in paths:
+            root.add(path)
+        self._root = root
+        made = root.type_of()
+        self._decode = msgspec.json.Decoder(made).decode
+        self._exactly = msgspec.json.Decoder(made, float_hook=Number).decode
+
+    def __call__(self, column: Any) -> "Shredded":
+        """Return what the paths lead to in each text of a column."""
+        storage = column.storage if isinstance(column, pa.ExtensionArray) else column
+        return Shredded(storage, self._root, self._decode, self._exactly)
+
+
+class Shredded:
+    """The values at the paths, for each row."""
+
+    __slots__ = ("__dict__", "_decode", "_exactly", "_root", "_storage")
+
+    def __init__(
+        self,
+        storage: pa.Array,
+        root: "_Branch",
+        decode: Callable[[bytes | str], Any],
+        exactly: Callable[[bytes | str], Any],
+    ) -> None:
+        self._storage = storage
+        self._root = root
+        self._decode = decode
+        self._exactly = exactly
+
+    def __len__(self) -> int:
+        return len(self._storage)
+
+    def values(self, path: Path) -> list[Any]:
+        """Return the value at a path for each row, None where there is none."""
+        found: list[Any] = self._found[path]
+        return found
+
+    def exact(self, path: Path) -> list[Any]:
+        """Return the same, with a Number for each number that is no integer."""
+        found: list[Any] = self._found_exactly[path]
+        return found
+
+    @cached_property
+    def _found(self) -> dict[Path, list[Any]]:
+        return self._taken(self._decode)
+
+    @cached_property
+    def _found_exactly(self) -> dict[Path, list[Any]]:
+        return self._taken(self._exactly)
+
+    def _taken(self, decode: Callable[[bytes | str], Any]) -> dict[Path, list[Any]]:
+        # A part at a time, so that what is parsed stays in the processor's cache.
+        found = self._root.taken(_parsed(decode, self._storage.slice(0, _PART)))
+        for at in range(_PART, len(self._storage), _PART):
+            part = self._root.taken(_parsed(decode, self._storage.slice(at, _PART)))
+            for path, values in part.items():
+                found[path] += values
+        return found
+
+
+def _parsed(decode: Callable[[bytes | str], Any], texts: pa.Array) -> list[Any]:
+    """Return each text, parsed; many are quicker as bytes, which need not become text first."""
+    listed = (texts if len(texts) < _MANY else texts.cast(pa.binary())).to_pylist()
+    try:
+        return list(map(decode, listed))
+    except (TypeError, ValueError, RecursionError):
+        return [_decoded(decode, text) for text in listed]
+
+
+def _decoded(decode: Callable[[bytes | str], Any], text: bytes | str | None) -> Any:
+    """Return one row; None for NULL, and for what is no JSON, as `try_parse_json` has it."""
+    if text is None:
+        return None
+    try:
+        return decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+class _Branch:
+    """What paths have in common up to here."""
+
+    __slots__ = ("_is_leaf", "_items", "_made", "_names")
+
+    def __init__(self) -> None:
+        self._is_leaf = False
+        self._names: dict[str, _Branch] = {}
+        self._items: dict[int, _Branch] = {}
+        self._made: Any = None
+
+    def add(self, path: Path) -> None:
+        if not path:
+            self._is_leaf = True
+            return
+        step, *rest = path
+        branch: _Branch
+        if isinstance(step, int):
+            branch = self._items.setdefault(step, _Branch())
+        else:
+            branch = self._names.setdefault(step, _Branch())
+        branch.add(tuple(rest))
+
+    def type_of(self) -> Any:
+        """Return the type that msgspec decodes: of objects and arrays only what is asked for."""
+        if self._is_leaf:
+            return Any
+        found: Any = _SCALARS
+        if self._names:
+            self._made = msgspec.defstruct(
+                "Row",
+                [
+                    (f"f{number}", branch.type_of(), _MISSING)
+                    for number, branch in enumerate(self._names.values())
+                ],
+                rename={f"f{number}": name for number, name in enumerate(self._names)},
+                gc=False,
+            )
+            found |= self._made
+        else:
+            found |= dict[str, msgspec.Raw]
+        # The elements of an array have one type: what is asked of them comes as it is.
+        return found | (list[Any] if self._items else list[msgspec.Raw])
+
+    def taken(self, rows: list[Any]) -> dict[Path, list[Any]]:
+        """Return the values at each path below."""
+        found: dict[Path, list[Any]] = {(): rows} if self._is_leaf else {}
+        for number, (name, branch) in enumerate(self._names.items()):
+            # What belongs to a leaf, or to an element, comes as a dictionary.
+            made = self._made
+            inner = _of_dict(name, rows) if made is None else _of_struct(made, number, rows)
+            for path, values in branch.taken(inner).items():
+                found[(name, *path)] = values
+        for index, branch in self._items.items():
+            items = [row[index] if type(row) is list and len(row) > index else None for row in rows]
+            for path, values in branch.taken(items).items():
+                found[(index, *path)] = values
+        return found
+
+
+def _of_dict(name: str, rows: list[Any]) -> list[Any]:
+    return [row.get(name) if type(row) is dict else None for row in rows]
+
+
+def _of_struct(made: type, number: int, rows: list[Any]) -> list[Any]:
+    get = _FIELDS[number] if number < len(_FIELDS) else attrgetter(f"f{number}")
+    try:
+        return list(map(get, rows))
+    except AttributeError:
+        return [get(row) if type(row) is made else None for row in rows]
+
+
+_FIELDS: Final = tuple(attrgetter(f"f{number}") for number in range(16))

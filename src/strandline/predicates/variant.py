@@ -1,0 +1,225 @@
+"""Values of JSON as Spark's `variant_get` gives them: which type each becomes, and how.
+
+Spark keeps a number of JSON as an integer, as a decimal if it is written without an
+exponent and has up to 38 digits, and as a DOUBLE otherwise. Then it casts as elsewhere.
+"""
+
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from types import NoneType
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from strandline.predicates.casting import read_text
+from strandline.predicates.moments import microseconds_of_number
+from strandline.predicates.sql_type import (
+    BOOLEAN,
+    DATE,
+    DIGITS_MAX,
+    DOUBLE,
+    INTEGERS,
+    STRING,
+    TIMESTAMP,
+    SqlType,
+    arrow_type,
+    is_decimal,
+)
+
+_WIDE: Final = Context(prec=1100, rounding=ROUND_HALF_UP)
+_BITS: Final = dict(zip(INTEGERS, (7, 15, 31, 63), strict=True))
+_PLAIN_TYPES: Final[dict[SqlType, frozenset[type]]] = {
+    STRING: frozenset({str, type(None)}),
+    BOOLEAN: frozenset({bool, type(None)}),
+    DOUBLE: frozenset({int, float, type(None)}),
+    **dict.fromkeys(INTEGERS, frozenset({int, type(None)})),
+}
+_INEXACT: Final = frozenset({BOOLEAN, DOUBLE, DATE})
+_EXACT: Final = frozenset({float, list, dict})
+_encode_text: Final = msgspec.json.Encoder().encode
+_SHORT_EXPONENTS: Final = range(-3, 7)
+
+
+class NotCastable(ValueError):  # noqa: N818
+    """A value that has no counterpart in the type that was asked for."""
+
+
+class Number(str):
+    """A number that is no integer, as it is written."""
+
+    __slots__ = ()
+
+
+def typed(values: list[Any], exact: Callable[[], list[Any]], kind: SqlType, *, is_try: bool) -> Any:
+    """Return values of JSON as a column; ArrowInvalid where one does not fit, unless a try.
+
+    `exact` returns the same values with numbers as they are written, which is asked for
+    where a float would not do.
+    """
+    plain = _PLAIN_TYPES.get(kind)
+    if plain is not None and plain.issuperset(map(type, values)):
+        try:
+            return pa.array(values, arrow_type(kind))
+        except (pa.ArrowInvalid, OverflowError):
+            pass  # An integer that is too large, which the long way deals with.
+    cast = _CASTS.get(kind) or (_decimal if is_decimal(kind) else _integer)
+    if kind not in _INEXACT and not _EXACT.isdisjoint(map(type, values)):
+        values = exact()
+    return pa.array([_one(value, kind, cast, is_try=is_try) for value in values], arrow_type(kind))
+
+
+def _one(value: Any, kind: SqlType, cast: Callable[[Any, SqlType], Any], *, is_try: bool) -> Any:
+    if value is None:
+        return None
+    try:
+        found = cast(_met(value), kind)
+    except NotCastable as error:
+        if is_try:
+            return None
+        raise pa.ArrowInvalid(f"a value of the payload is no {kind}") from error
+    return found
+
+
+def _met(value: Any) -> Any:
+    """Return a number as Spark keeps it."""
+    if type(value) is Number:
+        return _decimal_or_double(value)
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        return Decimal(value) if len(str(abs(value))) <= DIGITS_MAX else float(value)
+    return value
+
+
+def _decimal_or_double(written: str) -> Decimal | float:
+    if "e" in written or "E" in written:
+        return float(written)
+    exact = Decimal(written)
+    parts = exact.as_tuple()
+    scale = -int(parts.exponent)
+    if scale <= DIGITS_MAX and max(len(parts.digits), scale) <= DIGITS_MAX:
+        return exact
+    return float(written)
+
+
+# --- one value, one type ---
+
+
+def _text(value: Any, _: SqlType) -> str:
+    if type(value) is str:
+        return value
+    return json_text(value)
+
+
+def _boolean(value: Any, _: SqlType) -> bool:
+    if type(value) is str:
+        return bool(_from_text(value, BOOLEAN))
+    if type(value) in (dict, list):
+        raise NotCastable
+    return bool(value != 0)
+
+
+def _double(value: Any, _: SqlType) -> float:
+    if type(value) is str:
+        return float(_from_text(value, DOUBLE))
+    if type(value) in (dict, list):
+        raise NotCastable
+    return float(value)
+
+
+def _integer(value: Any, kind: SqlType) -> int:
+    if type(value) is str:
+        return int(_from_text(value, kind))
+    if type(value) in (dict, list):
+        raise NotCastable
+    bits = _BITS[kind]
+    if type(value) is float and value >= 2.0**63:
+        # As in Spark, in whose doubles the largest BIGINT is 2 ** 63.
+        if value == 2.0**63 and bits == 63:  # noqa: PLR2004
+            return 2**63 - 1
+        raise NotCastable
+    number = int(value)
+    if not -(2**bits) <= number < 2**bits:
+        raise NotCastable
+    return number
+
+
+def _decimal(value: Any, kind: SqlType) -> Decimal:
+    if type(value) is str:
+        exact = _from_text(value, kind)
+    elif type(value) in (dict, list):
+        raise NotCastable
+    else:
+        exact = Decimal(repr(value)) if type(value) is float else Decimal(value)
+    rounded = _WIDE.quantize(exact, Decimal(1).scaleb(-kind.scale))
+    if rounded.copy_abs() >= Decimal(10) ** (kind.precision - kind.scale):
+        raise NotCastable
+    return rounded
+
+
+def _date(value: Any, _: SqlType) -> int:
+    if type(value) is not str:
+        raise NotCastable
+    return int(_from_text(value, DATE))
+
+
+def _timestamp(value: Any, _: SqlType) -> int:
+    if type(value) is str:
+        return int(_from_text(value, TIMESTAMP))
+    if type(value) in (dict, list, bool):
+        raise NotCastable
+    found = microseconds_of_number(value)
+    if found is None:
+        raise NotCastable
+    return found
+
+
+def _from_text(text: str, kind: SqlType) -> Any:
+    found = read_text(text, kind)
+    if found is None:
+        raise NotCastable
+    return found
+
+
+_CASTS: Final[dict[SqlType, Callable[[Any, SqlType], Any]]] = {
+    STRING: _text,
+    BOOLEAN: _boolean,
+    DOUBLE: _double,
+    DATE: _date,
+    TIMESTAMP: _timestamp,
+}
+
+
+# --- as text ---
+
+
+def json_text(value: Any) -> str:
+    """Return a value of JSON as Spark writes a variant: names sorted, nothing between them."""
+    value = _met(value)
+    kind = type(value)
+    if kind in {str, bool, NoneType}:
+        return _encode_text(value).decode()
+    if kind is list:
+        return f"[{','.join(map(json_text, value))}]"
+    if kind is dict:
+        # Java compares text by units of UTF-16.
+        names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+        members = ",".join(f"{json_text(name)}:{json_text(value[name])}" for name in names)
+        return f"{{{members}}}"
+    if kind is Decimal:
+        return f"{value.normalize(_WIDE):f}" if value else "0"
+    return java_double(value) if kind is float else str(value)
+
+
+def java_double(value: float) -> str:
+    """Return a DOUBLE as Java 19 and later write it; before, a few had a digit more."""
+    sign, digits, exponent = Decimal(repr(value)).normalize(_WIDE).as_tuple()
+    assert isinstance(exponent, int)
+    shown = "".join(map(str, digits))
+    minus = "-" if sign else ""
+    if not value:
+        return f"{minus}0.0"
+    point = exponent + len(shown) - 1
+    if point in _SHORT_EXPONENTS:
+        whole = f"{Decimal((0, digits, exponent)):f}"
+        return minus + (whole if "." in whole else f"{whole}.0")
+    return f"{minus}{shown[0]}.{shown[1:] or '0'}E{point}"

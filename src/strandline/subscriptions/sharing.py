@@ -1,0 +1,118 @@
+"""Pages read once, and predicates evaluated in one pass, for the subscriptions of a process.
+
+Subscriptions with predicates on one topic of events that are at the same place get the same
+page. The first of them that needs it reads it, and evaluates the predicates of all. See
+design 0089.
+"""
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Final, NamedTuple
+
+from strandline.log import Log
+from strandline.subscriptions.cursor import TopicPartition
+from strandline.subscriptions.screening import EventScreen, Screen, sift_together
+from strandline.values import Event, InvalidError, Record, Topic
+
+_PAGES_KEPT: Final = 16
+_RECORDS_KEPT: Final = 16_384
+"""How many records, and pages, of a partition are kept for those that are behind."""
+
+
+class PageLimits(NamedTuple):
+    """How much a page holds, and whether all of it is durable."""
+
+    records_max: int
+    bytes_max: int
+    durable_only: bool
+
+
+class SharedPage:
+    """The records of a page, and which of them each predicate matches."""
+
+    def __init__(self, records: Sequence[Record], screens: Iterable[EventScreen]) -> None:
+        self.records = records
+        self._screens = tuple(screens)
+        self._lock = threading.Lock()
+        self._matches: dict[EventScreen, list[int]] | None = None
+
+    def wanted(self, screen: Screen) -> list[tuple[int, Record | InvalidError]]:
+        """Return the records that match, by offset, and the error of each that fails.
+
+        The records are the caller's own.
+        """
+        with self._lock:
+            if self._matches is None:
+                self._matches = sift_together(self._screens, self.records)
+            found = self._matches.get(screen) if isinstance(screen, EventScreen) else None
+        if found is not None:
+            return [(self.records[at].offset, fresh(self.records[at])) for at in found]
+        return [
+            (record.offset, outcome if isinstance(outcome, InvalidError) else fresh(outcome))
+            for record, outcome in zip(self.records, screen.sift(self.records), strict=True)
+            if outcome is not None
+        ]
+
+
+class SharedReads:
+    """The pages of one log that several subscriptions read. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._screens: dict[Topic, weakref.WeakSet[EventScreen]] = {}
+        self._pages: dict[TopicPartition, deque[tuple[int, PageLimits, SharedPage]]] = {}
+
+    def join(self, topic: Topic, screen: Screen) -> None:
+        """A subscription reads the topic with this screen, for as long as it holds it."""
+        if isinstance(screen, EventScreen):
+            with self._lock:
+                self._screens.setdefault(topic, weakref.WeakSet()).add(screen)
+                # What was kept knows nothing of its predicate, or of a topic of the same name.
+                for place in [each for each in self._pages if each.topic == topic]:
+                    del self._pages[place]
+
+    def read(self, log: Log, place: TopicPartition, start: int, limits: PageLimits) -> SharedPage:
+        """Return the records from `start` on, a page of them. Raises as the log's `read`."""
+        with self._lock:
+            screens = tuple(self._screens.get(place.topic, ()))
+            for began, limited, page in self._pages.get(place, ()):
+                if began == start and limited == limits:
+                    return page
+        records = tuple(log.read(*place, start, **limits._asdict()))
+        for expected, record in enumerate(records, start):
+            assert record.offset == expected, f"a log gave {record.offset} for {expected}"
+        made = SharedPage(records, screens)
+        if records and len(screens) > 1:
+            with self._lock:
+                kept = self._pages.setdefault(place, deque(maxlen=_PAGES_KEPT))
+                kept.append((start, limits, made))
+                while sum(len(each.records) for _, _, each in kept) > _RECORDS_KEPT:
+                    kept.popleft()
+        return made
+
+
+def fresh(record: Record) -> Record:
+    """Return the record with an event of its own: a decoded payload can be changed."""
+    event = record.value
+    if not isinstance(event, Event):
+        return record
+    return Record(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_us,
+        record.key,
+        record.tenant,
+        copy(event),
+    )
+
+
+_of_log: "weakref.WeakKeyDictionary[Log, SharedReads]" = weakref.WeakKeyDictionary()
+
+
+def shared_reads(log: Log) -> SharedReads:
+    """Return the one for this log object."""
+    return _of_log.setdefault(log, SharedReads())
