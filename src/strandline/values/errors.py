@@ -17,9 +17,12 @@ A message is a plain sentence that says what to do, then `key=value` pairs; the
 same pairs are in `.fields`.
 """
 
+import re
 from collections.abc import Mapping
 
 _SHOWN_CHARS_MAX = 120
+#: What stands between the user and the host of a URL.
+_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):[^\s]*@")
 # What another program says ends with the part that matters.
 _REASON_CHARS_MAX = 2000
 _REASONS = frozenset({"cause", "reason"})
@@ -33,6 +36,13 @@ def _shown(name: str, value: object) -> str:
         text = f"<{type(value).__qualname__}>"
     most = _REASON_CHARS_MAX if name in _REASONS else _SHOWN_CHARS_MAX
     return text if len(text) <= most else text[:most] + "..."
+
+
+def _without_password(value: object) -> object:
+    """Return `value`; of a URL with a password, one without it."""
+    if isinstance(value, str) and "://" in value and "@" in value:
+        return _PASSWORD.sub(r"\1:***@", value)
+    return value
 
 
 def _named(cause: BaseException) -> str:
@@ -73,6 +83,7 @@ class StrandlineError(Exception):
     fields: Mapping[str, object]
 
     def __init__(self, message: str, **fields: object) -> None:
+        fields = {name: _without_password(value) for name, value in fields.items()}
         self.fields = fields
         # An empty list is for programs, and of no use in a message.
         shown = (

@@ -105,6 +105,104 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
         sl.open("postgresql://lab@127.0.0.1:1/postgres", connect_timeout_s=2.0)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://app:secret@host/db",
+        "Postgresql://app:secret@host/db",
+        "postgresql://app:secret/x@/db",
+        "postgresql://app:secret@[::bad/db",
+    ],
+)
+def test_a_url_that_is_refused_is_shown_without_its_secret(url: str) -> None:
+    with pytest.raises(sl.InvalidError) as caught:
+        sl.open(url, connect_timeout_s=2.0)
+
+    assert "secret" not in str(caught.value)
+    assert "secret" not in str(caught.value.fields)
+
+
+@pytest.mark.parametrize("start", ["postgresql:///postgres?", "postgresql://?dbname=postgres&"])
+def test_urls_that_libpq_takes_are_taken(server: PostgresServer, start: str) -> None:
+    with sl.open(f"{start}host={server.folder}&user=lab&schema=libpq") as log:
+        assert log.topics() == []
+
+
+def test_a_topic_that_was_dropped_and_created_again_is_found(new_url: Callable[[], str]) -> None:
+    url = new_url()
+    with sl.open(url) as one, sl.open(url) as other:
+        one.create_topic("t")
+        other.append("t", EVENT)
+        one.drop_topic("t")
+        with pytest.raises(sl.InvalidError, match=r"no such topic|dropped"):
+            other.append("t", EVENT)
+
+        one.create_topic("t")
+
+        assert other.append("t", EVENT).offset == 0
+
+
+def test_a_user_who_may_only_read_is_refused_an_append(
+    new_url: Callable[[], str], server: PostgresServer
+) -> None:
+    url = new_url()
+    schema = url.partition("schema=")[2]
+    with sl.open(url) as log:
+        log.create_topic("t")
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(f"{schema}_reader")))
+        for statement in (
+            "ALTER ROLE {role} LOGIN",
+            "GRANT USAGE ON SCHEMA {schema} TO {role}",
+            "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
+        ):
+            names = {"role": sql.Identifier(f"{schema}_reader"), "schema": sql.Identifier(schema)}
+            connection.execute(sql.SQL(statement).format(**names))
+
+    with sl.open(url.replace("lab@", f"{schema}_reader@")) as log:
+        assert list(log.read("t", 0, 0)) == []
+        for _ in range(2):
+            with pytest.raises(sl.InvalidError, match="rights"):
+                log.append("t", EVENT)
+
+
+def test_a_writer_that_stays_open_begins_the_epoch_of_a_restored_server(
+    new_url: Callable[[], str], server: PostgresServer
+) -> None:
+    url = new_url()
+    with sl.open(url) as log:
+        log.create_topic("t")
+        log.append("t", EVENT)
+        table = sql.Identifier(url.partition("schema=")[2], "partitions")
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("UPDATE {} SET timeline = 'another/1'").format(table))
+
+        assert log.append("t", EVENT).offset == 1
+        assert [epoch.start for epoch in log.epochs("t", 0)] == [0, 1]
+
+
+def test_a_trim_during_a_look_at_segments_is_no_damage(new_url: Callable[[], str]) -> None:
+    url = new_url()
+    with sl.open(url) as log, sl.open(url) as other:
+        log.create_topic("t")
+        log.append("t", EVENT)
+        end = threading.Event()
+
+        def trim() -> None:
+            while not end.is_set():
+                log.append_many("t", [EVENT] * 5)
+                log.trim("t", 0, log.marks("t", 0).high - 1)
+
+        thread = threading.Thread(target=trim)
+        thread.start()
+        try:
+            for _ in range(100):
+                other.segments("t", 0)
+        finally:
+            end.set()
+            thread.join()
+
+
 def test_a_log_shows_no_secret(server: PostgresServer) -> None:
     url = f"postgresql://lab:secret@/postgres?host={server.folder}&schema=shown"
     with sl.open(url) as log:
@@ -118,10 +216,17 @@ def test_reading_needs_a_log(new_url: Callable[[], str]) -> None:
         sl.open(new_url(), mode="read")
 
 
-@pytest.mark.parametrize("schema", ["", "A", "a-b", 'a"b', "1a", "a" * 41])
+@pytest.mark.parametrize("schema", ["", "A", "a-b", 'a"b', "1a", "a" * 41, "pg_foo"])
 def test_a_schema_with_another_name_is_refused(server: PostgresServer, schema: str) -> None:
     with pytest.raises(sl.InvalidError, match="schema"):
-        sl.open(server.url(), schema=schema or "-")
+        sl.open(server.url(), schema=schema)
+
+
+def test_a_schema_is_named_once_and_may_be_any_word(server: PostgresServer) -> None:
+    with sl.open(server.url("select")) as log:
+        assert log.topics() == []
+    with pytest.raises(sl.InvalidError, match="name it once"):
+        sl.open(server.url("one"), schema="two")
 
 
 def test_many_processes_may_create_the_log_at_once(new_url: Callable[[], str]) -> None:

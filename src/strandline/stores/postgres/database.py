@@ -8,7 +8,7 @@ import select  # noqa: TID251 - It looks at a socket, and opens nothing.
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final, LiteralString, TypeAlias, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlencode
 from uuid import UUID
 
 import psycopg
@@ -28,18 +28,24 @@ from strandline.values import (
     Mode,
     StrandlineError,
 )
+from strandline.values.names import check_text
 
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
 
 SCHEMA_DEFAULT: Final = "strandline"
 CONNECTIONS_MAX: Final = 16
+#: How long a connection that is not used is kept, of which others may have none left.
+IDLE_S: Final = 30.0
 _VERSION_MIN: Final = 14_00_00
+#: A password with a slash, after which the rest is no host.
+_UNESCAPED: Final = re.compile(r"[^:]+://[^/@?]*:[^@?]*/[^?]*@")
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_TIMELINE: Final = """
+    SELECT (SELECT system_identifier FROM pg_control_system()) || '/' ||
+        (SELECT timeline_id FROM pg_control_checkpoint())"""
 _SETTINGS: Final = """
     SELECT current_setting('fsync'), current_setting('full_page_writes'),
-        current_setting('synchronous_commit'), current_setting('server_version'),
-        (SELECT system_identifier FROM pg_control_system()) || '/' ||
-        (SELECT timeline_id FROM pg_control_checkpoint())"""
+        current_setting('server_encoding')"""
 
 
 class PostgresDatabase:
@@ -55,13 +61,7 @@ class PostgresDatabase:
         lock_timeout_s: float,
         connect_timeout_s: float,
     ) -> None:
-        url, named = _without_schema(url)
-        schema = schema or named or SCHEMA_DEFAULT
-        if _SCHEMA_NAME.fullmatch(schema) is None:
-            raise InvalidError(
-                "a schema has 1 to 40 of a-z, 0-9 and _, and does not begin with a digit",
-                schema=schema,
-            )
+        url, schema = _with_schema(url, schema)
         self.conninfo = url
         self.schema = schema
         self.mode = mode
@@ -77,6 +77,7 @@ class PostgresDatabase:
         self.timeline = ""
         # Without the pool, which tries again for a while and does not say what is wrong.
         with self.connect() as connection, translated(self.url):
+            self._configure(connection)
             self.capabilities = self._look(connection)
             self.log_id = self._prepare(connection)
         self._pool = self._open_pool()
@@ -93,6 +94,7 @@ class PostgresDatabase:
         return {
             "autocommit": True,
             "connect_timeout": max(2, int(self.connect_timeout_s)),
+            "client_encoding": "UTF8",
             "application_name": f"strandline {os.getpid()} {host_name()}"[:63],
         }
 
@@ -106,6 +108,7 @@ class PostgresDatabase:
             configure=self._configure,
             check=_check_idle,
             reconnect_timeout=self.connect_timeout_s,
+            max_idle=IDLE_S,
             num_workers=2,
             open=True,
             name="strandline-postgres",
@@ -115,6 +118,10 @@ class PostgresDatabase:
         # An acknowledged write must be on disk, whatever the database's own default is.
         connection.execute("SET synchronous_commit = on")
         connection.execute(f"SET lock_timeout = {int(self.lock_timeout_s * 1000)}")
+        # A server that was restored or promoted is met with new connections.
+        row = connection.execute(_TIMELINE).fetchone()
+        assert row is not None
+        self.timeline = row[0]
 
     @contextlib.contextmanager
     def connection(self, timeout_s: float | None = None) -> Iterator[Connection]:
@@ -125,6 +132,13 @@ class PostgresDatabase:
                 yield connection
         finally:
             self.give_back(connection)
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Lend a connection that sees one moment, whatever is committed meanwhile."""
+        with self.transaction() as connection:
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield connection
 
     @contextlib.contextmanager
     def transaction(self, timeout_s: float | None = None) -> Iterator[Connection]:
@@ -166,7 +180,7 @@ class PostgresDatabase:
         """Return a statement in which `{schema}` stands for the log's."""
         found = self._statements.get(template)
         if found is None:
-            found = template.replace("{schema}", self.schema)
+            found = template.replace("{schema}", f'"{self.schema}"')
             self._statements[template] = found
         return found
 
@@ -180,7 +194,12 @@ class PostgresDatabase:
             )
         row = connection.execute(_SETTINGS).fetchone()
         assert row is not None
-        fsync, full_pages, _, _, self.timeline = row
+        fsync, full_pages, encoding = row
+        if encoding != "UTF8":
+            raise InvalidError(
+                "the database has an encoding that cannot hold every text, use one with UTF8",
+                encoding=encoding,
+            )
         is_durable = fsync == "on" and full_pages == "on"
         reason = (
             "each append is committed with synchronous_commit=on, and the server has fsync=on"
@@ -269,13 +288,27 @@ def lock_number(*parts: object) -> int:
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
-def _without_schema(url: str) -> tuple[str, str | None]:
-    """Return the URL as libpq understands it, and the schema that it names."""
-    parts = urlsplit(url)
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    named = [value for name, value in pairs if name == "schema"]
-    rest = urlencode([pair for pair in pairs if pair[0] != "schema"])
-    return urlunsplit(parts._replace(query=rest)), named[-1] if named else None
+def _with_schema(url: str, given: str | None) -> tuple[str, str]:
+    """Return the URL as libpq understands it, and the schema of the log."""
+    if _UNESCAPED.match(url):
+        raise InvalidError("escape the password in this URL: write %2F for /, %40 for @, %3A for :")
+    before, mark, query = url.partition("?")
+    pairs = query.split("&") if mark else []
+    named = [pair.removeprefix("schema=") for pair in pairs if pair.startswith("schema=")]
+    rest = "&".join(pair for pair in pairs if not pair.startswith("schema="))
+    chosen = {*named, *([] if given is None else [given])} or {SCHEMA_DEFAULT}
+    if len(chosen) > 1:
+        raise InvalidError(
+            "the log is in one schema, name it once", schemas=sorted(map(str, chosen))
+        )
+    (schema,) = chosen
+    check_text(schema, "schema")
+    if _SCHEMA_NAME.fullmatch(schema) is None or schema.startswith(("pg_", "information_schema")):
+        raise InvalidError(
+            "a schema has 1 to 40 of a-z, 0-9 and _, and begins neither with a digit nor with pg_",
+            schema=schema,
+        )
+    return f"{before}?{rest}" if rest else before, schema
 
 
 def _public_url(url: str, schema: str) -> str:

@@ -46,7 +46,7 @@ _MEANINGS: Final = (
     ),
     _Meaning(
         (errors.ReadOnlySqlTransaction,),
-        UnavailableError,
+        InvalidError,
         "the server takes no writes, connect to the primary",
     ),
     _Meaning(
@@ -62,7 +62,10 @@ _MEANINGS: Final = (
     _Meaning((psycopg.ProgrammingError,), InvalidError, "this is no URL of a PostgreSQL server"),
 )
 #: What a server says to a connection that it refuses; no code comes with it.
-_REFUSALS: Final = ("authentication failed", "does not exist", "no password supplied", "pg_hba")
+_REFUSALS: Final = (
+    *("authentication failed", "does not exist", "no password supplied", "pg_hba"),
+    *("invalid integer value", "invalid sslmode value", "invalid port"),
+)
 
 
 @contextlib.contextmanager

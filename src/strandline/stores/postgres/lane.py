@@ -3,6 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from strandline.stores.postgres.identities import PostgresIdentities
 from strandline.stores.postgres.partition_head import (
     LOCK,
     LOCK_AT_ONCE,
+    NO_PARTITION,
     STORE,
     PostgresPartition,
     follow_timeline,
@@ -26,8 +28,11 @@ from strandline.stores.postgres.partition_head import (
 from strandline.stores.postgres.records import COLUMNS, row_of
 from strandline.stores.postgres.topics import PostgresTopic
 from strandline.values import (
+    ConflictError,
     Durability,
     FailedError,
+    InvalidError,
+    StrandlineError,
     UnavailableError,
     UnknownError,
 )
@@ -51,13 +56,21 @@ _ROW_BYTES: Final = 64
 
 
 class LaneHead:
-    """The end of a partition within one transaction. Implements Head."""
+    """The end of a partition within one transaction. Implements Head.
+
+    `refusal` is why nothing can be appended in it: each append raises that.
+    """
 
     def __init__(
-        self, connection: Connection, database: PostgresDatabase, row: PostgresPartition
+        self,
+        connection: Connection,
+        database: PostgresDatabase,
+        row: PostgresPartition,
+        refusal: StrandlineError | None = None,
     ) -> None:
         self.connection = connection
         self.row = row
+        self.refusal = refusal
         self.known: PostgresIdentities | None = None
         self._database = database
 
@@ -96,13 +109,17 @@ class PartitionTransaction:
         if not may_wait:
             raise UnavailableError("the server is asked on a thread that may wait")
         connection = self.database.take(timeout_s)
+        row, refusal = NO_PARTITION, None
         try:
             with translated(self.database.url):
                 row = self._begin(connection, timeout_s)
+        except (InvalidError, ConflictError) as error:
+            # Of an enter that raises these, the coordinator would end.
+            refusal = error
         except BaseException:
             self._give_back(connection)
             raise
-        self._head = LaneHead(connection, self.database, row)
+        self._head = LaneHead(connection, self.database, row, refusal)
         return self._head
 
     def _begin(self, connection: Connection, timeout_s: float) -> PostgresPartition:
@@ -136,6 +153,8 @@ class PartitionTransaction:
         """Store everything and commit."""
         del epochs
         head, rows = frozen.head, frozen.rows
+        if not rows:
+            return
         connection, sql = head.connection, self.database.sql
         if len(rows) >= _COPY_MIN:
             with connection.cursor().copy(sql(_COPY)) as copy:
@@ -184,6 +203,8 @@ class LaneDelta:
     def apply(self, write: AppendRequest) -> Placement:
         head, transaction = self._head, self._transaction
         database, row = transaction.database, head.row
+        if head.refusal is not None:
+            raise copy(head.refusal)
         with translated(database.url):
             placement, records = admit(
                 head, write, database.clock.now_us(), transaction.chain, row.value
@@ -247,15 +268,20 @@ class PostgresLane:
         """Append; see Store.append."""
         channel = self._channel
         try:
-            if not may_wait:
-                return channel.hand_over(request, timeout_s)
-            return channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
+            return self._append(request, level, timeout_s, may_wait=may_wait)
         except UnknownError:
             raise
         except FailedError:
             # Not stored, because an earlier flush failed.
             self._renew(channel)
-        return self.append(request, level, timeout_s, may_wait=may_wait)
+        return self._append(request, level, timeout_s, may_wait=may_wait)
+
+    def _append(
+        self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
+    ) -> WriteReceipt[Placement]:
+        if not may_wait:
+            return self._channel.hand_over(request, timeout_s)
+        return self._channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""

@@ -48,6 +48,10 @@ class PostgresPartition:
         )
 
 
+#: Stands for a partition that could not be read.
+NO_PARTITION: Final = PostgresPartition(-1, 0, 0, 0, 0, 0, 0, "", None, None)
+
+
 def load_partition(
     connection: Connection, database: PostgresDatabase, slot: int
 ) -> PostgresPartition | None:

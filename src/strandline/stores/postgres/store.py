@@ -12,7 +12,6 @@ from strandline.log.columns import RecordBatches
 from strandline.log.history import History, Piece
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
-from strandline.log.numbers import check_lock_timeout
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
@@ -53,6 +52,7 @@ from strandline.values import (
     Tenant,
     TopicSettings,
 )
+from strandline.values.arguments import check_seconds
 
 #: How many rows are removed in one transaction.
 _ROWS_MAX: Final = 10_000
@@ -78,13 +78,17 @@ class PostgresStore:
         lock_timeout_s: float = 10.0,
         connect_timeout_s: float = 10.0,
     ) -> None:
+        check_seconds("connect_timeout_s", connect_timeout_s, allows_zero=False)
+        check_seconds("lock_timeout_s", lock_timeout_s, allows_zero=False)
         self._database = PostgresDatabase(
             url,
             schema=schema,
             mode=Mode.parse(mode),
             clock=clock if clock is not None else SystemClock(),
-            lock_timeout_s=check_lock_timeout(lock_timeout_s),
-            connect_timeout_s=connect_timeout_s,
+            lock_timeout_s=lock_timeout_s,
+            connect_timeout_s=check_seconds(
+                "connect_timeout_s", connect_timeout_s, allows_zero=False
+            ),
         )
         self.check_open = self._database.state.check
         self._topics = PostgresTopics(self._database)
@@ -177,7 +181,7 @@ class PostgresStore:
             return self._marks_of(self._row(connection, topic, partition))
 
     def state(self, topic: PostgresTopic, partition: int) -> PartitionState:
-        with self._database.connection() as connection:
+        with self._database.snapshot() as connection:
             row = self._row(connection, topic, partition)
             epochs = load_epochs(connection, self._database, row.slot)
         return PartitionState(self._marks_of(row), Offset(row.first), epochs)
@@ -207,7 +211,7 @@ class PostgresStore:
         records = PostgresRecords(self._database, topic, partition)
         settings = topic.settings
         chain = Chain(self.id, topic.topic.id, partition, settings.value_kind)
-        with self._database.connection() as connection:
+        with self._database.snapshot() as connection:
             row = self._row(connection, topic, partition)
             low = max(start, row.first)
             high = max(low, row.high if end is None else min(end, row.high))
@@ -222,7 +226,7 @@ class PostgresStore:
         return History(Partition(partition), low, high, chain, anchor, settings.proof, pieces)
 
     def segments(self, topic: PostgresTopic, partition: int) -> Sequence[Segment]:
-        with self._database.connection() as connection:
+        with self._database.snapshot() as connection:
             row = self._row(connection, topic, partition)
             if row.first == row.high:
                 return []

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 import psycopg
+from psycopg import sql
 
 from strandline.log.watches import Watches
 from strandline.stores.postgres.database import Connection, PostgresDatabase
@@ -146,7 +147,7 @@ class PostgresChanges:
         with contextlib.suppress(StrandlineError, psycopg.Error):
             connection = self._database.connect()
             self._connection = connection
-            connection.execute(self._database.sql("LISTEN {schema}_news"))
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._database.channel)))
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
