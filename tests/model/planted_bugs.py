@@ -114,7 +114,7 @@ COORDINATOR_BUGS = [
         BracketedDrain,
         "write_now",
         "refused(...)",
-        "Receipt(self.storage, self.epoch, None)",
+        "WriteReceipt(self.storage, self.epoch, None)",
     ),
     Bug(
         "one write overtakes those queued before it",

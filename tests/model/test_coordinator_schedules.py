@@ -17,7 +17,7 @@ SCHEDULES_TO_CATCH = 2_000
 #: Schedules that noticed some of them, tried before all others. Any edit of the write
 #: path moves them: several, where few do.
 NOTICED_BY = {
-    "one write overtakes those queued before it": (654,),
+    "one write overtakes those queued before it": (3039, 3911, 4150),
     "what arrives during a bracket for one write is forgotten": (5030, 5326, 6093, 9725),
     "stop forgets what is queued": (3896, 5745, 6022),
     "a bracket is not left after a failure": (2400,),

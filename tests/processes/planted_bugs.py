@@ -309,7 +309,7 @@ PROCESS_BUGS = [
     _sqlite(
         "a cancelled reader loses its record",
         Subscription,
-        "arrived",
+        "_next_on_loop",
         "await _let_others_run()",
         "self._take(); _",
         caught_by="joins",

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 import strandline as sl
-from strandline.log import Log, appending, local_watch
+from strandline.log import Log, appending, local_watch, watches
 from strandline.stores import memory
 from strandline.views import fold, live_view, outcomes, pump, shared_pages
 from strandline.writes import waiter
@@ -31,7 +31,7 @@ from tests.model.simulation import (
 
 MODULES = (
     *(fold, live_view, outcomes, pump, shared_pages, waiter),
-    *(local_watch, memory, appending),
+    *(local_watch, watches, memory, appending),
 )
 PARTITIONS = 2
 Offsets = list[int]

@@ -22,6 +22,7 @@ from strandline.log.off_loop import (
     in_thread,
     off_loop,
     opens,
+    to_its_end,
 )
 from strandline.log.ranges import ReadLimits
 from strandline.log.receipts import Receipt, Receipts
@@ -248,9 +249,11 @@ class AsyncLog:
 
     async def close(self) -> None:
         """End the log for its holder, after what was handed over. As `Log.close`."""
-        for queue in tuple(self._queues.values()):
-            await queue.finish()
-        await in_thread(self._blocking.close)
+        try:
+            for queue in tuple(self._queues.values()):
+                await queue.finish()
+        finally:
+            await to_its_end(self._blocking.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING
 
-from strandline.log.off_loop import each_of, in_thread, off_loop
+from strandline.log.off_loop import each_of, in_thread, off_loop, to_its_end
 from strandline.log.results import Batches, Hint, Watch
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class AsyncWatch:
 
     async def close(self) -> None:
         """End the watch, and a wait with ClosedError. May be repeated."""
-        await in_thread(self._blocking.close)
+        await to_its_end(self._blocking.close)
 
     def __repr__(self) -> str:
         return f"AsyncWatch({self._blocking!r})"

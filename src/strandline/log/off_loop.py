@@ -73,6 +73,11 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     return await start_in_thread(call, *args, **kwargs)
 
 
+async def to_its_end(call: Callable[[], T]) -> T:
+    """Return what a call returns that is made in any case: a cancellation ends only the wait."""
+    return await asyncio.shield(start_in_thread(call))
+
+
 def off_loop(
     method: Callable[Concatenate[BlockingT, P], T],
 ) -> Callable[Concatenate[Face[BlockingT], P], Coroutine[Any, Any, T]]:
@@ -82,6 +87,18 @@ def off_loop(
     async def call(self: Face[BlockingT], /, *args: P.args, **kwargs: P.kwargs) -> T:
         # By its name: the blocking object may have a method of its own.
         return await in_thread(getattr(self.blocking, name), *args, **kwargs)
+
+    return _named(call, method)
+
+
+def closes(
+    method: Callable[[BlockingT], None],
+) -> Callable[[Face[BlockingT]], Coroutine[Any, Any, None]]:
+    """Return the async face of a method that closes, whether or not its task is cancelled."""
+    name = method.__name__
+
+    async def call(self: Face[BlockingT], /) -> None:
+        await to_its_end(getattr(self.blocking, name))
 
     return _named(call, method)
 
@@ -130,7 +147,8 @@ def opens(
 class Opening(Generic[T_co]):
     """What is opened when it is awaited, entered with `async with`, or read with `async for`.
 
-    `async with` and `async for` close it at their end. A cancelled opening leaves nothing open.
+    `async with` closes it at its end, and `async for` when it is exhausted. What a cancelled
+    opening has opened is closed in its thread.
     """
 
     def __init__(self, make: Callable[[], Any], face: Callable[[Any], T_co]) -> None:

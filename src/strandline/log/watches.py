@@ -175,9 +175,9 @@ class Watches(Generic[Place, Known]):
     def open(self, find: Callable[[TopicName], Known], *, durable_only: bool = False) -> LocalWatch:
         """Return a watch of nothing yet, which looks topics up with `find`."""
         watched = partial(self._watched, find, durable_only)
-        watch = LocalWatch(
-            self._clock, watched, self._unregister, self._blocking_waiter, self._loop_waiter
-        )
+        # Without other processes there is nothing to listen to.
+        waiters = () if self._open_changes is None else (self._blocking_waiter, self._loop_waiter)
+        watch = LocalWatch(self._clock, watched, self._unregister, *waiters)
         self._watches.add(watch)
         if self._is_closed:
             # A close in between did not find it.

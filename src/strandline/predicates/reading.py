@@ -185,7 +185,7 @@ class _Level:
     joints: set[str] = field(default_factory=set)
 
     def begin(self) -> None:
-        """Start anew after an AND, an OR or a comma."""
+        """Start again after an AND, an OR or a comma."""
         self.is_compared = self.is_between = False
         self.joints.clear()
 

@@ -62,7 +62,7 @@ def typed(values: list[Any], exact: Callable[[], list[Any]], kind: SqlType, *, i
         try:
             return pa.array(values, arrow_type(kind))
         except (pa.ArrowInvalid, OverflowError):
-            pass  # An integer that is too large, which the long way deals with.
+            pass  # An integer that is too large, which the long way handles.
     cast = _CASTS.get(kind) or (_decimal if is_decimal(kind) else _integer)
     if kind not in _INEXACT and not _EXACT.isdisjoint(map(type, values)):
         values = exact()

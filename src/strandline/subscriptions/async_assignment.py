@@ -1,6 +1,6 @@
 """The partitions of a subscription, changed from an event loop."""
 
-from strandline.log.off_loop import off_loop
+from strandline.log.off_loop import closes, off_loop
 from strandline.subscriptions.assignment import Assignment
 
 
@@ -21,7 +21,7 @@ class AsyncAssignment:
     position = off_loop(Assignment.position)
     places = off_loop(Assignment.places)
     fault = off_loop(Assignment.fault)
-    close = off_loop(Assignment.close)
+    close = closes(Assignment.close)
 
     def __repr__(self) -> str:
         return f"AsyncAssignment({self._blocking!r})"

@@ -1,6 +1,6 @@
 """A consumer for an event loop."""
 
-from strandline.log.off_loop import in_thread, off_loop
+from strandline.log.off_loop import off_loop, to_its_end
 from strandline.subscriptions.consumer import Consumer
 from strandline.subscriptions.delivery import Delivery
 from strandline.subscriptions.stream import AsyncStream
@@ -46,7 +46,7 @@ class AsyncConsumer(AsyncStream[Delivery]):
 
     async def close(self) -> None:
         """End reading, also for tasks that wait. What is outstanding comes again."""
-        await in_thread(self._blocking.close)
+        await to_its_end(self._blocking.close)
 
     def __repr__(self) -> str:
         return f"AsyncConsumer({self._blocking!r})"

@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from strandline.log.off_loop import in_thread
+from strandline.log.off_loop import to_its_end
 from strandline.subscriptions.async_assignment import AsyncAssignment
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.stream import AsyncStream
@@ -45,7 +45,7 @@ class AsyncSubscription(AsyncStream[ItemT]):
 
     async def close(self) -> None:
         """End the stream, also for tasks that wait for its next item. May be repeated."""
-        await in_thread(self._blocking.close)
+        await to_its_end(self._blocking.close)
 
     def __repr__(self) -> str:
         return f"AsyncSubscription({self._blocking!r})"

@@ -4,7 +4,7 @@ import os
 from abc import abstractmethod
 from typing import Generic, Self, TypeVar
 
-from strandline.log.off_loop import in_thread
+from strandline.log.off_loop import to_its_end
 from strandline.values import ClosedError
 
 ItemT = TypeVar("ItemT")
@@ -53,7 +53,7 @@ class Stream(Generic[ItemT]):
         self.close()
 
     async def __aexit__(self, *exc: object) -> None:
-        await in_thread(self.close)
+        await to_its_end(self.close)
 
 
 class AsyncStream(Generic[ItemT]):

@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from strandline.log.off_loop import in_thread, off_loop
+from strandline.log.off_loop import off_loop, to_its_end
 from strandline.subscriptions import AsyncAssignment, AsyncStream, Marker
 from strandline.typed.delivered import Delivered
 from strandline.typed.subscription import ScopedSubscription
@@ -34,7 +34,7 @@ class AsyncScopedSubscription(AsyncStream[ItemT]):
 
     async def close(self) -> None:
         """End the stream, also for tasks that wait for its next item. May be repeated."""
-        await in_thread(self._blocking.close)
+        await to_its_end(self._blocking.close)
 
     def __repr__(self) -> str:
         return f"AsyncScopedSubscription({self._blocking!r})"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from strandline.log import Value
-from strandline.log.off_loop import off_loop
+from strandline.log.off_loop import closes, off_loop
 from strandline.values import Partition
 from strandline.views.health import ViewHealth
 from strandline.views.live_view import LiveView
@@ -36,7 +36,7 @@ class AsyncLiveView(Generic[StateT]):
     assigned = off_loop(LiveView[StateT].assigned)
     lag = off_loop(LiveView[StateT].lag)
     save = off_loop(LiveView[StateT].save)
-    close = off_loop(LiveView[StateT].close)
+    close = closes(LiveView[StateT].close)
 
     @overload
     def read(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, U
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
 from strandline.log import AsyncLog, Log, TopicName, Value, check_log
-from strandline.log.off_loop import in_thread
 from strandline.subscriptions.assignment import checked_place
 from strandline.values import (
     ClosedError,
@@ -393,7 +392,9 @@ class LiveView(Generic[StateT]):
         return AsyncLiveView(self)
 
     async def __aexit__(self, *exc: object) -> None:
-        await in_thread(self.close)
+        from strandline.views import AsyncLiveView  # noqa: PLC0415 - Made of this.
+
+        await AsyncLiveView(self).close()
 
     # --- inside ---
 

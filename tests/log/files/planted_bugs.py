@@ -150,7 +150,7 @@ CRASH_BUGS = [
         "what lies before a cursor is looked at and not synced",
         Access,
         "durable_before",
-        "self._store.sync(...)",
+        "self.sync(...)",
         "pass",
     ),
     Bug(
