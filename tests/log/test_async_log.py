@@ -499,3 +499,10 @@ def test_a_log_whose_leaving_is_cancelled_is_closed() -> None:
             await held[0].create_topic("t")
 
     asyncio.run(leave())
+
+
+def test_what_is_no_blocking_log_has_no_async_face() -> None:
+    with pytest.raises(sl.InvalidError, match="pass a log that is open"):
+        sl.AsyncLog("memory:")  # type: ignore[arg-type]
+    with sl.open("memory:") as log, pytest.raises(sl.InvalidError, match="async log already"):
+        sl.AsyncLog(sl.AsyncLog(log))  # type: ignore[arg-type]

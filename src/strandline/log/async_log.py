@@ -24,11 +24,12 @@ from strandline.log.off_loop import (
     opens,
     to_its_end,
 )
+from strandline.log.parts import check_log
 from strandline.log.ranges import ReadLimits
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.results import TopicName, Value
 from strandline.log.terms import AppendTerms, terms_of
-from strandline.values import Durability, Mode, Record, StrandlineError, Topic
+from strandline.values import Durability, InvalidError, Mode, Record, StrandlineError, Topic
 from strandline.writes.loops import check_on_asyncio
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ class AsyncLog:
     """
 
     def __init__(self, blocking: Log) -> None:
+        check_log(blocking)
+        given: object = blocking
+        if isinstance(given, AsyncLog):
+            raise InvalidError("this is an async log already, use it as it is", log=repr(blocking))
         self._blocking = blocking
         #: Of each topic that had to be looked up, the appends that came meanwhile.
         self._queues: dict[TopicName, AppendQueue] = {}
