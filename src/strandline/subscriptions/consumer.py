@@ -272,8 +272,9 @@ class Consumer(Stream[Delivery]):
         with self._lock:
             return self._of(record).attempts(record.offset)
 
-    def begin_alone(self, record: Record) -> None:
+    def begin_alone(self, record: Record | Delivery) -> None:
         """Count that the record is handled from now on, and no other. Written on return."""
+        record = record_of(record)
         self._of(record)
         self._counting.begin_alone(record)
 

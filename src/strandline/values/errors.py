@@ -40,7 +40,7 @@ def _shown(name: str, value: object) -> str:
 
 def _without_password(value: object) -> object:
     """Return `value`; of a URL with a password, one without it."""
-    if isinstance(value, str) and "://" in value and "@" in value:
+    if type(value) is str and "://" in value and "@" in value:
         return _PASSWORD.sub(r"\1:***@", value)
     return value
 

@@ -59,8 +59,11 @@ def tier(
     local_bytes = check_limit("local_bytes", local_bytes)
     watch, located = Stopwatch(), absolute_url(url)
     objects = open_store(store)
-    with open_log(located, mode=Mode.WRITE) as log, SegmentCatalogue(log) as catalogue:
+    with contextlib.ExitStack() as opened:
+        log = opened.enter_context(open_log(located, mode=Mode.WRITE))
+        # First: the catalogue creates its topic.
         found = log.topic(topic, tenant=tenant)
+        catalogue = opened.enter_context(SegmentCatalogue(log))
         count = log.describe_topic(found).settings.partitions
         places = [partition_of(found, number) for number in range(count)]
         catalogue.follow(places)
