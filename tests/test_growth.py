@@ -337,4 +337,4 @@ def test_the_check_sees_a_search_for_a_name_without_an_index(tmp_path: Path) -> 
         return [name for (name,) in connection.execute("SELECT name FROM strandline_topics")]
 
     with mock.patch.object(SqliteTopics, "_case_variants", scanned):
-        assert creation_growth("sqlite", tmp_path) > 1.5
+        assert creation_growth("sqlite", tmp_path) > GROWTH_MAX

@@ -29,6 +29,8 @@ def interrupted(log: Log, nth: int, receipts: list[Receipt]) -> bool:
         # SQLite takes what is raised there for a no, which is an error like any other.
         if code.co_filename not in FILES or code.co_name == "_authorize":
             return None
+        if frame.f_back is not None and frame.f_back.f_code.co_name == "_authorize":
+            return None
         if event == "line" and next(lines) == nth:
             sys.settrace(None)
             raise KeyboardInterrupt

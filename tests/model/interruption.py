@@ -8,6 +8,7 @@ between two bytecodes that it runs as one (design 0070). Only in the main thread
 import _thread
 import dis
 import functools
+import gc
 import signal
 import sys
 from collections import defaultdict
@@ -45,12 +46,17 @@ class Interruption:
     def run(self, action: Callable[[], object]) -> None:
         """Run `action`; what it raised, KeyboardInterrupt as a rule, is kept as `error`."""
         previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+        # Else the signal may come out of a callback of the collector, which drops it.
+        has_collector = gc.isenabled()
+        gc.disable()
         try:
             self._run(action)
         except BaseException as error:  # noqa: BLE001 - Whoever asks looks at it.
             self.error = error
         finally:
             signal.signal(signal.SIGINT, previous)
+            if has_collector:
+                gc.enable()
 
     def _run(self, action: Callable[[], object]) -> None:
         sys.settrace(self._tracer)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from strandline.clock import Clock
 from strandline.io import FileStatus, Io, may_write_in
-from strandline.locks import holding
+from strandline.locks import Signal, holding
 from strandline.log.open_state import OpenState
 from strandline.stores.sqlite.partition_row import note_tails
 from strandline.stores.sqlite.schema import (
@@ -65,6 +65,8 @@ class Database:
         self.lock_timeout_s = lock_timeout_s
         self._mutex = threading.Lock()
         self._borrowed = 0
+        #: Set when a connection comes back.
+        self._returned = Signal()
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
         #: Connections that notice no change, and the file as it was when they were made.
@@ -137,6 +139,7 @@ class Database:
                     self._borrowed -= is_borrowed
                     if connection is not None:
                         self._idle.append(connection)
+                self._returned.set()
 
     def translating(self) -> contextlib.AbstractContextManager[None]:
         """Raise what SQLite raises in a block as an error of ours."""
@@ -443,7 +446,8 @@ class Database:
         """Return once no connection is lent any more, or the time is up."""
         deadline = self.clock.monotonic() + timeout_s
         while self._borrowed and self.clock.monotonic() < deadline:
-            self.clock.wait(threading.Event(), _RETRY_S)
+            self.clock.wait(self._returned, _RETRY_S)
+            self._returned.clear()
 
     def _closing(self) -> contextlib.AbstractContextManager[None]:
         # The last close of all checkpoints, which one that only reads cannot.
