@@ -5,7 +5,6 @@ import gc
 import logging
 import threading
 from collections.abc import Awaitable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -472,37 +471,3 @@ def test_a_blocking_thread_and_a_loop_share_one_log(url: str) -> None:
             return sorted([*theirs, *(each.offset for each in receipts)])
 
     assert run(scenario()) == list(range(18))
-
-
-def test_a_log_whose_leaving_is_cancelled_is_closed() -> None:
-    async def leave() -> None:
-        loop = asyncio.get_running_loop()
-        executor = ThreadPoolExecutor(1)
-        loop.set_default_executor(executor)
-        gate = threading.Event()
-        held: list[sl.AsyncLog] = []
-
-        async def use() -> None:
-            async with sl.open("memory:") as log:
-                held.append(log)
-                # The closing waits for its thread, which has other work.
-                executor.submit(gate.wait)
-
-        task = asyncio.create_task(use())
-        for _ in range(5):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-        gate.set()
-        # What comes after it in the one thread finds it closed.
-        with pytest.raises(sl.ClosedError):
-            await held[0].create_topic("t")
-
-    asyncio.run(leave())
-
-
-def test_what_is_no_blocking_log_has_no_async_face() -> None:
-    with pytest.raises(sl.InvalidError, match="pass a log that is open"):
-        sl.AsyncLog("memory:")  # type: ignore[arg-type]
-    with sl.open("memory:") as log, pytest.raises(sl.InvalidError, match="async log already"):
-        sl.AsyncLog(sl.AsyncLog(log))  # type: ignore[arg-type]
