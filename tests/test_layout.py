@@ -34,7 +34,7 @@ CHAPTERS_DONE: dict[str, tuple[int, int]] = {
 }
 
 MADE_FOLDERS = {".git", ".venv", ".cache", ".tmp", "dist", "__pycache__"}
-MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:root|home|Users|work)/[\w.-]")
+MACHINE_PATH = re.compile(r"(?:(?<![\w.$}/-])|(?<=://))/(?:root|home|Users|work)/[\w.-]")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
