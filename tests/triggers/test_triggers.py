@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import threading
 from pathlib import Path
 
@@ -329,6 +330,19 @@ def test_a_function_may_ask_for_the_stop(log: sl.Log) -> None:
     triggers.run()
 
     assert cursors(log, "billing")[0] == 1
+
+
+def test_a_run_leaves_the_signal_handlers_of_the_program_as_they_were(log: sl.Log) -> None:
+    publish(log, [1])
+    triggers = Triggers(log)
+    triggers.on("orders", name="billing")(lambda record: triggers.request_stop())
+    previous = signal.signal(signal.SIGTERM, handler := lambda *_: None)
+    try:
+        triggers.run()
+
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def test_a_log_that_fails_ends_the_runner_and_says_why() -> None:

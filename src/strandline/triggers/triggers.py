@@ -347,13 +347,16 @@ class _Run:
 @contextlib.contextmanager
 def _signals(stop: Stop) -> Iterator[None]:
     loop = asyncio.get_running_loop()
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop.request_or_force)
     try:
         yield
     finally:
-        for number in _SIGNALS:
+        for number, handler in handlers.items():
             loop.remove_signal_handler(number)
+            # None stands for a handler that was not installed by Python, which is lost.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _is_on_a_loop() -> bool:
