@@ -78,6 +78,7 @@ def test_ids_made_by_many_threads_are_all_different(clock: Clock) -> None:
     assert len({each for own in made for each in own}) == 2000
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(0, 2**48 - 10_000), min_size=2, max_size=50),
     st.integers(0, 255),

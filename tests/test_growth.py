@@ -297,6 +297,7 @@ def test_a_value_among_many_costs_what_it_costs_among_few(
     assert growth(store, CASES[name], tmp_path) <= GROWTH_MAX
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", STORES)
 def test_a_topic_costs_as_much_to_create_after_many_as_after_few(
     store: str, tmp_path: Path
@@ -307,10 +308,11 @@ def test_a_topic_costs_as_much_to_create_after_many_as_after_few(
 def creation_growth(store: str, folder: Path) -> float:
     work = Work()
     with work.counting(), opened(store, folder) as log:
-        each = [work.of(partial(log.create_topic, f"topic-{n:03}")) for n in range(100)]
-    return sum(each[-10:]) / sum(each[10:20])
+        each = [work.of(partial(log.create_topic, f"topic-{n:03}")) for n in range(130)]
+    return sum(each[-30:]) / sum(each[10:40])
 
 
+@pytest.mark.slow
 def test_the_check_sees_drafts_that_are_all_made_again_for_each_index(tmp_path: Path) -> None:
     def chosen(columns: EventColumns, indices: Sequence[int]) -> list[Draft]:
         return [list(columns)[index] for index in indices]
@@ -319,6 +321,7 @@ def test_the_check_sees_drafts_that_are_all_made_again_for_each_index(tmp_path: 
         assert growth("file", append_keyed, tmp_path) > 2
 
 
+@pytest.mark.slow
 def test_the_check_sees_a_frame_that_is_decoded_whole_for_each_page(tmp_path: Path) -> None:
     def whole(frame: Frame, kind: sl.ValueKind, file: str, start: int, stop: int) -> Page:
         return page_of(frame, kind, file).cut(start, stop)
@@ -327,11 +330,13 @@ def test_the_check_sees_a_frame_that_is_decoded_whole_for_each_page(tmp_path: Pa
         assert growth("file", read_in_pages, tmp_path) > 2
 
 
+@pytest.mark.slow
 def test_the_check_sees_a_look_at_every_topic_before_one_is_created(tmp_path: Path) -> None:
     with mock.patch.object(Root, "topics_version", return_value=None):
         assert creation_growth("file", tmp_path) > 2
 
 
+@pytest.mark.slow
 def test_the_check_sees_a_search_for_a_name_without_an_index(tmp_path: Path) -> None:
     def scanned(_: SqliteTopics, connection: sqlite3.Connection, *_names: object) -> list[str]:
         return [name for (name,) in connection.execute("SELECT name FROM strandline_topics")]

@@ -33,6 +33,7 @@ def test_importing_strandline_imports_nothing_heavy() -> None:
     assert {name for name in loaded if name.startswith("strandline.")} == set()
 
 
+@pytest.mark.slow
 def test_opening_a_log_imports_nothing_optional() -> None:
     loaded = loaded_by("import strandline; strandline.open('memory:').close()")
 
@@ -40,6 +41,7 @@ def test_opening_a_log_imports_nothing_optional() -> None:
     assert not loaded & set(OPTIONAL)
 
 
+@pytest.mark.slow
 def test_the_pytest_plugin_waits_for_its_fixtures_to_be_requested() -> None:
     loaded = loaded_by("import strandline.testing.pytest_plugin")
 

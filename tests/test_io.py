@@ -298,6 +298,7 @@ REAL_ERRORS = st.sampled_from([errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFIL
 EFFECTIVE: tuple[OperationKind, ...] = ("pwrite", "sync", "close", "replace", "sync_directory")
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     old=st.none() | st.binary(max_size=50),

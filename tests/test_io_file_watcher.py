@@ -61,6 +61,7 @@ def fall_asleep() -> None:
     threading.Event().wait(0.05)
 
 
+@pytest.mark.slow
 def test_what_another_process_writes_is_reported(file_watcher: FileWatcher, tail: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(tail)]
     for path in (tail, tail.parent):
@@ -359,6 +360,7 @@ while reported != {first, second}:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["watches", "descriptors", "one descriptor"])
 def test_where_notices_have_run_out_polling_takes_over(tmp_path: Path, how: str) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
@@ -394,6 +396,7 @@ def test_a_forked_child_leaves_its_parents_notices_alone(noticing: FileWatcher, 
     assert noticing.wait(PATIENCE_S) == {str(tail)}
 
 
+@pytest.mark.slow
 def test_no_change_is_lost_while_others_add_remove_and_wake(
     file_watcher: FileWatcher, tmp_path: Path
 ) -> None:

@@ -401,6 +401,7 @@ def test_a_type_checker_refuses_what_the_log_would_refuse(tmp_path: Path) -> Non
 # --- the package ---
 
 
+@pytest.mark.slow
 def test_the_version_is_that_of_the_installed_package() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "strandline", "--version"],

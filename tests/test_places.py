@@ -67,6 +67,7 @@ def test_a_symbolic_link_inside_a_log_is_refused(store: str, tmp_path: Path) -> 
         sl.open(f"{store}:{tmp_path / 'log'}")
 
 
+@pytest.mark.slow
 def test_copies_snapshots_and_brokers_may_lie_behind_a_symbolic_link(linked: Path) -> None:
     used(f"file:{linked / 'log'}")
     used(f"sqlite:{linked / 'log.db'}")
@@ -137,6 +138,7 @@ def reader_of(folder: Path, action: Callable[[], None]) -> int:
     return child
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", STORES)
 def test_a_log_in_a_directory_that_may_only_be_read_is_read(store: str, shared: Path) -> None:
     url = f"{store}:{shared / 'log'}"
@@ -156,6 +158,7 @@ def test_a_log_in_a_directory_that_may_only_be_read_is_read(store: str, shared: 
     assert sorted(shared.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_what_another_user_writes_meanwhile_is_read_too(shared: Path) -> None:
     path = shared / "log.db"
     used(f"sqlite:{path}")

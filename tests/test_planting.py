@@ -143,6 +143,7 @@ EVERY_BUG: list[Bug] = [
 ]
 
 
+@pytest.mark.slow
 def test_every_bug_of_the_suite_can_be_planted() -> None:
     for bug in EVERY_BUG:
         with bug.planted():

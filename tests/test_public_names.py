@@ -115,6 +115,7 @@ def held(log: Log, folder: Path) -> Iterator[object]:
     yield from results_of_rooms(log, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["memory", "file", "sqlite"])
 def test_whatever_a_log_gives_says_what_it_is(scheme: str, tmp_path: Path) -> None:
     url = "memory:" if scheme == "memory" else f"{scheme}:{tmp_path / 'log'}"

@@ -218,6 +218,7 @@ def test_the_connection_changes_no_table_of_the_log(
 # --- forks ---
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_leaves_the_triggers_and_views_of_its_parent_alone(tmp_path: Path) -> None:
     """Leaving the blocks in the child waits for no thread that there is not."""

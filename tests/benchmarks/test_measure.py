@@ -27,6 +27,7 @@ def test_the_first_round_warms_up_and_the_median_of_the_others_counts(tmp_path: 
     assert (result.ratios, result.bars, result.holds) == ({"raw": 5}, {"raw": 5}, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "ratio"), [("events/s", 0.5), ("µs", 2)])
 def test_the_unit_says_which_way_is_better(tmp_path: Path, unit: str, ratio: float) -> None:
     entry = Entry(
@@ -42,6 +43,7 @@ def test_the_unit_says_which_way_is_better(tmp_path: Path, unit: str, ratio: flo
     assert result.holds == (ratio >= 1)
 
 
+@pytest.mark.slow
 def test_one_bar_that_falls_short_is_enough(tmp_path: Path) -> None:
     entry = Entry(
         name="a.b",
@@ -53,6 +55,7 @@ def test_one_bar_that_falls_short_is_enough(tmp_path: Path) -> None:
     assert not measure(entry, tmp_path, quiet).holds
 
 
+@pytest.mark.slow
 def test_contenders_take_turns_and_another_goes_first_each_time(tmp_path: Path) -> None:
     order: list[str] = []
     entry = Entry(
@@ -72,6 +75,7 @@ def test_contenders_take_turns_and_another_goes_first_each_time(tmp_path: Path) 
     ]
 
 
+@pytest.mark.slow
 def test_the_scratch_folder_is_empty_before_and_gone_after(tmp_path: Path) -> None:
     seen: list[Path] = []
 
@@ -87,6 +91,7 @@ def test_the_scratch_folder_is_empty_before_and_gone_after(tmp_path: Path) -> No
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "best", "ratio"), [("events/s", 8, 0.5), ("µs", 2, 0.5)])
 def test_the_best_peer_is_the_best_of_three(
     tmp_path: Path, unit: str, best: float, ratio: float
@@ -114,6 +119,7 @@ def test_a_bar_for_no_measurement_is_refused(tmp_path: Path) -> None:
         measure(entry, tmp_path, quiet)
 
 
+@pytest.mark.slow
 def test_progress_names_the_entry_and_the_contender(tmp_path: Path) -> None:
     lines: list[str] = []
     entry = Entry(name="a.b", unit="s", contenders=lambda scratch: {"ours": lambda: 1.0})

@@ -9,6 +9,7 @@ from benchmarks.results import Results, load
 from benchmarks.run import run
 
 
+@pytest.mark.slow
 def test_a_bar_that_falls_short_is_shown_last_and_is_no_error(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -20,6 +21,7 @@ def test_a_bar_that_falls_short_is_shown_last_and_is_no_error(
     assert shown.err == ""
 
 
+@pytest.mark.slow
 def test_strict_bars_make_it_an_error(results: Path) -> None:
     strict = {"STRANDLINE_BENCH_BARS": "strict"}
 
@@ -27,12 +29,14 @@ def test_strict_bars_make_it_an_error(results: Path) -> None:
     assert run([entry("a.one", ours=3)], strict, results) == 0
 
 
+@pytest.mark.slow
 def test_bars_that_hold_are_reported_too(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run([entry("a.one", ours=3)], {}, results)
 
     assert capsys.readouterr().out.endswith("Every bar holds.\n")
 
 
+@pytest.mark.slow
 def test_only_measures_a_part_and_keeps_the_rest(results: Path) -> None:
     run([entry("a.one", ours=3), entry("b.two", ours=1)], {}, results)
 
@@ -41,6 +45,7 @@ def test_only_measures_a_part_and_keeps_the_rest(results: Path) -> None:
     assert figures(results) == {"a.one": 9, "b.two": 1}
 
 
+@pytest.mark.slow
 def test_strict_judges_only_what_was_measured(results: Path) -> None:
     entries = [entry("a.one", ours=3), entry("b.two", ours=1)]
     run(entries, {}, results)
@@ -48,6 +53,7 @@ def test_strict_judges_only_what_was_measured(results: Path) -> None:
     assert run(entries, {**only("a."), "STRANDLINE_BENCH_BARS": "strict"}, results) == 0
 
 
+@pytest.mark.slow
 def test_a_whole_run_drops_entries_that_no_longer_exist(results: Path) -> None:
     run([entry("a.one", ours=3), entry("b.two", ours=1)], {}, results)
 
@@ -67,6 +73,7 @@ def test_a_wish_that_means_nothing_is_refused(
     assert not results.exists()
 
 
+@pytest.mark.slow
 def test_kept_entries_from_elsewhere_are_pointed_out(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,6 +87,7 @@ def test_kept_entries_from_elsewhere_are_pointed_out(
     assert "another machine" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_machine_and_the_versions_are_shown(results: Path) -> None:
     run([entry("a.one", ours=3)], {}, results)
 

@@ -15,6 +15,7 @@ from tests.cli.program import ran, run
 from tests.cli.test_examples import save_view
 
 
+@pytest.mark.slow
 def test_a_topic_is_made_with_the_settings_given() -> None:
     done = ran(
         *("create", "orders", "--partitions", "3", "--retention-age", "2w"),
@@ -35,6 +36,7 @@ def test_a_topic_is_made_with_the_settings_given() -> None:
     ), "says what is other than was asked for"
 
 
+@pytest.mark.slow
 def test_a_log_is_described(orders: str) -> None:
     shown = ran("describe", "--json").document
 
@@ -42,6 +44,7 @@ def test_a_log_is_described(orders: str) -> None:
     assert "durability_max  durable" in ran("describe").stdout
 
 
+@pytest.mark.slow
 def test_a_consumer_is_moved_and_listed_with_its_lag(orders: str) -> None:
     def lags(*arguments: str) -> list[tuple[str, int, int]]:
         found = ran(*arguments, "--json").document["consumers"]
@@ -56,6 +59,7 @@ def test_a_consumer_is_moved_and_listed_with_its_lag(orders: str) -> None:
     assert run("ack", orders, "mailer", "--to", "9").code == 2
 
 
+@pytest.mark.slow
 def test_columns_stand_in_line_whatever_the_letters_are(orders: str) -> None:
     for name in ("mailer", "\u5e33\u7c3f"):
         ran("seek", orders, name, "earliest")
@@ -67,6 +71,7 @@ def test_columns_stand_in_line_whatever_the_letters_are(orders: str) -> None:
     assert wide[start - 2] == "-", "each of its two letters takes two columns"
 
 
+@pytest.mark.slow
 def test_trimming_waits_for_consumers_unless_it_is_forced(orders: str) -> None:
     ran("ack", orders, "mailer", "--to", "2")
 
@@ -82,6 +87,7 @@ def test_trimming_waits_for_consumers_unless_it_is_forced(orders: str) -> None:
     assert ran("trim", orders, "--retention", "--json").document["partitions"][0]["removed"] == 0
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_is_found_by_verify(orders: str, folder: Path) -> None:
     assert ran("verify", "--json").document["is_sound"]
     [segment] = folder.rglob("*.segment")
@@ -99,6 +105,7 @@ def test_a_flipped_byte_is_found_by_verify(orders: str, folder: Path) -> None:
     assert "frame" in run("verify").stderr
 
 
+@pytest.mark.slow
 def test_heads_that_were_kept_show_whether_history_was_replaced(folder: Path) -> None:
     ran("create", "audited", "--proof")
     ran("append", "audited", "1", "2", "--kind", "a")
@@ -116,6 +123,7 @@ def test_heads_that_were_kept_show_whether_history_was_replaced(folder: Path) ->
     assert run("verify", "audited", "--expected", "no.jsonl").code == 2
 
 
+@pytest.mark.slow
 def test_tiered_records_are_copied_evicted_and_read_as_before(orders: str, folder: Path) -> None:
     before = ran("read", orders, "--json").stdout
 
@@ -128,6 +136,7 @@ def test_tiered_records_are_copied_evicted_and_read_as_before(orders: str, folde
     assert ran("read", orders, "--json").stdout == before
 
 
+@pytest.mark.slow
 def test_tiering_reports_what_it_did_and_what_more_there_is(orders: str, folder: Path) -> None:
     store = f"file://{folder}/cold"
 
@@ -137,6 +146,7 @@ def test_tiering_reports_what_it_did_and_what_more_there_is(orders: str, folder:
     assert told.endswith(" bytes, 5 let go of here\n")
 
 
+@pytest.mark.slow
 def test_the_snapshot_of_a_view_shows_how_far_it_is(orders: str, folder: Path) -> None:
     save_view(folder)
     ran("append", orders, '{"id": 9}', "--kind", "order.paid")
@@ -150,6 +160,7 @@ def test_the_snapshot_of_a_view_shows_how_far_it_is(orders: str, folder: Path) -
     assert run("views", "torn").code == 10
 
 
+@pytest.mark.slow
 def test_doctor_looks_at_everything_and_says_what_to_do() -> None:
     shown = ran("doctor", "--json").document
 
@@ -190,6 +201,7 @@ def test_doctor_knows_what_a_file_system_is_good_for(
     assert is_healthy(found.values()) == (CheckResult.FAILED not in verdicts.values())
 
 
+@pytest.mark.slow
 def test_bench_measures_and_leaves_nothing_behind(folder: Path) -> None:
     shown = ran("bench", "--seconds", "0.01", "--json").document
 
@@ -206,6 +218,7 @@ def test_bench_measures_and_leaves_nothing_behind(folder: Path) -> None:
     assert "results.json" in run("bench", "--full", "--json").stderr
 
 
+@pytest.mark.slow
 def test_every_backend_answers_alike(folder: Path) -> None:
     for url in ("file:./a", "sqlite:./b"):
         ran("create", "orders", "--url", url)
@@ -227,6 +240,7 @@ def test_the_url_may_come_from_the_environment(
         assert [each.name for each in log.topics()] == ["orders"]
 
 
+@pytest.mark.slow
 def test_damage_is_reported_with_its_own_exit_code(orders: str, folder: Path) -> None:
     shutil.copytree(".strandline", "damaged")
     [manifest] = Path("damaged").rglob("*.manifest")

@@ -41,6 +41,7 @@ def test_a_backup_made_while_a_process_writes_is_a_sound_prefix(scheme: str, fol
     assert len(there) >= len(copied) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
 def test_a_restored_log_is_recognised_as_a_copy_by_its_consumers(scheme: str, folder: Path) -> None:
     url = f"{scheme}:log"
@@ -67,6 +68,7 @@ def test_a_restored_log_is_recognised_as_a_copy_by_its_consumers(scheme: str, fo
     assert ran("verify", *again).code == 0
 
 
+@pytest.mark.slow
 def test_several_partitions_may_end_at_offsets_of_their_own(folder: Path) -> None:
     ran("create", "orders", "--partitions", "2")
     for partition in ("0", "1"):
@@ -81,6 +83,7 @@ def test_several_partitions_may_end_at_offsets_of_their_own(folder: Path) -> Non
         assert [log.marks("orders", each).high for each in (0, 1)] == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
 def test_both_commands_take_a_path_or_a_url_for_both_places(scheme: str, folder: Path) -> None:
     ran("create", "orders", "--url", f"{scheme}:log")
@@ -93,6 +96,7 @@ def test_both_commands_take_a_path_or_a_url_for_both_places(scheme: str, folder:
     assert ran("topics", "--url", f"{scheme}:again", "--json").lines
 
 
+@pytest.mark.slow
 def test_what_cannot_be_copied_is_refused(orders: str, folder: Path) -> None:
     ran("backup", "copy")
 
@@ -107,6 +111,7 @@ def test_what_cannot_be_copied_is_refused(orders: str, folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {".strandline", "copy"}
 
 
+@pytest.mark.slow
 def test_a_copy_of_damaged_records_is_made_and_reported(orders: str, folder: Path) -> None:
     [segment] = folder.rglob("*.segment")
     content = bytearray(segment.read_bytes())

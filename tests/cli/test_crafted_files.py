@@ -119,6 +119,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("header", "line"), LINES.values(), ids=LINES)
 def test_a_crafted_export_is_refused(header: Any, line: Any) -> None:
     done = run("import", written(Path("f.jsonl"), header, line), "--url", "file:log")
@@ -202,6 +203,7 @@ def user_files_of() -> dict[str, Callable[[], bytes]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", user_files_of())
 def test_a_crafted_file_is_not_appended(name: str) -> None:
     Path(name).write_bytes(user_files_of()[name]())

@@ -38,6 +38,7 @@ def examples_of(found: Any) -> list[str]:
     return re.findall(r"^ *\$ (.+)$", found.help, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", HERE, ids=" ".join)
 def test_examples_in_the_help_work(words: tuple[str, ...], orders: str, folder: Path) -> None:
     save_view(folder)

@@ -42,6 +42,7 @@ def test_help_needs_nothing_heavy() -> None:
     assert not heavy & set(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_the_version_is_shown() -> None:
     done = process("--version")
 
@@ -49,6 +50,7 @@ def test_the_version_is_shown() -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_a_reader_that_goes_away_ends_it_quietly(many: str, more: tuple[str, ...]) -> None:
     words = " ".join(("strandline", "read", many, *more))
@@ -80,6 +82,7 @@ def following(orders: str) -> Iterator["subprocess.Popen[str]"]:
     follower.communicate()
 
 
+@pytest.mark.slow
 def test_a_follower_shows_each_record_as_it_comes_and_ends_with_ctrl_c(
     following: "subprocess.Popen[str]", orders: str
 ) -> None:
@@ -98,6 +101,7 @@ def test_a_follower_shows_each_record_as_it_comes_and_ends_with_ctrl_c(
     assert following.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_an_error_is_written_to_standard_error_as_text_or_as_json(orders: str) -> None:
     plain, told = process("read", "order"), process("read", "order", "--json")
 
@@ -109,6 +113,7 @@ def test_an_error_is_written_to_standard_error_as_text_or_as_json(orders: str) -
     assert error["fields"]["near"] == "['orders']"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirected", ["> /dev/full", ">&-"])
 @pytest.mark.parametrize("words", ["read orders", "export orders -", "topics --json"])
 def test_an_output_that_cannot_be_written_is_reported(
@@ -143,6 +148,7 @@ def test_ctrl_c_before_anything_has_begun_is_quiet() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -183,6 +189,7 @@ def on_terminal(*arguments: str, typed: bytes = b"", **more: str) -> str:
     return shown.decode()
 
 
+@pytest.mark.slow
 def test_records_typed_at_a_terminal_get_a_prompt_and_no_bars(orders: str) -> None:
     shown = on_terminal("append", orders, typed=b'{"kind": "typed"}\n\x04', TERM="xterm")
 
@@ -191,6 +198,7 @@ def test_records_typed_at_a_terminal_get_a_prompt_and_no_bars(orders: str) -> No
     assert "orders: 1 appended" in shown
 
 
+@pytest.mark.slow
 def test_colour_and_progress_are_for_terminals_alone(orders: str, folder: Path) -> None:
     assert "\x1b[1m" in on_terminal("topics", TERM="xterm")
     assert "\x1b[" not in on_terminal("topics", NO_COLOR="1", TERM="xterm")
@@ -219,6 +227,7 @@ def test_every_error_has_a_code_of_its_own_that_the_page_names() -> None:
     assert set(MEANINGS) == set(ExitCode)
 
 
+@pytest.mark.slow
 def test_a_lock_that_another_holds_is_a_matter_of_time(orders: str) -> None:
     with sl.open(URL, exclusive=True) as log:
         log.append(orders, sl.Event("mine"))
@@ -229,6 +238,7 @@ def test_a_lock_that_another_holds_is_a_matter_of_time(orders: str) -> None:
     assert run("append", orders, "1", "--kind", "a", "--timeout", "5").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "offered"),
     [

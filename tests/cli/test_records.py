@@ -86,6 +86,7 @@ def test_lines_on_standard_input_are_whole_events_or_payloads() -> None:
     assert lines[0]["headers"] == {"h": "v"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow", "rows.arrows"])
 def test_rows_of_a_file_become_payloads_and_batches(name: str, folder: Path) -> None:
     save(pa.table({"id": [1, 2, 3], "name": ["a", "b", None]}), folder / name)
@@ -102,6 +103,7 @@ def test_rows_of_a_file_become_payloads_and_batches(name: str, folder: Path) -> 
     assert record["rows"] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow", "rows.arrows"])
 def test_a_table_may_come_through_a_pipe(name: str, folder: Path) -> None:
     save(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), folder / name)
@@ -208,6 +210,7 @@ def test_bytes_are_text_as_arguments_and_base64_in_lines() -> None:
     assert "\\x00\\xff" in ran("read", "frames").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "stdin", "told"),
     [
@@ -271,6 +274,7 @@ def test_a_value_appended_with_a_key_is_appended_once() -> None:
     assert payloads() == [1]
 
 
+@pytest.mark.slow
 def test_reading_can_begin_anywhere_and_ends_where_the_topic_does(orders: str) -> None:
     assert len(payloads()) == 5
     assert [each["offset"] for each in ran("read", orders, "--from", "3", "--json").lines] == [3, 4]
@@ -283,6 +287,7 @@ def test_reading_can_begin_anywhere_and_ends_where_the_topic_does(orders: str) -
     assert len(ran("read", orders, "--durable-only", "--json").lines) == 6
 
 
+@pytest.mark.slow
 def test_partitions_are_read_in_the_order_of_time() -> None:
     ran("create", "orders", "--partitions", "3")
     for number in (2, 0, 1, 0, 2):
@@ -295,6 +300,7 @@ def test_partitions_are_read_in_the_order_of_time() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_tail_is_the_newest_records(orders: str) -> None:
     assert [each["offset"] for each in ran("tail", orders, "-n", "2", "--json").lines] == [3, 4]
     assert ran("tail", orders, "-n", "0", "--json").lines == []
@@ -304,6 +310,7 @@ def test_the_tail_is_the_newest_records(orders: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_topics_of_a_tenant_and_records_of_one() -> None:
     ran("create", "orders", "--tenant", "acme")
     ran("create", "shared")
@@ -318,6 +325,7 @@ def test_topics_of_a_tenant_and_records_of_one() -> None:
     assert names == ["shared"]
 
 
+@pytest.mark.slow
 def test_control_characters_never_reach_the_terminal(orders: str) -> None:
     with sl.open("file:.strandline/events") as log:
         evil = "\x1b]0;title\x07\x9b31m\u202eright\u2028\x7f"
@@ -340,6 +348,7 @@ def test_control_characters_never_reach_the_terminal(orders: str) -> None:
     assert line["payload"] == line["key"] == evil
 
 
+@pytest.mark.slow
 def test_only_what_matches_is_shown(orders: str) -> None:
     def offsets(*arguments: str) -> list[int]:
         return [each["offset"] for each in ran(*arguments, "--json").lines]
@@ -366,6 +375,7 @@ def test_rows_of_batches_that_match_are_shown(folder: Path) -> None:
     assert record["rows"] == [{"id": 2}, {"id": 3}]
 
 
+@pytest.mark.slow
 def test_dead_letters_are_listed_and_redriven_once(orders: str) -> None:
     dead_letter_one(orders)
 

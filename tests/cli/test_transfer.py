@@ -78,6 +78,7 @@ def exact(record: Record) -> object:
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(ValueKind))
 @pytest.mark.parametrize("name", ["odd.parquet", "odd.jsonl"])
 @pytest.mark.parametrize("target", ["file:target", "sqlite:target"])
@@ -129,6 +130,7 @@ def test_a_file_that_is_no_export_makes_no_log(folder: Path) -> None:
     assert [each.name for each in folder.iterdir()] == ["no.jsonl"]
 
 
+@pytest.mark.slow
 def test_an_export_of_an_import_is_the_same_file(folder: Path) -> None:
     fill(ValueKind.EVENT).close()
     for name in ("a.parquet", "a.jsonl"):
@@ -142,6 +144,7 @@ def test_an_export_of_an_import_is_the_same_file(folder: Path) -> None:
     assert lines == again
 
 
+@pytest.mark.slow
 def test_trimmed_records_leave_the_others_with_new_offsets_and_their_timestamps(
     orders: str,
 ) -> None:
@@ -158,6 +161,7 @@ def test_trimmed_records_leave_the_others_with_new_offsets_and_their_timestamps(
     assert [each["offset"] for each in again] == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_it_goes_through_a_pipe(orders: str) -> None:
     line = "strandline export orders - | strandline import - --url sqlite:./piped.db --json"
     done = subprocess.run(
@@ -179,6 +183,7 @@ def test_it_goes_through_a_pipe(orders: str) -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_is_there_already_is_neither_replaced_nor_added_to(orders: str, folder: Path) -> None:
     (folder / "mine.parquet").write_text("mine")
     ran("export", orders, "orders.jsonl")
@@ -189,6 +194,7 @@ def test_what_is_there_already_is_neither_replaced_nor_added_to(orders: str, fol
     assert len(ran("read", orders, "--json").lines) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -211,6 +217,7 @@ def test_a_file_that_was_changed_is_refused(old: str, new: str, orders: str, fol
     assert done.code == 2, done.stdout
 
 
+@pytest.mark.slow
 def test_parquet_of_another_program_is_refused(folder: Path, orders: str) -> None:
     from pyarrow import parquet  # noqa: PLC0415
 

@@ -99,6 +99,7 @@ def opened() -> Iterator[Opened]:
     opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
 def test_the_async_face_keeps(rule: conformance.Rule, opened: Opened) -> None:
     rule(opened)

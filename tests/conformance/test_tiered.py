@@ -136,6 +136,7 @@ def opened(kind: str, tmp_path: Path) -> Iterator[Opened]:
     opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=conformance.name_of)
 def test_a_tiered_log_keeps(rule: conformance.Rule, opened: Opened) -> None:
     rule(opened)

@@ -2,16 +2,20 @@
 
 import re
 
+import pytest
+
 import strandline as sl
 from tools.api_pages import FOLDER, NAMES, names_page, pages
 
 
+@pytest.mark.slow
 def test_the_pages_are_up_to_date() -> None:
     stored = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
 
     assert stored == pages(), "run python -m tools.api_pages"
 
 
+@pytest.mark.slow
 def test_every_public_name_has_its_place() -> None:
     page = pages()["strandline.md"]
 

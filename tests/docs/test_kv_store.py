@@ -49,6 +49,7 @@ def test_a_refused_pair_is_harmless(example: ModuleType, tmp_path: Path) -> None
         assert store.get("a") == "1"
 
 
+@pytest.mark.slow
 def test_what_was_set_survives_a_kill(tmp_path: Path) -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(EXAMPLE.parent)!r})\n"

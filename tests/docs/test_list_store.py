@@ -74,6 +74,7 @@ def opened() -> Iterator[Opened]:
     opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
 def test_the_example_keeps(rule: conformance.Rule, opened: Opened) -> None:
     rule(opened)
@@ -153,6 +154,7 @@ def test_an_installed_store_is_opened_in_a_mode(package: Path) -> None:
         log.create_topic("orders")
 
 
+@pytest.mark.slow
 def test_another_process_finds_the_store_through_its_distribution(package: Path) -> None:
     program = "import strandline as sl; print(sl.open('list:x', records_max=1))"
 

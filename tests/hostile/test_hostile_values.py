@@ -29,6 +29,7 @@ def test_every_public_callable_is_attacked_or_says_why_not() -> None:
     assert gone == []
 
 
+@pytest.mark.slow
 def test_every_good_call_names_parameters_that_there_are() -> None:
     found = surface()
     taken = {name: set(parameters(function)) for name, function in found.items()}
@@ -65,6 +66,7 @@ CHOSEN = [
 ]
 
 
+@pytest.mark.slow
 def test_the_arguments_that_were_found_first_are_refused() -> None:
     assert attack(CHOSEN, "memory") == []
 
@@ -73,6 +75,7 @@ def _as_it_is(_: str, value: Any, *__: Any, **___: Any) -> Any:
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("home", "check", "case"),
     [
@@ -98,6 +101,7 @@ def test_every_command_is_attacked_or_says_why_not() -> None:
     assert {*commands.GOOD, *commands.NOT_ATTACKED} - found == set()
 
 
+@pytest.mark.slow
 def test_a_hostile_word_of_a_command_is_refused_and_nothing_is_stored() -> None:
     chosen = [Command(*each) for each in CHOSEN_WORDS] + commands.sample(SEED, 40)
 
@@ -121,6 +125,7 @@ CHOSEN_WORDS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_command_that_lets_an_error_through_is_found() -> None:
     """Planted: a check that raises what the program does not know."""
 

@@ -261,6 +261,7 @@ def test_awaiting_a_receipt_raises_its_error(url: str) -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 def test_an_error_that_no_task_awaits_is_logged(
     stored: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -53,6 +53,7 @@ class StuckIo(SystemIo):
         return super().try_lock(fd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [file_log, sqlite_log])
 def test_a_close_that_finds_a_thread_at_work_for_ever_raises_in_time(
     kind: Callable[..., Log], tmp_path: Path

@@ -62,6 +62,7 @@ def parts(records: Iterator[Record]) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [0, 1, 50, 100, 111, RECORDS - 1, RECORDS])
 @pytest.mark.parametrize("made", ["plain", "proved", "sealed", "proved sealed"])
 def test_a_copy_up_to_an_offset_is_that_prefix_exactly(
@@ -305,6 +306,7 @@ def fill_more(log: sl.Log, *, ack: bool = False) -> None:
         log.ack("orders", "mailer", 0, log.marks("orders", 0).high)
 
 
+@pytest.mark.slow
 def test_a_copy_in_which_any_call_fails_leaves_nothing_or_is_whole(
     source: sl.Log, scheme: str, tmp_path: Path
 ) -> None:

@@ -1,9 +1,12 @@
 """How many writes a partition can recognise."""
 
+import pytest
+
 from strandline.log.identities import Identities, Original
 from strandline.values import IDEMPOTENCY_KEYS_KEPT, Offset
 
 
+@pytest.mark.slow
 def test_the_latest_keys_are_recognised_and_no_older_ones() -> None:
     identities = Identities()
     for number in range(IDEMPOTENCY_KEYS_KEPT + 1):

@@ -122,6 +122,7 @@ def opened() -> Iterator[Opened]:
         log.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
 def test_an_asyncio_store_keeps(rule: conformance.Rule, opened: Opened) -> None:
     rule(opened)

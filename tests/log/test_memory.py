@@ -93,6 +93,7 @@ def test_a_read_that_has_begun_is_not_disturbed_by_a_trim() -> None:
     assert [record.payload for record in reading] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_many_records_come_as_several_record_batches() -> None:
     log = memory_log()
     log.create_topic("raw", value_kind=ValueKind.BYTES)

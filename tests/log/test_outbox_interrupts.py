@@ -57,6 +57,7 @@ def is_stored(receipts: list[Receipt]) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(1, STRIDE + 1))
 def test_an_interrupt_at_any_line_leaves_the_log_as_it_was_or_whole(
     tmp_path: Path, first: int

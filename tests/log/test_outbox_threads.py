@@ -98,6 +98,7 @@ def test_the_connection_is_for_the_blocks_own_thread(log: Log) -> None:
     assert "same thread" in str(told[0])
 
 
+@pytest.mark.slow
 def test_a_log_that_another_thread_closes_lets_the_block_come_to_its_end(
     path: str, log: Log
 ) -> None:

@@ -310,6 +310,7 @@ def hold_lock(path: str) -> "subprocess.Popen[str]":
     return holder
 
 
+@pytest.mark.slow
 def test_a_held_lock_hands_the_write_back_and_names_its_holder(path: str, log: Log) -> None:
     log.append("orders", Event("order", {"n": 0}))
     event = Event("order", {"n": 1})
@@ -325,6 +326,7 @@ def test_a_held_lock_hands_the_write_back_and_names_its_holder(path: str, log: L
     assert log.append("orders", event).offset == 1
 
 
+@pytest.mark.slow
 def test_a_deleted_lock_file_is_replaced(path: str, log: Log) -> None:
     log.append("orders", Event("order", {"n": 0}))
     os.unlink(f"{path}-strandline.lock")
@@ -343,6 +345,7 @@ def test_a_deleted_lock_file_is_replaced(path: str, log: Log) -> None:
 # --- the rest ---
 
 
+@pytest.mark.slow
 def test_a_forked_child_has_to_open_again(path: str, log: Log) -> None:
     log.append("orders", Event("order", {"n": 0}))
     script = f"""
@@ -406,6 +409,7 @@ def test_a_topic_recreated_elsewhere_is_found_by_its_name(path: str, log: Log) -
     assert log.topic("orders") == topic
 
 
+@pytest.mark.slow
 def test_a_long_history_is_checkpointed_and_marked_durable(path: str) -> None:
     with sqlite_log(path) as log:
         log.create_topic("orders")
@@ -416,6 +420,7 @@ def test_a_long_history_is_checkpointed_and_marked_durable(path: str) -> None:
         assert log.marks("orders", 0).durable > 0
 
 
+@pytest.mark.slow
 def test_old_producers_and_keys_are_removed_from_storage(path: str) -> None:
     clock = FakeClock()
     with sqlite_log(path, clock=clock) as log:

@@ -54,6 +54,7 @@ def test_a_cut_file_gives_the_right_records_or_a_typed_error(
     assert not check_reads(path)
 
 
+@pytest.mark.slow
 def test_a_torn_write_costs_its_own_record_and_no_other_we3(tmp_path: Path) -> None:
     """WE3: what is cut off in the middle is not there; what follows is not glued to it."""
     written = tmp_path / "written.sqlite"

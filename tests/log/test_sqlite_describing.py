@@ -42,6 +42,7 @@ def test_a_log_that_no_process_has_open(path: Path) -> None:
     assert found.location == f"sqlite:{path}"
 
 
+@pytest.mark.slow
 def test_a_log_that_is_being_written(path: Path) -> None:
     with sl.open(f"sqlite:{path}") as log:
         log.append("orders", sl.Event("a", RECORDS))
@@ -71,6 +72,7 @@ def test_a_log_whose_files_cannot_be_looked_at_is_not_taken_for_one_at_rest(
             describe_sqlite(str(path), io=io)
 
 
+@pytest.mark.slow
 def test_a_log_whose_writer_crashed(path: Path) -> None:
     script = (
         "import os, signal, sys\n"

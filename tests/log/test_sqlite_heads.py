@@ -115,6 +115,7 @@ def test_a_gap_beyond_the_head_is_detected(path: str, log: Log) -> None:
         reader.marks("orders", 0)
 
 
+@pytest.mark.slow
 def test_single_appends_are_seen_by_others_at_once(path: str, log: Log) -> None:
     with sqlite_log(path, mode="read") as reader:
         for n in range(150):

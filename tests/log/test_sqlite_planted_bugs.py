@@ -138,6 +138,7 @@ BUGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", BUGS, ids=str)
 def test_a_planted_bug_is_noticed(planted: Planted, tmp_path: Path) -> None:
     _check(planted, tmp_path / "healthy.sqlite")

@@ -113,6 +113,7 @@ def test_a_killed_writer_leaves_a_crowd_of_others_undisturbed(path: str) -> None
         assert mine == list(range(150))
 
 
+@pytest.mark.slow
 def test_a_watch_is_notified_of_another_processs_appends_we7(path: str) -> None:
     """WE7."""
     with sqlite_log(path) as log:
@@ -132,6 +133,7 @@ def test_a_watch_is_notified_of_another_processs_appends_we7(path: str) -> None:
         watch.close()
 
 
+@pytest.mark.slow
 def test_threads_share_commits_and_every_offset_is_theirs_alone(path: str) -> None:
     offsets: list[int] = []
     with sqlite_log(path) as log:

@@ -109,6 +109,7 @@ def test_damaged_identities_are_an_error_where_they_are_needed(path: Path, wrong
         assert log.marks(TOPIC, 0).high == RECORDS + 1
 
 
+@pytest.mark.slow
 def test_identities_stay_counted_while_old_ones_are_removed(path: Path) -> None:
     with sqlite_log(str(path)) as log:
         for start in range(RECORDS, RECORDS + 2500, 500):
@@ -203,6 +204,7 @@ def test_a_log_that_has_lost_its_identity_reports_it(path: Path) -> None:
 # --- every row, every column ---
 
 
+@pytest.mark.slow
 def test_some_rows_wrong(tmp_path: Path) -> None:
     whole = sqlite_rows.write(tmp_path, 0)
     chance = random.Random(0)

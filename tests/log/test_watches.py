@@ -475,6 +475,7 @@ def test_time_is_the_clocks_also_for_a_listener(tmp_path: Path) -> None:
     tails.watches.close()
 
 
+@pytest.mark.slow
 def test_readers_that_come_and_go_miss_no_end(tails: Tails) -> None:
     rounds, is_over = 60, threading.Event()
 

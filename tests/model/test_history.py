@@ -157,6 +157,7 @@ def test_what_power_loss_left_is_where_it_was() -> None:
     assert history.check(placed("b")) == [Finding("moved", 0, "b")]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_records_are_checked_in_one_pass() -> None:
     history = History()
     values = list(range(100_000))

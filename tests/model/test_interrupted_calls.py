@@ -28,6 +28,7 @@ def some(rng: random.Random, points: Sequence[int]) -> Sequence[int]:
     return rng.sample(points, min(POINTS, len(points)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "call"), PAIRS)
 def test_what_follows_an_interrupted_call_works_as_before(scheme: str, call: str) -> None:
     seed = int.from_bytes(os.urandom(4), "big")

@@ -24,6 +24,7 @@ from tests.model.log_workload import OPERATIONS, LogWorkload
 TOPIC_ID = FakeClock().new_id()
 
 
+@pytest.mark.slow
 def test_the_history_of_any_work_agrees_with_the_log(tmp_path: Path) -> None:
     chance = random.Random(3)
     names = ["create_wide", *OPERATIONS, *chance.choices(OPERATIONS, k=60)]

@@ -41,6 +41,7 @@ def waste() -> None:
         cycle.append(cycle)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("handler")
 def test_a_finalizer_that_the_collector_would_run_in_a_loggers_lock_stops_no_thread() -> None:
     for seed in range(10):

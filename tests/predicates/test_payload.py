@@ -156,6 +156,7 @@ class Counting:
         monkeypatch.setattr(shredding, "_parsed", counted)
 
 
+@pytest.mark.slow
 def test_a_payload_is_parsed_once_for_all_predicates(monkeypatch: pytest.MonkeyPatch) -> None:
     counting = Counting(monkeypatch)
     texts = [f"payload.amount > {n} AND payload.customer.country = 'DE'" for n in range(100)]

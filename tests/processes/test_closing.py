@@ -25,6 +25,7 @@ def eager_threads() -> Iterator[None]:
     sys.setswitchinterval(interval_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_change_that_runs_while_the_log_is_closed_is_whole_or_absent(
     scheme: str, tmp_path: Path

@@ -22,6 +22,7 @@ def test_writers_that_are_killed_stopped_and_locked_out_lose_and_double_nothing(
         contention.run(server, scheme, seed + number)
 
 
+@pytest.mark.slow
 def test_a_stopped_holder_of_the_lock_is_named_in_the_error_of_waiters(
     server: ForkServer, scheme: str, tmp_path: Path
 ) -> None:

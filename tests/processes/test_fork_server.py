@@ -47,6 +47,7 @@ def test_a_failed_task_raises_where_it_is_run(server: ForkServer) -> None:
         server.run("workloads:create", url="nothing:at all")
 
 
+@pytest.mark.slow
 def test_a_child_that_hangs_is_shown_with_its_stacks(server: ForkServer) -> None:
     child = server.start("workloads:hang")
     try:
@@ -56,6 +57,7 @@ def test_a_child_that_hangs_is_shown_with_its_stacks(server: ForkServer) -> None
         child.kill()
 
 
+@pytest.mark.slow
 def test_a_stopped_child_is_reported_from_one_that_sleeps(server: ForkServer) -> None:
     child = server.start("workloads:hang")
     child.signal(signal.SIGSTOP)

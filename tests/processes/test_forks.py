@@ -19,6 +19,7 @@ WAYS += [("file", {"exclusive": True})]
 pytestmark = pytest.mark.parametrize(("scheme", "options"), WAYS)
 
 
+@pytest.mark.slow
 def test_a_child_may_do_nothing_with_the_log_and_harms_nothing(
     server: ForkServer, tmp_path: Path, scheme: str, options: dict[str, Any]
 ) -> None:

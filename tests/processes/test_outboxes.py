@@ -10,6 +10,7 @@ LOGS = 2
 STRIDE, SHORT_STRIDE = 151, 37
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_rows_and_events_together(
     server: ForkServer, seed: int
 ) -> None:

@@ -24,6 +24,7 @@ def test_killed_at_any_moment_a_trigger_keeps_its_guarantees(
     assert killed == LOGS * trigger_kills.KILLS_PER_LOG
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_signal_lets_functions_end_and_loses_no_ack(
@@ -32,6 +33,7 @@ def test_a_signal_lets_functions_end_and_loses_no_ack(
     trigger_kills.stop_by_signal(server, scheme, tmp_path, seed, number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_redriving_that_is_killed_and_repeated_redrives_each_record_once(
     server: ForkServer, scheme: str, tmp_path: Path

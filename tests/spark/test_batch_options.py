@@ -51,6 +51,7 @@ def test_assign_names_partitions(log: sl.Log, url: str) -> None:
             rows(url, assign=wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"subscribe": "t", "assign": '{"t": [0]}'}])
 def test_exactly_one_way_to_choose_topics(log: sl.Log, url: str, given: dict[str, str]) -> None:
     log.create_topic("t")

@@ -45,6 +45,7 @@ def test_a_worker_that_is_lost_costs_no_row_and_repeats_none(tmp_path: Path, buc
         assert found["is_sound"]
 
 
+@pytest.mark.slow
 def test_the_code_that_is_sent_is_importable_and_the_same_each_time(tmp_path: Path) -> None:
     first = Path(write_code(str(tmp_path))).read_bytes()
 

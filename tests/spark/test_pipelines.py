@@ -67,6 +67,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
         pipelines.init(str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "name: x\n", "[", "storage: {}\nconfiguration: 3\n"])
 def test_yaml_that_is_no_pipeline_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "spark-pipeline.yml").write_text(text)

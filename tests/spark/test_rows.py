@@ -115,6 +115,7 @@ def test_topics_of_different_kinds_are_read_apart(log: sl.Log, url: str) -> None
         rows(url, subscribe="a,b")
 
 
+@pytest.mark.slow
 def test_a_predicate_picks_events_by_what_they_carry(log: sl.Log, url: str) -> None:
     log.create_topic("t")
     for number in range(10):
@@ -192,6 +193,7 @@ print([row["headers"] for batch in batches for row in batch.to_pylist()], has_pa
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ["file"], indirect=True)
 def test_a_process_that_reads_columns_of_events_does_without_pandas(log: sl.Log, url: str) -> None:
     """Importing it would take longer than reading a hundred thousand of them."""

@@ -369,6 +369,7 @@ def test_rows_that_were_not_recorded_are_swept_after_a_week(sink: Sink) -> None:
     assert len(os.listdir(staging_path(sink.url))) == 1
 
 
+@pytest.mark.slow
 def test_old_batches_are_dropped_and_never_taken_for_new(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -462,6 +463,7 @@ with sl.open(sys.argv[1]) as log:
 """
 
 
+@pytest.mark.slow
 def test_other_processes_write_between_and_nothing_is_lost(sink: Sink, url: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", OTHER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -45,12 +45,14 @@ def test_drivers_are_killed_one_after_the_other(server: ForkServer, scheme: str)
     sink_kills.run(server, scheme, seed=1, kills=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("error", [EIO, ENOSPC])
 def test_any_call_fails(scheme: str, error: int, first: int) -> None:
     assert sink_kills.fail_each_call(scheme, error, first=first, stride=STRIDE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_lost_checkpoint_is_reported_and_loses_nothing(scheme: str) -> None:
     sink_kills.lose_the_checkpoint(scheme)
@@ -87,6 +89,7 @@ def test_faults_catch_a_planted_bug(flaw: str) -> None:
         sink_kills.fail_each_call("file", EIO, flaw=flaw)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flaw", BY_CONTENT)
 def test_other_content_catches_a_planted_bug(flaw: str) -> None:
     with pytest.raises(WrongRowsError):

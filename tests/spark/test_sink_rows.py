@@ -55,6 +55,7 @@ def test_a_kind_is_enough(log: sl.Log, url: str) -> None:
     assert values(log) == [sl.Event("a"), sl.Event("b")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -290,6 +291,7 @@ def test_batches_of_no_schema_are_taken_as_they_are(log: sl.Log, url: str) -> No
     assert found.column("at").to_pylist() == [NOON, None]
 
 
+@pytest.mark.slow
 def test_wide_rows_become_several_records(log: sl.Log, url: str) -> None:
     log.scope().register("t", pa.schema([("b", pa.binary())]))
     Sink(log, url).write(0, pa.record_batch({"b": [bytes(3_000_000)] * 8}))

@@ -64,6 +64,7 @@ def store(tmp_path: Path) -> Path:
 # --- what is skipped is not read ---
 
 
+@pytest.mark.slow
 def test_pushed_filters_leave_objects_alone(log: sl.Log, url: str, store: Path) -> None:
     log.create_topic("t")
     for number in range(3):
@@ -85,6 +86,7 @@ def test_pushed_filters_leave_objects_alone(log: sl.Log, url: str, store: Path) 
         pushed(url, [EqualTo(("kind",), "even")], subscribe="t", pushdown="true")
 
 
+@pytest.mark.slow
 def test_a_predicate_leaves_objects_alone_in_batch_and_stream(
     log: sl.Log, url: str, store: Path
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_predicate_leaves_objects_alone_in_batch_and_stream(
         rows(url, subscribe="t", predicate="kind < 'b'")
 
 
+@pytest.mark.slow
 def test_row_groups_are_left_out_inside_an_object(
     log: sl.Log, url: str, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +123,7 @@ def test_row_groups_are_left_out_inside_an_object(
     assert numbers(found) == [8, 9, 10, 11]
 
 
+@pytest.mark.slow
 def test_a_part_of_an_object_and_of_a_split_is_read(log: sl.Log, url: str, store: Path) -> None:
     log.create_topic("t")
     fill(log, 20)
@@ -134,6 +138,7 @@ def test_a_part_of_an_object_and_of_a_split_is_read(log: sl.Log, url: str, store
     assert numbers(pushed(url, [IsNull(("payload",))], **given)) == []
 
 
+@pytest.mark.slow
 def test_a_footer_of_many_columns_is_read_whole(log: sl.Log, url: str, store: Path) -> None:
     names = [f"column_with_a_rather_long_name_{n:04}" for n in range(700)]
     schema = pa.schema([(name, pa.int64()) for name in names])
@@ -149,6 +154,7 @@ def test_a_footer_of_many_columns_is_read_whole(log: sl.Log, url: str, store: Pa
     assert pushed(url, [EqualTo((names[-1],), 2)], **given) == [{names[-1]: 2}]
 
 
+@pytest.mark.slow
 def test_what_is_packed_is_known_by_the_logs_own_columns_alone(
     log: sl.Log, url: str, store: Path
 ) -> None:
@@ -370,6 +376,7 @@ def test_no_row_that_matches_a_predicate_is_skipped(stored: Stored, predicate: s
     assert kept < objects or predicate in NOT_TOLD
 
 
+@pytest.mark.slow
 def test_versions_of_a_schema_are_known_by_what_they_had(
     log: sl.Log, url: str, store: Path
 ) -> None:
@@ -397,6 +404,7 @@ def test_versions_of_a_schema_are_known_by_what_they_had(
     assert found(StringStartsWith(("note",), "hell")) == [2**40]
 
 
+@pytest.mark.slow
 def test_a_predicate_that_can_fail_meets_every_row(log: sl.Log, url: str, store: Path) -> None:
     """Whether a row makes it fail must not depend on where the row is kept."""
     schema = pa.schema([("n", pa.int64())])

@@ -128,6 +128,7 @@ def test_a_limit_below_the_number_of_partitions_is_kept(log: sl.Log, url: str) -
     assert [len(batch) for batch in query.rest()] == [1] * 12
 
 
+@pytest.mark.slow
 def test_max_bytes_are_about_kept_and_always_move_on(log: sl.Log, url: str) -> None:
     log.create_topic("t")
     for number in range(40):

@@ -36,6 +36,7 @@ def check_a_new_query_reads_what_is_kept(url: str, **given: Any) -> None:
     assert numbers(row for batch in found for row in batch) == [*range(20, 30)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", LIMITS, ids=str)
 @pytest.mark.parametrize("given", [{}, {"groupId": "g"}, {"failOnDataLoss": False}], ids=str)
 def test_a_new_query_starts_at_the_low_water_mark(
@@ -60,6 +61,7 @@ def test_the_end_is_frozen_before_the_start_is_requested(trimmed: sl.Log, url: s
     assert late.offset["t"]["0"] == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"groupId": "g"}, {"failOnDataLoss": False}], ids=str)
 def test_a_query_that_has_caught_up_goes_on(
     trimmed: sl.Log, url: str, given: dict[str, Any]
@@ -164,6 +166,7 @@ def test_a_topic_found_later_starts_at_its_low_water_mark(log: sl.Log, url: str)
     assert available(again) == [*range(20, 30)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ['{"t": {"0": 5, "1": -2}}', '{"t": {"0": 19, "1": 10}}'])
 def test_a_start_that_names_trimmed_records_is_a_loss(
     trimmed: sl.Log, url: str, start: str

@@ -74,6 +74,7 @@ def test_a_step_cancelled_while_history_is_read_loses_nothing(steered: SteeredLo
     assert run(scenario()) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_record_taken_in_a_thread_is_found_out(
     steered: SteeredLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,6 +142,7 @@ def test_a_subscriber_finds_the_last_event_though_its_wake_up_was_lost_wc2(
         assert writer.append("orders", event(2)).offset == 2
 
 
+@pytest.mark.slow
 def test_a_reader_that_lags_gets_everything_wc3(log: sl.Log) -> None:
     """WC3."""
     subscription = log.subscribe("orders", read_ahead=8)

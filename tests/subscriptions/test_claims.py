@@ -116,6 +116,7 @@ def test_a_consumer_that_could_not_be_made_holds_nothing(open_again: OpenAgain) 
     log.consumer("orders", "worker").close()
 
 
+@pytest.mark.slow
 def test_a_second_runner_of_one_trigger_is_refused(open_again: OpenAgain) -> None:
     runners = [Triggers(open_again()), Triggers(open_again())]
     for runner in runners:
@@ -128,6 +129,7 @@ def test_a_second_runner_of_one_trigger_is_refused(open_again: OpenAgain) -> Non
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
 def test_a_killed_holder_lets_go_at_once(tmp_path: Path, scheme: str) -> None:
     url = f"{scheme}:{tmp_path / 'events'}"
@@ -151,6 +153,7 @@ def test_a_killed_holder_lets_go_at_once(tmp_path: Path, scheme: str) -> None:
         log.consumer("orders", "worker").close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
 def test_a_child_of_a_fork_holds_nothing_of_its_parent(tmp_path: Path, scheme: str) -> None:
     with sl.open(f"{scheme}:{tmp_path / 'events'}") as log:

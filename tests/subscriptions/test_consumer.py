@@ -322,6 +322,7 @@ def test_lag_counts_what_is_not_acked(log: Log, clock: FakeClock) -> None:
     assert lags[-1] == {0: 0, 1: 0}
 
 
+@pytest.mark.slow
 def test_the_number_of_outstanding_records_is_bounded(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, OUTSTANDING_MAX + 1)
     reader = Consumer(log, "orders", "billing", clock=clock)

@@ -41,6 +41,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sl.Log]:
         yield opened
 
 
+@pytest.mark.slow
 def test_a_loop_consumes_as_a_thread_does(log: sl.Log) -> None:
     async def consume() -> list[tuple[int, int]]:
         seen = []
@@ -79,6 +80,7 @@ def test_both_ways_to_wait_take_from_one_stream(log: sl.Log) -> None:
     billing.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", range(12))
 def test_a_step_cancelled_at_any_moment_loses_nothing(log: sl.Log, steps: int) -> None:
     billing = sl.AsyncConsumer(log.consumer("orders", "billing"))

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -130,7 +131,7 @@ class CursorMachine(RuleBasedStateMachine):
 
 
 CursorMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=50)
-TestCursors: Any = CursorMachine.TestCase
+TestCursors: Any = pytest.mark.slow(CursorMachine.TestCase)
 
 
 def test_a_cursor_first_rests_after_a_look_that_found_nothing_more() -> None:

@@ -148,6 +148,7 @@ def test_a_topic_made_again_is_counted_again(log: Log, clock: FakeClock) -> None
     assert take(Consumer(log, "short", "billing", clock=clock)).count == 1
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_bounded(log: Log, clock: FakeClock) -> None:
     count = 3 * NOTES_KEPT
     fill(log, "orders", 0, count)
@@ -163,6 +164,7 @@ def test_what_is_kept_is_bounded(log: Log, clock: FakeClock) -> None:
     assert last.payload["counts"] == [[count - 1, 1]]
 
 
+@pytest.mark.slow
 def test_many_deliveries_are_counted_in_one_note(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, OUTSTANDING_MAX)
     reader = billing(log, clock)
@@ -285,6 +287,7 @@ def test_counts_of_an_earlier_version_are_read(log: Log, clock: FakeClock) -> No
     assert [take(second).count for _ in range(2)] == [5, 3]
 
 
+@pytest.mark.slow
 def test_a_crash_between_an_ack_and_its_cursor_loses_no_count(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 3)
     crashed = billing(log, clock)

@@ -130,6 +130,7 @@ def test_a_loop_is_woken_by_a_sync(log: sl.Log) -> None:
     assert asyncio.run(follow()) == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["read", "write"])
 def test_another_processs_sync_wakes_the_reader(log: sl.Log, url: str, mode: Any) -> None:
     script = (

@@ -37,6 +37,7 @@ def frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "POLL_S", 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_readers_that_join_at_any_moment_lose_and_repeat_nothing(seed: int) -> None:
     """TE5, WE6: three appenders, six readers, hints that are lost, repeated and late."""
@@ -58,6 +59,7 @@ def test_readers_that_join_at_any_moment_lose_and_repeat_nothing(seed: int) -> N
         check_consecutive(reader.result(PATIENCE_S), starts, ends_of(log), seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_any_mix_of_add_remove_and_publish_stays_consecutive(seed: int) -> None:
     """TA15: each generation strictly consecutive from its start, and nothing after a remove."""

@@ -146,6 +146,7 @@ def line(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["file:", "sqlite:"])
 def test_a_subscriber_in_another_process_is_woken_listed_and_gone_when_it_is_killed(
     scheme: str, tmp_path: Path, folder: str
@@ -169,6 +170,7 @@ def test_a_subscriber_in_another_process_is_woken_listed_and_gone_when_it_is_kil
     broker.close()
 
 
+@pytest.mark.slow
 def test_a_child_of_a_killed_subscriber_does_not_keep_it_listed(
     tmp_path: Path, folder: str
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_redriven_record_reaches_the_consumer_that_runs(log: sl.Log) -> None:
         assert log.cursor("orders", "worker", 1) == 3
 
 
+@pytest.mark.slow
 def test_a_redriven_record_waits_for_its_consumer_across_restarts(open_again: OpenAgain) -> None:
     dead_letter_first(open_again())
     redrive(open_again(), "orders")
@@ -169,6 +170,7 @@ def test_consumers_of_one_name_but_two_tenants_get_their_own(log: sl.Log) -> Non
             assert drain(worker) == [(1, 0, 1)]
 
 
+@pytest.mark.slow
 def test_a_consumer_on_an_event_loop_gets_it_too(log: sl.Log) -> None:
     dead_letter_first(log)
     redrive(log, "orders")
@@ -187,6 +189,7 @@ def test_a_consumer_on_an_event_loop_gets_it_too(log: sl.Log) -> None:
         assert drain(again) == []
 
 
+@pytest.mark.slow
 def test_a_trigger_takes_what_a_consumer_of_its_name_has_dead_lettered(log: sl.Log) -> None:
     dead_letter_first(log)
     redrive(log, "orders")

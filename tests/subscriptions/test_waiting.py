@@ -439,6 +439,7 @@ def test_a_timeout_ends_a_wait(still: SteeredLog, clock: FakeClock) -> None:
     assert waiting.result(PATIENCE_S) is None
 
 
+@pytest.mark.slow
 def test_a_slow_reader_holds_no_writer_up(steered: SteeredLog) -> None:
     """S5: a reader stuck in the store, and one that never comes back."""
     log = steered.as_log()

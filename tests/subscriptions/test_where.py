@@ -160,6 +160,7 @@ def test_a_loop_is_given_the_same(events: sl.Log) -> None:
     assert asyncio.run(first()) == 1
 
 
+@pytest.mark.slow
 def test_a_loop_goes_on_with_other_tasks_while_nothing_matches(log: sl.Log) -> None:
     log.create_topic("notes")
     log.append_many("notes", [sl.Event("note.made", {}) for _ in range(400)])

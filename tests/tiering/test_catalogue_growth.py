@@ -82,12 +82,14 @@ def cost_of_folding(copies: int) -> int:
     return lines_of(fold)
 
 
+@pytest.mark.slow
 def test_folding_four_times_the_copies_takes_about_four_times_the_work() -> None:
     small, large = cost_of_folding(100), cost_of_folding(100 * TIMES)
 
     assert large / small < GROWTH_MAX
 
 
+@pytest.mark.slow
 def test_a_search_through_all_copies_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = PartitionCopies.live
 
@@ -139,6 +141,7 @@ def whole(folder: Path, objects: MemoryObjects) -> None:
         assert [record.payload["n"] for record in log.read("t", 0, 0)] == list(range(20))
 
 
+@pytest.mark.slow
 def test_a_reader_goes_on_from_the_snapshot_that_a_run_of_tiering_saved(
     moved: tuple[Path, MemoryObjects, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_reader_goes_on_from_the_snapshot_that_a_run_of_tiering_saved(
     assert reads.during(lambda: whole(folder, objects)) == steps
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_is_damaged_or_of_another_log_is_not_used(
     moved: tuple[Path, MemoryObjects, int],
     tmp_path_factory: pytest.TempPathFactory,
@@ -178,6 +182,7 @@ def test_a_snapshot_that_is_damaged_or_of_another_log_is_not_used(
     assert reads.during(lambda: whole(folder, objects)) == 0
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_steps_that_the_log_has_lost_is_not_used(
     moved: tuple[Path, MemoryObjects, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -199,6 +204,7 @@ def test_a_snapshot_of_steps_that_the_log_has_lost_is_not_used(
         assert [record.payload["n"] for record in log.read("t", 0, 0)] == list(range(30))
 
 
+@pytest.mark.slow
 def test_the_saved_catalogue_can_be_looked_at(moved: tuple[Path, MemoryObjects, int]) -> None:
     folder, objects, _ = moved
 

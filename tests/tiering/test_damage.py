@@ -17,6 +17,7 @@ def flipped(content: bytes, at: int) -> bytes:
     return content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["flip", "cut", "gone", "other"])
 @pytest.mark.parametrize("backend", ["sqlite", "file"])
 def test_records_with_a_wrong_copy_stay_and_are_copied_again(
@@ -53,6 +54,7 @@ def damage(objects: MemoryObjects, change: str) -> None:
         objects.objects[second] = objects.objects[first]
 
 
+@pytest.mark.slow
 def test_any_flipped_byte_of_a_cold_object_gives_an_error_that_names_it(tmp_path: Path) -> None:
     objects = MemoryObjects()
     with opened("sqlite", tmp_path, objects) as log:
@@ -73,6 +75,7 @@ def test_any_flipped_byte_of_a_cold_object_gives_an_error_that_names_it(tmp_path
         assert len(list(log.read("t", 0, 0))) == 20
 
 
+@pytest.mark.slow
 def test_a_missing_cold_object_is_an_error_that_names_it(tmp_path: Path) -> None:
     objects = MemoryObjects()
     with opened("file", tmp_path, objects) as log:

@@ -34,6 +34,7 @@ def forgotten(log: Any) -> None:
         shortened(log, number, high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_was_evicted_outlives_every_attempt_to_shorten_the_catalogue(
     backend: str, tmp_path: Path
@@ -64,6 +65,7 @@ def test_what_was_evicted_outlives_every_attempt_to_shorten_the_catalogue(
         assert list(log.read("t", 0, 0)) == records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_sweep_by_a_catalogue_without_its_beginning_deletes_nothing(
     backend: str, tmp_path: Path
@@ -83,6 +85,7 @@ def test_a_sweep_by_a_catalogue_without_its_beginning_deletes_nothing(
         assert objects.objects == kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sqlite", "file"])
 def test_a_snapshot_that_covers_the_beginning_stands_for_it(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -157,6 +160,7 @@ def test_an_orphan_whose_records_are_in_the_log_is_swept(tmp_path: Path) -> None
         assert len(records) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sqlite", "file"])
 def test_what_has_removed_records_does_not_raise_afterwards(
     backend: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -176,6 +180,7 @@ def test_what_has_removed_records_does_not_raise_afterwards(
         assert "left to the next run" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_dropped_topic_stays_known_to_the_catalogue_and_leaves_no_object(tmp_path: Path) -> None:
     objects = MemoryObjects()
     with opened("file", tmp_path, objects) as log:
@@ -193,6 +198,7 @@ def test_a_dropped_topic_stays_known_to_the_catalogue_and_leaves_no_object(tmp_p
 # --- the checks are worth what they find ---
 
 
+@pytest.mark.slow
 def test_without_the_refusal_the_attempts_succeed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_an_object_is_parquet_with_the_columns_of_a_log(tmp_path: Path, cold: Pa
     assert len(records) == 20
 
 
+@pytest.mark.slow
 def test_duckdb_reads_the_tier(tmp_path: Path, cold: Path) -> None:
     moved(f"sqlite:{tmp_path / 'log'}", f"file://{cold}", piece_records=7)
 
@@ -78,6 +79,7 @@ def test_duckdb_reads_the_tier(tmp_path: Path, cold: Path) -> None:
     assert found == [(20, 0, 19, sum(range(20)))]
 
 
+@pytest.mark.slow
 def test_duckdb_distinguishes_the_topics_of_one_store(tmp_path: Path, cold: Path) -> None:
     with sl.open(f"sqlite:{tmp_path / 'log'}") as log:
         for topic, total in (("orders", 1), ("refunds", 5)):
@@ -210,6 +212,7 @@ def test_a_tier_in_s3_reads_like_the_log(tmp_path: Path, bucket: str) -> None:
         assert open_store(bucket).list("") == []
 
 
+@pytest.mark.slow
 def test_without_the_extra_a_log_works_and_asking_for_the_tier_names_it(
     tmp_path: Path, cold: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

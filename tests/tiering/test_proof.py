@@ -58,6 +58,7 @@ def with_cell(table: pa.Table, name: str, row: int, value: object) -> pa.Table:
     return table.set_column(index, field, pa.array(column, field.type))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_history_is_verified_across_hot_and_cold(backend: str, tmp_path: Path) -> None:
     objects = MemoryObjects()
@@ -81,6 +82,7 @@ def test_history_is_verified_across_hot_and_cold(backend: str, tmp_path: Path) -
         assert log.verify("t", expected=heads)[0].is_sound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sqlite", "file"])
 def test_the_chain_goes_on_after_everything_was_evicted_and_the_log_opened_again(
     backend: str, tmp_path: Path
@@ -99,6 +101,7 @@ def test_the_chain_goes_on_after_everything_was_evicted_and_the_log_opened_again
         assert (report.records, report.findings, report.head) == (21, (), heads[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_trim_within_the_copies_keeps_the_proof(backend: str, tmp_path: Path) -> None:
     with opened(backend, tmp_path) as log:
@@ -180,6 +183,7 @@ def changed_together(table: pa.Table, about: Any) -> tuple[pa.Table, Any]:
     return table, msgspec.structs.replace(about, chain=(about.chain[0], value.hex()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("forge", "offsets"),
@@ -222,6 +226,7 @@ def test_a_forged_last_copy_is_found_by_what_the_log_itself_keeps(
         assert [finding.offset for finding in report.findings] == [10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_batches_of_a_proof_are_columns_where_they_come_back_byte_for_byte(
     backend: str, tmp_path: Path

@@ -204,6 +204,7 @@ def test_a_plain_open_reads_what_another_process_has_moved(backend: str, tmp_pat
             assert str(tmp_path / "cold") in str(log.segments("t", 0)[0].location)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_reader_in_the_middle_of_a_range_goes_on_from_the_copy(
     backend: str, tmp_path: Path
@@ -223,6 +224,7 @@ def test_a_reader_in_the_middle_of_a_range_goes_on_from_the_copy(
         assert offsets == list(range(3000))
 
 
+@pytest.mark.slow
 def test_a_reader_that_a_trim_overtakes_in_the_cold_half_is_reported(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as log:
         filled(log, 20)
@@ -239,6 +241,7 @@ def test_a_reader_that_a_trim_overtakes_in_the_cold_half_is_reported(tmp_path: P
         assert len(log.objects.objects) == 1
 
 
+@pytest.mark.slow
 def test_retention_counts_both_halves(tmp_path: Path) -> None:
     with opened("file", tmp_path) as log, memory_log() as model:
         for each in (log, model):

@@ -36,6 +36,7 @@ def calls_of_a_run(tmp_path: Path) -> int:
     return len(objects.calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_after", [False, True])
 @pytest.mark.parametrize("error", [lambda: UnavailableError("away"), CrashError])
 def test_a_fault_at_any_call_of_the_store_is_made_good_by_the_next_run(
@@ -58,6 +59,7 @@ def test_a_fault_at_any_call_of_the_store_is_made_good_by_the_next_run(
             check_whole(log, records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["memory", "file"])
 def test_a_crash_after_any_step_is_made_good_by_the_next_run(tmp_path: Path, backend: str) -> None:
     for number in range(6):
@@ -81,6 +83,7 @@ def test_a_crash_after_any_step_is_made_good_by_the_next_run(tmp_path: Path, bac
             check_whole(log, records)
 
 
+@pytest.mark.slow
 def test_a_crash_between_an_announced_eviction_and_the_eviction_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

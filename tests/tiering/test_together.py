@@ -18,6 +18,7 @@ from tests.tiering.test_steps import check_whole
 from tests.tiering.tiered import BACKENDS, filled, move, opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_several_tierers_make_one_copy_of_each_run(tmp_path: Path, backend: str) -> None:
     objects = MemoryObjects()
@@ -31,6 +32,7 @@ def test_several_tierers_make_one_copy_of_each_run(tmp_path: Path, backend: str)
         check_whole(log, records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_readers_see_every_record_while_they_are_moved(tmp_path: Path, backend: str) -> None:
     with opened(backend, tmp_path) as log:
@@ -73,6 +75,7 @@ def test_readers_see_every_record_while_they_are_moved(tmp_path: Path, backend: 
         assert log.evict("t", 0, 0) == total
 
 
+@pytest.mark.slow
 def test_trims_beside_tiering_leave_exactly_what_is_kept(tmp_path: Path) -> None:
     objects = MemoryObjects()
     with opened("file", tmp_path, objects) as log:

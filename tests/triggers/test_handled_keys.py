@@ -55,6 +55,7 @@ def handled(log: sl.Log, calls: Calls, clock: FakeClock, **terms: Any) -> Counte
     return triggers.metrics()["billing"]
 
 
+@pytest.mark.slow
 def test_a_key_is_handled_once_within_its_window_across_restarts(
     reopen: Reopen, clock: FakeClock
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_window_of_nothing_lets_a_key_come_again(reopen: Reopen, clock: FakeCl
     assert handled(log, Calls(), clock, dedupe_window_s=0) == Counters(handled=2)
 
 
+@pytest.mark.slow
 def test_what_failed_is_not_kept(reopen: Reopen, clock: FakeClock) -> None:
     log = reopen()
     calls = Calls()
@@ -170,6 +172,7 @@ def test_a_key_that_cannot_be_had_is_a_failure(clock: FakeClock) -> None:
     assert letter.headers["strandline.reason"] == "LookupError: no such thing"
 
 
+@pytest.mark.slow
 def test_two_triggers_deduplicate_each_for_itself(log: sl.Log) -> None:
     calls = Calls()
     triggers = Triggers(log)
@@ -246,6 +249,7 @@ def test_a_partition_that_lags_keeps_the_keys_that_it_may_repeat(
     assert sorted(map(str, calls.seen)) == ["0", "1", "2", "a", "slow"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [False, True], ids=["one run", "a restart after each call"])
 def test_a_repeat_is_known_whatever_was_handled_in_between(restarts: bool) -> None:
     """Two of one key within the window, and one beyond it, in any three partitions."""
@@ -292,6 +296,7 @@ def is_once(seen: list[str]) -> bool:
     return sorted(name == "late" for name in seen) == [False, True]
 
 
+@pytest.mark.slow
 def test_a_memory_of_the_last_time_alone_is_found() -> None:
     class LastTimes(HandledKeys):
         last: dict[bytes, int] | None = None

@@ -1,5 +1,6 @@
 """Lanes: one at a time, in the order in which they came, and none waits for ever."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ def test_who_is_in_two_lanes_waits_for_both() -> None:
     assert len(lanes) == 0
 
 
+@pytest.mark.slow
 @given(st.lists(st.sets(st.integers(0, 3), max_size=3), max_size=20), st.randoms())
 def test_all_records_begin_once_and_in_order_within_each_lane(
     wanted: list[set[int]], chance: object

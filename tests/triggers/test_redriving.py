@@ -47,6 +47,7 @@ def is_done(log: sl.Log, name: str) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_dead_letters_go_to_their_trigger_once_more_and_to_no_other(log: sl.Log) -> None:
     publish(log, [1, 2])
     publish(log, [3], partition=1)
@@ -74,6 +75,7 @@ def test_dead_letters_go_to_their_trigger_once_more_and_to_no_other(log: sl.Log)
     assert all(each.is_redriven for each in dead_letters(log, "orders"))
 
 
+@pytest.mark.slow
 def test_what_fails_again_is_dead_lettered_again_and_can_be_redriven_again(log: sl.Log) -> None:
     publish(log, [1])
     billing = Faulty(log, "billing", {1})
@@ -91,6 +93,7 @@ def test_what_fails_again_is_dead_lettered_again_and_can_be_redriven_again(log: 
     assert [each.is_redriven for each in dead_letters(log, "orders")] == [True] * 3
 
 
+@pytest.mark.slow
 def test_two_processes_that_redrive_at_once_redrive_each_once(
     log: sl.Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +110,7 @@ def test_two_processes_that_redrive_at_once_redrive_each_once(
     assert log.marks("__strandline.redriven.orders", 0).high == 1
 
 
+@pytest.mark.slow
 def test_a_runner_at_work_gets_them_at_once(log: sl.Log) -> None:
     publish(log, [1])
     billing = Faulty(log, "billing", {1})
@@ -117,6 +121,7 @@ def test_a_runner_at_work_gets_them_at_once(log: sl.Log) -> None:
         wait_until(lambda: triggers.metrics()["billing"].handled == 1)
 
 
+@pytest.mark.slow
 def test_of_one_consumer_or_by_their_offsets(log: sl.Log) -> None:
     publish(log, [1, 2])
     billing, shipping = Faulty(log, "billing", {1, 2}), Faulty(log, "shipping", {2})
@@ -135,6 +140,7 @@ def test_no_dead_letter_is_nothing_to_redrive(log: sl.Log) -> None:
         redrive(log, "no-such-topic")
 
 
+@pytest.mark.slow
 def test_a_dead_letter_outlives_its_original(log: sl.Log) -> None:
     event = sl.Event("order", {"number": 1}, key="k", headers={"trace": "t1"})
     log.append("orders", event, partition=0)
@@ -154,6 +160,7 @@ def test_a_dead_letter_outlives_its_original(log: sl.Log) -> None:
     assert record.event == event
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [sl.ValueKind.BYTES, sl.ValueKind.BATCH])
 @pytest.mark.parametrize("is_trimmed", [False, True])
 def test_bytes_and_batches_come_back_as_they_were(
@@ -184,6 +191,7 @@ def test_bytes_and_batches_come_back_as_they_were(
     assert (second.partition, second.offset, second.key) == (0, 0, "k")
 
 
+@pytest.mark.slow
 def test_retries_of_a_redriven_record_are_counted_from_one(log: sl.Log) -> None:
     counts: list[int] = []
     triggers = Triggers(log)

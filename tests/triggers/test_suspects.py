@@ -23,6 +23,7 @@ def crash(log: sl.Log, name: str, count: int) -> None:
         assert consumer.next(1.0) is not None
 
 
+@pytest.mark.slow
 def test_suspects_are_handled_one_at_a_time_across_triggers_and_the_rest_at_once(
     log: sl.Log,
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_suspect_that_fails_has_its_whole_schedule(log: sl.Log) -> None:
     assert triggers.metrics()["billing"] == Counters(retried=2, dead_lettered=1)
 
 
+@pytest.mark.slow
 def test_a_record_that_ended_its_process_alone_too_often_is_dead_lettered_without_a_call(
     log: sl.Log, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -120,6 +122,7 @@ def test_what_is_taken_while_a_suspect_is_alone_takes_nothing_off_it(log: sl.Log
     assert attempts[1:] == [Attempts(shared=1)] * 3
 
 
+@pytest.mark.slow
 def test_after_an_orderly_stop_there_are_no_suspects(log: sl.Log) -> None:
     publish(log, range(40))
     calls, counts = Calls(), Calls()
@@ -184,6 +187,7 @@ def test_a_suspect_that_takes_hours_holds_others_up_for_a_minute(clock: FakeCloc
         assert calls.wait_for(2) == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_key_function_is_called_for_a_suspect_only_when_it_is_alone(log: sl.Log) -> None:
     publish(log, [1, 2])
     crash(log, "billing", 2)
@@ -208,6 +212,7 @@ def test_a_key_function_is_called_for_a_suspect_only_when_it_is_alone(log: sl.Lo
     assert order.seen == steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", ["a gate that is always open", "a lapse that never comes"])
 def test_a_planted_bug_is_found(bug: str) -> None:
     def overlapping() -> None:

@@ -78,6 +78,7 @@ def test_it_runs_on_the_loop_of_an_async_program(log: sl.Log) -> None:
     assert cursors(log, "billing")[0] == 1
 
 
+@pytest.mark.slow
 def test_after_a_restart_it_goes_on_where_it_ended(open_again: OpenAgain, log: sl.Log) -> None:
     calls = Calls()
 
@@ -126,6 +127,7 @@ def test_a_failure_is_tried_again_by_its_schedule_with_the_count(clock: FakeCloc
     assert triggers.metrics()["billing"] == Counters(handled=2, retried=2)
 
 
+@pytest.mark.slow
 def test_after_the_last_retry_a_record_is_dead_lettered_with_its_cause(
     log: sl.Log, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -281,6 +283,7 @@ def test_a_stop_lets_functions_end(clock: FakeClock) -> None:
     assert not triggers.is_running
 
 
+@pytest.mark.slow
 def test_what_does_not_end_in_time_is_handed_back(log: sl.Log, open_again: OpenAgain) -> None:
     """WC14: acknowledged when the function has returned, and not when it is called."""
     calls, gate = Calls(), threading.Event()
@@ -317,6 +320,7 @@ def test_what_does_not_end_in_time_is_handed_back(log: sl.Log, open_again: OpenA
         wait_until(lambda: (cursors(log, "sync")[0], cursors(log, "async")[0]) == (1, 1))
 
 
+@pytest.mark.slow
 def test_a_function_may_ask_for_the_stop(log: sl.Log) -> None:
     triggers = Triggers(log)
 
@@ -381,6 +385,7 @@ def test_a_topic_that_there_is_not_is_said_at_the_start() -> None:
     triggers.stop()
 
 
+@pytest.mark.slow
 def test_one_function_may_be_on_several_topics(log: sl.Log) -> None:
     log.create_topic("refunds")
     calls = Calls()
@@ -399,6 +404,7 @@ def test_one_function_may_be_on_several_topics(log: sl.Log) -> None:
     assert sorted(calls.seen) == ["orders", "refunds"]
 
 
+@pytest.mark.slow
 def test_a_second_parameter_with_a_default_is_the_functions_own(log: sl.Log) -> None:
     calls = Calls()
     triggers = Triggers(log)
@@ -419,6 +425,7 @@ def test_a_second_parameter_with_a_default_is_the_functions_own(log: sl.Log) -> 
     assert sorted(calls.seen) == [0.2, 1]
 
 
+@pytest.mark.slow
 def test_a_record_that_takes_long_holds_up_no_more_than_it_must() -> None:
     """What is beyond it is bounded; the rest comes when it has ended."""
     log = sl.open("memory:")
@@ -443,6 +450,7 @@ def test_a_record_that_takes_long_holds_up_no_more_than_it_must() -> None:
     assert calls.seen == list(range(count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
 def test_a_log_that_is_open_for_consuming_is_enough(scheme: str, tmp_path: Path) -> None:
     url = f"{scheme}:{tmp_path / 'events'}"
@@ -467,6 +475,7 @@ def test_a_log_that_is_open_for_consuming_is_enough(scheme: str, tmp_path: Path)
     assert triggers.metrics()["billing"] == Counters(handled=2, dead_lettered=1, deduplicated=1)
 
 
+@pytest.mark.slow
 def test_a_topic_of_a_tenant_keeps_all_that_triggers_need_with_that_tenant(log: sl.Log) -> None:
     topic = log.create_topic("orders", tenant="acme")
     log.append(topic, sl.Event("order", {"id": 1}))

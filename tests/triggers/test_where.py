@@ -54,6 +54,7 @@ def test_events_are_picked_by_their_payloads(log: sl.Log) -> None:
     assert calls.seen == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_of_a_batch_the_function_gets_the_rows_that_match(log: sl.Log) -> None:
     seen: list[tuple[int, list[int]]] = []
     topic = log.scope().register("sales", ORDERS).topic
@@ -120,6 +121,7 @@ def test_bytes_have_no_columns(log: sl.Log) -> None:
         triggers.start()
 
 
+@pytest.mark.slow
 def test_a_row_that_makes_the_predicate_fail_is_dead_lettered_with_the_cause(log: sl.Log) -> None:
     calls = Calls()
     topic = log.scope().register("sales", ORDERS).topic
@@ -139,6 +141,7 @@ def test_a_row_that_makes_the_predicate_fail_is_dead_lettered_with_the_cause(log
     assert "row" in letter.headers["strandline.reason"]
 
 
+@pytest.mark.slow
 def test_a_dead_lettered_batch_is_redriven_as_its_matching_rows(log: sl.Log) -> None:
     seen: list[list[int]] = []
     topic = log.scope().register("sales", ORDERS).topic

@@ -30,6 +30,7 @@ def test_a_live_reader_gets_the_batches_that_match(log: sl.Log) -> None:
     assert {batch.num_rows for batch in batches(delivered)} == {10}
 
 
+@pytest.mark.slow
 def test_readers_of_different_rows_get_theirs(log: sl.Log) -> None:
     """TC3."""
     scope = log.scope()
@@ -130,6 +131,7 @@ def test_a_predicate_that_fails_on_a_row_stays_there(log: sl.Log) -> None:
     assert offsets(scope.replay("orders", 2, where="8 / id >= 1")) == [2]
 
 
+@pytest.mark.slow
 def test_history_is_replayed_in_full_to_a_later_subscription(open_again: OpenAgain) -> None:
     """TC2."""
     first = open_again().scope()
@@ -174,6 +176,7 @@ def test_a_batch_of_another_schema_is_refused_and_nothing_is_stored(log: sl.Log)
         assert subscription.next(0.0) is None
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_slower_than_its_publisher_misses_nothing(log: sl.Log) -> None:
     """TC6."""
     scope = log.scope()

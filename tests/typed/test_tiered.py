@@ -28,6 +28,7 @@ def schema_ids(objects: MemoryObjects) -> list[int]:
     return [row["_schema_id"] for row in sorted(rows, key=lambda row: row["_offset"])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_each_record_has_its_version_in_a_tier_as_well(backend: str, tmp_path: Path) -> None:
     objects = MemoryObjects()

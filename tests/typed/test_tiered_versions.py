@@ -89,6 +89,7 @@ def objects_of(objects: MemoryObjects) -> Iterator[pa.Table]:
         yield pq.read_table(pa.BufferReader(objects.objects[name]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_versions_in_turns_are_one_object_and_come_back_as_they_were(
     backend: str, tmp_path: Path

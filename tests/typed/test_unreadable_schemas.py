@@ -89,6 +89,7 @@ def test_a_topic_whose_schema_cannot_be_read_hides_no_other(log: sl.Log) -> None
     assert [topic.name for topic in log.topics()] == ["fine"]
 
 
+@pytest.mark.slow
 def test_a_later_version_that_cannot_be_read_stops_its_topic_alone(open_again: OpenAgain) -> None:
     log = open_again()
     scope = log.scope()

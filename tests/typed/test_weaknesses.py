@@ -28,6 +28,7 @@ class Deaf:
         return ()
 
 
+@pytest.mark.slow
 def test_a_reader_that_attaches_while_others_publish_skips_nothing(open_again: OpenAgain) -> None:
     """WC1: what is published between the replay and the live tail is in one of them."""
     scope = open_again().scope()
@@ -183,6 +184,7 @@ def test_a_bad_tenant_is_not_taken_for_none_either(log: sl.Log, name: Any) -> No
         log.scope(name)
 
 
+@pytest.mark.slow
 def test_a_replay_holds_one_page_at_a_time(log: sl.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """WC13: the first delivery comes before the rest is read."""
     scope = log.scope()

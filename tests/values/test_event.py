@@ -75,6 +75,7 @@ def test_any_json_payload_comes_back_with_its_types(payload: object) -> None:
     assert repr(stored(event).payload) == repr(payload)
 
 
+@pytest.mark.slow
 @given(CLEAN_TEXT, st.dictionaries(CLEAN_TEXT, CLEAN_TEXT))
 def test_any_key_and_headers_come_back(key: str, headers: dict[str, str]) -> None:
     event = Event("k", key=key, headers=headers)
@@ -183,6 +184,7 @@ def test_a_payload_that_contains_itself_is_refused() -> None:
         Event("k", cycle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [129, 500, 100_000])
 def test_a_payload_nested_beyond_the_limit_is_refused(depth: int) -> None:
     with pytest.raises(InvalidError, match="nests too deeply"):
@@ -264,6 +266,7 @@ def test_a_bad_key_is_refused(key: Any) -> None:
         Event("k", key=key)
 
 
+@pytest.mark.slow
 @given(
     st.datetimes(
         min_value=datetime(1, 1, 2),

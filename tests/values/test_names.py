@@ -89,6 +89,7 @@ def is_plain_name(name: str) -> bool:
     )
 
 
+@pytest.mark.slow
 @given(st.text(max_size=6) | st.text(ALPHABET, max_size=210))
 def test_topic_names_are_exactly_those_of_a_simple_oracle(name: str) -> None:
     try:

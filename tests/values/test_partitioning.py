@@ -62,6 +62,7 @@ def test_a_key_keeps_its_partition_for_ever(key: str, count: int, expected: int)
     assert partition_for_key(key, count) == expected
 
 
+@pytest.mark.slow
 @given(st.text(), st.integers(1, 4096))
 def test_a_partition_is_always_one_of_the_topics(key: str, count: int) -> None:
     assert 0 <= partition_for_key(key, count) < count

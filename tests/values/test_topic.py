@@ -29,6 +29,7 @@ def test_a_topic_comes_back_from_its_json(name: str, tenant: Tenant | None) -> N
     assert Topic.from_json(topic.to_json()) == topic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proof", [False, True])
 @given(
     partitions=st.integers(1, 4096),

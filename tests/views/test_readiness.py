@@ -167,6 +167,7 @@ def test_unknown_high_water_marks_mean_not_ready_and_a_reconcile_heals_tb12(log:
         assert state_of(view) == {"ann": 99}
 
 
+@pytest.mark.slow
 def test_unknown_high_water_marks_heal_by_themselves(log: Log) -> None:
     log.append("accounts", opened("ann", 99), partition=0)
     steered = SteeredLog(log)

@@ -3,12 +3,15 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.views import schedules
 
 #: Many more are in torture.
 SCHEDULES = 30
 
 
+@pytest.mark.slow
 def test_no_schedule_breaks_a_rule() -> None:
     first = int.from_bytes(os.urandom(4), "big")
     for seed in range(first, first + SCHEDULES):

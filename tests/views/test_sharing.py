@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 import strandline as sl
 from strandline.log import Log
 from tests.views.accounts import (
@@ -49,6 +51,7 @@ def test_a_view_alone_keeps_nothing(log: Log) -> None:
     assert steered.starts == [0, 0]
 
 
+@pytest.mark.slow
 def test_views_that_share_a_read_share_nothing_that_one_could_change(
     open_again: OpenAgain,
 ) -> None:
@@ -73,6 +76,7 @@ def test_views_that_share_a_read_share_nothing_that_one_could_change(
         assert state_of(one) == state_of(other) == {"sum": sum(range(200)) + 200 * 1_000}
 
 
+@pytest.mark.slow
 def test_views_that_come_and_go_while_others_read_miss_nothing(log: Log) -> None:
     with running(log, 0, 1) as steady:
         for _ in range(10):

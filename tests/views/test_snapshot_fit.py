@@ -186,6 +186,7 @@ def test_a_snapshot_holds_more_than_a_trimmed_log_does(log: Log, path: Path) -> 
         assert view.health().partitions[0].first == 0
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_of_a_snapshot_means_replay_v3(log: Log, path: Path) -> None:
     """V3: and so does every cut, and every byte too many."""
     fill(log, 6)

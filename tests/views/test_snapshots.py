@@ -218,6 +218,7 @@ def test_records_that_come_while_a_snapshot_is_made_are_not_in_it(log: Log, path
         assert state_of(view) == folded(log, 0)
 
 
+@pytest.mark.slow
 def test_a_failure_at_each_step_of_writing_leaves_the_old_snapshot_or_the_new(
     log: Log, path: Path
 ) -> None:
@@ -268,6 +269,7 @@ def check_restart(log: Log, path: Path, committed: tuple[int, int]) -> None:
         assert state_of(view) == folded(log, 0)
 
 
+@pytest.mark.slow
 def test_a_torn_write_of_any_length_leaves_the_old_snapshot(log: Log, path: Path) -> None:
     fill(log, 4)
     save_all(log, path)
@@ -389,6 +391,7 @@ def test_a_rebuild_that_cannot_drop_a_snapshot_reports_it_and_rebuilds(
         assert state_of(view) == folded(log, 0)
 
 
+@pytest.mark.slow
 def test_a_log_that_cannot_be_read_yet_means_not_ready_and_recovers(log: Log, path: Path) -> None:
     fill(log, 6)
     save_all(log, path)
@@ -404,6 +407,7 @@ def test_a_log_that_cannot_be_read_yet_means_not_ready_and_recovers(log: Log, pa
         assert steered.starts == []
 
 
+@pytest.mark.slow
 def test_a_waiter_is_woken_by_what_the_snapshot_brings(log: Log, path: Path) -> None:
     fill(log, 6)
     save_all(log, path)

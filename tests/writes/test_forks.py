@@ -57,6 +57,7 @@ def refuses(call: Callable[[], object]) -> None:
         call()
 
 
+@pytest.mark.slow
 def test_every_way_in_says_that_the_store_was_forked(open_store: OpenStore) -> None:
     store = open_store()
     store.channel.write(Put("a", 1))
@@ -74,6 +75,7 @@ def test_every_way_in_says_that_the_store_was_forked(open_store: OpenStore) -> N
     assert store.rows == [Row("a", 0, 1)]
 
 
+@pytest.mark.slow
 def test_a_wait_in_the_child_says_that_the_store_was_forked(open_store: OpenStore) -> None:
     store = open_store()
     receipt = store.channel.write(Put("a", 1))
@@ -93,6 +95,7 @@ def test_a_wait_in_the_child_says_that_the_store_was_forked(open_store: OpenStor
     assert queued.epoch(PATIENCE_S) == 2
 
 
+@pytest.mark.slow
 def test_a_subscriber_in_the_child_says_that_the_store_was_forked(open_store: OpenStore) -> None:
     store = open_store()
     subscriber = store.coordinator.subscribe()
@@ -107,6 +110,7 @@ def test_a_subscriber_in_the_child_says_that_the_store_was_forked(open_store: Op
     assert subscriber.recv(PATIENCE_S).view.applied == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["apply", "flush", "sync"])
 def test_a_fork_in_the_middle_of_work_leaves_the_child_no_lock(
     open_store: OpenStore, step: str
@@ -130,6 +134,7 @@ def test_a_fork_in_the_middle_of_work_leaves_the_child_no_lock(
     assert working.result().level is DURABLE
 
 
+@pytest.mark.slow
 def test_a_write_that_was_being_applied_at_the_fork_raises_in_the_child(
     open_store: OpenStore,
 ) -> None:
@@ -147,6 +152,7 @@ def test_a_write_that_was_being_applied_at_the_fork_raises_in_the_child(
     assert receipt.epoch(PATIENCE_S) == 1
 
 
+@pytest.mark.slow
 def test_a_stop_in_the_child_leaves_the_store_alone(open_store: OpenStore) -> None:
     store = open_store()
     receipt = store.channel.write(Put("a", 1))
@@ -160,6 +166,7 @@ def test_a_stop_in_the_child_leaves_the_store_alone(open_store: OpenStore) -> No
     assert receipt.wait(DURABLE, PATIENCE_S) == 0
 
 
+@pytest.mark.slow
 def test_the_child_can_open_a_store_of_its_own(open_store: OpenStore) -> None:
     open_store().channel.write(Put("a", 1), DURABLE, PATIENCE_S)
 

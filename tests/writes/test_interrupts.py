@@ -224,6 +224,7 @@ def test_a_waiter_that_is_interrupted_at_the_lock_passes_the_work_on(
     store.steps.apply.wait_calls(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_bracketed", [False, True])
 def test_an_interrupt_at_any_place_of_a_drain_leaves_no_write_without_an_outcome(
     *, is_bracketed: bool
@@ -243,6 +244,7 @@ def test_an_interrupt_at_any_place_of_a_drain_leaves_no_write_without_an_outcome
     assert interrupt_everywhere(drain) > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [APPLIED, WRITTEN, DURABLE])
 @pytest.mark.parametrize("is_bracketed", [False, True])
 def test_an_interrupt_at_any_place_of_a_write_leaves_nothing_locked(
@@ -263,6 +265,7 @@ def test_an_interrupt_at_any_place_of_a_write_leaves_nothing_locked(
     assert interrupt_everywhere(write) > 5
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_any_place_of_a_bracketed_write_leaves_the_store_to_others() -> None:
     def write(interruption: Interruption) -> None:
         shared = SharedRows()
@@ -282,6 +285,7 @@ def test_an_interrupt_at_any_place_of_a_bracketed_write_leaves_the_store_to_othe
     assert interrupt_everywhere(write) > 10
 
 
+@pytest.mark.slow
 def test_an_interrupted_stop_can_be_repeated() -> None:
     def stop(interruption: Interruption) -> None:
         store = Store(clock=FakeClock())

@@ -403,6 +403,7 @@ def test_what_was_handed_over_becomes_durable_though_no_caller_waits(
     assert store.flusher.synced == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_bracketed", [False, True])
 def test_an_error_that_is_never_awaited_is_logged_once(
     open_store: OpenStore, caplog: pytest.LogCaptureFixture, *, is_bracketed: bool
@@ -424,6 +425,7 @@ def test_an_error_that_is_never_awaited_is_logged_once(
     assert [(each.name, each.levelname) for each in logged] == [("strandline", "ERROR")]
 
 
+@pytest.mark.slow
 def test_an_error_that_was_raised_is_not_logged(
     open_store: OpenStore, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -58,6 +58,7 @@ def one_frame_of_each_kind(whole: Reference) -> Iterator[tuple[str, int, int]]:
     yield from smallest.values()
 
 
+@pytest.mark.slow
 def test_the_store_has_something_of_everything(whole: Reference) -> None:
     contents = contents_of(whole.tree)
     segments = [path for path in contents if path.endswith(".segment")]
@@ -69,6 +70,7 @@ def test_the_store_has_something_of_everything(whole: Reference) -> None:
     assert whole.cursors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "boot"), WAYS)
 def test_the_undamaged_store_reads_well(whole: Reference, mode: str, boot: int) -> None:
     nothing = damage.Damage("nothing", "", 0, 0, whole.tree)

@@ -39,6 +39,7 @@ def test_no_crash_of_a_long_workload_breaks_a_rule() -> None:
         seed += 1
 
 
+@pytest.mark.slow
 def test_a_kill_while_an_epoch_begins_hides_nothing_from_readers() -> None:
     small = crashes.SmallCrashes(seed=0)
 
@@ -61,6 +62,7 @@ def test_blocks_of_a_removed_file_in_the_first_segment_are_no_records_of_the_par
         assert [record.kind for record in log.read("crashed", 0, 0)] == ["after"]
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_itself() -> None:
     assert crashes.crash(7, images=30) == crashes.crash(7, images=30)
 

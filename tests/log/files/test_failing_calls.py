@@ -72,6 +72,7 @@ CALLS: dict[str, Callable[[Log], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_failing_disk_is_unavailable_and_the_error_says_where_and_why(
     log: Log, path: str, io: FaultyIo, call: Callable[[Log], object]
@@ -126,6 +127,7 @@ def test_a_read_that_has_begun_is_reported_and_can_begin_again(log: Log, io: Fau
     assert numbers(log) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_write_that_failed_is_no_repeat_after_a_seal(log: Log, path: str, io: FaultyIo) -> None:
     log.append(TOPIC, Event("order", {"n": 3}), idempotency_key="first")
     io.fail(1, errno.EIO, kinds=PWRITES)

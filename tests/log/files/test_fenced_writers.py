@@ -66,6 +66,7 @@ def test_a_writer_that_owns_the_partition_has_lost_it(owner: Log) -> None:
     assert numbers_in(owner)[-1] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bug",
     [

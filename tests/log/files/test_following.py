@@ -172,6 +172,7 @@ def test_who_follows_meets_a_new_epoch_and_a_new_segment(tmp_path: Path) -> None
                 assert next(subscription).payload == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", APPENDS.values(), ids=APPENDS)
 @pytest.mark.parametrize("then", APPENDS.values(), ids=APPENDS)
 def test_subscribers_in_the_writers_process_are_given_what_others_read(

@@ -111,6 +111,7 @@ def test_every_file_has_its_place_on_the_page(files: Files) -> None:
     assert (strange, empty) == ([], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "suffix"),
     [
@@ -156,6 +157,7 @@ def fields_of(heading: str) -> list[str]:
     return [name for name, _, _ in table(heading)]
 
 
+@pytest.mark.slow
 def test_defaults_of_the_page_may_be_left_out(files: Files, tmp_path: Path) -> None:
     whole, bare = tmp_path / "whole", tmp_path / "bare"
     for path, content in files.items():

@@ -18,6 +18,7 @@ from tests.model.disk import Disk
 FIRST = Event("order", {"n": 0})
 
 
+@pytest.mark.slow
 def test_a_loss_of_power_takes_no_identity_of_what_it_leaves() -> None:
     disk = Disk()
     with open_log(disk) as log:

@@ -307,6 +307,7 @@ def some(seed: int, step: int) -> Iterator[tuple[int, Any]]:
     return enumerate(every[::step])
 
 
+@pytest.mark.slow
 def test_some_replaced_files_of_a_store() -> None:
     reported = 0
     for number, damage in some(SEED, 25):

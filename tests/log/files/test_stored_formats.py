@@ -89,6 +89,7 @@ def test_reading_finds_everything_and_changes_no_byte(store: Path, version: int)
     assert snapshot(store) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("store", "version"), [(each, each) for each in VERSIONS], indirect=["store"]
 )
@@ -168,6 +169,7 @@ def test_repeats_are_recognised(store: Path, version: int) -> None:
     assert len(about["repeats"]) >= 18
 
 
+@pytest.mark.slow
 def test_the_store_of_this_version_is_what_is_written_now() -> None:
     made, about = made_store(), expected(FORMAT)
     stored = {}
@@ -190,6 +192,7 @@ def used(name: str, content: bytes | None) -> bytes | None:
     return content.rstrip(b"\0") if content and name.endswith(".segment") else content
 
 
+@pytest.mark.slow
 def test_the_store_has_every_kind_of_frame() -> None:
     contents = {name: content for name, content in entries_of(made_store().tree) if content}
     segments = [content for name, content in contents.items() if name.endswith(".segment")]

@@ -96,6 +96,7 @@ def test_topics_are_found_after_an_interrupt_of_any_line(tmp_path: Path, call: C
     assert check_each_line(tmp_path, call) > 20
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_known_by_its_id_alone_is_caught(tmp_path: Path) -> None:
     """Planted: what an interrupt has left half known stays so."""
     with (
