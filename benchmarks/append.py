@@ -131,7 +131,7 @@ def _sixteen(sizes: Sizes) -> tuple[Entry, ...]:
     return (
         _entry(
             "sixteen.written.threads",
-            # There is nothing to gain by waiting for others where nobody waits for a sync.
+            # There is nothing to gain by waiting for others where no thread waits for a sync.
             contenders(threads_rate, {**threads, "raw": RawFile}, *written),
             best_peer=0.5,
         ),

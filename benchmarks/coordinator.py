@@ -57,7 +57,7 @@ class SleepingFlusher(NullFlusher):
 
 
 class FreeBracket:
-    """Around a store that nobody else uses."""
+    """Around a store that has no other user."""
 
     def enter(self, timeout_s: float, *, may_wait: bool = True) -> None:
         pass

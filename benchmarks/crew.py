@@ -15,7 +15,7 @@ def crew(
 ) -> Iterator[list[Connection]]:
     """Run `work(connection, *arguments)` in a process for each; give our ends of the lines.
 
-    Whoever is still at work when the block ends is killed; a member that dies makes
+    A process that is still at work when the block ends is killed; a member that dies makes
     the next `recv` raise EOFError.
     """
     members = []

@@ -59,8 +59,8 @@ def _rotated(names: list[str], by: int) -> list[str]:
 
 
 def _one_round(contender: Contender) -> float:
-    # The collector stays on, as with any user, so that garbage costs whoever makes it.
-    # What was there before is kept out of its sight, so that nobody pays for the events.
+    # The collector stays on, as with any user, so that garbage costs the one that makes it.
+    # What was there before is kept out of its sight, so that no collection pays for the events.
     gc.collect()
     gc.freeze()
     return contender()

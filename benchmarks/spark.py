@@ -116,7 +116,7 @@ def streaming(scratch: Path, *, events: int) -> Mapping[str, Contender]:
 
 
 def _store_rows(url: str, path: str) -> None:
-    """Keep the record batches that our source yields, mapped into memory by whoever reads."""
+    """Keep the record batches that our source yields, mapped into memory by each reader."""
     made = StrandlineSource({"path": url, "subscribe": "events"})
     reader = made.reader(made.schema())
     batches: list[Any] = [b for part in reader.partitions() for b in reader.read(part)]

@@ -38,7 +38,7 @@ def audits(scratch: Path, *, events: int) -> Mapping[str, Contender]:
 
 
 def fill(log: sl.Log, events: int) -> None:
-    """Append so many events, which repeat after a while: nobody here looks into them."""
+    """Append so many events, which repeat after a while: they are not looked into here."""
     made = [event_of(sample) for sample in samples(min(events, SAMPLES))]
     log.create_topic("events")
     for at in range(0, events, BATCH):

@@ -110,7 +110,7 @@ def environment(settings: dict[str, str]) -> Iterator[None]:
 
 
 class Server:
-    """Forks as it is asked, until whoever started it goes away."""
+    """Forks as it is asked, until the process that started it ends."""
 
     def __init__(self, folder: str) -> None:
         self._listening = socket.socket(socket.AF_UNIX)

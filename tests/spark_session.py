@@ -36,7 +36,7 @@ def quick_spark() -> Iterator[None]:
 
 @contextmanager
 def shared_session() -> Iterator[SparkSession]:
-    """Give a session, and end its Java when nobody needs it any more."""
+    """Give a session, and end its Java when no test needs it any more."""
     archive = ClassArchive()
     with TemporaryDirectory(prefix="spark-", dir=scratch()) as folder:
         if archive.is_there():

@@ -56,8 +56,8 @@ def tail(tmp_path: Path) -> Path:
     return path
 
 
-def fall_asleep() -> None:
-    """Give another thread the time to fall asleep; a test that gives too little passes, too."""
+def let_it_block() -> None:
+    """Give another thread the time to block; a test that gives too little passes, too."""
     threading.Event().wait(0.05)
 
 
@@ -237,7 +237,7 @@ def test_wake_ends_the_present_wait_or_the_next(file_watcher: FileWatcher) -> No
     assert file_watcher.wait() == set()
 
     sleeping = started(file_watcher.wait)
-    fall_asleep()
+    let_it_block()
     assert not sleeping.done()
     file_watcher.wake()
 
@@ -266,7 +266,7 @@ def test_a_wait_without_limit_sees_a_path_added_meanwhile(
             file_watcher.wait()
 
     sleeping = started(follow)
-    fall_asleep()
+    let_it_block()
     file_watcher.add(str(tail))
     tail.write_bytes(b"x")
 
@@ -277,15 +277,15 @@ def test_closing_ends_a_wait_and_gives_every_descriptor_back(io: FaultyIo, tail:
     before = set(os.listdir("/proc/self/fd"))
     file_watcher = io.file_watcher()
     file_watcher.add(str(tail.parent.parent))
-    asleep = threading.Event()
+    blocked = threading.Event()
 
     def wait() -> None:
-        asleep.set()
+        blocked.set()
         for _ in itertools.count():
             file_watcher.wait()
 
     sleeping = started(wait)
-    assert asleep.wait(PATIENCE_S)
+    assert blocked.wait(PATIENCE_S)
     file_watcher.close()
     file_watcher.close()
 
@@ -375,7 +375,7 @@ def test_where_notices_have_run_out_polling_takes_over(tmp_path: Path, how: str)
         lines = process.stdout.read().splitlines()
 
     if process.returncode == 77:
-        pytest.skip("this system lets nobody limit its notices")
+        pytest.skip("this system does not allow a limit on its notices")
     assert ready == "ready\n"
     assert lines[-1] == f"{paths[0]} {paths[1]}"
 

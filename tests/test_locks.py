@@ -74,7 +74,7 @@ def leaks(action: Callable[[], None]) -> list[str]:
         if LOCK.locked():
             places.append(interruption.place)
             LOCK.release()
-        # Whoever keeps the interrupt keeps what its traceback refers to.
+        # A reference to the interrupt keeps what its traceback refers to.
     for interruption in interruptions:
         with contextlib.suppress(RuntimeError):
             interruption.error = None

@@ -19,7 +19,7 @@ from strandline.locks import Latch
 from strandline.log import Log
 
 ROOT = Path(__file__).parents[1]
-#: What nobody has checked the types of.
+#: What no type checker has seen.
 LOOSE: Any = sl
 
 
@@ -158,7 +158,7 @@ def told_in_a_child(*calls: Callable[[], object]) -> list[str]:
             for call in calls:
                 try:
                     told = f"returned {call()!r}"
-                except BaseException:  # noqa: BLE001 - The parent is told.
+                except BaseException:  # noqa: BLE001 - The parent gets it.
                     told = traceback.format_exc(limit=0).replace("\n", " ")
                 pipe.write(told + "\n")
         os._exit(0)

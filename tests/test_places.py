@@ -18,7 +18,7 @@ from strandline.subscriptions import MachineBroker
 
 STORES = ("file", "sqlite")
 EVENT = sl.Event("sale", {"n": 1})
-NOBODY = 65534
+UNPRIVILEGED = 65534
 
 
 @pytest.fixture
@@ -121,14 +121,14 @@ def shared() -> Iterator[Path]:
 
 
 def reader_of(folder: Path, action: Callable[[], None]) -> int:
-    """Start a child that may not write to the folder, whoever runs the tests."""
+    """Start a child that may not write to the folder, whichever user runs the tests."""
     folder.chmod(0o555)
     child = os.fork()
     if child == 0:
         status = 1
         try:
             if os.getuid() == 0:
-                os.setuid(NOBODY)
+                os.setuid(UNPRIVILEGED)
             action()
             status = 0
         except BaseException:  # noqa: BLE001 # It is shown, and the child ends.

@@ -58,7 +58,7 @@ def public_classes() -> Iterator[type]:
 
 
 def is_only_a_shape(kind: type) -> bool:
-    """Whether nobody has an object of this very class: a protocol, or what others extend."""
+    """Whether no user has an object of this very class: a protocol, or what others extend."""
     members = vars(kind).values()
     is_abstract = any(getattr(each, "__isabstractmethod__", False) for each in members)
     return is_abstract or getattr(kind, "_is_protocol", False)

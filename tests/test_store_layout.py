@@ -14,7 +14,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "strandline"
 STORES = PACKAGE / "stores"
-#: The parts of the port that all stores may share are one store's to nobody.
+#: The parts of the port that all stores may share count for no single store.
 EACH_STORE = ("memory.py", "files", "sqlite", "postgres")
 LINES_MIN = 6
 

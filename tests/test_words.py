@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+TREES = ("src", "tests", "tools", "benchmarks", "examples", "torture")
 PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 
 #: A pattern of whole words, and what to write in its place.
@@ -48,11 +49,12 @@ def found(text: str) -> Iterator[str]:
 
 
 def files() -> list[Path]:
-    return [
-        *sorted(ROOT.glob("src/**/*.py")),
+    checked = [
+        *(path for tree in TREES for path in sorted(ROOT.glob(f"{tree}/**/*.py"))),
         *sorted(ROOT.glob("docs/**/*.md")),
         *(ROOT / page for page in PAGES),
     ]
+    return [path for path in checked if path != Path(__file__).resolve()]
 
 
 def test_code_and_pages_use_the_words_of_the_field() -> None:

@@ -19,7 +19,7 @@ from strandline.tiering import tier
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("id", pa.int64())])
-#: What nobody has checked the types of.
+#: What no type checker has seen.
 LOOSE: Any = sl
 
 

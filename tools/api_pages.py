@@ -104,7 +104,7 @@ def _class(kind: type) -> Iterator[str]:
     above = [each.__name__ for each in kind.__bases__ if each.__module__.startswith("strandline")]
     if above:
         yield f"A kind of {', '.join(f'`{name}`' for name in above)}."
-    # What object or Exception say of themselves is nobody's docstring.
+    # What object or Exception say of themselves is not a docstring of ours.
     yield _own_docstring(kind)
     if issubclass(kind, BaseException):
         return

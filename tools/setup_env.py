@@ -5,7 +5,7 @@ and keeps to syntax that an old Python can parse: an old Python gets an answer
 in plain words instead of a SyntaxError.
 
     setup_env.py            make .venv match requirements/ and pyproject.toml
-    setup_env.py --lock     write requirements/ anew from pyproject.toml
+    setup_env.py --lock     write requirements/ again from pyproject.toml
     setup_env.py --upgrade  the same, with the newest versions allowed
     --chosen                the caller picked this Python: look for no other
 """
@@ -279,7 +279,7 @@ def is_readable(place: str) -> bool:
 
 def write_locks(python: Python, upgrade: bool) -> None:
     settings = prepare_uv(python)
-    settings.pop("find-links", None)  # A lock made from local files would fit nobody else.
+    settings.pop("find-links", None)  # A lock made from local files would fit no other machine.
     shape = ["--universal", "--python-version", "{}.{}".format(*OLDEST), "--generate-hashes"]
     shape += ["--no-emit-index-url", "--no-emit-find-links", "--quiet"]
     shape += ["--custom-compile-command", "make lock"]

@@ -142,6 +142,6 @@ class AsyncGroupCommit:
                 await loop.run_in_executor(self._pool, self._file.write, frames)
             for _, done in group:
                 done.set_result(None)
-            # Whoever was waiting may have the next event ready.
+            # The thread that was waiting may have the next event ready.
             await asyncio.sleep(0)
         self._writer = None

@@ -153,7 +153,7 @@ class Demo:
 
 
 def has_settled(log: sl.Log, gauges: Gauges) -> bool:
-    """Whether all but Spark have dealt with every record."""
+    """Whether all but Spark have handled every record."""
     now = gauges.latest()
     behind = sum(lag for name, lag in now.lags.items() if name != "Spark")
     return now.appended == count(log, SHOP) and not behind

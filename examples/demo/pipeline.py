@@ -49,14 +49,14 @@ def main(folder: str) -> None:
 
 
 def run_live(streams: Mapping[str, DataStreamWriter], plan: Plan) -> None:
-    """Run the streams as long as events are offered, and somebody looks on."""
+    """Run the streams as long as events are offered and the demo runs."""
     parent = os.getppid()
     running = [started(stream, plan, name, every=EVERY[name]) for name, stream in streams.items()]
     Path(plan.path(READY)).touch()
     while not os.path.exists(plan.path(ALL_OFFERED)):
         time.sleep(0.2)
         if os.getppid() != parent:
-            raise SystemExit("nobody waits for this any more")
+            raise SystemExit("the demo no longer waits for this")
         for query in running:
             failure = query.exception()
             if failure is not None:

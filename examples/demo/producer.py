@@ -11,7 +11,7 @@ from examples.demo.shop import DAY_S, Offer, day
 
 
 def main(folder: str, number: int, begins_at: float) -> None:
-    """Append what this producer is told of, from the wall-clock time `begins_at` on."""
+    """Append what this producer is given, from the wall-clock time `begins_at` on."""
     plan = Plan.load(folder)
     offers = [offer for offer in day(plan) if number in offer.producers]
     stored = repeats = 0

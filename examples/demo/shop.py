@@ -50,7 +50,7 @@ class Offer:
     arrives_s: float
     is_express: bool = False
     is_double: bool = False
-    """Whether both producers are told of it."""
+    """Whether both producers are given it."""
     is_repeated: bool = False
     """Whether its producer tries again, not knowing that it had succeeded."""
 

@@ -62,7 +62,7 @@ def in_a_shell(line: str) -> None:
         text=True,
         env=environment(),
     )
-    # Whoever writes to `head` may find it gone.
+    # A process that writes to `head` may find it gone.
     assert done.returncode == 0 or ("| head" in line and done.returncode == 141), done.stderr
     assert "Traceback" not in done.stderr
 

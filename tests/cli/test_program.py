@@ -178,7 +178,7 @@ def on_terminal(*arguments: str, typed: bytes = b"", **more: str) -> str:
     os.close(theirs)
     os.write(ours, typed)
     shown = b""
-    # Reading from a terminal that nobody has open any more is an error on Linux.
+    # Reading from a terminal that no process has open any more is an error on Linux.
     try:
         while data := os.read(ours, 4096):
             shown += data

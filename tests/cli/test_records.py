@@ -357,7 +357,7 @@ def test_only_what_matches_is_shown(orders: str) -> None:
     assert offsets("read", orders, *paid) == [3, 4]
     assert offsets("read", orders, *paid, "--limit", "1") == [3]
     assert offsets("read", orders, "--where", "key = 'c-7'") == [0]
-    assert offsets("read", orders, "--where", "key = 'nobody'") == []
+    assert offsets("read", orders, "--where", "key = 'none'") == []
     assert offsets("tail", orders, "-n", "1", "--where", "kind = 'order.created'") == [2]
     assert offsets("tail", orders, "--from", "4", *paid) == [4]
     wrong = run("read", orders, "--where", "total > 3")

@@ -87,7 +87,7 @@ def test_the_example_keeps_in_time(rule: conformance.TimedRule) -> None:
 
 def test_the_suite_finds_what_is_wrong_with_a_store() -> None:
     bug = Bug(
-        "the chain begins anew after a trim",
+        "the chain begins again after a trim",
         EXAMPLE_MODULE.ListPartition,
         "release",
         "gone[-1].value",

@@ -147,7 +147,7 @@ class World:
 
     @cached_property
     def known(self) -> subscriptions.LiveSubscription:
-        """What a broker is told of a subscription."""
+        """What a broker gets to know about a subscription."""
         return subscriptions.LiveSubscription(self.log.topic("events"), "a", None, 1)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""A process that appends to a SQLite log until it is told to stop, or is killed.
+"""A process that appends to a SQLite log until it gets the order to stop, or is killed.
 
 Prints each offset once it is acknowledged, with the number that it holds.
 """

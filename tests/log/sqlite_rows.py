@@ -31,7 +31,7 @@ class Written:
     content: bytes = b""
     records: dict[str, list[Record]] = field(default_factory=dict)
     epochs: dict[str, list[Any]] = field(default_factory=dict)
-    #: Topic, what an append was told, what it brought, and the offset of its first record.
+    #: Topic, the terms of an append, what it brought, and the offset of its first record.
     originals: list[tuple[str, dict[str, Any], Event, int]] = field(default_factory=list)
 
 
@@ -160,7 +160,7 @@ def _check_reading(whole: Written, path: Path, title: str) -> bool:
     with log:
         try:
             names = [each.name for each in log.topics()]
-            # One that became a tenant's is reported to whoever looks for it.
+            # One that became a tenant's is reported to a reader that looks for it.
             assert names == sorted(TOPICS) or "tenant changed" in title, title
         except TYPED:
             is_reported = True
@@ -185,7 +185,7 @@ def _check_topic(log: Log, whole: Written, topic: str, title: str) -> bool:
         is_reported = True
     try:
         cursor = log.cursor(topic, "billing", 0)
-        assert cursor == 1, f"{title}: the consumer begins anew"
+        assert cursor == 1, f"{title}: the consumer begins again"
     except TYPED:
         is_reported = True
     return is_reported

@@ -1,4 +1,4 @@
-"""Moves the end of a tail file on, once for each line on standard input, and says so."""
+"""Moves the end of a tail file on, once for each line on standard input, and reports it."""
 
 import os
 import sys

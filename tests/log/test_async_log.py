@@ -218,7 +218,7 @@ def test_an_append_whose_task_is_cancelled_is_stored_once_or_never(url: str, tur
             task.cancel()
             await asyncio.wait([task])
             for receipt in begun:
-                # Whoever looks again learns what became of it.
+                # The next look shows the outcome.
                 assert (await receipt.wait()).offset == 0
             return (await log.marks("orders", 0)).high
 

@@ -38,7 +38,7 @@ def test_no_thread_outlives_its_log(scheme: str, tmp_path: Path) -> None:
 
 
 class StuckIo(SystemIo):
-    """Writes that never end, once it is told so."""
+    """Writes that never end, once that is set."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A reader that is surely asleep is woken by each thing that should wake it."""
+"""A reader that is surely blocked is woken by each thing that should wake it."""
 
 import asyncio
 from collections.abc import Callable, Iterator

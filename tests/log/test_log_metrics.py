@@ -1,4 +1,4 @@
-"""A log counts what it does, and says so in one place."""
+"""A log counts what it does, and reports it in one place."""
 
 import json
 import threading
@@ -127,7 +127,7 @@ def test_subscriptions_their_waits_and_hints_are_counted(log: Log) -> None:
         first = started(lambda: next(iter(subscription)))
         deadline = time.monotonic() + PATIENCE_S
         while log.metrics().waits == 0:
-            assert time.monotonic() < deadline, "nobody waits"
+            assert time.monotonic() < deadline, "no thread waits"
 
         log.append("orders", EVENT)
 

@@ -20,7 +20,7 @@ DEADLINE_S = 60.0
 
 
 class Appender:
-    """A process that appends when it is told to."""
+    """A process that appends on request."""
 
     def __init__(self, url: str) -> None:
         self.process = subprocess.Popen(

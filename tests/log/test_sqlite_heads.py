@@ -88,20 +88,20 @@ def test_the_newest_is_missed_also_after_the_repair_of_a_failed_sync(path: str, 
     """The repair moves the records of all who have the log open, or have died with it open."""
     io = FaultyIo(SystemIo())
     log.create_topic("others")
-    with sqlite_log(path, io=io) as failed, sqlite_log(path) as mending:
+    with sqlite_log(path, io=io) as failed, sqlite_log(path) as repairing:
         for n in range(3):
             log.append("orders", Event("order", {"n": n}))
         io.fail(1, errno.EIO, kinds=["sync"])
         with pytest.raises(FailedError):
             failed.append("others", Event("order"), durability=DURABLE)
 
-        mending.append("others", Event("order"), durability=DURABLE)
+        repairing.append("others", Event("order"), durability=DURABLE)
 
         assert Path(f"{path}-wal").stat().st_size == 0
         remove_the_third(path)
-        assert mending.marks("orders", 0).high == 3
+        assert repairing.marks("orders", 0).high == 3
         with pytest.raises(CorruptError):
-            list(mending.read("orders", 0, 0))
+            list(repairing.read("orders", 0, 0))
 
 
 def test_a_gap_beyond_the_head_is_detected(path: str, log: Log) -> None:

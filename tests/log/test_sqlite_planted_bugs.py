@@ -53,7 +53,7 @@ BUGS = [
     ),
     Planted(
         Bug(
-            "nobody asks who held the lock last",
+            "the last holder of the lock is not checked",
             AppendBracket,
             "_begin_at_once",
             "_.is_unbroken()",

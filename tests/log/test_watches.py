@@ -127,8 +127,8 @@ def follow(watch: LocalWatch, end: int) -> list[int]:
     return ends[1:]
 
 
-def fall_asleep() -> None:
-    """Give another thread the time to fall asleep; a test that gives too little passes, too."""
+def let_it_block() -> None:
+    """Give another thread the time to block; a test that gives too little passes, too."""
     threading.Event().wait(0.05)
 
 
@@ -242,14 +242,14 @@ def test_a_reader_that_listens_is_woken_by_whatever_is_not_a_file(tails: Tails) 
     ]
     for action in actions:
         sleeping = started(watch.wait)
-        fall_asleep()
+        let_it_block()
         assert not sleeping.done()
         action()
         sleeping.result(PATIENCE_S)
 
     watch.add("orders", 1, 0)
     sleeping = started(watch.wait)
-    fall_asleep()
+    let_it_block()
     watch.close()
     assert isinstance(sleeping.exception(PATIENCE_S), ClosedError)
 
@@ -271,7 +271,7 @@ def test_a_reader_woken_just_before_it_listens_does_not_block(tmp_path: Path) ->
 def test_a_partition_added_while_the_reader_waits_is_listened_for(tails: Tails) -> None:
     watch = tails.open()
     sleeping = started(watch.wait)
-    fall_asleep()
+    let_it_block()
 
     watch.add("orders", 0, 0)
     tails.write(0, 3)
@@ -284,7 +284,7 @@ def test_a_reader_that_listens_hands_over_to_the_thread(tails: Tails) -> None:
     second.close()
     first.add("orders", 0, 0)
     sleeping = started(lambda: follow(first, 9))
-    fall_asleep()
+    let_it_block()
     assert not listeners()
 
     second = tails.open()

@@ -1,6 +1,6 @@
 """One seeded schedule: random producers, pauses, failures, brackets and a stop on a coordinator.
 
-The store below keeps what a reader of it could see, and says so when the
+The store below keeps what a reader of it could see, and reports when the
 coordinator breaks one of its own rules. `run` raises AssertionError with what
 went wrong.
 """
@@ -133,7 +133,7 @@ class Store:
     def enter(self, timeout_s: float, *, may_wait: bool = True) -> int:
         assert may_wait or timeout_s == 0
         if not self.simulation.block(lambda: not self.is_held, timeout_s):
-            raise UnavailableError("somebody else holds the store")
+            raise UnavailableError("another process holds the store")
         self._count("enter", self.fail_enter)
         self.is_held = True
         return self.epoch
@@ -275,7 +275,7 @@ class Schedule:
                 self._reached(attempt, level, applied=True)
         except UnavailableError as error:
             if error.write is not None:
-                self._expect(error.write is attempt.write, "somebody else's write came back")
+                self._expect(error.write is attempt.write, "the write of another caller came back")
                 attempt.outcome = "handed back"
         except InvalidError:
             assert poison is ValueError, "a good write was refused"
@@ -289,7 +289,7 @@ class Schedule:
             attempt.outcome = "unknown"
 
     def _reached(self, attempt: Attempt, level: Durability, *, applied: bool = False) -> None:
-        """At this moment the store must hold what the caller was told."""
+        """At this moment the store must hold what the caller was promised."""
         if level is APPLIED and not applied:
             return
         attempt.reached = level

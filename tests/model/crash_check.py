@@ -1,6 +1,6 @@
 """Opens a log on crash images of its disk, and says what is wrong with what it finds.
 
-For each image: opening works; what is seen agrees with what users were told; opening
+For each image: opening works; what is seen agrees with what users were promised; opening
 again shows the same; the log goes on, knows its identities and loses nothing
 thereby; and a crash of the recovery itself changes none of this.
 """

@@ -266,7 +266,7 @@ class CrashState:
 def crash_points(disk: Disk, *, start: int = 0, pool: int = POOL) -> Iterator[CrashPoint]:
     """Yield the moments after each entry of the disk's journal, from entry `start` on.
 
-    What is told at once belongs to one moment: the last of it says most. A crash
+    What is reported at once belongs to one moment: the last of it says most. A crash
     state is good until the next moment is asked for.
     """
     state = CrashState(disk, pool=pool)

@@ -1,7 +1,7 @@
 """A file system in memory that remembers what is not yet durable.
 
 A `Disk` is an Io. Beside doing what it is asked, it keeps a journal of every change,
-every sync, and of what the workload had been told by then; `crash_images` makes of
+every sync, and of what the workload had been promised by then; `crash_images` makes of
 the journal what a power loss may leave.
 """
 
@@ -16,7 +16,7 @@ from strandline.io import Buffer, FileStatus, OpenMode
 
 ROOT = 1
 _DEVICE = 7
-#: Far from real descriptors: code that goes past its io is told so by the system.
+#: Far from real descriptors: code that goes past its io gets an error of the system.
 _FIRST_FD = 1_000_000
 
 

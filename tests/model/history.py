@@ -1,4 +1,4 @@
-"""Whether what a partition holds agrees with what its writers were told.
+"""Whether what a partition holds agrees with what its writers were promised.
 
 Every value is offered once, so one pass over the content tells everything.
 """
@@ -77,7 +77,7 @@ class History:
     def acknowledge(
         self, value: Hashable, offset: int, level: Durability = Durability.WRITTEN
     ) -> None:
-        """Its writer was told that it is stored at `offset`, and how safely."""
+        """Its writer learned that it is stored at `offset`, and how safely."""
         self._now += 1
         write = self._writes[value]
         write.fate, write.offset, write.told_at = _Fate.ACKNOWLEDGED, offset, self._now
@@ -86,7 +86,7 @@ class History:
         self.observe(offset, value)
 
     def fail(self, value: Hashable) -> None:
-        """Its writer was told that it is not stored."""
+        """Its writer learned that it is not stored."""
         self._writes[value].fate = _Fate.FAILED
 
     def observe(self, offset: int, value: Hashable) -> None:

@@ -51,7 +51,7 @@ class Interruption:
         gc.disable()
         try:
             self._run(action)
-        except BaseException as error:  # noqa: BLE001 - Whoever asks looks at it.
+        except BaseException as error:  # noqa: BLE001 - The caller looks at it.
             self.error = error
         finally:
             signal.signal(signal.SIGINT, previous)

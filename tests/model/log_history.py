@@ -1,4 +1,4 @@
-"""Whether a whole log, opened again, agrees with what its users were told.
+"""Whether a whole log, opened again, agrees with what its users were promised.
 
 `look` takes down what a log shows. A `LogHistory` hears what was asked of the log
 and what it answered, and says what must, may and must not be seen after a crash.
@@ -273,7 +273,9 @@ class LogHistory:
 
     def check(self, seen: Seen) -> list[str]:
         """Return everything that ought not to be seen."""
-        findings = [f"{name}: a topic of nobody" for name in seen if name not in self._topics]
+        findings = [
+            f"{name}: a topic that was not created" for name in seen if name not in self._topics
+        ]
         for name, topic in self._topics.items():
             found = seen.get(name)
             if found is None:

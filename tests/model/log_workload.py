@@ -1,4 +1,4 @@
-"""Work on a log, noted in the journal of its disk: what was asked, and what was told.
+"""Work on a log, noted in the journal of its disk: what was requested, and what was answered.
 
 Each operation is one call that a user could make, chosen so that it is possible at
 that moment; one that is not (a trim of nothing, say) does nothing.

@@ -10,9 +10,9 @@ from strandline.writes.subscriber import Subscriber, Subscribers
 from tests.planting import Bug
 
 COORDINATOR_BUGS = [
-    Bug("nobody is woken to work next", Stage, "attempt", "self.wake_next()", "pass"),
+    Bug("no thread is woken to work next", Stage, "attempt", "self.wake_next()", "pass"),
     Bug("what arrives during a drain is forgotten", Drain, "run", "self.pass_on()", "pass"),
-    Bug("the pass-on wakes nobody", Drain, "pass_on", "self._standby.wake()", "pass"),
+    Bug("the pass-on wakes no thread", Drain, "pass_on", "self._standby.wake()", "pass"),
     Bug(
         "written before it is stored",
         Storage,
@@ -145,7 +145,7 @@ COORDINATOR_BUGS = [
         "()",
     ),
     Bug(
-        "what is handed over is left to somebody else",
+        "what is handed over is left to another thread",
         Channel,
         "hand_over",
         "self.storage.request_queued()",

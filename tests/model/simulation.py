@@ -174,8 +174,8 @@ class Simulation:
         if not ready:
             due = [task.due for task in alive if task.due is not None]
             if not due or min(due) > _HORIZON_S:
-                asleep = ", ".join(task.name for task in alive)
-                self._abort(DeadlockError(f"these wait for ever: {asleep}"))
+                blocked = ", ".join(task.name for task in alive)
+                self._abort(DeadlockError(f"these wait for ever: {blocked}"))
                 return alive[0]
             self.now = max(self.now, min(due))
             ready = [task for task in alive if self._is_ready(task)]
@@ -249,7 +249,7 @@ class SimulatedLock:
         return True
 
     def release(self) -> None:
-        assert self._held, "released a lock that nobody holds"
+        assert self._held, "released a lock that is not held"
         self._held = False
         self._simulation.step()
 

@@ -84,7 +84,7 @@ def with_record(index: int, record: SeenRecord) -> SeenTopic:
     ("seen", "finding"),
     [
         ({}, "the topic is lost"),
-        ({"orders": shown(), "other": shown()}, "a topic of nobody"),
+        ({"orders": shown(), "other": shown()}, "a topic that was not created"),
         ({"orders": shown(high=3)}, "lost at 3"),
         ({"orders": shown(low=0)}, "low 0"),
         ({"orders": shown(low=2)}, "low 2"),

@@ -35,9 +35,9 @@ def handler() -> Iterator[logging.Handler]:
 
 
 def waste() -> None:
-    """Leave errors that nobody has seen to the collector."""
+    """Leave errors that were never looked at to the collector."""
     for _ in range(20):
-        cycle: list[object] = [UnseenError(ValueError("nobody has seen this"))]
+        cycle: list[object] = [UnseenError(ValueError("this is never looked at"))]
         cycle.append(cycle)
 
 

@@ -167,7 +167,7 @@ class Contention:
             }:
                 raise AssertionError(f"{self}: {kind}: {text}")
             case ["unknown", *_] if self.scheme == "sqlite":
-                raise AssertionError(f"{self}: nobody takes over there: {message}")
+                raise AssertionError(f"{self}: no process takes over there: {message}")
             case _:
                 reports.note(self.ledger, message)
 

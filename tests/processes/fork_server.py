@@ -233,7 +233,7 @@ def _run_workload(request: dict[str, Any], report: Report) -> None:
         task = getattr(importlib.import_module(f"tests.processes.{module}"), function)
         with planted(request["bug"]):
             task(report, **request["arguments"])
-    except BaseException:  # noqa: BLE001 - Whatever it is, the supervisor is told.
+    except BaseException:  # noqa: BLE001 - Whatever it is, the supervisor gets it.
         with contextlib.suppress(OSError):
             report.say("crash", traceback.format_exc())
         os._exit(70)

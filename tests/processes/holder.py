@@ -1,4 +1,4 @@
-"""A process that is stopped while it holds the lock, and what others are told meanwhile."""
+"""A process that is stopped while it holds the lock, and what others see meanwhile."""
 
 import signal
 

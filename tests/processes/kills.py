@@ -16,7 +16,7 @@ KILLS_PER_LOG = 25
 
 
 class Victims:
-    """One log, the processes that write it, and what they were told."""
+    """One log, the processes that write it, and what they were promised."""
 
     def __init__(self, server: ForkServer, url: str, seed: int, bug: str | None = None) -> None:
         self.server = server

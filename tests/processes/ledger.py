@@ -1,4 +1,4 @@
-"""What writers were told, kept outside of them, and what a log may hold therefore.
+"""What writers were promised, kept outside of them, and what a log may hold therefore.
 
 Every value is unique: a producer and a number. So one pass over what is stored finds
 whatever was lost, made up, doubled, moved or put out of order.

@@ -105,7 +105,7 @@ class Workload:
         first, self._next = self._next, self._next + count
         self._report.say("offer", self._producer, first, count)
         if is_doomed:
-            # Said before it is tried: nobody may see it even if this is the last word.
+            # Said before it is tried: it may not be visible even if this is the last line.
             self._report.say("refused", self._producer, first, count)
         return first
 

@@ -157,7 +157,7 @@ PROCESS_BUGS = [
         caught_by="contention",
     ),
     _sqlite(
-        "nobody says who holds the lock",
+        "the holder of the lock is not named",
         StoreLock,
         "_holder",
         "_.pread(...)",
@@ -165,7 +165,7 @@ PROCESS_BUGS = [
         caught_by="holder",
     ),
     _sqlite(
-        "the lock excludes nobody",
+        "the lock excludes no process",
         StoreLock,
         "_lock_file",
         "_.try_lock(...)",
@@ -323,7 +323,7 @@ PROCESS_BUGS = [
         caught_by="joins",
     ),
     _file(
-        "nobody looks at the fence after a write",
+        "the fence is not checked after a write",
         PartitionWriter,
         "_write",
         "_ != NO_FENCE",
@@ -355,7 +355,7 @@ PROCESS_BUGS = [
         caught_by="take-overs",
     ),
     _file(
-        "the lock excludes nobody",
+        "the lock excludes no process",
         PartitionLock,
         "_try",
         "_.try_lock(...)",
@@ -363,7 +363,7 @@ PROCESS_BUGS = [
         caught_by="holder",
     ),
     _file(
-        "nobody says who holds the partition",
+        "the holder of the partition is not named",
         PartitionLock,
         "holder",
         "_.pread(...)",

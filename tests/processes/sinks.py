@@ -197,7 +197,7 @@ def _same_for_all(staged: Sequence[Staged]) -> dict[str, tuple[int, int]]:
 FLAWS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "an append before the batch is recorded": (committing, "_intent", _append_first),
     "appends without an identity": (rolling._Step, "append", _append_anonymously),  # noqa: SLF001
-    "progress that nobody writes down": (Progress, "add", _note_nothing),
+    "progress that is not stored": (Progress, "add", _note_nothing),
     "finished before it was begun": (Intents, "record", _finish_first),
     "abort removes a recorded batch": (Intents, "remove_staged", _remove_all),
     "a sweep removes what is named": (Intents, "_is_left", _is_always_left),

@@ -78,7 +78,7 @@ class Sweep:
     def kill_each_call(
         self, *, halfway: bool = False, first: int = 1, stride: int = 1
     ) -> Iterator[tuple[str, Ledger]]:
-        """Yield each log that was left behind dead, and what its writer had been told.
+        """Yield each log that was left behind by a crash, and what its writer had been promised.
 
         `halfway` ends the process within a write instead of before a call. Death after
         a call leaves the same files as death before the next.
@@ -118,7 +118,7 @@ class Sweep:
     def fail_each_call(
         self, fault: Fault, *, first: int = 1, stride: int = 1
     ) -> Iterator[tuple[str, Ledger]]:
-        """Yield each log as its writer left it, and what the writer had been told."""
+        """Yield each log as its writer left it, and what the writer had been promised."""
         for nth in range(first, NTH_MAX, stride):
             url = url_in(self.scheme, self.folder / "trial")
             ledger = Ledger()

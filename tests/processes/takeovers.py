@@ -44,7 +44,7 @@ def sweep(
 ) -> int:
     """Stop the writer before every `stride`-th I/O call; return how many those were.
 
-    It wakes when another one has the partition. Then it is told the truth: what it
+    It wakes when another one has the partition. Then it gets the true outcome: what it
     hears is stored is there, and what it hears is not stored is not.
     """
     for number, nth in enumerate(range(first, CALLS_MAX, stride)):
@@ -121,7 +121,7 @@ RIVALS = {
 def overtake_at(server: ForkServer, rival: str, nth: int, *, bug: str | None = None) -> bool:
     """Stop who takes over before its `nth` call, while the rival writes.
 
-    Return whether there was such a call. Both are told the truth.
+    Return whether there was such a call. Both get the true outcome.
     """
     with tempfile.TemporaryDirectory() as folder:
         url = url_in("file", Path(folder, "log"))
@@ -156,7 +156,7 @@ def overtake_at(server: ForkServer, rival: str, nth: int, *, bug: str | None = N
 def own_until_fenced(server: ForkServer, url: str, *, bug: str | None = None) -> list[Message]:
     """Have an owner, one who is refused, and one who takes over; return what the last two hear.
 
-    A refusal is followed by who was in the way, if that was told.
+    A refusal is followed by who was in the way, if that is known.
     """
     ledger = Ledger()
     server.run("workloads:create", url=url)

@@ -46,7 +46,7 @@ def handle(report: Report, url: str, seed: int) -> None:
 
 
 def handle_until_signalled(report: Report, url: str, seed: int, number: int, nth: int) -> None:
-    """Run the trigger until its `nth` function sends this process a signal, and say so."""
+    """Run the trigger until its `nth` function sends this process a signal, and report it."""
     begun = itertools.count(1)
 
     def signal_at_nth() -> None:
@@ -61,7 +61,7 @@ def handle_until_signalled(report: Report, url: str, seed: int, number: int, nth
 
 
 def finish(report: Report, url: str, seed: int) -> None:
-    """Run the trigger until everything is dealt with, and say what was dead-lettered."""
+    """Run the trigger until everything is handled, and print what was dead-lettered."""
     with open_store(url) as log:
         _report_cursors(report, log)
         deadline = time.monotonic() + PATIENCE_S

@@ -294,7 +294,7 @@ def test_holes_swapped_rows_forgeries_and_falling_times_are_named(
 
 
 class Forger:
-    """Changes rows of a database as somebody would who knows how they are made."""
+    """Changes rows of a database as an attacker would who knows how they are made."""
 
     def __init__(self, database: sqlite3.Connection, topic_id: bytes) -> None:
         self._database = database

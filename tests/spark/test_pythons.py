@@ -48,7 +48,7 @@ def test_it_ends_with_the_process_that_spark_has_started(program: str) -> None:
         process.kill()
 
         assert process.stdout is not None
-        assert process.stdout.read() == b"", "nobody holds its output any more"
+        assert process.stdout.read() == b"", "no process holds its output any more"
 
 
 def test_what_is_no_work_of_spark_runs_plainly(program: str) -> None:

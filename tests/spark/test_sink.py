@@ -297,7 +297,7 @@ def test_a_batch_is_finished_when_the_log_no_longer_knows_its_appends(
 def test_weeks_catch_that_progress_is_not_stored(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with flawed("progress that nobody writes down"), pytest.raises(AssertionError):
+    with flawed("progress that is not stored"), pytest.raises(AssertionError):
         finish_weeks_later(sink, monkeypatch, 2)
 
 

@@ -67,7 +67,7 @@ BY_KILLS = (
 )
 BY_FAULTS = ("abort removes a recorded batch",)
 #: In test_sink.py.
-BY_STEPS = ("progress that nobody writes down", "a sweep removes what is named")
+BY_STEPS = ("progress that is not stored", "a sweep removes what is named")
 BY_CONTENT = ("a ledger without fingerprints",)
 
 

@@ -10,7 +10,7 @@ import strandline as sl
 class Balances(sl.View[dict[str, int]]):
     """What each key has paid."""
 
-    #: Which offsets this process has applied, for whoever wants to know.
+    #: Which offsets this process has applied, for tests to look at.
     applied: ClassVar[dict[int, list[int]]] = {}
 
     def initial(self, partition: int) -> dict[str, int]:

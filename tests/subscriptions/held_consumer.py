@@ -1,4 +1,4 @@
-"""A process that opens a consumer, says so, and holds it until it is killed."""
+"""A process that opens a consumer, reports it, and holds it until it is killed."""
 
 import sys
 

@@ -75,7 +75,7 @@ BUGS = [
     ),
     Planted(
         Bug(
-            "everybody is woken",
+            "every subscriber is woken",
             MachineBroker,
             "_listen",
             "_ in names",

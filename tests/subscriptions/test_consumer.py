@@ -87,7 +87,7 @@ def test_a_consumer_without_a_cursor_begins_at_its_start(log: Log, clock: FakeCl
 
 
 def test_the_cursor_never_passes_what_is_outstanding(log: Log, clock: FakeClock) -> None:
-    """S3: acks in any order; the cursor is the first record not dealt with."""
+    """S3: acks in any order; the cursor is the first record not acknowledged."""
     fill(log, "orders", 0, 4)
     reader = Consumer(log, "orders", "billing", clock=clock)
     records = [delivery.record for delivery in deliveries(reader, 4)]

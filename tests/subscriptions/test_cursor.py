@@ -22,7 +22,7 @@ some_place = st.sampled_from(PLACES)
 
 
 class CursorMachine(RuleBasedStateMachine):
-    """A store of ends, a reader that holds one page, and hints that nobody can rely on."""
+    """A store of ends, a reader that holds one page, and hints that are not reliable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class CursorMachine(RuleBasedStateMachine):
             assert cursor.next == offset
 
     def teardown(self) -> None:
-        """After a last poll, everything has come, and every cursor has said so and rests."""
+        """After a last poll, everything has come, and every cursor has reported it and rests."""
         self.cursors.doubt()
         for _ in range(10_000):
             if self.page_of is not None:

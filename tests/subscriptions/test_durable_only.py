@@ -90,7 +90,7 @@ def test_a_marker_stands_at_the_durable_end(log: sl.Log) -> None:
 
 
 def test_a_reader_is_not_woken_by_what_is_only_written(tmp_path: Path) -> None:
-    """On a clock that stands still no poll comes due: whatever it looks at, it was told to."""
+    """On a clock that stands still no poll comes due: whatever it looks at, a hint came for it."""
     clock = FakeClock()
     with CountingLog(SqliteStore(str(tmp_path / "events.db"), clock=clock), clock=clock) as log:
         log.create_topic("orders")
@@ -102,11 +102,11 @@ def test_a_reader_is_not_woken_by_what_is_only_written(tmp_path: Path) -> None:
 
         for number in range(50):
             log.append("orders", sl.Event("a", number))
-        asleep = log.looks - looks
+        blocked = log.looks - looks
         log.sync("orders", 0)
 
         assert reading.result(PATIENCE_S).payload == 0
-        assert asleep == 0
+        assert blocked == 0
         orders.close()
 
 

@@ -50,7 +50,7 @@ def test_a_record_that_kills_its_process_each_time_is_dead_lettered(url: str, mo
 
 @pytest.mark.slow
 def test_killed_at_any_moment_nothing_is_lost_and_counts_only_rise(url: str) -> None:
-    """S3: a consumer that deals with one record at a time is counted exactly, or once too often."""
+    """S3: a consumer that handles one record at a time is counted exactly, or once too often."""
     seed = int.from_bytes(SystemClock().random_bytes(4), "big")
     chance = random.Random(seed)
     with sl.open(url) as log:

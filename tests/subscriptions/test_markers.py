@@ -109,7 +109,7 @@ def test_fell_behind_names_the_last_record_delivered(steered: SteeredLog, topic:
 
 
 def test_fell_behind_stands_before_the_records_it_counts(steered: SteeredLog, topic: Topic) -> None:
-    """A hint that comes while a page is in hand is told before that page."""
+    """A hint that comes while a page is in hand is reported before that page."""
     log = steered.as_log()
     subscription = subscribe(log, "orders", read_ahead=2, markers=True)
     drain(subscription)

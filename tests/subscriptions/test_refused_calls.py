@@ -17,7 +17,7 @@ from tests.subscriptions.doubles import fill
 
 
 class RefusingLog(sl.Log):
-    """Refuses what a consumer stores, while it is told to."""
+    """Refuses what a consumer stores, while that is set."""
 
     is_refusing = False
 

@@ -90,7 +90,7 @@ def test_a_hint_wakes_a_task(still: SteeredLog, clock: FakeClock) -> None:
 
 
 def test_a_lost_hint_costs_time_only(still: SteeredLog, clock: FakeClock) -> None:
-    """WE7, E7: what nobody hinted at is found by the next poll, and nothing is jumped over."""
+    """WE7, E7: what no hint announced is found by the next poll, and nothing is jumped over."""
     still.steer = lose_all
     log = still.as_log()
     subscription = subscribe(log, "orders", clock=clock)
@@ -201,7 +201,7 @@ def test_an_idle_reader_looks_once_for_each_poll(still: SteeredLog, clock: FakeC
 def test_records_appended_between_the_look_and_the_rest_are_seen(
     still: SteeredLog, clock: FakeClock, moment: str
 ) -> None:
-    """A8: a reader that has just seen the end is not left asleep by what came meanwhile."""
+    """A8: a reader that has just seen the end is not left blocked by what came meanwhile."""
     log = still.as_log()
     fill(log, "orders", 0, 1)
     left = [2]

@@ -1,4 +1,4 @@
-"""The faulty io: it remembers everything and fails exactly where it was told to."""
+"""The faulty io: it remembers everything and fails exactly where it is set to."""
 
 import errno
 import threading

@@ -155,7 +155,7 @@ def test_an_orphan_whose_records_are_in_the_log_is_swept(tmp_path: Path) -> None
         assert sweep(log, objects) == 1  # The catalogue has a copy.
         log.trim("t", 0, 20)
         objects.objects[orphan] = content
-        assert sweep(log, objects) == 1  # Nobody wants the records.
+        assert sweep(log, objects) == 1  # No reader needs the records.
         assert objects.objects == {}
         assert len(records) == 20
 

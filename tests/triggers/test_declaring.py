@@ -1,4 +1,4 @@
-"""What `on` is told: refused where it is written if it cannot work."""
+"""The arguments of `on`: refused where it is written if it cannot work."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ def order(log: sl.Log, number: object, partition: int = 0, *, key: str | None = 
 
 
 def handled(log: sl.Log, calls: Calls, clock: FakeClock, **terms: Any) -> Counters:
-    """Run a trigger until it has dealt with everything, and return what it counted."""
+    """Run a trigger until it has handled everything, and return what it counted."""
     triggers = Triggers(log, clock=clock)
     terms = {"name": "billing", "dedupe_key": "id", "dedupe_window_s": 60, **terms}
     triggers.on("orders", **terms)(lambda record: calls.note(record.payload["id"]))

@@ -14,7 +14,7 @@ from tests.triggers.calls import Calls, cursors, publish, wait_until
 
 
 class Faulty:
-    """A trigger whose function fails for some numbers, until it is mended."""
+    """A trigger whose function fails for some numbers, until it is fixed."""
 
     def __init__(self, log: sl.Log, name: str, fails_for: set[int]) -> None:
         self.calls = Calls()

@@ -213,9 +213,9 @@ def life(url: str, seed: int, steps: int, *, beside: bool) -> list[Seen]:
     """Return what alice sees in so many steps; with `beside`, bob is at work as well."""
     clock = FakeClock(seed=seed)
     with sl.open(url, clock=clock) as log:
-        nobody = log.scope()
+        shared_scope = log.scope()
         for name in SHARED:
-            nobody.register(name, PLAIN)
+            shared_scope.register(name, PLAIN)
         log.create_topic("clicks")
         alice = Actor(log.scope("alice"), random.Random(f"alice {seed}"))
         bob = Actor(log.scope("bob"), random.Random(f"bob {seed}"), number=1)
@@ -227,7 +227,7 @@ def life(url: str, seed: int, steps: int, *, beside: bool) -> list[Seen]:
                 if beside:
                     bob.step()
             if world.random() < 0.1:
-                nobody.publish(world.choice(SHARED), announcement())
+                shared_scope.publish(world.choice(SHARED), announcement())
             seen.append(alice.step())
         for actor in (alice, bob):
             for _, stream in actor.streams:

@@ -1,4 +1,4 @@
-"""Registers a typed topic and a later version of it, and dies before the line it is told."""
+"""Registers a typed topic and a later version of it, and dies before a given line."""
 
 import os
 import signal

@@ -134,7 +134,7 @@ class Schedule:
         if len(self._owners) == self._total:
             return
         tenant, number = self._rng.choice(TENANTS), len(self._owners)
-        # Before the append: whoever reads it is checked against what was meant.
+        # Before the append: a reader of it is checked against what was meant.
         self._owners.append(tenant)
         batch = pa.RecordBatch.from_pydict({"n": [number]}, SCHEMA)
         assert self._publishers[tenant].publish(self._topic, batch).offset == number

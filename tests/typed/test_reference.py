@@ -107,8 +107,8 @@ def test_a_bad_predicate_is_refused_when_it_is_given(log: sl.Log) -> None:
 
 
 def test_a_predicate_never_meets_a_row_of_another_tenants(log: sl.Log) -> None:
-    nobody, alice, bob = log.scope(), log.scope("alice"), log.scope("bob")
-    nobody.register("orders", SCHEMA)
+    shared_scope, alice, bob = log.scope(), log.scope("alice"), log.scope("bob")
+    shared_scope.register("orders", SCHEMA)
     bob.publish("orders", rows(0))
     alice.publish("orders", rows(4))
 
@@ -212,15 +212,15 @@ def test_dropping_what_is_not_there_is_an_error(log: sl.Log) -> None:
 
 
 def test_a_topic_is_dropped_by_its_owner_alone(log: sl.Log) -> None:
-    alice, bob, nobody = log.scope("alice"), log.scope("bob"), log.scope()
-    mine, shared = alice.register("orders", SCHEMA), nobody.register("prices", SCHEMA)
+    alice, bob, shared_scope = log.scope("alice"), log.scope("bob"), log.scope()
+    mine, shared = alice.register("orders", SCHEMA), shared_scope.register("prices", SCHEMA)
 
-    for scope, topic in ((bob, mine), (nobody, mine), (alice, shared)):
+    for scope, topic in ((bob, mine), (shared_scope, mine), (alice, shared)):
         with pytest.raises(sl.InvalidError, match="no such topic"):
             scope.drop(topic.id)
 
     alice.drop(mine.id)
-    nobody.drop(shared.id)
+    shared_scope.drop(shared.id)
     assert alice.topics() == []
 
 
@@ -253,23 +253,23 @@ def test_rows_of_a_shared_topic_are_seen_by_their_tenant_and_global_ones_by_all(
     log: sl.Log,
 ) -> None:
     """TC14."""
-    alice, bob, nobody = log.scope("alice"), log.scope("bob"), log.scope()
-    nobody.register("orders", SCHEMA)
+    alice, bob, shared_scope = log.scope("alice"), log.scope("bob"), log.scope()
+    shared_scope.register("orders", SCHEMA)
     alice.publish("orders", rows(1))
     bob.publish("orders", rows(2))
-    nobody.publish("orders", rows(3))
+    shared_scope.publish("orders", rows(3))
 
     assert ids(alice.replay("orders", 0)) == [1, 3]
     assert ids(bob.replay("orders", 0)) == [2, 3]
-    assert ids(nobody.replay("orders", 0)) == [3]
+    assert ids(shared_scope.replay("orders", 0)) == [3]
     assert [each.tenant for each in alice.replay("orders", 0)] == ["alice", None]
 
 
 def test_a_live_reader_sees_the_same_rows(log: sl.Log) -> None:
     """TC15."""
-    alice, bob, nobody = log.scope("alice"), log.scope("bob"), log.scope()
-    nobody.register("orders", SCHEMA)
-    readers = [scope.subscribe("orders") for scope in (alice, bob, nobody)]
+    alice, bob, shared_scope = log.scope("alice"), log.scope("bob"), log.scope()
+    shared_scope.register("orders", SCHEMA)
+    readers = [scope.subscribe("orders") for scope in (alice, bob, shared_scope)]
     alice.publish("orders", rows(10))
     bob.publish("orders", rows(20))
     alice.publish("orders", rows(11))

@@ -220,7 +220,7 @@ def test_an_object_has_a_bounded_number_of_schemas(
         check_same(values(log), published)
 
 
-# --- records that break their own schema, stored before anybody looked ---
+# --- records that break their own schema, stored before any check ---
 
 CHILD = pa.field("c", pa.int32(), nullable=False)
 ITEM = pa.field("item", pa.int32(), nullable=False)

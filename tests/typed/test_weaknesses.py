@@ -67,7 +67,7 @@ def test_a_lost_wake_up_costs_time_and_no_record(
 
 
 def test_a_reader_that_falls_behind_reads_on_where_it_was(log: sl.Log) -> None:
-    """WC3: lag ends no stream, and is told as an offset."""
+    """WC3: lag ends no stream, and is reported as an offset."""
     scope = log.scope()
     scope.register("orders", SCHEMA)
     with scope.subscribe("orders", markers=True, read_ahead=2) as subscription:
@@ -140,11 +140,11 @@ def test_reserved_columns_are_refused(log: sl.Log, name: str) -> None:
 
 def test_a_name_is_one_global_topic_and_a_tenants_own_wins(open_again: OpenAgain) -> None:
     """WC9."""
-    nobody, alice, bob = (open_again().scope(each) for each in (None, "alice", "bob"))
-    shared = nobody.register("orders", SCHEMA)
+    shared_scope, alice, bob = (open_again().scope(each) for each in (None, "alice", "bob"))
+    shared = shared_scope.register("orders", SCHEMA)
     assert open_again().scope().register("orders", SCHEMA) == shared
     with pytest.raises(sl.SchemaConflictError):
-        nobody.register("orders", pa.schema([pa.field("id", pa.int64())]))
+        shared_scope.register("orders", pa.schema([pa.field("id", pa.int64())]))
 
     own = alice.register("orders", pa.schema([pa.field("note", pa.string())]))
 

@@ -24,7 +24,7 @@ from strandline.values import (
 EVERY_ERROR = [
     InvalidError("fix the call", name="x"),
     RejectedError(7, ValueError("no")),
-    ConflictError("someone wrote first, read again", expected=3, actual=4),
+    ConflictError("another writer was first, read again", expected=3, actual=4),
     UnavailableError("busy, try again later", write={"id": 1}, pid=12),
     NotReadyError(3, topic="orders"),
     TrimmedError(4, start=0),

@@ -37,7 +37,7 @@ def test_the_uri_of_a_path_names_that_path(tmp_path: Path) -> None:
     ("url", "advice"),
     [
         ("file:~/events", "expanduser"),
-        ("file:~someone/events", "expanduser"),
+        ("file:~another/events", "expanduser"),
         ("sqlite:~/events.db", "expanduser"),
         ("sqlite:///~/events.db", "expanduser"),
         ("file://events", "file:PATH for a relative path or file:///PATH"),

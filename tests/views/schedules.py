@@ -38,7 +38,7 @@ Offsets = list[int]
 
 
 class Applied(sl.View[Offsets]):
-    """The offsets applied. An odd one is refused if its payload says so."""
+    """The offsets applied. An odd one is refused if its payload is marked."""
 
     def initial(self, partition: int) -> Offsets:  # noqa: ARG002 - All begin alike.
         return []

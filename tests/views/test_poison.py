@@ -25,8 +25,8 @@ def poison(name: str = "ann") -> sl.Event:
     return sl.Event("poison", 1, key=name)
 
 
-class Mended(Accounts):
-    """A later release, of the same version, that can deal with what was poison."""
+class Fixed(Accounts):
+    """A later release, of the same version, that can handle what was poison."""
 
     @property
     def name(self) -> str:
@@ -38,7 +38,7 @@ class Mended(Accounts):
         return super().apply(state, record)
 
 
-class Newer(Mended):
+class Newer(Fixed):
     version = 2
 
 
@@ -82,7 +82,7 @@ def test_nothing_past_a_poison_record_is_snapshotted_wb7(log: Log, tmp_path: Pat
         view.close()
         assert (view.committed(0), view.committed(1)) == (0, 0)
 
-    with running(log, 0, 1, view=Mended(), snapshot=snapshot) as view:
+    with running(log, 0, 1, view=Fixed(), snapshot=snapshot) as view:
         assert view.committed(0) == 0
         assert state_of(view) == {"ann": 6}
 

@@ -105,7 +105,7 @@ def test_a_restart_of_many_records_reads_the_tail_alone_and_ends_as_a_rebuild_do
 
 
 def let_pass(clock: FakeClock, seconds: int) -> None:
-    """Let time pass, second by second, each begun with the pump asleep."""
+    """Let time pass, second by second, each begun with the pump waiting."""
     for _ in range(seconds):
         clock.wait_for_waiters(1)
         clock.advance(1.0)
@@ -222,7 +222,7 @@ def test_records_that_come_while_a_snapshot_is_made_are_not_in_it(log: Log, path
 def test_a_failure_at_each_step_of_writing_leaves_the_old_snapshot_or_the_new(
     log: Log, path: Path
 ) -> None:
-    """Fail the Nth: the view goes on, says so, and a later save mends it."""
+    """Fail the Nth: the view goes on, reports it, and a later save repairs it."""
     fill(log, 4)
     save_all(log, path)
     nth, fired = 0, True

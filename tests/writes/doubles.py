@@ -77,7 +77,9 @@ class Step:
     def wait_held(self, count: int = 1) -> None:
         """Return once `count` calls stand still inside."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._inside >= count, PATIENCE_S), "nobody came"
+            assert self._changed.wait_for(lambda: self._inside >= count, PATIENCE_S), (
+                "no thread came"
+            )
 
     def wait_calls(self, count: int) -> None:
         with self._changed:

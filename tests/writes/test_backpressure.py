@@ -205,7 +205,7 @@ def test_a_flush_that_one_caller_gave_up_on_still_serves_the_other(open_store: O
 
 @pytest.mark.parametrize("channels", [("a", "b", "a"), ("a", "a")])
 def test_channels_of_one_name_are_refused(channels: tuple[str, ...]) -> None:
-    """WD9: a name given twice is an InvalidError that says so."""
+    """WD9: a name given twice is an InvalidError that names it."""
     with pytest.raises(InvalidError, match="each once"):
         Store(*channels)
 

@@ -84,7 +84,7 @@ def test_a_refused_write_has_its_epoch_and_cause(open_store: OpenStore, started:
 
 def test_a_refusal_in_our_own_words_reaches_the_caller_as_it_is(open_store: OpenStore) -> None:
     store = open_store()
-    refusal = ConflictError("someone wrote first")
+    refusal = ConflictError("another writer was first")
     store.steps.apply.fail_next(refusal)
 
     receipt = store.channel.write(Put("a", 1))

@@ -1,4 +1,4 @@
-"""Forks: the store belongs to the parent, and the child is told so."""
+"""Forks: the store belongs to the parent, and the child gets an error."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ def report(check: Callable[[], None]) -> str:
     def run() -> None:
         try:
             check()
-        except BaseException:  # noqa: BLE001 - The parent is told.
+        except BaseException:  # noqa: BLE001 - The parent gets it.
             done.append(traceback.format_exc())
         else:
             done.append("")

@@ -187,7 +187,7 @@ def test_a_waiter_that_is_woken_to_work_and_is_late_wakes_another(open_store: Op
     receipts = [store.channel.write(Put(key, 2)) for key in "bc"]
 
     def wait_hastily() -> None:
-        # The first look sets the deadline, the second comes before falling asleep.
+        # The first look sets the deadline, the second comes before it blocks.
         clock.watched, clock.asks_free = threading.current_thread(), 1
         receipts[0].wait(WRITTEN, 1.0)
 

@@ -409,7 +409,7 @@ def test_an_error_that_is_never_awaited_is_logged_once(
     open_store: OpenStore, caplog: pytest.LogCaptureFixture, *, is_bracketed: bool
 ) -> None:
     store = open_store(shared=SharedRows() if is_bracketed else None)
-    store.steps.apply.fail_next(ValueError("nobody awaits this"))
+    store.steps.apply.fail_next(ValueError("this is never awaited"))
 
     async def forgets() -> None:
         store.channel.try_write(Put("a", 1))
@@ -418,7 +418,7 @@ def test_an_error_that_is_never_awaited_is_logged_once(
     store.coordinator.stop(durable=False)
 
     def found() -> list[logging.LogRecord]:
-        return [each for each in caplog.records if "nobody awaits this" in each.getMessage()]
+        return [each for each in caplog.records if "this is never awaited" in each.getMessage()]
 
     wait_collected(found)
     logged = found()

@@ -39,7 +39,7 @@ class MadeStore(NamedTuple):
     """A store, and what has to be found in it."""
 
     tree: Tree
-    #: Topic, partition, what it was told, and where it went, of writes to be recognised.
+    #: Topic, partition, the terms of the append, and where it went, of writes to be recognised.
     repeats: list[tuple[str, int, dict[str, Any], int]]
 
 

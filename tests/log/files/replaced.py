@@ -38,7 +38,7 @@ class Written:
     older: list[Tree] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     low: int = 0
-    #: What an append was told, what it brought, and the offset of its first record.
+    #: The terms of an append, what it brought, and the offset of its first record.
     originals: list[tuple[dict[str, Any], list[Event], int]] = field(default_factory=list)
 
 

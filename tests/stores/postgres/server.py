@@ -35,11 +35,11 @@ def _binaries() -> Path:
 
 
 def _as_ordinary_user() -> dict[str, Any]:
-    """Return what has a program run as somebody else than root, which PostgreSQL refuses."""
+    """Return what has a program run as another user than root, which PostgreSQL refuses."""
     if os.getuid() != 0:
         return {}
-    nobody = pwd.getpwnam("nobody")
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    unprivileged = pwd.getpwuid(65534)
+    return {"user": unprivileged.pw_uid, "group": unprivileged.pw_gid, "extra_groups": []}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Nothing that was acknowledged is lost or stored twice, whoever is killed."""
+"""Nothing that was acknowledged is lost or stored twice, whichever process is killed."""
 
 import os
 from collections.abc import Callable
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def mortal(server: PostgresServer) -> PostgresServer:
-    """A server that may be killed; it is started again before anybody else needs it."""
+    """A server that may be killed; it is started again before another test needs it."""
     return server
 
 
