@@ -13,7 +13,19 @@ HEAVY = (
     *("typer", "click", "rich", "pyspark", "pytest", "IPython"),
 )
 #: Optional, so that not even opening a log may need them.
-OPTIONAL = ("obstore", "sqlglot", "typer", "click", "rich", "pyspark", "pytest", "starlette")
+OPTIONAL = (
+    "obstore",
+    "sqlglot",
+    "duckdb",
+    "polars",
+    "deltalake",
+    "typer",
+    "click",
+    "rich",
+    "pyspark",
+    "pytest",
+    "starlette",
+)
 
 
 def loaded_by(code: str) -> set[str]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         matches_each,
         parse_predicate,
     )
+    from strandline.scans import Scan, scan
     from strandline.subscriptions import (
         AsyncAssignment,
         AsyncConsumer,
@@ -153,6 +154,7 @@ __all__ = [
     "RefusedError",
     "RejectedError",
     "SavedView",
+    "Scan",
     "SchemaConflictError",
     "SchemaMismatchError",
     "Scope",
@@ -182,6 +184,7 @@ __all__ = [
     "parse_predicate",
     "reset",
     "restore",
+    "scan",
     "subscribe",
 ]
 
@@ -239,6 +242,7 @@ _HOMES = {
     "RefusedError": "strandline.views",
     "RejectedError": "strandline.values",
     "SavedView": "strandline.views",
+    "Scan": "strandline.scans",
     "SchemaConflictError": "strandline.typed",
     "SchemaMismatchError": "strandline.typed",
     "Scope": "strandline.typed",
@@ -268,6 +272,7 @@ _HOMES = {
     "parse_predicate": "strandline.predicates",
     "reset": "strandline.active_log",
     "restore": "strandline.backups",
+    "scan": "strandline.scans",
     "subscribe": "strandline.subscriptions",
 }
 _RENAMED = {"open": "open_log"}

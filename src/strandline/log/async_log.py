@@ -33,6 +33,7 @@ from strandline.values import Durability, InvalidError, Mode, Record, Strandline
 from strandline.writes.loops import check_on_asyncio
 
 if TYPE_CHECKING:
+    from strandline.scans import ScanOptions
     from strandline.subscriptions import AsyncConsumer, AsyncSubscription, Marker
     from strandline.subscriptions.options import ConsumerOptions, SubscribeOptions
     from strandline.typed import AsyncScope
@@ -240,6 +241,10 @@ class AsyncLog:
         from strandline.subscriptions import AsyncConsumer  # noqa: PLC0415 - A room above.
 
         return Opening(partial(self._blocking.consumer, topic, name, **options), AsyncConsumer)
+
+    async def scan(self, topic: TopicName, **options: Unpack[ScanOptions]) -> AsyncBatches:
+        """Return the rows that a topic holds now, as `Log.scan` does; `.blocking` is the scan."""
+        return AsyncBatches(await in_thread(self._blocking.scan, topic, **options))
 
     def scope(self, tenant: str | None = None) -> AsyncScope:
         """Return the log as this tenant may see it, as `Log.scope` does."""

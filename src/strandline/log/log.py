@@ -29,7 +29,7 @@ from strandline.log.results import Batches, Claim, TopicName, Value, Watch
 from strandline.log.retention import Retention, offset_at
 from strandline.log.store import Store, StoreTier
 from strandline.log.terms import AppendTerms, owner, terms_of
-from strandline.log.topics import is_internal_name
+from strandline.log.topics import change_of_limits, is_internal_name
 from strandline.log.transaction import Transaction
 from strandline.log.verifying import proof_head, verify_each, with_findings
 from strandline.values import (
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from strandline.log.async_log import AsyncLog
+    from strandline.scans import Scan, ScanOptions
     from strandline.subscriptions import Consumer, Marker, Subscription
     from strandline.subscriptions.options import ConsumerOptions, SubscribeOptions
     from strandline.typed import Scope
@@ -159,16 +160,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         retention_bytes: Limit = UNCHANGED,
         limit_bytes: Limit = UNCHANGED,
     ) -> TopicDescription:
-        if any(isinstance(each, int) for each in (retention_age_s, retention_bytes, limit_bytes)):
-            check_may_shorten(topic)
+        change = change_of_limits(topic, retention_age_s, retention_bytes, limit_bytes)
         self._access.check_mode(Mode.WRITE)
         found = self._access.find(topic)
-        change = partial(
-            TopicSettings.with_limits,
-            retention_age_s=retention_age_s,
-            retention_bytes=retention_bytes,
-            limit_bytes=limit_bytes,
-        )
         self._store.change_settings(found, change)
         return self.describe_topic(found.topic)
 
@@ -433,6 +427,12 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         from strandline.subscriptions import Consumer  # noqa: PLC0415 - A room above.
 
         return Consumer(self, topic, name, **options)
+
+    def scan(self, topic: TopicName, **options: Unpack[ScanOptions]) -> Scan:
+        """Return what a topic holds now, for SQL and data frames. See `strandline.scan`."""
+        from strandline.scans import scan  # noqa: PLC0415 - A room above.
+
+        return scan(self, topic, **options)
 
     def scope(self, tenant: str | None = None) -> Scope:
         """Return the log as this tenant may see it; without one, the global scope.

@@ -1,12 +1,14 @@
 """The rules of topics: which names may be new, and what is said of one that is not there."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from strandline.log.results import TopicName
 from strandline.values import (
     ConflictError,
     InvalidError,
+    Limit,
     Tenant,
     Topic,
     TopicSettings,
@@ -101,3 +103,17 @@ def check_settings(name: str, settings: TopicSettings) -> None:
         check_schema(decode_schema(settings.schema))
     if settings.has_limits:
         check_may_shorten(name)
+
+
+def change_of_limits(
+    topic: TopicName, retention_age_s: Limit, retention_bytes: Limit, limit_bytes: Limit
+) -> Callable[[TopicSettings], TopicSettings]:
+    """Return the change of a topic's limits; InvalidError if it must not be shortened."""
+    if any(isinstance(each, int) for each in (retention_age_s, retention_bytes, limit_bytes)):
+        check_may_shorten(topic)
+    return partial(
+        TopicSettings.with_limits,
+        retention_age_s=retention_age_s,
+        retention_bytes=retention_bytes,
+        limit_bytes=limit_bytes,
+    )

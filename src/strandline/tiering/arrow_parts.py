@@ -18,3 +18,9 @@ def compute() -> Any:
 def parquet() -> Any:
     """Return `pyarrow.parquet`."""
     return import_module("pyarrow.parquet")
+
+
+@cache
+def dataset() -> Any:
+    """Return `pyarrow.dataset`."""
+    return import_module("pyarrow.dataset")

@@ -12,7 +12,7 @@ from strandline.tiering.cold_rows import batches_of, records_of
 from strandline.tiering.cold_segments import ColdSegments
 from strandline.tiering.segment import UserPartition
 from strandline.values import Epoch, Record, TrimmedError, ValueKind
-from strandline.values.widening import fitted, united
+from strandline.values.widening import fitted_batch, united
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,24 +120,24 @@ class TieredReading:
     def columns(
         self, schema: pa.Schema, at: int, stop: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches from offset `at` on."""
+        """Yield the record batches from offset `at` on, with the columns of `schema` alone."""
         wanted, place = self._wanted, self._wanted.place
-        stop = self._stop() if stop is None else stop
+        stop, names = self._stop() if stop is None else stop, set(schema.names)
         while at < stop:
             try:
                 found = self._hot.read_batches(
                     place.named(), place.partition, at, stop, durable_only=wanted.durable_only
                 )
                 for batch in found:
-                    yield _fitted(batch, schema)
+                    yield fitted_batch(batch, schema)
                     at = _following(batch)
             except TrimmedError:
                 segment, rows = self._cold.fetched(place, self._epochs, at)
             else:
                 return
-            for batch in batches_of(rows, at, min(stop, segment.end)):
+            for batch in batches_of(rows, at, min(stop, segment.end), names):
                 self._cold.check_kept(place, at)
-                yield _fitted(batch, schema)
+                yield fitted_batch(batch, schema)
                 at = _following(batch)
 
 
@@ -154,16 +154,3 @@ def _united(schemas: list[pa.Schema]) -> pa.Schema:
         for index, field in enumerate(united(schemas))
     ]
     return pa.schema(fields)
-
-
-def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    if batch.schema.equals(schema, check_metadata=True):
-        return batch
-    names = set(batch.schema.names)
-    arrays = [
-        fitted(batch.column(field.name), field.type)
-        if field.name in names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

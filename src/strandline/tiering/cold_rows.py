@@ -1,6 +1,6 @@
 """The rows of a copy as a log hands them out: records, and record batches."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -10,6 +10,9 @@ from strandline.tiering.arrow_parts import compute
 from strandline.tiering.parquet import OWN_COLUMNS, PACKED, CopiedRows
 from strandline.tiering.segment import UserPartition
 from strandline.values import Event, Offset, Partition, Record, Tenant, ValueKind
+
+#: What cutting and counting records needs.
+_PLACE_COLUMNS = ("_offset", "_row")
 
 
 def records_of(rows: CopiedRows, batch: pa.RecordBatch, place: UserPartition) -> Iterator[Record]:
@@ -105,9 +108,12 @@ def _events(batch: pa.RecordBatch) -> Iterator[Event]:
         yield Event.load(*parts)
 
 
-def batches_of(rows: CopiedRows, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of [start, stop)."""
-    for batch in rows.batches(start, stop):
+def batches_of(
+    rows: CopiedRows, start: int, stop: int, names: Container[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the record batches of [start, stop); others than these columns may be left out."""
+    read = [name for name in rows.schema.names if name in names or name in _PLACE_COLUMNS]
+    for batch in rows.batches(start, stop, None if rows.is_packed else read):
         if not rows.is_packed:
             yield batch
             continue

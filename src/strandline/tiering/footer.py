@@ -1,6 +1,7 @@
 """The statistics of an object's columns at its end, so that its rows need not be read."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -8,8 +9,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from strandline.tiering.arrow_parts import parquet
-from strandline.tiering.parquet import METADATA_KEY, OWN_COLUMNS, PACKED, About
+from strandline.tiering.arrow_parts import dataset, parquet
+from strandline.tiering.parquet import METADATA_KEY, OWN_COLUMNS, PACKED, About, unpacked_schema
 from strandline.values import ValueKind
 
 #: What is fetched at first: nearly every footer is in it.
@@ -46,6 +47,29 @@ class Footer:
         self._metadata = parquet().read_metadata(pa.BufferReader(content))
         self._about = msgspec.json.decode(self._metadata.metadata[METADATA_KEY], type=About)
         self._schema: pa.Schema = self._metadata.schema.to_arrow_schema()
+        self._content = content
+
+    @property
+    def value_schemas(self) -> "list[pa.Schema]":
+        """The schemas of the batches in the object; none if it holds no batches."""
+        about = self._about
+        packed = [about.schema] if about.schemas is None else about.schemas.values()
+        return [unpacked_schema(text) for text in packed if text is not None]
+
+    def groups_meeting(self, wanted: Any, schema: pa.Schema) -> AbstractSet[int] | None:
+        """Return which row groups may have rows for which an Arrow expression is true.
+
+        `schema` has the columns that it is an expression of. None if that is unknown.
+        """
+        if self._is_packed or any(not self._is_stored_as(field) for field in schema):
+            return None
+        fragment = dataset().ParquetFileFormat().make_fragment(pa.BufferReader(self._content))
+        parts = fragment.split_by_row_group(wanted, schema)
+        return {group.id for part in parts for group in part.row_groups}
+
+    def _is_stored_as(self, field: pa.Field) -> bool:
+        names = self._schema.names
+        return field.name in names and bool(self._schema.field(field.name).type == field.type)
 
     @property
     def groups(self) -> list[tuple[int, int]]:

@@ -75,6 +75,13 @@ class Tier:
         assert self._over is not None
         return self._over.footers(topic, partition, start, end)
 
+    def columns(
+        self, topic: Topic, partition: int, start: int, end: int, schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield [start, end) with these columns alone, from whichever half has it."""
+        assert self._over is not None
+        return self._over.columns(topic, partition, start, end, schema)
+
 
 class TieredStore:
     """Implements Store over a store, and copies of what it has evicted.
@@ -256,6 +263,18 @@ class TieredStore:
             following = min(segment.end, stop)
             yield at, following, self._cold.footer(segment)
             at = following
+
+    def columns(
+        self, topic: Topic, partition: int, start: int, end: int, schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield [start, end) with these columns alone, from whichever half has it."""
+        found = self._hot.find_topic(topic.tenant, topic.name)
+        if found is None or found.topic != topic:
+            raise InvalidError("this topic was dropped", topic=topic.name)
+        state = self._hot.state(found, partition)
+        place, kind = partition_of(topic, partition), found.settings.value_kind
+        cold = Wanted(place, kind, start, end, None, durable_only=False)
+        return TieredReading(self._log, self._cold, cold, state.epochs).columns(schema, start, end)
 
     # --- removing ---
 

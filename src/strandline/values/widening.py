@@ -97,6 +97,20 @@ def fitted(column: pa.Array, arrow: pa.DataType) -> pa.Array:
     return column.cast(arrow)
 
 
+def fitted_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of `schema`, null where the batch has none of the name."""
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    names = set(batch.schema.names)
+    arrays = [
+        fitted(batch.column(field.name), field.type)
+        if field.name in names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def _retyped(column: pa.Array, arrow: pa.DataType) -> pa.Array:
     """Return the same buffers under a type of the same layout; a cast would look for nulls."""
     whole = pa.RecordBatch.from_arrays([column], names=["column"])

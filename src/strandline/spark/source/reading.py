@@ -11,11 +11,11 @@ from strandline.log import Log
 from strandline.opening import absolute_url, open_log
 from strandline.predicates import Predicate
 from strandline.predicates.bounds import Bound
+from strandline.scans.sieve import STORED_AS, Sieve, predicate_columns, sieve
+from strandline.scans.skipping import Skipping
 from strandline.spark.options import ReadOptions, read_options
 from strandline.spark.source.places import SourcePartition, chosen_places, chosen_topics, kept_range
 from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
-from strandline.spark.source.sieve import STORED_AS, Sieve, sieve
-from strandline.spark.source.skipping import Skipping
 from strandline.spark.source.splits import Split
 from strandline.values import InvalidError, Mode, Topic, TrimmedError, ValueKind
 
@@ -123,7 +123,8 @@ def reading_of(given: Mapping[str, str]) -> SourceRead:
         values = _value_schema(log, topics) if kind is ValueKind.BATCH else None
     rows = RowFormat(kind, options.shape, values)
     rows.schema()
-    picked = sieve(kind, options.selection.tenant, options.shape.predicate, values)
+    offered = predicate_columns(kind, values)
+    picked = sieve(kind, options.selection.tenant, options.shape.predicate, offered)
     reading = SourceRead(url, options, rows, picked)
     return reading if picked.predicate is None else _skipping(reading, picked.predicate)
 

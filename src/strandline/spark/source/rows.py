@@ -4,15 +4,13 @@ Everything here is Arrow, with exactly the types that Spark takes from a Python 
 it refuses any other without a cast.
 """
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any, Final
 
-import msgspec
-import numpy as np
 import pyarrow as pa
 
+from strandline.scans.header_maps import decode_headers, header_maps
 from strandline.spark.options import Shape
 from strandline.typed import spark_schema
 from strandline.typed.schemas import conformed
@@ -60,8 +58,6 @@ KAFKA_COLUMNS: Final = pa.schema(
         ("timestampType", pa.int32()),
     ]
 )
-
-_decode_headers = msgspec.json.Decoder(dict[str, str]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,29 +180,6 @@ def _kafka_column(raw: pa.RecordBatch, name: str, topic: str) -> pa.Array:
     return raw.column(f"_{name}")
 
 
-def header_maps(stored: pa.Array) -> pa.Array:
-    """Return headers, stored as JSON, as maps. What repeats is decoded once."""
-    found = stored.dictionary_encode()
-    maps = [_decode_headers(text) for text in found.dictionary.to_pylist()]
-    # Made of buffers: for the first array that it makes of a list, pyarrow imports pandas,
-    # which takes each process of Spark's 0.2 s.
-    ends = pa.Array.from_buffers(pa.int32(), len(maps) + 1, [None, _ends(maps)])
-    keys = _texts([key.encode() for each in maps for key in each])
-    values = _texts([value.encode() for each in maps for value in each.values()])
-    return pa.MapArray.from_arrays(ends, keys, values).take(found.indices)
-
-
-def _texts(encoded: Sequence[bytes]) -> pa.Array:
-    buffers = [None, _ends(encoded), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
-
-
-def _ends(parts: Sequence[Sized]) -> pa.Buffer:
-    """Return where each part begins in all of them together, and where the last one ends."""
-    ends = np.fromiter(accumulate(map(len, parts), initial=0), np.int32, len(parts) + 1)
-    return pa.py_buffer(ends)
-
-
 def kafka_headers(raw: pa.RecordBatch) -> pa.Array:
     """Return headers as Kafka has them, the kind of an event first; null where there are none."""
     if "kind" not in raw.schema.names:
@@ -215,7 +188,7 @@ def kafka_headers(raw: pa.RecordBatch) -> pa.Array:
     made: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for pair in zip(kinds, headers, strict=True):
         if pair not in made:
-            named = [("kind", pair[0]), *_decode_headers(pair[1]).items()]
+            named = [("kind", pair[0]), *decode_headers(pair[1]).items()]
             made[pair] = [{"key": name, "value": text.encode()} for name, text in named]
     lists = [made[pair] for pair in zip(kinds, headers, strict=True)]
     return pa.array(lists, _KAFKA_HEADERS)

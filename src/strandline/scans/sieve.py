@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from strandline.clock import SystemClock
 from strandline.predicates import EVENT_COLUMNS, Predicate, parse_predicate
-from strandline.spark.source.rows import header_maps
+from strandline.scans.header_maps import header_maps
 from strandline.values import InvalidError, ValueKind
 
 STORED_AS = {"key": "_key", "timestamp": "_timestamp"}
@@ -47,22 +47,28 @@ class Sieve:
         return raw.column(STORED_AS.get(name, name))
 
 
-def sieve(
-    kind: ValueKind, tenant: str | None, predicate: str | None, values: pa.Schema | None
-) -> Sieve:
+def predicate_columns(kind: ValueKind, values: pa.Schema | None) -> pa.Schema:
+    """Return what `log.subscribe(where=…)` reads of a topic of this kind.
+
+    The columns of a batch topic, which are `values`; of events kind, key, payload, headers,
+    occurred_at and timestamp, the time of append; of plain bytes nothing.
+    """
+    if kind is ValueKind.EVENT:
+        return EVENT_COLUMNS
+    return pa.schema([]) if values is None else values
+
+
+def sieve(kind: ValueKind, tenant: str | None, predicate: str | None, offered: pa.Schema) -> Sieve:
     """Return the sieve for a kind of topic; PredicateError if the text makes none.
 
-    A predicate reads what `log.subscribe(where=…)` reads: the columns of a batch topic;
-    of events kind, key, payload, headers, occurred_at and timestamp, the time of append.
+    `offered` are the columns that the predicate may read.
     """
     if predicate is None:
         return Sieve(kind, tenant)
-    if kind is ValueKind.BYTES:
+    if not offered.names:
         raise InvalidError("records of plain bytes have no columns, read them without a predicate")
-    schema = EVENT_COLUMNS if kind is ValueKind.EVENT else values
-    assert schema is not None
     # Parsed once more for what it reads alone, so that nothing else has to be decoded.
     now_us = SystemClock().now_us()
-    read = parse_predicate(predicate, schema, now_us=now_us).columns or (schema.names[0],)
-    narrow = pa.schema([schema.field(name) for name in read])
+    read = parse_predicate(predicate, offered, now_us=now_us).columns or (offered.names[0],)
+    narrow = pa.schema([offered.field(name) for name in read])
     return Sieve(kind, tenant, parse_predicate(predicate, narrow, now_us=now_us), tuple(read))

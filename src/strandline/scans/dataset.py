@@ -1,0 +1,180 @@
+"""A topic as an Arrow dataset, for DuckDB, polars and whatever reads Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from strandline.log import Log, TopicName, parts_of
+from strandline.log.parts import unsendable
+from strandline.scans.reading import ScanRead, read_of
+from strandline.values import InvalidError
+from strandline.values.arguments import check_items
+from strandline.values.extras import missing
+from strandline.values.names import check_text
+from strandline.values.options import check_options
+from strandline.values.prompt import few, prompt_text
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+
+class ScanOptions(TypedDict, total=False):
+    """Options of `scan`, which says what they mean."""
+
+    where: str
+    columns: Sequence[str] | None
+    tenant: str | None
+
+
+def scan(log: Log, topic: TopicName, **options: Unpack[ScanOptions]) -> Scan:
+    """Return the rows that a topic holds now, for SQL engines and data frames.
+
+    The columns are those of `read_batches`, or `columns` of them, in that order. `where` is
+    a predicate on what `subscribe` offers to one, and on the columns `_partition`, `_offset`,
+    `_timestamp`, `_key` and `_tenant`. With `tenant` it is what that tenant sees: its own
+    topic before a global one, and of a global one its rows and those without a tenant.
+
+    PredicateError for a predicate that does not fit, InvalidError for an unknown column.
+    """
+    check_options("scan", options, ScanOptions.__optional_keys__)
+    where, tenant = check_text(options.get("where", ""), "predicate"), options.get("tenant")
+    found = log.topic(topic) if tenant is None else log.scope(tenant).topic(topic).topic
+    read = read_of(log, found, where, tenant)
+    return Scan(read, _chosen(read.schema, options.get("columns")))
+
+
+def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> Sequence[str]:
+    if columns is None:
+        return list(schema.names)
+    names = [check_text(name, "column") for name in check_items("columns", columns)]
+    unknown = [name for name in names if name not in schema.names]
+    if unknown or not names or len(set(names)) < len(names):
+        raise InvalidError(
+            "columns are names of the topic's columns, each once, and at least one",
+            columns=names,
+            unknown=unknown,
+            known=schema.names,
+        )
+    return names
+
+
+# Without a scanner of its own every method of it would read the empty table below.
+class Scan(ds.InMemoryDataset):  # type: ignore[misc] # pyarrow has no types.
+    """The rows of a topic between fixed ends; `log.scan` returns it.
+
+    It is a `pyarrow.dataset.Dataset`: DuckDB reads a variable that holds one by its name,
+    with the columns and filters of the query pushed down. `to_polars` does so for polars.
+    Rows come in the order of partition and offset. Each read gives the same rows, or raises
+    TrimmedError, if a trim has removed some of them. Any thread may use it, while its log
+    is open.
+    """
+
+    def __init__(self, read: ScanRead, names: Sequence[str]) -> None:
+        self._read = read
+        self._shown = read.narrow(names)
+        super().__init__(self._shown.empty_table())
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._shown
+
+    def scanner(self, columns: Any = None, filter: Any = None, **options: Any) -> Any:  # noqa: A002 - Arrow's name of it.
+        """Return a `pyarrow.dataset.Scanner` of these columns, of rows that meet the filter."""
+        names = self._needed(columns, filter)
+        batches = self._read.batches(names, filter)
+        reader = pa.RecordBatchReader.from_batches(self._read.narrow(names), batches)
+        chosen = self._shown.names if columns is None else columns
+        return ds.Scanner.from_batches(reader, columns=chosen, filter=filter, **options)
+
+    def _needed(self, columns: Any, arrow_filter: Any) -> Sequence[str]:
+        """Return the columns to read; all of them if an expression may name any."""
+        shown: list[str] = self._shown.names
+        if isinstance(columns, dict) or not set(columns or ()).issubset(shown):
+            return shown
+        if columns is None:
+            return shown
+        names = [name for name in shown if name in columns] or shown[:1]
+        if arrow_filter is not None:
+            try:
+                schema = self._read.narrow(names)
+                ds.Scanner.from_batches(iter(()), schema=schema, filter=arrow_filter)
+            except pa.ArrowInvalid:
+                return shown
+        return names
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as record batches."""
+        return self._read.batches(self._shown.names)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a stream of the rows, to be read once."""
+        return pa.RecordBatchReader.from_batches(self._shown, iter(self))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the rows to Arrow's C stream interface."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_polars(self) -> pl.LazyFrame:
+        """Return a lazy frame; what it selects and filters is pushed down.
+
+        InvalidError without polars, which the extra `scan` brings.
+        """
+        try:
+            from strandline.scans.lazy_frame import lazy_frame  # noqa: PLC0415 - An extra.
+        except ImportError as error:
+            raise InvalidError(missing("polars", "scan")) from error
+        return lazy_frame(self._read, self._shown)
+
+    def to_duckdb(
+        self, connection: duckdb.DuckDBPyConnection | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        """Return a relation of a connection, or of DuckDB's default one.
+
+        InvalidError without DuckDB, which the extra `scan` brings.
+        """
+        try:
+            import duckdb  # noqa: PLC0415 - An extra.
+        except ImportError as error:
+            raise InvalidError(missing("DuckDB", "scan")) from error
+        return duckdb.from_arrow(self) if connection is None else connection.from_arrow(self)
+
+    # --- what Arrow can do with rows in memory only ---
+
+    def _loaded(self, arrow_filter: Any = None) -> Any:
+        return ds.InMemoryDataset(self.to_table(filter=arrow_filter))
+
+    def filter(self, expression: Any) -> Any:
+        """Return a dataset of the rows that meet an expression, loaded."""
+        return self._loaded(expression)
+
+    def get_fragments(self, filter: Any = None) -> Any:  # noqa: A002 - As above.
+        """Yield the rows as one fragment, loaded."""
+        return self._loaded(filter).get_fragments()
+
+    def replace_schema(self, schema: pa.Schema) -> Any:
+        """Return a dataset of the rows with another schema, loaded."""
+        return self._loaded().replace_schema(schema)
+
+    def sort_by(self, sorting: Any, **options: Any) -> Any:
+        """Return a dataset of the rows in another order, loaded."""
+        return self._loaded().sort_by(sorting, **options)
+
+    def join(self, *args: Any, **options: Any) -> Any:
+        """Return a dataset of the rows joined with another dataset's, loaded."""
+        return self._loaded().join(*args, **options)
+
+    def join_asof(self, *args: Any, **options: Any) -> Any:
+        """Return a dataset of the rows joined with another dataset's by time, loaded."""
+        return self._loaded().join_asof(*args, **options)
+
+    def __repr__(self) -> str:
+        return prompt_text("Scan", self._read.topic.name, few(self._shown.names))
+
+    def __reduce__(self) -> NoReturn:
+        raise unsendable(parts_of(self._read.log).store.url)

@@ -1,0 +1,32 @@
+"""Headers of events, stored as JSON, as maps."""
+
+from array import array
+from collections.abc import Sequence, Sized
+from itertools import accumulate
+
+import msgspec
+import pyarrow as pa
+
+decode_headers = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def header_maps(stored: pa.Array) -> pa.Array:
+    """Return headers, stored as JSON, as maps. What repeats is decoded once."""
+    found = stored.dictionary_encode()
+    maps = [decode_headers(text) for text in found.dictionary.to_pylist()]
+    # Made of buffers: for the first array that it makes of a list, pyarrow imports pandas,
+    # which takes each process of Spark's 0.2 s.
+    ends = pa.Array.from_buffers(pa.int32(), len(maps) + 1, [None, _ends(maps)])
+    keys = _texts([key.encode() for each in maps for key in each])
+    values = _texts([value.encode() for each in maps for value in each.values()])
+    return pa.MapArray.from_arrays(ends, keys, values).take(found.indices)
+
+
+def _texts(encoded: Sequence[bytes]) -> pa.Array:
+    buffers = [None, _ends(encoded), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def _ends(parts: Sequence[Sized]) -> pa.Buffer:
+    """Return where each part begins in all of them together, and where the last one ends."""
+    return pa.py_buffer(array("i", accumulate(map(len, parts), initial=0)))

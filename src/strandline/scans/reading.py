@@ -1,0 +1,114 @@
+"""One read of a topic, a partition after the other, with the columns that are needed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pyarrow as pa
+
+from strandline.log import Log, parts_of
+from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RECORD_FIELDS, batch_schema
+from strandline.scans.sieve import STORED_AS, Sieve, predicate_columns, sieve
+from strandline.scans.skipping import Skipping
+from strandline.tiering import Tier
+from strandline.typed import definition_of
+from strandline.values import Topic, ValueKind
+from strandline.values.widening import fitted_batch
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRead:
+    """What a scan reads: the records between fixed ends, and of them the rows that match."""
+
+    log: Log
+    topic: Topic
+    schema: pa.Schema
+    #: The records [start, end) of each partition.
+    ranges: Mapping[int, tuple[int, int]]
+    sieve: Sieve
+    skipping: Skipping = field(default_factory=Skipping)
+
+    def narrow(self, names: Sequence[str]) -> pa.Schema:
+        """Return these columns."""
+        return pa.schema([self.schema.field(name) for name in names])
+
+    def batches(self, names: Sequence[str], arrow_filter: Any = None) -> Iterator[pa.RecordBatch]:
+        """Yield these columns of the rows, in the order of partition and offset.
+
+        Rows for which `arrow_filter`, an Arrow expression of these columns, is not true may be
+        left out.
+        """
+        wanted, read = self.narrow(names), self._read_schema(names)
+        skipping = self.skipping
+        if arrow_filter is not None:
+            skipping = replace(skipping, arrow_filter=(arrow_filter, wanted))
+        for partition, (start, end) in self.ranges.items():
+            place = self.topic, partition
+            for first, stop in skipping.kept(self.log, place, start, end):
+                for batch in _columns(self.log, place, first, stop, read):
+                    found = self.sieve.sifted(batch)
+                    if found.num_rows:
+                        yield found.select(wanted.names)
+
+    def _read_schema(self, names: Sequence[str]) -> pa.Schema:
+        """Return the columns that have to be read: those, and what the sieve looks at."""
+        needed = {*names, *(STORED_AS.get(name, name) for name in self.sieve.read)}
+        if self.sieve.tenant is not None:
+            needed.add("_tenant")
+        return pa.schema([each for each in self.schema if each.name in needed])
+
+
+def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
+    """Return the read of what the topic holds now."""
+    settings = log.describe_topic(topic).settings
+    kind = settings.value_kind
+    ranges = {}
+    for partition in range(settings.partitions):
+        marks = log.marks(topic, partition)
+        ranges[partition] = int(marks.low), int(marks.high)
+    schema = _schema(log, topic, kind, ranges)
+    values = pa.schema([each for each in schema if each not in RECORD_FIELDS])
+    offered = predicate_columns(kind, values if kind is ValueKind.BATCH else None)
+    offered = pa.schema([*offered, *RECORD_FIELDS])
+    picked = sieve(kind, tenant, where if where.strip() else None, offered)
+    read = ScanRead(log, topic, schema, ranges, picked)
+    if picked.predicate is None:
+        return read
+    bounds = [
+        replace(each, column=_stored_as(kind, each.column)) for each in picked.predicate.bounds
+    ]
+    return replace(read, skipping=Skipping().and_also(bounds, schema.field))
+
+
+def _stored_as(kind: ValueKind, name: str) -> str:
+    return name if kind is ValueKind.BATCH else STORED_AS.get(name, name)
+
+
+def _schema(
+    log: Log, topic: Topic, kind: ValueKind, ranges: Mapping[int, tuple[int, int]]
+) -> pa.Schema:
+    if kind is not ValueKind.BATCH:
+        return EVENT_SCHEMA if kind is ValueKind.EVENT else BYTES_SCHEMA
+    found: list[pa.Schema] = list(definition_of(log, topic).versions)
+    tier = cast("Tier | None", parts_of(log).tier)
+    for partition, (start, end) in ranges.items():
+        at = start
+        for _, stop, footer in tier.footers(topic, partition, start, end) if tier else ():
+            if footer is None:
+                break  # Reading the records says what is wrong with the object.
+            found += footer.value_schemas
+            at = stop
+        found.append(log.read_batches(topic, partition, at, end).schema)
+    return batch_schema(found)
+
+
+def _columns(
+    log: Log, place: tuple[Topic, int], start: int, end: int, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    tier = cast("Tier | None", parts_of(log).tier)
+    if tier is not None:
+        return tier.columns(*place, start, end, schema)
+    found = log.read_batches(*place, start, end)
+    return (fitted_batch(batch, schema) for batch in found)
