@@ -14,8 +14,9 @@ import pytest
 from pyarrow import parquet
 
 import strandline as sl
-from strandline.cli import arrow_input, user_files
+from strandline.cli import user_files
 from strandline.cli.exit_codes import ExitCode
+from strandline.values import arrow_input
 from tests.cli.program import PROGRAM, environment, run
 
 HEADER: dict[str, Any] = {

@@ -21,8 +21,8 @@ from strandline.cli.options import (
     topic_of,
 )
 from strandline.cli.screen import show_json, show_table
-from strandline.cli.shown import lag_json
 from strandline.values import ConsumerLag, Mode
+from strandline.values.json_forms import lag_json
 
 _Consumer = Annotated[str, typer.Argument(metavar="CONSUMER", help="The consumer's name.")]
 _ConsumerTenant = Annotated[

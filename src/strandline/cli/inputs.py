@@ -8,9 +8,9 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from strandline.cli.batches import jsonable, rows_of
 from strandline.cli.user_files import lines_of
 from strandline.values import Event, InvalidError, ValueKind
+from strandline.values.json_rows import jsonable, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,7 +152,7 @@ def _event(line: _Line, terms: InputTerms) -> Event:
 def _batches(file: IO[bytes], file_format: str) -> "Iterator[pa.RecordBatch]":
     import pyarrow as pa  # noqa: PLC0415 Not for JSON lines.
 
-    from strandline.cli.arrow_input import read_arrow  # noqa: PLC0415 The same.
+    from strandline.values.arrow_input import read_arrow  # noqa: PLC0415 The same.
     from strandline.values.batches import check_content, check_structure  # noqa: PLC0415 The same.
 
     if file_format == "arrow":

@@ -22,9 +22,10 @@ from strandline.cli.options import (
     topic_of,
 )
 from strandline.cli.screen import flush, show, show_json
-from strandline.cli.shown import record_json, record_line
+from strandline.cli.shown import record_line
 from strandline.values import Mode, Record, Topic
 from strandline.values.arguments import INT64_MAX
+from strandline.values.json_forms import record_json
 
 if TYPE_CHECKING:
     from strandline.log import Log

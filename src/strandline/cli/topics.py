@@ -21,8 +21,8 @@ from strandline.cli.options import (
     topic_of,
 )
 from strandline.cli.screen import show, show_fields, show_json, show_table
-from strandline.cli.shown import log_json, topic_json, trim_json
 from strandline.values import InvalidError, Mode, TrimReport, ValueKind
+from strandline.values.json_forms import log_json, topic_json, trim_json
 
 _Kind = Annotated[
     ValueKind, typer.Option("--kind", "-k", help="What its records hold.", case_sensitive=False)

@@ -14,9 +14,9 @@ from typing import IO, Any, Literal, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from strandline.cli.arrow_input import read_arrow
 from strandline.cli.user_files import lines_of
 from strandline.values import CorruptError, Event, InvalidError, Record, ValueKind
+from strandline.values.arrow_input import read_arrow
 from strandline.values.batches import decode_schema
 
 _US = pa.timestamp("us", "UTC")

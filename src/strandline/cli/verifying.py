@@ -8,9 +8,9 @@ from strandline.cli.command import command
 from strandline.cli.exit_codes import ExitCode
 from strandline.cli.options import Json, Tenant, Url, opened, topic_of
 from strandline.cli.screen import note, printable, progress, show_json, show_table
-from strandline.cli.shown import proof_json
 from strandline.cli.user_files import reading, writing
 from strandline.values import Mode, ProofHead, Topic
+from strandline.values.json_forms import proof_json
 
 if TYPE_CHECKING:
     from strandline.log import Log

@@ -44,6 +44,8 @@ class AsyncScope:
         topic, ready, tenant = await in_thread(self._blocking._ready, name, value)
         return await self._log.append(topic, ready, key=key, tenant=tenant, **terms)
 
+    publish_many = off_loop(Scope.publish_many)
+
     @overload
     def subscribe(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import Log, Receipt, Value, parts_of
+from strandline.log import Log, Receipt, Receipts, Value, parts_of
 from strandline.subscriptions import Marker
 from strandline.subscriptions.start import Starts
 from strandline.subscriptions.subscribing import subscribe
@@ -33,6 +33,7 @@ from strandline.values import (
     check_consumer_name,
     parse_tenant,
 )
+from strandline.values.arguments import check_items
 from strandline.values.batches import check_structure
 from strandline.values.prompt import prompt_text
 
@@ -165,6 +166,23 @@ class Scope:
         """
         topic, ready, tenant = self._ready(name, value)
         return self._log.append(topic, ready, key=key, tenant=tenant, **terms)
+
+    def publish_many(
+        self,
+        name: AnyTopic,
+        values: Iterable[Value],
+        *,
+        keys: Sequence[str | None] | None = None,
+        **terms: Unpack[PublishTerms],
+    ) -> Receipts:
+        """Append each value as a record of its own, as `append_many` does, checked as by `publish`.
+
+        All values are checked before the first is stored. No values: no receipts.
+        """
+        each = [self._ready(name, value)[1] for value in check_items("values", values)]
+        known = self._catalogue.find(name)
+        whose = None if known.tenant is not None else self._tenant
+        return self._log.append_many(known.topic, each, keys=keys, tenant=whose, **terms)
 
     # --- reading ---
 

@@ -8,6 +8,7 @@ from strandline.values.topic import Topic
 
 SEGMENTS_TOPIC: Final = f"{RESERVED_PREFIX}segments"
 SCHEMAS_TOPIC: Final = f"{RESERVED_PREFIX}schemas"
+TOKENS_TOPIC: Final = f"{RESERVED_PREFIX}tokens"
 DELIVERIES_PREFIX: Final = f"{RESERVED_PREFIX}deliveries."
 DEAD_LETTERS_PREFIX: Final = f"{RESERVED_PREFIX}dead_letters."
 REDRIVEN_PREFIX: Final = f"{RESERVED_PREFIX}redriven."
@@ -38,6 +39,12 @@ INTERNAL_TOPICS: Final = (
         "the later versions of every schema, without which typed records cannot be read",
         None,
         "drop the typed topics that are no longer needed",
+    ),
+    InternalTopic(
+        TOKENS_TOPIC,
+        "the tokens of the server, as digests",
+        None,
+        "revoke the tokens that are no longer needed",
     ),
     InternalTopic(
         DELIVERIES_PREFIX,

@@ -1,7 +1,7 @@
 """Arrow streams and files of a user's, read one checked message at a time.
 
 A message names the length of its body, and a compressed buffer the length of its
-content; both may lie, so nothing is allocated for more than MESSAGE_BYTES_MAX of either.
+content; both may lie, so nothing is allocated for more than a maximum of either.
 """
 
 import io as streams
@@ -11,11 +11,11 @@ from typing import IO, Any, Final
 
 import pyarrow as pa
 
-from strandline.values import InvalidError
 from strandline.values.batches import check_content, check_structure
+from strandline.values.errors import InvalidError
 
 MESSAGE_BYTES_MAX: Final = 1 << 30
-"""How large one message of a file may be, and its content when decompressed."""
+"""How large one message may be, and its content when decompressed, unless a reader says less."""
 
 _FILE_MAGIC: Final = b"ARROW1"
 _CHUNK_BYTES: Final = 1 << 20
@@ -30,18 +30,19 @@ _BUFFERS, _COMPRESSION = 2, 3
 class _Pieces(streams.RawIOBase):
     """Reads in small pieces: memory is taken for what there is, not for what is requested."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], bytes_max: int) -> None:
         self._file = file
+        self.bytes_max = bytes_max
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        if size < 0 or size > MESSAGE_BYTES_MAX:
+        if size < 0 or size > self.bytes_max:
             raise InvalidError(
                 "this file has a message that is too large, write smaller batches",
                 bytes=size,
-                bytes_max=MESSAGE_BYTES_MAX,
+                bytes_max=self.bytes_max,
             )
         pieces = []
         while size and (piece := self._file.read(min(size, _CHUNK_BYTES))):
@@ -50,14 +51,14 @@ class _Pieces(streams.RawIOBase):
         return b"".join(pieces)
 
 
-def read_arrow(file: IO[bytes]) -> "Iterator[pa.RecordBatch]":
+def read_arrow(file: IO[bytes], bytes_max: int | None = None) -> "Iterator[pa.RecordBatch]":
     """Yield the batches of an Arrow stream or file, each checked; InvalidError for others."""
     beginning = file.read(len(_FILE_MAGIC) + 2)
     if not beginning.startswith(_FILE_MAGIC):
         # A file is a stream between a magic number and a footer.
         file = _Begun(beginning, file)  # type: ignore[assignment] # As much of one as is needed.
     try:
-        yield from _batches(_Pieces(file))
+        yield from _batches(_Pieces(file, MESSAGE_BYTES_MAX if bytes_max is None else bytes_max))
     except (pa.ArrowException, OSError, ValueError, struct.error, MemoryError) as error:
         raise InvalidError("this cannot be read as arrow", reason=str(error)) from error
 
@@ -78,11 +79,11 @@ def _batches(file: _Pieces) -> "Iterator[pa.RecordBatch]":
     before = b""
     for message in pa.ipc.MessageReader.open_stream(file):
         size = _content_bytes(message)
-        if size > MESSAGE_BYTES_MAX:
+        if size > file.bytes_max:
             raise InvalidError(
                 "this file has a batch that is too large when decompressed, write smaller batches",
                 bytes=size,
-                bytes_max=MESSAGE_BYTES_MAX,
+                bytes_max=file.bytes_max,
             )
         serialized = message.serialize().to_pybytes()
         if message.type != "record batch":

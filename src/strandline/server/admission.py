@@ -1,0 +1,69 @@
+"""Which requests are let in: by their token, or on loopback by where they come from."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from strandline.log.off_loop import in_thread
+from strandline.server.caller import LOOPBACK, Caller, caller_of
+from strandline.server.problems import RequestError
+from strandline.server.tokens import TokenTable, bearer_of
+
+_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_CHALLENGE: Final = {"www-authenticate": 'Bearer realm="strandline"'}
+
+
+class Admission:
+    """Admits callers.
+
+    A request with a token has what its token allows. One without has everything, where the
+    server listens on loopback only, and the request is to loopback by its own account: a name
+    that was made to resolve to loopback, a page of another origin and a proxy are refused.
+    """
+
+    def __init__(self, tokens: TokenTable, *, needs_token: bool, is_far: bool) -> None:
+        self._tokens = tokens
+        self._needs_token = needs_token
+        #: Whether a look at the log takes a round trip over a network.
+        self._is_far = is_far
+
+    async def admit(self, request: Request) -> Caller:
+        """Return who sends the request, or raise RequestError."""
+        header = request.headers.get("authorization")
+        if header is not None:
+            return await self._holder(header)
+        if self._needs_token:
+            raise RequestError(401, "send a token: Authorization: Bearer TOKEN", _CHALLENGE)
+        _check_local(request)
+        return LOOPBACK
+
+    async def _holder(self, header: str) -> Caller:
+        secret = bearer_of(header)
+        if self._is_far or self._tokens.is_stale():
+            await in_thread(self._tokens.refresh)
+        token = None if secret is None else self._tokens.find(secret)
+        if token is None:
+            raise RequestError(401, "this token is unknown, revoked or expired", _CHALLENGE)
+        return caller_of(token)
+
+
+def _check_local(request: Request) -> None:
+    headers = request.headers
+    if any(name in headers for name in _FORWARDED):
+        raise RequestError(401, "a request that comes by a proxy needs a token", _CHALLENGE)
+    host = _name_of(headers.get("host", ""))
+    if host not in _LOCAL_HOSTS:
+        raise RequestError(421, "without a token the host is localhost, 127.0.0.1 or [::1]")
+    origin = headers.get("origin")
+    is_foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
+    if is_foreign or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        raise RequestError(421, "a page of another origin needs a token")
+
+
+def _name_of(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None

@@ -1,0 +1,164 @@
+"""The application: endpoints over one log, put together."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+import strandline
+from strandline.clock import Clock
+from strandline.log import AsyncLog, Log, parts_of
+from strandline.server import appending, consumers, health, partitions, reading, tailing, topics
+from strandline.server.call import Call
+from strandline.server.endpoint import Endpoint, endpoint, json_answer
+from strandline.server.admission import Admission
+from strandline.server.health import ServerMetrics
+from strandline.server.known_topics import KnownTopics
+from strandline.server.openapi import openapi_document
+from strandline.server.problems import REQUEST_PROBLEMS, RequestError, problem_of
+from strandline.server.resume import Epochs
+from strandline.server.settings import ServerSettings
+from strandline.server.streams import Streams
+from strandline.server.tailing import is_far
+from strandline.server.tokens import TokenTable
+from strandline.values import StrandlineError
+from strandline.values import errors as error_tree
+
+_NAMED_ERRORS: Final = {
+    name: kind
+    for name, kind in vars(error_tree).items()
+    if isinstance(kind, type) and issubclass(kind, StrandlineError)
+}
+
+
+@endpoint("GET", "/errors/{name}", None, answers={"text/plain": str})
+async def get_error(call: Call) -> Response:
+    """Explain an error: what the `type` of a problem document names."""
+    name = call.path("name")
+    if name in REQUEST_PROBLEMS:
+        return PlainTextResponse(REQUEST_PROBLEMS[name])
+    kind = _NAMED_ERRORS.get(name) or getattr(strandline, name, None)
+    if not isinstance(kind, type) or not issubclass(kind, StrandlineError):
+        raise RequestError(404, "there is no such error")
+    return PlainTextResponse((kind.__doc__ or "").strip())
+
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *topics.ENDPOINTS,
+    *appending.ENDPOINTS,
+    *reading.ENDPOINTS,
+    *tailing.ENDPOINTS,
+    *partitions.ENDPOINTS,
+    *consumers.ENDPOINTS,
+    *health.ENDPOINTS,
+    get_error,
+)
+"""Every endpoint of the HTTP interface."""
+
+
+class Application:
+    """Answers requests over one open log, which its owner closes. An ASGI application."""
+
+    def __init__(
+        self,
+        log: Log,
+        settings: ServerSettings | None = None,
+        *,
+        endpoints: Sequence[Endpoint] = ENDPOINTS,
+        routes: Iterable[Any] = (),
+    ) -> None:
+        self.settings = settings if settings is not None else ServerSettings()
+        self.log = AsyncLog(log)
+        self.tokens = TokenTable(log)
+        self.streams = Streams(self.settings)
+        self.metrics = ServerMetrics(log, self.streams)
+        self._admission = Admission(
+            self.tokens, needs_token=self.settings.needs_token, is_far=is_far(log)
+        )
+        self._clock: Clock = parts_of(log).clock
+        self._topics = KnownTopics()
+        self._epochs = Epochs(log)
+        document = openapi_document(endpoints)
+
+        async def get_openapi(request: Request) -> Response:
+            del request
+            return json_answer(document)
+
+        self._app: ASGIApp = Starlette(
+            routes=[
+                *(Route(one.path, self._answering(one), methods=[one.method]) for one in endpoints),
+                Route("/openapi.json", get_openapi, methods=["GET"]),
+                *routes,
+            ],
+            exception_handlers={HTTPException: _unrouted, Exception: _failed},
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI. Paths are matched before they are decoded, so that %2F is part of a name."""
+        if scope["type"] == "http" and b"%" in scope.get("raw_path", b""):
+            scope = {**scope, "path": scope["raw_path"].decode("latin-1")}
+        await self._app(scope, receive, send)
+
+    async def admit(self, request: Request) -> Call:
+        """Return the call of a request whose caller is admitted; RequestError for others."""
+        return self._call(request, await self._admission.admit(request))
+
+    def _call(self, request: Request, caller: Any) -> Call:
+        return Call(
+            request,
+            caller,
+            self.log,
+            self.settings,
+            self.streams,
+            self._topics,
+            self._epochs,
+            self.metrics,
+        )
+
+    def _answering(self, one: Endpoint) -> Any:
+        requests, seconds = self.metrics.requests, self.metrics.seconds.labels(one.name)
+        counts: dict[int, Any] = {}
+        monotonic = self._clock.monotonic
+
+        async def answer(request: Request) -> Response:
+            begun = monotonic()
+            response = await self._respond(one, request)
+            status = response.status_code
+            count = counts.get(status)
+            if count is None:
+                count = counts[status] = requests.labels(one.name, str(status))
+            count.inc()
+            seconds.observe(monotonic() - begun)
+            return response
+
+        return answer
+
+    async def _respond(self, one: Endpoint, request: Request) -> Response:
+        try:
+            if one.scope is None:
+                return await one.answer(self._call(request, None))
+            call = await self.admit(request)
+            call.caller.check(one.scope)
+            return await one.answer(call)
+        except (StrandlineError, RequestError) as error:
+            return problem_of(error)
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:  # noqa: PLR2004 - Another method than the path has.
+        headers = dict(error.headers or {})
+        return problem_of(RequestError(405, "this path has other methods", headers))
+    return problem_of(RequestError(404, "there is no such path, see /openapi.json"))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    # Starlette raises it again then, and the server logs it.
+    del request, error
+    return problem_of(RequestError(500, "the server has failed, its log says why"))

@@ -1,0 +1,146 @@
+"""Appending over HTTP."""
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from strandline.log import AppendTerms
+from strandline.log.off_loop import in_thread
+from strandline.server.bodies import (
+    CLOUD_EVENT,
+    CLOUD_EVENTS,
+    AppendedBytes,
+    AppendedEvent,
+    Values,
+    values_of,
+)
+from strandline.server.call import Call
+from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS, endpoint, json_answer
+from strandline.server.tokens import TokenScope
+from strandline.values import DurabilityName, InvalidError, Topic, ValueKind
+from strandline.values.json_forms import moment
+
+#: A body of this size is decoded in a thread.
+_LARGE_BYTES = 64 * 1024
+
+
+class AppendQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """How to append."""
+
+    durability: DurabilityName | None = None
+    partition: int | None = None
+    expected_offset: int | None = None
+    timeout_s: float | None = None
+    key: str | None = None
+    """The key of bytes or batches."""
+
+
+class AppendedRecord(msgspec.Struct):
+    """Where a record is."""
+
+    partition: int
+    offset: int
+    timestamp: str
+    is_repeat: bool
+
+
+class AppendAnswer(msgspec.Struct):
+    """What became of an append."""
+
+    durability: DurabilityName
+    """The level that all of them have reached."""
+    receipts: list[AppendedRecord]
+
+
+_BODY: dict[str, Any] = {
+    JSON: (AppendedEvent, AppendedBytes, list[AppendedEvent], list[AppendedBytes]),
+    NDJSON: str,
+    CLOUD_EVENT: dict[str, Any],
+    CLOUD_EVENTS: list[dict[str, Any]],
+    OCTETS: bytes,
+    ARROW: bytes,
+}
+
+
+@endpoint(
+    "POST",
+    "/v1/topics/{topic}/records",
+    TokenScope.APPEND,
+    query=AppendQuery,
+    body=_BODY,
+    answers={JSON: AppendAnswer},
+    status=201,
+    statuses={200: "All of it had been appended before."},
+)
+async def append_records(call: Call) -> Response:
+    """Append records, all of them or, for each partition, none.
+
+    A repeat with the header Idempotency-Key, or with Producer-Id and Producer-Seq, returns
+    the receipts of the original.
+    """
+    query = call.query(AppendQuery)
+    terms = _terms(call, query)
+    body = await call.body()
+    for is_last in (False, True):
+        topic, kind = await call.topics.appended(call.caller, call.log, call.path("topic"))
+        decode = (body, call.request.headers, kind, query.key, call.settings.body_bytes_max)
+        if len(body) > _LARGE_BYTES:
+            given = await in_thread(values_of, *decode)
+        else:
+            given = values_of(*decode)
+        try:
+            return await _append(call, topic, kind, given, terms)
+        except InvalidError as error:
+            if is_last or "near" not in error.fields:
+                raise
+            # It was dropped since it was looked up, and perhaps created again.
+            call.topics.forget(topic)
+    raise AssertionError
+
+
+async def _append(
+    call: Call, topic: Topic, kind: ValueKind, given: Values, terms: AppendTerms
+) -> Response:
+    log, (values, keys) = call.log, given
+    receipts: Any
+    if not values:
+        receipts = []
+    elif kind is ValueKind.BATCH:
+        scope = log.scope(topic.tenant)
+        # Of the terms only the tenant is missing there, which is the scope's.
+        receipts = await scope.publish_many(topic, values, keys=keys, **terms)  # type: ignore[misc]
+    elif len(values) == 1:
+        key = None if keys is None else keys[0]
+        receipts = [await log.append(topic, values[0], key=key, **terms)]
+    else:
+        receipts = await log.append_many(topic, values, keys=keys, **terms)
+    placed = [
+        AppendedRecord(each.partition, each.offset, moment(each.timestamp_us) or "", each.is_repeat)
+        for each in receipts
+    ]
+    levels = {each.level for each in receipts if each.level is not None}
+    level = min(levels) if levels else log.durability_max
+    status = 200 if placed and all(each.is_repeat for each in placed) else 201
+    return json_answer(AppendAnswer(str(level), placed), status)  # type: ignore[arg-type]
+
+
+def _terms(call: Call, query: AppendQuery) -> AppendTerms:
+    headers = call.request.headers
+    given: dict[str, Any] = {
+        "durability": query.durability,
+        "partition": query.partition,
+        "expected_offset": query.expected_offset,
+        "timeout_s": query.timeout_s,
+        "idempotency_key": headers.get("idempotency-key"),
+        "producer": headers.get("producer-id"),
+    }
+    if (sequence := headers.get("producer-seq")) is not None:
+        if not sequence.isdecimal():
+            raise InvalidError("Producer-Seq is a number from 0", value=sequence)
+        given["sequence"] = int(sequence)
+    terms: AppendTerms = {name: each for name, each in given.items() if each is not None}  # type: ignore[assignment] # By name.
+    return terms
+
+
+ENDPOINTS = (append_records,)

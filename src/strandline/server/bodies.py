@@ -1,0 +1,236 @@
+"""What is appended, out of the body of a request: JSON, lines of it, CloudEvents, bytes, Arrow."""
+
+import base64
+import binascii
+import io as streams
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from strandline.log import Value
+from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS
+from strandline.server.problems import RequestError
+from strandline.values import Event, InvalidError, ValueKind
+from strandline.values.arrow_input import read_arrow
+
+CLOUD_EVENT: Final = "application/cloudevents+json"
+CLOUD_EVENTS: Final = "application/cloudevents-batch+json"
+_CE: Final = "ce-"
+_CE_VERSION: Final = "1.0"
+_OCCURRED_AT: Final = pa.timestamp("us", tz="UTC")
+
+
+class AppendedEvent(msgspec.Struct, forbid_unknown_fields=True):
+    """An event to append."""
+
+    kind: str
+    payload: Any = None
+    key: str | None = None
+    headers: dict[str, str] = {}
+    occurred_at: datetime | None = None
+
+
+class AppendedBytes(msgspec.Struct, forbid_unknown_fields=True):
+    """Bytes to append, in base64."""
+
+    value: str
+    key: str | None = None
+
+
+class Values(NamedTuple):
+    """Values to append, and the keys of those that have none of their own."""
+
+    values: Sequence[Value]
+    keys: Sequence[str | None] | None = None
+
+
+_event: Final = msgspec.json.Decoder(AppendedEvent).decode
+_events: Final = msgspec.json.Decoder(list[AppendedEvent]).decode
+_bytes: Final = msgspec.json.Decoder(AppendedBytes).decode
+_many_bytes: Final = msgspec.json.Decoder(list[AppendedBytes]).decode
+_cloud_event: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_cloud_events: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
+
+
+def values_of(
+    body: bytes, headers: Mapping[str, str], kind: ValueKind, key: str | None, bytes_max: int
+) -> Values:
+    """Return the values in a body for a topic of this kind; InvalidError if they do not fit.
+
+    `key` is that of bytes and batches. Arrow data is decompressed to `bytes_max` at most.
+    """
+    media = headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    try:
+        found = _from_text(body, headers, media, kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidError("this body cannot be read", reason=str(error)) from None
+    if found is not None:
+        return found
+    if media == OCTETS and kind is ValueKind.BYTES:
+        return Values([body], None if key is None else [key])
+    if media == ARROW:
+        return _from_arrow(body, kind, key, bytes_max)
+    raise RequestError(415, f"a topic of kind {kind} does not take a body of this type")
+
+
+def _from_text(
+    body: bytes, headers: Mapping[str, str], media: str, kind: ValueKind
+) -> Values | None:
+    if "ce-specversion" in headers:
+        return Values([_binary_cloud_event(body, headers, media)])
+    if media == CLOUD_EVENT:
+        return Values([_from_cloud_event(_cloud_event(body))])
+    if media == CLOUD_EVENTS:
+        return Values([_from_cloud_event(each) for each in _cloud_events(body)])
+    if media == JSON:
+        return _from_json(body, kind)
+    return _from_lines(body, kind) if media == NDJSON else None
+
+
+def _from_json(body: bytes, kind: ValueKind) -> Values:
+    is_list = body.lstrip()[:1] == b"["
+    if kind is ValueKind.EVENT:
+        return Values([event_of(each) for each in (_events(body) if is_list else [_event(body)])])
+    if kind is ValueKind.BYTES:
+        return _of_bytes(_many_bytes(body) if is_list else [_bytes(body)])
+    raise RequestError(415, f"a topic of batches takes {ARROW}")
+
+
+def _from_lines(body: bytes, kind: ValueKind) -> Values:
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    if kind is ValueKind.EVENT:
+        return Values([event_of(_event(each)) for each in lines])
+    if kind is ValueKind.BYTES:
+        return _of_bytes([_bytes(each) for each in lines])
+    raise RequestError(415, f"a topic of batches takes {ARROW}")
+
+
+def event_of(given: AppendedEvent) -> Event:
+    """Return the event that is given."""
+    return Event(
+        given.kind,
+        given.payload,
+        key=given.key,
+        headers=given.headers,
+        occurred_at=given.occurred_at,
+    )
+
+
+def _of_bytes(given: Iterable[AppendedBytes]) -> Values:
+    each = list(given)
+    return Values([_unpacked(one.value) for one in each], [one.key for one in each])
+
+
+def _unpacked(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise InvalidError("a value of bytes is base64", reason=str(error)) from None
+
+
+# --- CloudEvents 1.0 ---
+
+
+def _from_cloud_event(given: dict[str, Any]) -> Event:
+    attributes = {name: value for name, value in given.items() if name not in _DATA}
+    if "data_base64" in given:
+        # The payload is text then, and the attribute says that it is base64.
+        attributes["datacontentencoding"] = "base64"
+    return _cloud(attributes, given.get("data_base64", given.get("data")))
+
+
+def _binary_cloud_event(body: bytes, headers: Mapping[str, str], media: str) -> Event:
+    attributes: dict[str, Any] = {
+        name[len(_CE) :]: value for name, value in headers.items() if name.startswith(_CE)
+    }
+    if not body:
+        return _cloud(attributes, None)
+    attributes["datacontenttype"] = media
+    if media == JSON or media.endswith("+json"):
+        return _cloud(attributes, msgspec.json.decode(body))
+    attributes["datacontentencoding"] = "base64"
+    return _cloud(attributes, base64.b64encode(body).decode())
+
+
+_DATA: Final = frozenset({"data", "data_base64"})
+
+
+def _cloud(attributes: dict[str, Any], data: object) -> Event:
+    missing = [name for name in ("id", "source", "type", "specversion") if not attributes.get(name)]
+    if missing:
+        raise InvalidError("a CloudEvent has these attributes", missing=missing)
+    if attributes["specversion"] != _CE_VERSION:
+        raise InvalidError(
+            "this takes CloudEvents of version 1.0", specversion=attributes["specversion"]
+        )
+    time = attributes.pop("time", None)
+    kind = attributes.pop("type")
+    key = attributes.get("partitionkey", attributes.get("subject"))
+    return Event(
+        kind,
+        data,
+        key=None if key is None else _attribute(key),
+        headers={f"ce_{name}": _attribute(value) for name, value in attributes.items()},
+        occurred_at=None if time is None else msgspec.convert(time, datetime),
+    )
+
+
+def _attribute(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int):
+        return str(value)
+    raise InvalidError("attributes of a CloudEvent are texts, numbers, true or false")
+
+
+# --- Arrow ---
+
+
+def _from_arrow(body: bytes, kind: ValueKind, key: str | None, bytes_max: int) -> Values:
+    batches = [each for each in read_arrow(streams.BytesIO(body), bytes_max) if each.num_rows]
+    if kind is ValueKind.BATCH:
+        return Values(batches, None if key is None else [key] * len(batches))
+    if kind is ValueKind.EVENT:
+        return Values([event for batch in batches for event in _rows_as_events(batch)])
+    rows = [row for batch in batches for row in _rows(batch, {"value": pa.binary()})]
+    return Values([row["value"] for row in rows], [row.get("key") for row in rows])
+
+
+def _rows_as_events(batch: Any) -> Iterator[Event]:
+    for row in _rows(batch, {"kind": pa.string(), "payload": pa.string()}):
+        yield Event(
+            row["kind"],
+            _json(row["payload"]),
+            key=row.get("key"),
+            headers=_json(row.get("headers")) or {},
+            occurred_at=row.get("occurred_at"),
+        )
+
+
+def _rows(batch: Any, needed: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    optional = {"key": pa.string(), "headers": pa.string(), "occurred_at": _OCCURRED_AT}
+    known = {**needed, **(optional if "kind" in needed else {"key": pa.string()})}
+    names = batch.schema.names
+    if strange := sorted(set(names) - known.keys()) or sorted(needed.keys() - set(names)):
+        raise InvalidError(
+            "rows for this topic have other columns", columns=strange, known=list(known)
+        )
+    try:
+        cast = pa.RecordBatch.from_arrays(
+            [batch.column(name).cast(known[name]) for name in names], names=names
+        )
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidError("these columns have other types", reason=str(error)) from error
+    yield from cast.to_pylist()
+
+
+def _json(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidError("payload and headers are JSON", reason=str(error)) from None

@@ -1,0 +1,134 @@
+"""One request on its way to the log: its path, query and body, decoded and checked."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from strandline.log import AsyncLog
+from strandline.server.caller import Caller
+from strandline.server.known_topics import KnownTopics
+from strandline.server.problems import RequestError
+from strandline.server.resume import Epochs
+from strandline.server.settings import ServerSettings
+from strandline.values import InvalidError, Topic
+
+if TYPE_CHECKING:
+    from strandline.server.health import ServerMetrics
+    from strandline.server.streams import Streams
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of a caller that was admitted, and what answers it."""
+
+    request: Request
+    caller: Caller
+    log: AsyncLog
+    settings: ServerSettings
+    streams: "Streams"
+    topics: KnownTopics
+    epochs: Epochs
+    metrics: "ServerMetrics"
+
+    def path(self, name: str) -> str:
+        """Return a part of the path, decoded."""
+        try:
+            return unquote(self.request.path_params[name], errors="strict")
+        except UnicodeDecodeError as error:
+            raise InvalidError("the path is UTF-8", part=name) from error
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition in the path."""
+        text = self.path("partition")
+        if text.isascii() and text.isdecimal() and len(text) < 10:  # noqa: PLR2004 - 32 bits.
+            return int(text)
+        raise InvalidError("a partition is a number from 0", partition=text)
+
+    async def topic(self) -> Topic:
+        """Return the topic in the path, which is one that the caller sees."""
+        return await self.caller.topic(self.log, self.path("topic"))
+
+    def query(self, kind: type[StructT]) -> StructT:
+        """Return the query as this struct says; InvalidError if it is none."""
+        given: dict[str, Any] = {}
+        lists = _lists_of(kind)
+        for name, value in self.request.query_params.multi_items():
+            if name in lists:
+                given.setdefault(name, []).append(value)
+            elif name in given:
+                raise InvalidError("this parameter is given twice", parameter=name)
+            else:
+                given[name] = value
+        try:
+            return msgspec.convert(given, kind, strict=False)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise InvalidError(
+                "the query is not as /openapi.json says", reason=str(error)
+            ) from None
+
+    async def json(self, kind: type[StructT]) -> StructT:
+        """Return the body as this struct says; an empty one stands for {}."""
+        content_type = self.request.headers.get("content-type", "application/json")
+        if content_type.partition(";")[0].strip().lower() != "application/json":
+            raise RequestError(415, "this takes a body of application/json")
+        return decoded(msgspec.json.Decoder(kind).decode, await self.body() or b"{}")
+
+    async def body(self) -> bytes:
+        """Return the body, unless it is too large, too slow, or compressed."""
+        headers = self.request.headers
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise RequestError(415, "a body is sent as it is, without Content-Encoding")
+        most = self.settings.body_bytes_max
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > most:
+            raise too_large(most)
+        pieces, size = [], 0
+        try:
+            async with asyncio.timeout(self.settings.body_timeout_s):
+                async for piece in self.request.stream():
+                    size += len(piece)
+                    if size > most:
+                        raise too_large(most)
+                    pieces.append(piece)
+        except TimeoutError:
+            raise RequestError(
+                408, "the body did not arrive in time", {"connection": "close"}
+            ) from None
+        except ClientDisconnect:
+            raise RequestError(400, "the connection was closed within the body") from None
+        return b"".join(pieces)
+
+
+def decoded(decode: Callable[[bytes], StructT], body: bytes) -> StructT:
+    """Return what a body holds; InvalidError if it does not fit."""
+    try:
+        return decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidError("this body is not as /openapi.json says", reason=str(error)) from None
+
+
+def too_large(bytes_max: int) -> RequestError:
+    """Return the error for a body that is too large; the rest of it is not read."""
+    return RequestError(
+        413, f"a body has at most {bytes_max} bytes, send it in parts", {"connection": "close"}
+    )
+
+
+def _lists_of(kind: type[msgspec.Struct]) -> frozenset[str]:
+    found = _LISTS.get(kind)
+    if found is None:
+        fields = msgspec.structs.fields(kind)
+        found = frozenset(each.encode_name for each in fields if each.type == list[str])
+        _LISTS[kind] = found
+    return found
+
+
+_LISTS: dict[type[msgspec.Struct], frozenset[str]] = {}

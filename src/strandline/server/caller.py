@@ -1,0 +1,73 @@
+"""Who sends a request, and what that allows."""
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Final
+
+from strandline.log import AsyncLog
+from strandline.log.topics import unknown_topic
+from strandline.server.problems import RequestError
+from strandline.server.tokens import EVERY_SCOPE, Token, TokenScope
+from strandline.values import InvalidError, Tenant, Topic, check_topic_name
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A token's scopes, topics and tenant; without a token, all of the log's global topics."""
+
+    id: str
+    scopes: frozenset[TokenScope]
+    topics: tuple[str, ...]
+    tenant: Tenant | None
+
+    def check(self, scope: TokenScope) -> None:
+        """Raise unless the scope is the caller's."""
+        if scope not in self.scopes:
+            raise RequestError(403, f"this needs a token with the scope {scope}")
+
+    def sees(self, name: str) -> bool:
+        """Whether a topic of this name may be its own."""
+        return _matches(self.topics, name)
+
+    def check_name(self, name: str) -> str:
+        """Return the name of a topic to be created; it is one that the caller may use."""
+        checked = check_topic_name(name)
+        if not self.sees(checked):
+            raise RequestError(403, "this token is for topics of other names")
+        return checked
+
+    async def topic(self, log: AsyncLog, name: str) -> Topic:
+        """Return the caller's topic of this name.
+
+        One that it may not see is unknown, in the very words of one that is not there.
+        """
+        checked = check_topic_name(name)
+        if self.sees(checked):
+            with contextlib.suppress(InvalidError):
+                return await log.topic(checked, tenant=self.tenant)
+        raise unknown_topic(checked, [each.name for each in await self.visible(log)])
+
+    async def visible(self, log: AsyncLog) -> list[Topic]:
+        """Return the topics that the caller may see, sorted by name."""
+        return self.only(await log.topics(tenant=self.tenant))
+
+    def only(self, topics: Iterable[Topic]) -> list[Topic]:
+        """Return those of its tenant's topics that the caller may see."""
+        return [each for each in topics if self.sees(each.name)]
+
+
+LOOPBACK: Final = Caller("loopback", EVERY_SCOPE, ("*",), None)
+"""A caller without a token, where that is allowed."""
+
+
+def caller_of(token: Token) -> Caller:
+    """Return who holds a token."""
+    return Caller(token.id, token.scopes, token.topics, token.tenant)
+
+
+@lru_cache(maxsize=4096)
+def _matches(patterns: tuple[str, ...], name: str) -> bool:
+    return any(fnmatchcase(name, each) for each in patterns)

@@ -1,0 +1,71 @@
+"""An endpoint: what routes a request, and what the OpenAPI document says of it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from starlette.responses import Response
+
+from strandline.server.call import Call
+from strandline.server.tokens import TokenScope
+
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+ARROW: Final = "application/vnd.apache.arrow.stream"
+OCTETS: Final = "application/octet-stream"
+SSE: Final = "text/event-stream"
+
+Method: TypeAlias = Literal["GET", "PUT", "POST", "PATCH", "DELETE"]
+Answering: TypeAlias = Callable[[Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One method of one path."""
+
+    method: Method
+    path: str
+    scope: TokenScope | None
+    """What a caller's token has to allow; None for what needs no token."""
+    answer: Answering
+    summary: str
+    query: type[msgspec.Struct] | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """What a body may be, by its media type: a type, or a tuple of some."""
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """What a good answer is, by its media type."""
+    status: int = 200
+    statuses: Mapping[int, str] = field(default_factory=dict)
+    """What else comes besides errors that every endpoint has."""
+
+    @property
+    def name(self) -> str:
+        """What the OpenAPI document calls it."""
+        return self.answer.__name__
+
+    @property
+    def needs_body(self) -> bool:
+        """Whether a request has a body."""
+        return bool(self.body)
+
+
+def endpoint(
+    method: Method, path: str, scope: TokenScope | None, **more: Any
+) -> Callable[[Answering], Endpoint]:
+    """Make an endpoint of a function; its docstring is the summary."""
+
+    def make(answer: Answering) -> Endpoint:
+        summary = (answer.__doc__ or "").strip()
+        return Endpoint(
+            method=method, path=path, scope=scope, answer=answer, summary=summary, **more
+        )
+
+    return make
+
+
+def json_answer(
+    value: object, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """Return an answer in JSON."""
+    return Response(msgspec.json.encode(value), status, headers, JSON)

@@ -1,0 +1,125 @@
+"""Whether the process lives, whether it takes requests, and what it has done."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.responses import Response
+
+import strandline
+from strandline.log import Log
+from strandline.log.off_loop import in_thread
+from strandline.server.call import Call
+from strandline.server.endpoint import JSON, endpoint, json_answer
+from strandline.server.problems import RequestError
+from strandline.server.streams import Streams
+from strandline.server.tokens import TokenScope
+from strandline.values import Topic
+
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class ShownHealth(msgspec.Struct):
+    """Whether it is well."""
+
+    status: str
+    version: str
+
+
+@endpoint("GET", "/livez", None, answers={JSON: ShownHealth})
+async def get_livez(call: Call) -> Response:
+    """Return 200 while the process lives: restart it only if this fails."""
+    del call
+    return json_answer(ShownHealth("live", strandline.__version__))
+
+
+@endpoint("GET", "/readyz", None, answers={JSON: ShownHealth})
+async def get_readyz(call: Call) -> Response:
+    """Return 200 while the log is open and the server does not end: else 503."""
+    if call.streams.is_draining:
+        raise RequestError(503, "the server ends", {"retry-after": "1"})
+    await in_thread(call.log.blocking.topics)
+    return json_answer(ShownHealth("ready", strandline.__version__))
+
+
+@endpoint("GET", "/metrics", TokenScope.METRICS, answers={METRICS_TYPE: str})
+async def get_metrics(call: Call) -> Response:
+    """Return what the log and the server have done, for Prometheus; for no tenant's token."""
+    if call.caller.tenant is not None or call.caller.topics != ("*",):
+        raise RequestError(403, "this needs a token of no tenant, for all topics")
+    body = await in_thread(generate_latest, call.metrics.registry)
+    return Response(body, 200, media_type=METRICS_TYPE)
+
+
+class ServerMetrics:
+    """What one server has counted, and what its log has."""
+
+    def __init__(self, log: Log, streams: Streams) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "strandline_http_requests",
+            "Requests answered, by endpoint and status.",
+            ("endpoint", "status"),
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "strandline_http_request_seconds",
+            "How long requests took until their answer began.",
+            ("endpoint",),
+            registry=self.registry,
+        )
+        self.registry.register(_LogCollector(log, streams))
+
+
+class _LogCollector(Collector):
+    def __init__(self, log: Log, streams: Streams) -> None:
+        self._log = log
+        self._streams = streams
+
+    def collect(self) -> Iterator[Metric]:
+        found = self._log.metrics()
+        yield GaugeMetricFamily(
+            "strandline_streams", "Streams that are open now.", self._streams.count
+        )
+        yield GaugeMetricFamily(
+            "strandline_subscriptions", "Subscriptions that are open now.", found.subscriptions
+        )
+        for name, value in (("reads", found.reads), ("acks", found.acks), ("hints", found.hints)):
+            yield CounterMetricFamily(f"strandline_{name}", f"How many {name} there were.", value)
+        for name in ("appends", "records", "bytes"):
+            family = CounterMetricFamily(
+                f"strandline_appended_{name}" if name != "appends" else "strandline_appends",
+                f"How many {name} were appended, by topic.",
+                labels=("topic", "tenant"),
+            )
+            for topic, each in found.topics.items():
+                family.add_metric(_labels(topic), getattr(each, name))
+            yield family
+        if found.writes is not None:
+            yield CounterMetricFamily(
+                "strandline_syncs", "How often writes were synced.", found.writes.syncs
+            )
+        yield self._lags()
+
+    def _lags(self) -> Metric:
+        family = GaugeMetricFamily(
+            "strandline_consumer_lag_records",
+            "How many records a consumer is behind.",
+            labels=("topic", "tenant", "consumer", "partition"),
+        )
+        for tenant in (None, *self._log.tenants()):
+            for topic in self._log.topics(tenant=tenant):
+                for each in self._log.consumers(topic, tenant=tenant):
+                    labels = (*_labels(topic), each.consumer, str(each.partition))
+                    family.add_metric(labels, each.lag)
+        return family
+
+
+def _labels(topic: Topic) -> tuple[str, str]:
+    return topic.name, topic.tenant or ""
+
+
+ENDPOINTS: Final[tuple[Any, ...]] = (get_livez, get_readyz, get_metrics)

@@ -1,0 +1,39 @@
+"""Which form an answer has: the first that a request accepts."""
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+
+from strandline.server.problems import RequestError
+
+
+def accepted(request: Request, forms: Sequence[str]) -> str:
+    """Return the form that the header Accept prefers; the first of all where it says nothing."""
+    header = request.headers.get("accept", "")
+    if not header:
+        return forms[0]
+    best, best_weight = None, 0.0
+    for each in header.split(","):
+        media, weight = _weighed(each)
+        for form in forms:
+            if weight > best_weight and _fits(media, form):
+                best, best_weight = form, weight
+    if best is None:
+        raise RequestError(406, f"this is given as {', '.join(forms)}")
+    return best
+
+
+def _weighed(text: str) -> tuple[str, float]:
+    media, *parameters = (part.strip().lower() for part in text.split(";"))
+    for each in parameters:
+        name, _, value = each.partition("=")
+        if name == "q":
+            try:
+                return media, float(value)
+            except ValueError:
+                return media, 0.0
+    return media, 1.0
+
+
+def _fits(media: str, form: str) -> bool:
+    return media in ("*/*", form, f"{form.partition('/')[0]}/*")

@@ -1,0 +1,132 @@
+"""Errors as problem documents of RFC 9457: what went wrong, and whether to try again."""
+
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from strandline.values import (
+    ClosedError,
+    ConflictError,
+    DivergedError,
+    InvalidError,
+    StrandlineError,
+    TrimmedError,
+    UnavailableError,
+    UnknownError,
+)
+
+PROBLEM_TYPE: Final = "application/problem+json"
+_RETRY_AFTER_S: Final = "1"
+_TITLES: Final = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    408: "RequestTimeout",
+    411: "LengthRequired",
+    413: "ContentTooLarge",
+    415: "UnsupportedMediaType",
+    421: "MisdirectedRequest",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "Unavailable",
+}
+REQUEST_PROBLEMS: Final = {
+    "BadRequest": "The request is no valid HTTP request of this interface: fix it.",
+    "Unauthorized": "There is no valid token in the header Authorization: send `Bearer TOKEN`.",
+    "Forbidden": "The token does not have the scope, or not the topic, that this needs.",
+    "NotFound": "There is no such path: see /openapi.json.",
+    "MethodNotAllowed": "The path has other methods: see /openapi.json.",
+    "NotAcceptable": "The answer cannot be given in a form that the header Accept allows.",
+    "RequestTimeout": "The body did not arrive in time: send it again, faster or in parts.",
+    "LengthRequired": "The body needs a length, or chunks.",
+    "ContentTooLarge": "The body is larger than the server takes: send it in parts.",
+    "UnsupportedMediaType": "The body has a form that this endpoint does not take.",
+    "MisdirectedRequest": "The header Host or Origin is of another server than this one.",
+    "TooManyRequests": "The token has as many streams open as it may: close one.",
+    "InternalError": "The server has failed: its log says why.",
+    "Unavailable": "The server cannot answer now: send it again.",
+}
+"""What a request can be refused with before it reaches a log, by the end of its type."""
+
+
+class RequestError(Exception):
+    """A request that is refused before it reaches the log."""
+
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = headers or {}
+
+
+def problem_of(error: StrandlineError | RequestError) -> Response:
+    """Return the answer that says what is wrong."""
+    if isinstance(error, RequestError):
+        name = _TITLES[error.status]
+        is_retryable = error.status in (408, 429, 503)
+        body = _body(name, error.status, error.detail, is_retryable=is_retryable, stored="no")
+        return _answer(error.status, body, error.headers)
+    status = status_of(error)
+    is_retryable = isinstance(error, UnavailableError | ClosedError)
+    stored = "once-or-never" if isinstance(error, UnknownError) else "no"
+    body = _body(type(error).__name__, status, str(error), is_retryable=is_retryable, stored=stored)
+    fields = {name: _plain(value) for name, value in error.fields.items()}
+    body |= {name: fields[name] for name in ("oldest", "end", "diverged_at") if name in fields}
+    body["fields"] = fields
+    return _answer(status, body, {"retry-after": _RETRY_AFTER_S} if is_retryable else {})
+
+
+def status_of(error: StrandlineError) -> int:
+    """Return the status that stands for an error."""
+    if isinstance(error, InvalidError):
+        return _invalid_status(error)
+    if isinstance(error, ConflictError) and "end" in error.fields:
+        return 412
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def _invalid_status(error: InvalidError) -> int:
+    if "near" in error.fields and {"topic", "consumer"} & error.fields.keys():
+        return 404
+    if "bytes_max" in error.fields:
+        return 413
+    # Only what lies beyond the end of a partition names both.
+    return 416 if {"end", "offset"} <= error.fields.keys() else 400
+
+
+_STATUSES: Final[tuple[tuple[type[StrandlineError], int], ...]] = (
+    (ConflictError, 409),
+    (UnavailableError, 503),
+    (TrimmedError, 410),
+    (DivergedError, 409),
+    (ClosedError, 503),
+)
+
+
+def _body(
+    name: str, status: int, detail: str, *, is_retryable: bool, stored: str
+) -> dict[str, Any]:
+    return {
+        "type": f"/errors/{name}",
+        "title": name,
+        "status": status,
+        "detail": detail,
+        "retryable": is_retryable,
+        "stored": stored,
+    }
+
+
+def _answer(status: int, body: dict[str, Any], headers: dict[str, str]) -> Response:
+    return Response(msgspec.json.encode(body), status, headers, PROBLEM_TYPE)
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value)

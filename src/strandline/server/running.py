@@ -1,0 +1,220 @@
+"""A server from its start to its end: not ready, farewells to streams, then no more requests."""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import uvicorn
+
+from strandline.log import Log
+from strandline.server.app import Application
+from strandline.server.protocol import bounded
+from strandline.server.settings import ServerSettings
+from strandline.values import InvalidError
+
+_log: Final = logging.getLogger("strandline.server")
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_BACKLOG: Final = 2048
+_KEEP_ALIVE_S: Final = 75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a server listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 7007
+    """0 stands for any that is free."""
+    certificate: str | None = None
+    """The path of the TLS certificate, in PEM, with those that sign it."""
+    private_key: str | None = None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.certificate is not None
+
+    def check(self) -> None:
+        """Raise InvalidError for an address that would show the log to others."""
+        if (self.certificate is None) != (self.private_key is None):
+            raise InvalidError("TLS takes a certificate and its private key, pass both")
+        if not self.is_loopback and not self.has_tls:
+            raise InvalidError(
+                "an address that others can reach needs TLS, pass a certificate and its key, "
+                "or listen on 127.0.0.1 behind a proxy",
+                host=self.host,
+            )
+
+
+class RunningServer:
+    """A server over an open log, which its owner closes."""
+
+    def __init__(self, log: Log, address: Address, settings: ServerSettings | None = None) -> None:
+        address.check()
+        chosen = settings if settings is not None else ServerSettings()
+        if not address.is_loopback:
+            chosen = replace(chosen, needs_token=True)
+        self.app = Application(log, chosen)
+        if chosen.needs_token and not self.app.tokens.list():
+            raise InvalidError(
+                "every request would be refused, make a token first: strandline token create"
+            )
+        self._address = address
+        self._socket = _bound(address)
+        self._server = _QuietServer(
+            uvicorn.Config(
+                self.app,
+                http=bounded(chosen.header_timeout_s),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                backlog=_BACKLOG,
+                limit_concurrency=chosen.connections_max,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=max(1, int(chosen.drain_s)),
+                ssl_certfile=address.certificate,
+                ssl_keyfile=address.private_key,
+            )
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it can be reached."""
+        host, port = self._socket.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if self._address.has_tls else 'http'}://{shown}:{port}"
+
+    def run(self, on_ready: Callable[[str], None] | None = None) -> None:
+        """Serve until SIGTERM or SIGINT, or until `stop`. `on_ready` gets the URL."""
+        self._server.run_with(self._socket, self._ready(on_ready), self.drain)
+
+    def stop(self) -> None:
+        """End as by SIGTERM; from any thread. Before it runs, it ends at once."""
+        self._server.ask_to_end()
+
+    def drain(self) -> None:
+        """Take no more, and end the streams; on the loop."""
+        _notify("STOPPING=1")
+        self.app.streams.drain()
+        self._server.should_exit = True
+
+    def _ready(self, on_ready: Callable[[str], None] | None) -> Callable[[], None]:
+        def ready() -> None:
+            _notify("READY=1")
+            _log.info("serving", extra={"url": self.url})
+            if on_ready is not None:
+                on_ready(self.url)
+
+        return ready
+
+
+class _QuietServer(uvicorn.Server):
+    """uvicorn's server, which leaves signals and their meaning to us."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    _drain: Callable[[], None] | None = None
+
+    def run_with(
+        self, listening: socket.socket, ready: Callable[[], None], drain: Callable[[], None]
+    ) -> None:
+        """Serve on a socket until `drain` is called."""
+        self._drain = drain
+
+        async def serve() -> None:
+            self._loop = asyncio.get_running_loop()
+            with self._signals():
+                self._loop.call_soon(self._when_started, ready)
+                await self._serve([listening])
+
+        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+            runner.run(serve())
+
+    def ask_to_end(self) -> None:
+        """Drain on the loop; from any thread."""
+        if self._loop is None or self._drain is None:
+            self.should_exit = True
+        else:
+            with contextlib.suppress(RuntimeError):  # The loop has ended already.
+                self._loop.call_soon_threadsafe(self._drain)
+
+    def _when_started(self, ready: Callable[[], None]) -> None:
+        assert self._loop is not None
+        if self.started:
+            ready()
+        elif not self.should_exit:
+            self._loop.call_later(0.005, self._when_started, ready)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        assert self._loop is not None
+        loop, drain = self._loop, self._drain
+        assert drain is not None
+        try:
+            for each in _SIGNALS:
+                loop.add_signal_handler(each, drain)
+        except (ValueError, RuntimeError):
+            # Not on the main thread, which has the signals.
+            yield
+            return
+        try:
+            yield
+        finally:
+            for each in _SIGNALS:
+                loop.remove_signal_handler(each)
+
+
+def _bound(address: Address) -> socket.socket:
+    """Return a socket that is bound to the address; InvalidError if none can be."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InvalidError(
+            "there is no such address", host=address.host, reason=str(error)
+        ) from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+    except OSError as error:
+        listening.close()
+        raise InvalidError(
+            "the server cannot listen there, choose another port or end what listens",
+            host=address.host,
+            port=address.port,
+            reason=str(error),
+        ) from error
+    listening.set_inheritable(False)
+    return listening
+
+
+def _notify(state: str) -> None:
+    """Tell systemd, where it wants to know."""
+    place = os.environ.get("NOTIFY_SOCKET")
+    if not place:
+        return
+    name: Any = "\0" + place[1:] if place.startswith("@") else place
+    notifying = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with notifying, contextlib.suppress(OSError):
+        notifying.sendto(state.encode(), name)

@@ -1,0 +1,38 @@
+"""What a server allows: limits of size, number and time."""
+
+from dataclasses import dataclass
+from typing import Final
+
+WAIT_MAX_S: Final = 60.0
+"""How long a read may wait for records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Limits of one server. A request holds no more memory than a few times the larger of
+    `body_bytes_max` and `page_bytes_max`."""
+
+    body_bytes_max: int = 32 * 1024 * 1024
+    """How large a body may be; a larger one is refused before it is read."""
+    body_timeout_s: float = 30.0
+    """How long a body may take to arrive."""
+    page_records_max: int = 10_000
+    """How many records one read returns at most."""
+    page_bytes_max: int = 8 * 1024 * 1024
+    """How many bytes of records one read returns at most, unless the first is larger."""
+    streams_max: int = 4096
+    """How many streams (tail, watch) may be open."""
+    streams_per_token_max: int = 1024
+    """How many of them one token may have open; all callers without a token count as one."""
+    connections_max: int = 8192
+    """How many connections may be open; further ones are answered 503."""
+    slow_reader_s: float = 20.0
+    """How long one piece of a stream may take to be sent, before its reader is cut off."""
+    ping_s: float = 15.0
+    """After how long without an event a stream sends a ping."""
+    header_timeout_s: float = 10.0
+    """How long the head of a request may take to arrive."""
+    drain_s: float = 20.0
+    """How long a server that ends waits for requests, before it closes their connections."""
+    needs_token: bool = False
+    """Whether every request needs a token: always, unless the server listens on loopback."""

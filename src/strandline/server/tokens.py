@@ -1,0 +1,216 @@
+"""Tokens: who may do what, kept in the log as digests. See design 0102."""
+
+import hashlib
+import re
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from strandline.clock import Clock
+from strandline.log import Log, parts_of
+from strandline.values import Event, InvalidError, Tenant, Topic, parse_tenant
+from strandline.values.internal_topics import TOKENS_TOPIC
+
+_SECRET_BYTES: Final = 32
+_PREFIX: Final = "slt_"
+_PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]{1,200}")
+_CREATED, _REVOKED = "token.created", "token.revoked"
+
+
+class TokenScope(StrEnum):
+    """What a token allows."""
+
+    READ = "read"
+    APPEND = "append"
+    CONSUME = "consume"
+    ADMIN = "admin"
+    METRICS = "metrics"
+
+
+EVERY_SCOPE: Final = frozenset(TokenScope)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token. The secret itself is not."""
+
+    id: str
+    digest: str
+    """The SHA-256 of the secret, in hex."""
+    scopes: frozenset[TokenScope]
+    topics: tuple[str, ...]
+    """Patterns of the topics that it is for, where * stands for any text."""
+    tenant: Tenant | None
+    created_at_us: int
+    expires_at_us: int | None
+
+    def is_valid_at(self, now_us: int) -> bool:
+        """Whether it has not expired."""
+        return self.expires_at_us is None or now_us < self.expires_at_us
+
+
+class _StoredToken(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    digest: str
+    scopes: list[TokenScope]
+    topics: list[str]
+    tenant: str | None
+    expires_at_us: int | None
+
+
+class _Revoked(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+
+
+class TokenTable:
+    """The tokens of one log, as they are now. Any thread may use it.
+
+    They are events of an internal topic. A look costs one glance at the topic's end, so that
+    a token that another process has revoked is refused by the next request.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._clock: Clock = parts_of(log).clock
+        self._lock = threading.Lock()
+        self._by_digest: Mapping[str, Token] = {}
+        self._topic: Topic | None = None
+        self._end = 0
+
+    def create(
+        self,
+        scopes: Collection[TokenScope | str],
+        *,
+        topics: Collection[str] = ("*",),
+        tenant: str | None = None,
+        expires_s: int | None = None,
+    ) -> tuple[str, Token]:
+        """Return a new secret, which is kept nowhere, and its token; durable then."""
+        secret = _PREFIX + self._clock.random_bytes(_SECRET_BYTES).hex()
+        now_us = self._clock.now_us()
+        if expires_s is not None and expires_s <= 0:
+            raise InvalidError("a token expires in the future", expires_s=expires_s)
+        token = Token(
+            secret[len(_PREFIX) : len(_PREFIX) + 12],
+            digest_of(secret),
+            check_scopes(scopes),
+            check_patterns(topics),
+            parse_tenant(tenant),
+            now_us,
+            None if expires_s is None else now_us + expires_s * 1_000_000,
+        )
+        self._append(
+            _CREATED,
+            {
+                "id": token.id,
+                "digest": token.digest,
+                "scopes": sorted(token.scopes),
+                "topics": list(token.topics),
+                "tenant": token.tenant,
+                "expires_at_us": token.expires_at_us,
+            },
+        )
+        return secret, token
+
+    def revoke(self, token_id: str) -> Token:
+        """Revoke a token, at once and for good; InvalidError if there is none."""
+        for token in self.list():
+            if token.id == token_id:
+                self._append(_REVOKED, {"id": token_id})
+                return token
+        raise InvalidError("there is no such token, `strandline token list` shows all", id=token_id)
+
+    def list(self) -> list[Token]:
+        """Return the tokens that are not revoked, oldest first; expired ones among them."""
+        self.refresh()
+        return list(self._by_digest.values())
+
+    def find(self, secret: str) -> Token | None:
+        """Return the valid token of this secret, as far as it is known here; None for others."""
+        token = self._by_digest.get(digest_of(secret))
+        return token if token is not None and token.is_valid_at(self._clock.now_us()) else None
+
+    def is_stale(self) -> bool:
+        """Whether the topic has grown since the last refresh. Does not block on local logs."""
+        topic = self._known_topic()
+        return topic is not None and self._log.marks(topic, 0).high != self._end
+
+    def refresh(self) -> None:
+        """Read what was added."""
+        with self._lock:
+            topic = self._known_topic()
+            if topic is None:
+                return
+            known = dict(self._by_digest)
+            for record in self._log.read(topic, 0, self._end):
+                _apply(known, record.event, record.timestamp_us)
+                self._end = record.offset + 1
+            self._by_digest = known
+
+    def _known_topic(self) -> Topic | None:
+        if self._topic is None:
+            try:
+                self._topic = self._log.topic(TOKENS_TOPIC)
+            except InvalidError:
+                return None
+        return self._topic
+
+    def _append(self, kind: str, payload: object) -> None:
+        topic = self._log.create_topic(TOKENS_TOPIC, internal=True)
+        self._log.append(topic, Event(kind, payload), durability=self._log.durability_max)
+
+
+def digest_of(secret: str) -> str:
+    """Return what is kept of a secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def check_scopes(scopes: Collection[TokenScope | str]) -> frozenset[TokenScope]:
+    """Return the scopes that are named; InvalidError for none, and for others."""
+    try:
+        found = frozenset(TokenScope(each) for each in scopes)
+    except ValueError as error:
+        raise InvalidError(
+            "there is no such scope", scopes=list(scopes), known=[str(each) for each in TokenScope]
+        ) from error
+    if not found:
+        raise InvalidError("a token has a scope", known=[str(each) for each in TokenScope])
+    return found
+
+
+def check_patterns(topics: Collection[str]) -> tuple[str, ...]:
+    """Return patterns of topics; InvalidError for what no topic could match."""
+    for each in topics:
+        if not _PATTERN.fullmatch(each):
+            raise InvalidError("a pattern of topics is a name, in which * is any text", topic=each)
+    if not topics:
+        raise InvalidError("a token is for some topics, * stands for all")
+    return tuple(topics)
+
+
+def bearer_of(header: str) -> str | None:
+    """Return the secret in a header Authorization; None if there is none."""
+    scheme, _, secret = header.partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
+
+
+def _apply(known: dict[str, Token], event: Event, timestamp_us: int) -> None:
+    if event.kind == _REVOKED:
+        revoked = msgspec.json.decode(event.payload_json, type=_Revoked).id
+        for digest in [digest for digest, token in known.items() if token.id == revoked]:
+            del known[digest]
+    elif event.kind == _CREATED:
+        stored = msgspec.json.decode(event.payload_json, type=_StoredToken)
+        known[stored.digest] = Token(
+            stored.id,
+            stored.digest,
+            frozenset(stored.scopes),
+            tuple(stored.topics),
+            parse_tenant(stored.tenant),
+            timestamp_us,
+            stored.expires_at_us,
+        )

@@ -1,0 +1,129 @@
+"""Values of a log as JSON: what `--json` prints and the server answers. Names and meanings stay."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from strandline.values.description import (
+    ConsumerLag,
+    LogDescription,
+    TopicDescription,
+    TrimReport,
+)
+from strandline.values.event import Event
+from strandline.values.json_rows import jsonable, rows_of
+from strandline.values.proof import ProofReport
+from strandline.values.record import Record
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(us: int | None) -> str | None:
+    """Return a time in ISO 8601, in UTC, to the microsecond."""
+    if us is None:
+        return None
+    found = _EPOCH + timedelta(microseconds=us)
+    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def record_json(record: Record) -> dict[str, object]:
+    """Return a record; a payload is given as the JSON that it is."""
+    fields: dict[str, object] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": moment(record.timestamp_us),
+        "key": record.key,
+        "tenant": record.tenant,
+    }
+    value = record.value
+    if isinstance(value, Event):
+        return {
+            **fields,
+            "kind": value.kind,
+            "payload": msgspec.Raw(value.payload_json),
+            "headers": dict(value.headers),
+            "occurred_at": moment(value.occurred_at_us),
+        }
+    if isinstance(value, bytes):
+        return {**fields, "value": base64.b64encode(value).decode()}
+    return {**fields, "rows": jsonable(rows_of(value))}
+
+
+def topic_json(found: TopicDescription) -> dict[str, object]:
+    """Return a topic as it is now."""
+    settings = found.settings
+    return {
+        "name": found.topic.name,
+        "tenant": found.topic.tenant,
+        "id": str(found.topic.id),
+        "kind": str(settings.value_kind),
+        "created_at": moment(found.created_at_us),
+        "retention_age_s": settings.retention_age_s,
+        "retention_bytes": settings.retention_bytes,
+        "limit_bytes": settings.limit_bytes,
+        "proof": settings.proof,
+        "records": found.records,
+        "size_bytes": found.size_bytes,
+        "partitions": [
+            {"partition": number, "low": marks.low, "high": marks.high, "durable": marks.durable}
+            for number, marks in enumerate(found.marks)
+        ],
+    }
+
+
+def log_json(found: LogDescription) -> dict[str, object]:
+    """Return a log as it is now."""
+    return {
+        "id": str(found.log_id),
+        "backend": found.backend,
+        "location": found.location,
+        "durability_max": str(found.durability_max),
+        "topics": found.topics,
+        "partitions": found.partitions,
+        "records": found.records,
+        "size_bytes": found.size_bytes,
+    }
+
+
+def lag_json(lag: ConsumerLag) -> dict[str, object]:
+    """Return how far a consumer is in a partition."""
+    return {
+        "consumer": lag.consumer,
+        "tenant": lag.tenant,
+        "partition": lag.partition,
+        "cursor": lag.cursor,
+        "lag": lag.lag,
+        "seen_at": moment(lag.seen_at_us),
+        "is_live": lag.is_live,
+    }
+
+
+def trim_json(report: TrimReport) -> dict[str, object]:
+    """Return what a trim came to."""
+    return {
+        "partition": report.partition,
+        "removed": report.removed,
+        "remaining": report.remaining,
+        "low": report.low,
+        "held_at": report.held_at,
+        "latest": report.latest,
+        "is_released": report.is_released,
+    }
+
+
+def proof_json(topic: str, tenant: str | None, report: ProofReport) -> dict[str, object]:
+    """Return what a check of a partition came to."""
+    return {
+        "topic": topic,
+        "tenant": tenant,
+        "partition": report.partition,
+        "start": report.start,
+        "end": report.end,
+        "records": report.records,
+        "is_proved": report.is_proved,
+        "is_sound": report.is_sound,
+        "head": None if report.head is None else msgspec.Raw(report.head.to_json()),
+        "findings": [{"offset": each.offset, "reason": each.reason} for each in report.findings],
+    }
