@@ -14,9 +14,9 @@ import strandline
 from strandline.clock import Clock
 from strandline.log import AsyncLog, Log, parts_of
 from strandline.server import appending, consumers, health, partitions, reading, tailing, topics
+from strandline.server.admission import Admission
 from strandline.server.call import Call
 from strandline.server.endpoint import Endpoint, endpoint, json_answer
-from strandline.server.admission import Admission
 from strandline.server.health import ServerMetrics
 from strandline.server.known_topics import KnownTopics
 from strandline.server.openapi import openapi_document
