@@ -25,7 +25,7 @@ from tests.tiering import tier_kills
 from tests.typed import paired_runs
 from tests.typed import schedules as typed_schedules
 from tests.views import schedules as view_schedules
-from torture import hostile, interrupts, predicates, processes, sinks
+from torture import hostile, interrupts, postgres, predicates, processes, sinks
 
 #: How often it is said how far a torture is, where no bar is seen.
 _PROGRESS_INTERVAL_S = 60.0
@@ -83,6 +83,12 @@ TORTURES = (
     Torture("tiering that is killed at each point", tier_kills.run, 2 * 60),
     Torture("restored copies", processes.restore, 200),
     Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),
+    Torture(
+        f"PostgreSQL outboxes of {postgres.WRITERS} writers with {postgres.ROWS_PER_WRITER} rows",
+        postgres.share_transactions,
+        -(-1_000_000 // (postgres.WRITERS * postgres.ROWS_PER_WRITER)),
+    ),
+    Torture(f"PostgreSQL outboxes with {postgres.KILLS_PER_LOG} kills", postgres.kill_blocks, 50),
     Torture(f"triggers with {trigger_kills.KILLS_PER_LOG} kills", processes.kill_triggers, 100),
     Torture("records that kill their process", processes.poison, 120),
     Torture("interrupts of public calls", interrupts.interrupt_calls, interrupts.INTERRUPTS),

@@ -74,7 +74,7 @@ def test_a_connection_to_another_file_or_in_a_transaction_or_unsynced_is_refused
     tmp_path: Path, log: Log, outside: sqlite3.Connection
 ) -> None:
     def refused(connection: object, match: str) -> None:
-        with pytest.raises(InvalidError, match=match), log.transaction(connection):  # type: ignore[arg-type]
+        with pytest.raises(InvalidError, match=match), log.transaction(connection):
             pass
 
     elsewhere = sqlite3.connect(tmp_path / "other.sqlite")

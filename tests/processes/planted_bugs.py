@@ -241,7 +241,7 @@ PROCESS_BUGS = [
         "a block lets the lock go before its commit",
         Outbox,
         "_enter",
-        "_.block_thread = block.thread",
+        "_.block_thread = block.over.thread",
         "_; "
         "block.connection.take_back(); "
         "block.connection.execute('COMMIT'); "

@@ -1,9 +1,8 @@
 """What a call names, and whether it may be made."""
 
-import sqlite3
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import cast
+from typing import Any, cast
 
 from strandline.log.draft import kind_of
 from strandline.log.metrics import StoreMetrics
@@ -133,13 +132,12 @@ class Access:
             return StoreMetrics()
         return cast("MeasuredStore", self._store).metrics()
 
-    def transaction(
-        self, connection: sqlite3.Connection | None
-    ) -> AbstractContextManager[sqlite3.Connection]:
+    def transaction(self, connection: Any) -> AbstractContextManager[Any]:
         """Begin a transaction with the caller's own rows, or raise."""
         if not self._store.capabilities.has_transactions:
             raise InvalidError(
-                "this log shares no transactions, open a sqlite: log in your own database"
+                "this log shares no transactions, open a sqlite: or postgresql: log in your own"
+                " database"
             )
         self.check_mode(Mode.WRITE)
         return cast("TransactionalStore", self._store).transaction(connection)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -152,11 +151,11 @@ class AsyncLog:
             log._announcer.announce(topic, receipts)
         return AsyncReceipts(len(each), receipts)
 
-    def transaction(self, connection: sqlite3.Connection | None = None) -> AsyncTransaction:
+    def transaction(self, connection: Any = None) -> AsyncTransaction:
         """Return a block for `async with`, which gives an `AsyncConnection`.
 
         As `Log.transaction`, with one thread of its own for the whole block. A `connection`
-        that was opened elsewhere is opened with `check_same_thread=False`.
+        of SQLite that was opened elsewhere is opened with `check_same_thread=False`.
         """
         return AsyncTransaction(partial(self._blocking.transaction, connection))
 

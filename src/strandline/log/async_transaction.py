@@ -1,7 +1,6 @@
 """A transaction of the caller's, entered from an event loop. See designs 0043 and 0081."""
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -20,12 +19,12 @@ class AsyncTransaction:
     are part of it until it is left. A block that is cancelled is rolled back.
     """
 
-    def __init__(self, begin: Callable[[], AbstractContextManager[sqlite3.Connection]]) -> None:
+    def __init__(self, begin: Callable[[], AbstractContextManager[Any]]) -> None:
         self._begin = begin
         self._around: BoundThread | None = None
         self._executor: Executor | None = None
         self._is_own = False
-        self._block: AbstractContextManager[sqlite3.Connection] | None = None
+        self._block: AbstractContextManager[Any] | None = None
         self.is_open = False
 
     @property
@@ -79,7 +78,7 @@ class AsyncTransaction:
 
     # --- in the thread ---
 
-    def _enter(self) -> sqlite3.Connection:
+    def _enter(self) -> Any:
         block = self._begin()
         connection = block.__enter__()
         self._block = block
@@ -95,28 +94,26 @@ class AsyncTransaction:
 class AsyncConnection:
     """The connection of a transaction, with calls to be awaited."""
 
-    def __init__(self, transaction: AsyncTransaction, blocking: sqlite3.Connection) -> None:
+    def __init__(self, transaction: AsyncTransaction, blocking: Any) -> None:
         self._transaction = transaction
         self._blocking = blocking
 
     @property
-    def blocking(self) -> sqlite3.Connection:
+    def blocking(self) -> Any:
         """The connection itself, which only the functions given to `run` may use."""
         return self._blocking
 
     async def execute(self, sql: str, parameters: Any = (), /) -> "AsyncCursor":
         """Execute a statement."""
-        cursor = await self.run(sqlite3.Connection.execute, sql, parameters)
-        return AsyncCursor(self, cursor)
+        return AsyncCursor(self, await self.run(_execute, sql, parameters))
 
     async def executemany(self, sql: str, parameters: Iterable[Any], /) -> "AsyncCursor":
         """Execute a statement for each of the parameters."""
-        cursor = await self.run(sqlite3.Connection.executemany, sql, parameters)
-        return AsyncCursor(self, cursor)
+        return AsyncCursor(self, await self.run(_execute_many, sql, parameters))
 
     async def run(
         self,
-        function: Callable[Concatenate[sqlite3.Connection, P], T],
+        function: Callable[Concatenate[Any, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
@@ -133,19 +130,20 @@ class AsyncConnection:
 class AsyncCursor:
     """What a statement has found."""
 
-    def __init__(self, connection: AsyncConnection, blocking: sqlite3.Cursor) -> None:
+    def __init__(self, connection: AsyncConnection, blocking: Any) -> None:
         self._connection = connection
         self._blocking = blocking
 
     @property
     def rowcount(self) -> int:
         """How many rows were changed."""
-        return self._blocking.rowcount
+        return int(self._blocking.rowcount)
 
     @property
     def lastrowid(self) -> int | None:
-        """The number of the row that was inserted last."""
-        return self._blocking.lastrowid
+        """The number of the row that was inserted last, in SQLite."""
+        number: int | None = self._blocking.lastrowid
+        return number
 
     async def fetchone(self) -> Any:
         """Return the next row; None after the last."""
@@ -153,7 +151,18 @@ class AsyncCursor:
 
     async def fetchall(self) -> list[Any]:
         """Return the rows that are left."""
-        return await self._connection.run(lambda _: self._blocking.fetchall())
+        rows: list[Any] = await self._connection.run(lambda _: self._blocking.fetchall())
+        return rows
 
     def __repr__(self) -> str:
         return f"AsyncCursor({self._blocking!r})"
+
+
+def _execute(connection: Any, sql: str, parameters: Any) -> Any:
+    return connection.execute(sql, parameters)
+
+
+def _execute_many(connection: Any, sql: str, parameters: Iterable[Any]) -> Any:
+    cursor = connection.cursor()
+    cursor.executemany(sql, parameters)
+    return cursor

@@ -3,12 +3,11 @@
 import asyncio
 import contextlib
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.results import TopicName
@@ -79,9 +78,7 @@ class Announcer:
             task.add_done_callback(self._tasks.discard)
 
     @contextlib.contextmanager
-    def transaction(
-        self, block: AbstractContextManager[sqlite3.Connection]
-    ) -> Iterator[sqlite3.Connection]:
+    def transaction(self, block: AbstractContextManager[Any]) -> Iterator[Any]:
         """Publish what is appended inside a transaction once it is committed."""
         with block as connection:
             topics: set[TopicName] = set()

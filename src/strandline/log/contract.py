@@ -23,10 +23,9 @@ Everywhere:
   depend on that. `AsyncLog` has the same calls for event loops. See design 0081.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, Unpack
+from typing import Any, Protocol, Unpack
 
 from strandline.log.history import History
 from strandline.log.ranges import ReadLimits
@@ -447,23 +446,24 @@ class LogConsumers(Protocol):
 class LogTransactions(Protocol):
     """Adds records together with rows of the caller's own."""
 
-    def transaction(
-        self, connection: sqlite3.Connection | None = None
-    ) -> AbstractContextManager[sqlite3.Connection]:
+    def transaction(self, connection: Any = None) -> AbstractContextManager[Any]:
         """Return a connection to the log's own database, for rows beside the log's.
 
         What this thread appends inside the block, and what it writes with the connection,
         is committed together when the block is left, and rolled back together when it
         raises. Nothing of it is seen before, also not by the thread's own reads of the log.
-        A receipt has its offset at once, which is final when the block is left; of what
-        was rolled back, be it to a savepoint, it raises InvalidError. Other writers block
-        meanwhile, so keep it short.
+        A receipt's offset is final when the block is left. In SQLite it is known at once,
+        and other writers block meanwhile, so keep it short; in PostgreSQL it is assigned
+        when the block is left, so that no other writer waits, and raises UnavailableError
+        before. Of what was rolled back, be it to a savepoint, a receipt raises InvalidError.
 
-        The transaction is the log's: InvalidError for ending it by any other way than
-        leaving the block, for one inside another, and for calls of the same thread that
-        change anything but append, and for SQL that changes the log's own tables. What is
-        given to the connection's `before_append` is called before each append, for a
-        library that begins its savepoints late. A `connection` that was opened elsewhere is taken
-        where SQLite is 3.51.3 or newer and it is to the same file. InvalidError where the
-        store has no transactions to share: use `sqlite:`.
+        The transaction is the log's: InvalidError for one inside another, and for calls of
+        the same thread that change anything but append; nothing is committed if it is ended
+        by any other way than leaving the block. A `connection` that was opened elsewhere is
+        to the same database and in no transaction: a `sqlite3` connection, where SQLite is
+        3.51.3 or newer; a psycopg connection or pool, a SQLAlchemy session or connection,
+        or Django's connection, and the block gives what it was given, or a connection of
+        the pool. What is given to a SQLite connection's `before_append` is called before
+        each append, for a library that begins its savepoints late. InvalidError where the
+        store has no transactions to share: use `sqlite:` or `postgresql:`.
         """

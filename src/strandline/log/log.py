@@ -63,8 +63,6 @@ from strandline.values.arguments import check_flag
 from strandline.values.options import check_options
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from strandline.log.async_log import AsyncLog
     from strandline.scans import Scan, ScanOptions
     from strandline.subscriptions import Consumer, Marker, Subscription
@@ -205,9 +203,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
             self._announcer.announce(topic, receipts)
         return receipts
 
-    def transaction(
-        self, connection: sqlite3.Connection | None = None
-    ) -> AbstractContextManager[sqlite3.Connection]:
+    def transaction(self, connection: Any = None) -> AbstractContextManager[Any]:
         block = self._access.transaction(connection)
         if self._announcer is not None:
             block = self._announcer.transaction(block)

@@ -15,12 +15,11 @@ Everywhere:
 - Foreign exceptions become errors of `values` here; damage is CorruptError.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from strandline.clock import Clock
@@ -334,9 +333,7 @@ class SegmentedStore(Protocol[T_contra]):
 class TransactionalStore(Protocol):
     """What a store with `has_transactions` has besides."""
 
-    def transaction(
-        self, connection: sqlite3.Connection | None
-    ) -> AbstractContextManager[sqlite3.Connection]:
+    def transaction(self, connection: Any) -> AbstractContextManager[Any]:
         """See LogTransactions."""
 
 

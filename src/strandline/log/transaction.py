@@ -1,19 +1,18 @@
 """A transaction of the caller's, not yet entered."""
 
-import sqlite3
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class Transaction:
     """What `Log.transaction` returns, for `with`, which gives the connection."""
 
-    def __init__(self, block: AbstractContextManager[sqlite3.Connection], url: str) -> None:
+    def __init__(self, block: AbstractContextManager[Any], url: str) -> None:
         self._block = block
         self._url = url
 
-    def __enter__(self) -> sqlite3.Connection:
+    def __enter__(self) -> Any:
         return self._block.__enter__()
 
     def __exit__(

@@ -12,6 +12,7 @@ from psycopg import sql
 
 import strandline as sl
 from strandline.stores.postgres import watching
+from tests.stores.postgres.outbox_writers import plain
 from tests.stores.postgres.server import NoServerError, PostgresServer
 
 PROJECT = Path(__file__).parents[3]
@@ -308,8 +309,12 @@ def test_the_page_about_postgresql_works_as_written(
     new_url: Callable[[], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (PROJECT / "docs/howto/run-on-postgresql.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    code = "\n".join(re.findall(r"```py\n(.*?)```", page, re.DOTALL))
+    url = new_url()
+    code = code.replace('connect("postgresql://app@db.example/events")', f'connect("{plain(url)}")')
 
-    exec(code.replace("postgresql://app@db.example/events", new_url()), {})  # noqa: S102 - Ours.
+    exec(code.replace("postgresql://app@db.example/events", url), {})  # noqa: S102 - Ours.
 
-    assert capsys.readouterr().out == "appended at offset 0\nplaced {'total': 12}\n"
+    assert capsys.readouterr().out == (
+        "appended at offset 0\nplaced {'total': 12}\ncommitted at offset 0\n"
+    )

@@ -67,6 +67,7 @@ class PostgresDatabase:
         self.mode = mode
         self.clock = clock
         self.lock_timeout_s = lock_timeout_s
+        self.lock_timeout_ms = int(lock_timeout_s * 1000)
         self.connect_timeout_s = connect_timeout_s
         self.url = _public_url(url, schema)
         self.channel = f"{schema}_news"
@@ -117,7 +118,7 @@ class PostgresDatabase:
     def _configure(self, connection: Connection) -> None:
         # An acknowledged write must be on disk, whatever the database's own default is.
         connection.execute("SET synchronous_commit = on")
-        connection.execute(f"SET lock_timeout = {int(self.lock_timeout_s * 1000)}")
+        connection.execute(f"SET lock_timeout = {self.lock_timeout_ms}")
         # A server that was restored or promoted is met with new connections.
         row = connection.execute(_TIMELINE).fetchone()
         assert row is not None
@@ -212,6 +213,7 @@ class PostgresDatabase:
             reason,
             Reach.NETWORK,
             has_metrics=True,
+            has_transactions=True,
         )
 
     def _prepare(self, connection: Connection) -> UUID:
@@ -219,7 +221,9 @@ class PostgresDatabase:
         if known is None or known[0] < FORMAT:
             if self.mode is not Mode.WRITE:
                 raise InvalidError(
-                    "there is no log in this schema, open it for writing to create one",
+                    "there is no log in this schema, open it for writing to create one"
+                    if known is None
+                    else "this log is of an older version, open it once for writing",
                     url=self.url,
                     schema=self.schema,
                 )

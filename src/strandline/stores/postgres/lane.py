@@ -152,23 +152,13 @@ class PartitionTransaction:
     def flush(self, frozen: "LaneChanges", epochs: range) -> None:
         """Store everything and commit."""
         del epochs
-        head, rows = frozen.head, frozen.rows
-        if not rows:
+        head = frozen.head
+        if not frozen.rows:
             return
-        connection, sql = head.connection, self.database.sql
-        if len(rows) >= _COPY_MIN:
-            with connection.cursor().copy(sql(_COPY)) as copy:
-                copy.set_types(_COPY_TYPES)
-                for row in rows:
-                    copy.write_row(row)
-        with connection.pipeline():
-            if len(rows) < _COPY_MIN:
-                for row in rows:
-                    connection.execute(sql(_INSERT), row)
-            if head.known is not None:
-                head.known.store()
-            connection.execute(sql(STORE), head.row.fields())
-            connection.execute("COMMIT")
+        copy_rows(self.database, frozen)
+        with head.connection.pipeline():
+            store_rest(self.database, frozen)
+            head.connection.execute("COMMIT")
         self._notify(self.slot, head.row.high)
 
     def sync(self) -> None:
@@ -176,7 +166,7 @@ class PartitionTransaction:
 
     def new_delta(self, head: LaneHead) -> "LaneDelta":
         """Return a delta of this transaction."""
-        return LaneDelta(self, head)
+        return LaneDelta(self.database, self.chain, head)
 
 
 class LaneChanges:
@@ -189,26 +179,45 @@ class LaneChanges:
         self.rows = rows
 
 
+def copy_rows(database: PostgresDatabase, changes: LaneChanges) -> None:
+    """Send many records at once, where there are many. Not inside a pipeline."""
+    rows = changes.rows
+    if len(rows) >= _COPY_MIN:
+        with changes.head.connection.cursor().copy(database.sql(_COPY)) as copy:
+            copy.set_types(_COPY_TYPES)
+            for row in rows:
+                copy.write_row(row)
+
+
+def store_rest(database: PostgresDatabase, changes: LaneChanges) -> None:
+    """Send what `copy_rows` has not sent: few records, identities, the partition's state."""
+    head, sql = changes.head, database.sql
+    if len(changes.rows) < _COPY_MIN:
+        for row in changes.rows:
+            head.connection.execute(sql(_INSERT), row)
+    if head.known is not None:
+        head.known.store()
+    head.connection.execute(sql(STORE), head.row.fields())
+
+
 class LaneDelta:
     """Implements Delta: what one transaction is to store."""
 
-    __slots__ = ("_head", "_rows", "_size", "_transaction")
+    __slots__ = ("_chain", "_database", "_head", "_rows", "_size")
 
-    def __init__(self, transaction: PartitionTransaction, head: LaneHead) -> None:
-        self._transaction = transaction
+    def __init__(self, database: PostgresDatabase, chain: Chain, head: LaneHead) -> None:
+        self._database = database
+        self._chain = chain
         self._head = head
         self._rows: list[tuple[Any, ...]] = []
         self._size = 0
 
     def apply(self, write: AppendRequest) -> Placement:
-        head, transaction = self._head, self._transaction
-        database, row = transaction.database, head.row
+        head, database, row = self._head, self._database, self._head.row
         if head.refusal is not None:
             raise copy(head.refusal)
         with translated(database.url):
-            placement, records = admit(
-                head, write, database.clock.now_us(), transaction.chain, row.value
-            )
+            placement, records = admit(head, write, database.clock.now_us(), self._chain, row.value)
         for record in records:
             self._rows.append(row_of(row.slot, record))
             self._size += record.size_bytes + _ROW_BYTES

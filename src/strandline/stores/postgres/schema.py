@@ -2,7 +2,7 @@
 
 from typing import Final, LiteralString
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """How many migrations there are; the number in `log.format` of a log that has them all."""
 
 MIGRATIONS: Final[tuple[LiteralString, ...]] = (
@@ -94,5 +94,27 @@ MIGRATIONS: Final[tuple[LiteralString, ...]] = (
         value bytea NOT NULL,
         PRIMARY KEY (topic_id, key)
     );
+    """,
+    # Of an append inside a caller's transaction, until its offset is assigned. No row of it is
+    # ever committed: a commit by another way than leaving the block fails. See design 0097.
+    """
+    CREATE UNLOGGED TABLE {schema}.held_appends (
+        block uuid NOT NULL,
+        number bigint NOT NULL,
+        PRIMARY KEY (block, number)
+    ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+    CREATE FUNCTION {schema}.refuse_held_appends() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF EXISTS (
+            SELECT FROM {schema}.held_appends h
+            WHERE h.block = NEW.block AND h.number = NEW.number
+        ) THEN
+            RAISE EXCEPTION 'an append of this transaction has no offset yet'
+            USING HINT = 'Leave the block of log.transaction() to commit.', ERRCODE = '25000';
+        END IF;
+        RETURN NULL;
+    END $$;
+    CREATE CONSTRAINT TRIGGER refuse_held_appends AFTER INSERT ON {schema}.held_appends
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.refuse_held_appends();
     """,
 )

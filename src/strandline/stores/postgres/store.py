@@ -31,6 +31,7 @@ from strandline.stores.postgres.database import (
     lock_number,
 )
 from strandline.stores.postgres.lane import PostgresLanes
+from strandline.stores.postgres.outbox import PostgresOutbox
 from strandline.stores.postgres.partition_head import (
     STORE,
     PostgresPartition,
@@ -94,6 +95,8 @@ class PostgresStore:
         self._topics = PostgresTopics(self._database)
         self._watches = PostgresWatches(self._database)
         self._lanes = PostgresLanes(self._database, self._watches.notify_written)
+        self._outbox = PostgresOutbox(self._database, self._watches.notify_written)
+        self.transaction = self._outbox.transaction
         self._claims = PostgresClaims(self._database)
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
 
@@ -156,6 +159,7 @@ class PostgresStore:
     @contextlib.contextmanager
     def _changing_topics(self) -> Iterator[Connection]:
         """Begin a transaction; one process at a time changes topics."""
+        self._outbox.check_outside()
         with self._database.transaction() as connection:
             number = lock_number("topics", self._database.schema)
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (number,))
@@ -173,6 +177,9 @@ class PostgresStore:
         *,
         may_wait: bool = True,
     ) -> Outcome:
+        block = self._outbox.own_block()
+        if block is not None:
+            return self._outbox.join(block, topic, partition, request)
         lane = self._lanes.lane(topic, partition)
         return lane.append(request, level, timeout_s, may_wait=may_wait)
 
@@ -236,6 +243,7 @@ class PostgresStore:
         return [Segment(*run, is_sealed=False, location=None)]
 
     def trim(self, topic: PostgresTopic, partition: int, low: int) -> Trimmed:
+        self._outbox.check_outside()
         with self._database.transaction() as connection:
             row = self._locked(connection, topic, partition)
             if low > row.low:
@@ -245,6 +253,7 @@ class PostgresStore:
         return Trimmed(self._marks_of(row), is_released=True)
 
     def evict(self, topic: PostgresTopic, partition: int, before: int) -> Offset:
+        self._outbox.check_outside()
         with self._database.transaction() as connection:
             row = self._locked(connection, topic, partition)
             if before > row.first:
@@ -311,6 +320,7 @@ class PostgresStore:
         return None if row is None else row[0]
 
     def put_key(self, topic: PostgresTopic, key: str, value: bytes, expected: bytes | None) -> bool:
+        self._outbox.check_outside()
         sql, where = self._database.sql, (topic.topic.id, key)
         with self._database.connection() as connection:
             if expected is not None:
@@ -335,6 +345,7 @@ class PostgresStore:
             return changed.rowcount == 1
 
     def remove_key(self, topic: PostgresTopic, key: str) -> bool:
+        self._outbox.check_outside()
         with self._database.connection() as connection:
             removed = connection.execute(
                 self._database.sql("DELETE FROM {schema}.keyed WHERE topic_id = %s AND key = %s"),

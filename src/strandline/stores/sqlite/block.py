@@ -3,13 +3,12 @@
 import contextlib
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
+from strandline.stores.block_end import BlockEnd
 from strandline.stores.sqlite.partition_row import PartitionRow
-from strandline.values import ClosedError, Durability, InvalidError, StrandlineError
-from strandline.writes.watermark import Watermark
+from strandline.values import Durability, InvalidError, StrandlineError
 
 _SAVEPOINT = "strandline_block"
 
@@ -225,10 +224,7 @@ class TransactionBlock:
     def __init__(self, connection: sqlite3.Connection, *, is_outside: bool) -> None:
         self.connection = connection
         self.is_outside = is_outside
-        self.thread = threading.get_ident()
-        self._pid = os.getpid()
-        #: Rises to 1 with the end of the block.
-        self.over = Watermark()
+        self.over = BlockEnd()
         self.level = Durability.WRITTEN
         self.joined: list[Joined] = []
         #: The slots that were appended to, and after the commit where they end.
@@ -244,18 +240,6 @@ class TransactionBlock:
         """Let the caller's library begin the savepoint that an append belongs to."""
         if isinstance(self.connection, BlockConnection):
             self.connection.prepare_append()
-
-    @property
-    def is_mine(self) -> bool:
-        """Whether this thread is inside it."""
-        return self.thread == threading.get_ident() and self._pid == os.getpid()
-
-    def check_owner(self) -> None:
-        """Raise ClosedError in a forked child, where nothing may be done about it."""
-        if self._pid != os.getpid():
-            raise ClosedError(
-                "this transaction was begun before a fork and is its parent's, open the log again"
-            )
 
     def begin(self) -> None:
         """Hand the connection, on which a transaction has begun, to the caller."""

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from strandline.log.store import Placement
+from strandline.stores.block_end import still_open
 from strandline.stores.sqlite.block import Joined
-from strandline.values import Durability, InvalidError, UnavailableError
+from strandline.values import Durability
 from strandline.writes import Channel
-from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 
 _WRITTEN = Durability.WRITTEN
 _DURABLE = Durability.DURABLE
@@ -33,7 +33,7 @@ class JoinedOutcome:
 
     @property
     def is_settled(self) -> bool:
-        return bool(self._joined.block.over.value)
+        return self._joined.block.over.is_over
 
     @property
     def level(self) -> Durability | None:
@@ -48,16 +48,9 @@ class JoinedOutcome:
         return self._placement
 
     def wait(self, level: Durability = _WRITTEN, timeout_s: float | None = None) -> Placement:
-        block = self._joined.block
-        block.check_owner()
         clock = self._channel.storage.clock
         deadline = None if timeout_s is None else clock.monotonic() + timeout_s
-        self._check_not_inside()
-        waiter = ThreadWaiter(clock)
-        with block.over.awaited_by(waiter, 1):
-            while not block.over.value:
-                if not waiter.wait(deadline):
-                    raise _still_open()
+        self._joined.block.over.wait(clock, deadline)
         if self._is_short_of(level):
             left_s = None if deadline is None else max(0.0, deadline - clock.monotonic())
             self._channel.flush(durable=True).wait(_DURABLE, left_s)
@@ -66,29 +59,15 @@ class JoinedOutcome:
     async def wait_on_loop(
         self, level: Durability = _WRITTEN, timeout_s: float | None = None
     ) -> Placement:
-        block = self._joined.block
-        block.check_owner()
-        self._check_not_inside()
-        waiter = LoopWaiter()
         try:
             async with asyncio.timeout(timeout_s):
-                with block.over.awaited_by(waiter, 1):
-                    while not block.over.value:
-                        await waiter.wait()
+                await self._joined.block.over.wait_on_loop()
                 if self._is_short_of(level):
                     await self._channel.flush(durable=True).wait_on_loop(_DURABLE)
         except TimeoutError:
-            raise _still_open() from None
+            raise still_open() from None
         return self._placement
 
     def _is_short_of(self, wanted: Durability) -> bool:
         self.result()
         return wanted is _DURABLE and self.level is not _DURABLE
-
-    def _check_not_inside(self) -> None:
-        if self._joined.block.is_mine and not self.is_settled:
-            raise InvalidError("this is written when its transaction is, wait for it after that")
-
-
-def _still_open() -> UnavailableError:
-    return UnavailableError("it is neither committed nor rolled back in time, wait again")

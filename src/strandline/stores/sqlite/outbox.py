@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 
 from strandline.log.store import Placement
+from strandline.stores.block_end import rolled_back
 from strandline.stores.sqlite.appends import (
     COMMIT_BYTES,
     PAGE_BYTES,
@@ -49,7 +50,7 @@ class Outbox:
     def own_block(self) -> TransactionBlock | None:
         """Return the block that this thread is inside of."""
         block = self.block
-        return block if block is not None and block.is_mine else None
+        return block if block is not None and block.over.is_mine else None
 
     @contextlib.contextmanager
     def transaction(self, outside: sqlite3.Connection | None) -> Iterator[TransactionBlock]:
@@ -59,12 +60,12 @@ class Outbox:
             block = self._new_block(outside)
             self._enter(block)
             yield block
-            block.check_owner()
+            block.over.check_owner()
             self._commit(block)
         except BaseException as error:
             # Wherever an interrupt comes, the lock does not stay behind.
             if block is not None:
-                block.check_owner()
+                block.over.check_owner()
                 self._clean_up(block, error)
             raise
 
@@ -120,7 +121,7 @@ class Outbox:
                     _check_outside(database, connection)
             self._bracket.enter_with(block.connection, database.lock_timeout_s)
             self.block = block
-            database.lock.block_thread = block.thread
+            database.lock.block_thread = block.over.thread
             database.check_open()
             block.wal_bytes = self._wal_bytes()
             block.begin()
@@ -133,7 +134,7 @@ class Outbox:
             if self._database.lock.is_mine:
                 # Interrupted while it was left.
                 self._leave(block)
-        elif block.over.value:
+        elif block.over.is_over:
             self._leave(block)
         elif block.heads is not None and not block.connection.in_transaction:
             # Interrupted right after the commit.
@@ -168,7 +169,7 @@ class Outbox:
     def _settle(self, block: TransactionBlock, heads: Mapping[int, PartitionRow]) -> None:
         self._marks.wrote(heads)
         block.ends = {slot: head.high for slot, head in heads.items()}
-        block.over.advance(1)
+        block.over.reach()
         self._on_written(heads)
         self._leave(block)
 
@@ -179,7 +180,7 @@ class Outbox:
         try:
             block.drop()
         finally:
-            block.over.advance(1)
+            block.over.reach()
             self._leave(block)
 
     def _leave(self, block: TransactionBlock) -> None:
@@ -260,11 +261,4 @@ def _undone(cause: BaseException | None, block: TransactionBlock) -> StrandlineE
     if isinstance(cause, UnknownError) or (block.is_outside and cause is block.failure is not None):
         assert cause is not None
         return UnknownError(cause)
-    if cause is None:
-        return InvalidError("this append was rolled back to a savepoint: nothing of it is stored")
-    undone = InvalidError(
-        "this append was rolled back with its transaction: nothing of it is stored",
-        cause=type(cause).__qualname__,
-    )
-    undone.__cause__ = cause
-    return undone
+    return rolled_back(cause)

@@ -1,0 +1,84 @@
+"""The end of a caller's transaction, and those who wait for it."""
+
+import os
+import threading
+
+from strandline.clock import Clock
+from strandline.values import ClosedError, InvalidError, UnavailableError
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter
+from strandline.writes.watermark import Watermark
+
+
+class BlockEnd:
+    """Whose a block is, and whether it is over. Any thread may wait for it."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self._pid = os.getpid()
+        #: Rises to 1 with the end of the block.
+        self._over = Watermark()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what is in the block was committed or rolled back."""
+        return bool(self._over.value)
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is the child of a fork, to which the block does not belong."""
+        return self._pid != os.getpid()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread began the block."""
+        return self.thread == threading.get_ident() and not self.is_inherited
+
+    def check_owner(self) -> None:
+        """Raise ClosedError in a forked child, where nothing may be done about it."""
+        if self.is_inherited:
+            raise ClosedError(
+                "this transaction was begun before a fork and is its parent's, open the log again"
+            )
+
+    def reach(self) -> None:
+        """Wake those who wait. May be repeated."""
+        self._over.advance(1)
+
+    def wait(self, clock: Clock, deadline: float | None) -> None:
+        """Return once the block is over; UnavailableError at the deadline."""
+        self._check_not_inside()
+        waiter = ThreadWaiter(clock)
+        with self._over.awaited_by(waiter, 1):
+            while not self._over.value:
+                if not waiter.wait(deadline):
+                    raise still_open()
+
+    async def wait_on_loop(self) -> None:
+        """Return once the block is over."""
+        self._check_not_inside()
+        waiter = LoopWaiter()
+        with self._over.awaited_by(waiter, 1):
+            while not self._over.value:
+                await waiter.wait()
+
+    def _check_not_inside(self) -> None:
+        self.check_owner()
+        if self.is_mine and not self.is_over:
+            raise InvalidError("this is written when its transaction is, wait for it after that")
+
+
+def still_open() -> UnavailableError:
+    """Return the error for a wait that came to its deadline."""
+    return UnavailableError("it is neither committed nor rolled back in time, wait again")
+
+
+def rolled_back(cause: BaseException | None) -> InvalidError:
+    """Return what an append raises that was undone, with its block or, without a cause, alone."""
+    if cause is None:
+        return InvalidError("this append was rolled back to a savepoint: nothing of it is stored")
+    undone = InvalidError(
+        "this append was rolled back with its transaction: nothing of it is stored",
+        cause=type(cause).__qualname__,
+    )
+    undone.__cause__ = cause
+    return undone

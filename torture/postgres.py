@@ -1,0 +1,28 @@
+"""Writers with rows of their own on a PostgreSQL server, one seed at a time."""
+
+import atexit
+import functools
+
+from tests.stores.postgres.outbox_writers import kill_block_processes, write_from_many
+from tests.stores.postgres.server import PostgresServer
+
+WRITERS = 16
+ROWS_PER_WRITER = 1_000
+KILLS_PER_LOG = 20
+
+
+@functools.cache
+def _server() -> PostgresServer:
+    server = PostgresServer(max_connections="200")
+    atexit.register(server.close)
+    return server
+
+
+def share_transactions(seed: int) -> None:
+    """Have sixteen writers write rows and events, with delays, savepoints and aborts."""
+    write_from_many(_server().url(f"w{seed}"), WRITERS, ROWS_PER_WRITER, seed)
+
+
+def kill_blocks(seed: int) -> None:
+    """Kill processes in the midst of their blocks."""
+    kill_block_processes(_server().url(f"k{seed}"), KILLS_PER_LOG, seed)
