@@ -133,7 +133,7 @@ def test_a_savepoint_takes_back_its_events_with_its_rows(
         _ = undone.offset
 
 
-# --- nobody waits, nobody is overtaken ---
+# --- beside other writers ---
 
 
 def test_no_other_writer_waits_while_a_block_is_open(
