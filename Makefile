@@ -35,11 +35,14 @@ Strandline: a durable, replayable event log.
   make test        the suite, 12 min              ARGS as above
   make test-all    make test, then make test-rest: what is marked heavy, and other Pythons
   make test-pythons a fast part with the oldest and the newest Python here
+  make test-lowest a fast part with the oldest packages that are allowed
+  make coverage    which branches the fast tests take
   make lint        format, lint, types, imports, layout
   make format      let ruff rewrite what it can
   make bench       measure and compare            ONLY=coordinator  BARS=strict
   make torture     long seeded runs, for hours    SECONDS=600 shares them out  SEED=1  ONLY=schedules
   make docs        build the pages into .cache/site
+  make release     build the packages into dist/ and check them; publishes nothing
   make lock        write requirements/ from pyproject.toml    UPGRADE=1 takes newest versions
   make clean       remove .venv, caches and scratch files
 
@@ -48,7 +51,8 @@ PYTHON=python3.12 chooses another Python.
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-all test-rest test-pythons lint format bench torture docs lock clean
+.PHONY: help setup demo test test-fast test-all test-rest test-pythons test-lowest coverage lint format bench torture docs \
+	release lock clean
 
 help:
 	$(info $(HELP))
@@ -78,6 +82,18 @@ test-rest: setup
 test-pythons: setup
 	@$(VENV_PYTHON) -m tools.other_pythons $(ARGS)
 
+test-lowest: setup
+	@$(VENV_PYTHON) -m tools.lowest $(ARGS)
+
+# The scheduler of tests/model and the sweeps of interrupts trace by themselves, and are left out.
+coverage: setup
+	@rm -rf .cache/coverage
+	@$(VENV_PYTHON) -m coverage run -m pytest -n auto --maxprocesses 4 -q \
+		-m "not slow and not heavy" --ignore tests/model --ignore tests/writes/test_interrupts.py $(ARGS)
+	@$(VENV_PYTHON) -m coverage combine --quiet
+	@$(VENV_PYTHON) -m coverage report > .cache/coverage.txt
+	@tail -n 1 .cache/coverage.txt
+
 lint: setup
 	$(VENV_PYTHON) -m ruff format --check $(TREES)
 	$(VENV_PYTHON) -m ruff check $(TREES)
@@ -97,6 +113,9 @@ torture: setup
 
 docs: setup
 	@$(VENV_PYTHON) -m mkdocs build --strict
+
+release: setup
+	@$(VENV_PYTHON) -m tools.release $(ARGS)
 
 lock:
 	@$(SETUP) --lock $(if $(UPGRADE),--upgrade)

@@ -35,6 +35,7 @@ CACHE = os.path.join(ROOT, ".cache")
 SCRATCH = os.path.join(ROOT, ".tmp")
 UV_LOCK = os.path.join("requirements", "uv.txt")
 DEV_LOCK = os.path.join("requirements", "dev.txt")
+RELEASE_LOCK = os.path.join("requirements", "release.txt")
 SOURCE_BUILD_LOCK = os.path.join("requirements", "source-build.txt")
 
 INDEX_ADVICE = (
@@ -287,6 +288,7 @@ def write_locks(python: Python, upgrade: bool) -> None:
     sources = {
         UV_LOCK: ["--group", "installer"],
         SOURCE_BUILD_LOCK: ["--group", "source-build"],
+        RELEASE_LOCK: ["--group", "release"],
         DEV_LOCK: ["pyproject.toml", "--group", "dev"],
     }
     for target, source in sources.items():
