@@ -20,7 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / ".cache" / "lowest"
 #: Its oldest version is its newest: see the comment in pyproject.toml.
 _LEFT_OUT = frozenset({"spark", "all"})
-TESTS = (*other_pythons.TESTS, "tests/cli", "tests/predicates", "tests/tiering", "tests/typed")
+TESTS = (
+    *other_pythons.TESTS,
+    *("tests/cli", "tests/predicates", "tests/tiering", "tests/typed", "--ignore-glob=*spark*"),
+)
 
 
 def requirements(project: dict[str, object]) -> list[str]:

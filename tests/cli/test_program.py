@@ -51,6 +51,44 @@ def test_the_version_is_shown() -> None:
 
 
 @pytest.mark.slow
+def test_the_version_is_shown_without_loading_any_command() -> None:
+    code = (
+        "import sys; sys.argv = ['strandline', '--version']\n"
+        "import strandline.cli; strandline.cli.main()\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert done.stdout.startswith("strandline ")
+    assert not {"typer", "msgspec", "strandline.values"} & set(done.stderr.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("output", "code", "said"),
+    [
+        (">/dev/full", 4, "standard output cannot be written"),
+        (">&-", 4, "standard output cannot be written"),
+        ("| true", 141, ""),
+    ],
+)
+def test_a_version_that_cannot_be_shown_is_an_exit_code(output: str, code: int, said: str) -> None:
+    words = f"strandline --version {output}; echo ${{PIPESTATUS[0]}} >&2"
+    done = subprocess.run(
+        ["/usr/bin/env", "bash", "-c", words],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+    )
+
+    *lines, status = done.stderr.splitlines()
+    assert int(status) == code
+    assert said in "".join(lines)
+    assert len(lines) == bool(said)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_a_reader_that_goes_away_ends_it_quietly(many: str, more: tuple[str, ...]) -> None:
     words = " ".join(("strandline", "read", many, *more))

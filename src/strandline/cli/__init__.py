@@ -9,16 +9,21 @@ Another group of commands is one more typer app, added in `app.py`. See design 0
 
 import sys
 
-from strandline.values.extras import install_command as _install_command
+import strandline as _strandline
 
 __all__ = ["main"]
 
 _LIBRARIES = {"typer", "rich"}
-_INTERRUPTED = 130
+#: See `exit_codes`, which is not imported for these.
+_UNAVAILABLE, _INTERRUPTED, _BROKEN_PIPE = 4, 130, 141
 
 
 def main() -> None:
     """Run the program; exits with its code."""
+    if sys.argv[1:] == ["--version"]:
+        # What scripts ask first needs none of the commands.
+        _show_version()
+        return
     try:
         # Here, so that a missing extra gets a clear message.
         from strandline.cli.app import app  # noqa: PLC0415
@@ -27,8 +32,24 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in _LIBRARIES:
             raise
-        sys.stderr.write(f"strandline: the command line needs: {_install_command('cli')}\n")
+        from strandline.values.extras import install_command  # noqa: PLC0415 # As above.
+
+        sys.stderr.write(f"strandline: the command line needs: {install_command('cli')}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         # An interrupt that comes before the commands are loaded.
         raise SystemExit(_INTERRUPTED) from None
+
+
+def _show_version() -> None:
+    try:
+        if sys.stdout is None:
+            raise OSError("it is closed")
+        print(f"strandline {_strandline.__version__}", flush=True)  # noqa: T201 # The answer.
+    except OSError as error:
+        # Or Python would try once more when it ends, and complain.
+        sys.stdout = None  # type: ignore[assignment]
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(_BROKEN_PIPE) from None
+        sys.stderr.write(f"strandline: standard output cannot be written: {error}\n")
+        raise SystemExit(_UNAVAILABLE) from None
