@@ -48,7 +48,7 @@ def _show_version() -> None:
         print(f"strandline {_strandline.__version__}", flush=True)  # noqa: T201 # The answer.
     except OSError as error:
         # Or Python would try once more when it ends, and complain.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         if isinstance(error, BrokenPipeError):
             raise SystemExit(_BROKEN_PIPE) from None
         sys.stderr.write(f"strandline: standard output cannot be written: {error}\n")
