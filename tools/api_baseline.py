@@ -131,7 +131,9 @@ def main(arguments: Sequence[str]) -> int:
     for room, text in present.items():
         old = before.get(room, "")
         diff = difflib.ndiff(old.splitlines(), text.splitlines())
-        print(*(f"{room}: {each}" for each in diff if each[0] in "+-"), sep="\n", end="")
+        for each in diff:
+            if each[0] in "+-":
+                print(f"{room}: {each}")
         broken += breaks(room, old, text)
     gone = [f"{room}: the room was removed" for room in before.keys() - present.keys()]
     if not (broken or gone):
