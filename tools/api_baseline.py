@@ -5,7 +5,7 @@
 
 tools/baseline/ has the interface of the last release, a stub for each public room: names,
 parameters, defaults, annotations. It is written again with each release, and before that only
-where a break is meant and CHANGELOG.md says so. See design 0108.
+where a break is meant and CHANGELOG.md reports it. See design 0108.
 """
 
 import argparse
