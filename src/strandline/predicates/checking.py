@@ -292,7 +292,8 @@ class _Checker:
         if all(each.is_literal for each in others) and value.type is not VOID:
             return self._make.made("in", BOOLEAN, (value, *others), at)
         compared = [self._make.compare("eq", value, each, at) for each in others]
-        return self._make.joined("or", compared, at)
+        # A lone one stays an OR: Spark derives nothing of columns from IN, as it does from =.
+        return self._make.joined("or", compared * 2 if len(compared) == 1 else compared, at)
 
     def _like(self, tree: exp.Expression, at: int, escape: str = "\\") -> Node:
         value, pattern = self._make.as_text(self._node(tree.args["this"])), tree.args["expression"]
