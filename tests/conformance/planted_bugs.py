@@ -34,6 +34,13 @@ def _bug(owner: type | ModuleType, name: str, old: str, new: str, rule: str) -> 
 
 BUGS = (
     _bug(
+        topics,
+        "topic_settings",
+        "encode_payload_schema(...)",
+        "None",
+        "a_declared_payload_schema_is_kept_with_the_settings",
+    ),
+    _bug(
         Log,
         "create_topic",
         "sorted_metadata(...)",

@@ -47,7 +47,8 @@ PREDICATES = 200
 
 CHOSEN = (
     "d > e", "d = d", "d <= 1e3", "d IN (0e0, 1e0)", "NOT d >= f", "d <> e", "f = 0.1",
-    "-j32 IN (u32)", "i32 IN (j32)", "i32 + j32 > 0", "i64 * j64 > 0", "-i8 > 0", "u8 + u8 > 3", "i32 / j32 > 1",
+    "-j32 IN (u32)", "i32 IN (j32)",
+    "i32 + j32 > 0", "i64 * j64 > 0", "-i8 > 0", "u8 + u8 > 3", "i32 / j32 > 1",
     "j32 <> 0 AND i32 / j32 > 1", "i32 < 1000 AND i32 > -1000 AND i32 + 1 > 0",
     "CAST(s AS INT) + i64 > 0", "CAST(h['x'] AS INT) > 1", "CAST(d AS INT) = 1",
     "TRY_CAST(d AS BIGINT) > 0", "TRY_CAST(s AS DOUBLE) > 1", "TRY_CAST(s AS BOOLEAN)",

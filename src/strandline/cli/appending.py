@@ -146,7 +146,7 @@ def append(
         items = _items(payloads, source, file_format, settings.value_kind, terms)
         if by_hand:
             note("Type a line of JSON for each record, and Ctrl-D when done.")
-        if settings.schema is None:
+        if settings.batch_schema is None:
             appended = _append(log, found, items, options, is_shown=not by_hand)
         else:
             appended = _publish(log, found, items, options)

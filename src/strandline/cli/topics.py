@@ -71,7 +71,7 @@ def topics(
         $ strandline describe orders --json""",
     answers="of a log {id, backend, location, durability_max, topics, partitions, records, "
     "size_bytes}; of a topic {name, tenant, id, kind, created_at, retention_age_s, "
-    "retention_bytes, limit_bytes, proof, records, size_bytes, "
+    "retention_bytes, limit_bytes, proof, payload_schema, records, size_bytes, "
     "partitions: [{partition, low, high, durable}, …]}.",
 )
 def describe(

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -12,9 +12,19 @@ from strandline.cli.options import Json, Tenant, TopicName, Url, opened, topic_o
 from strandline.cli.screen import note, progress, show, show_json, to_json
 from strandline.cli.user_files import STANDARD, reading, writing
 from strandline.clock import SystemClock
-from strandline.values import ConflictError, InvalidError, Mode, Record, Topic
+from strandline.values import (
+    ConflictError,
+    InvalidError,
+    Mode,
+    Record,
+    Topic,
+    TopicSettings,
+    ValueKind,
+)
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from strandline.cli.transfer_file import Header, Row
     from strandline.log import Log
 
@@ -159,8 +169,14 @@ def _header(log: "Log", topic: Topic) -> "Header":
         settings.proof,
         found.created_at_us,
         dict(settings.metadata),
-        [packed_schema(each) for each in log.scope(topic.tenant).topic(topic).versions],
+        [packed_schema(each) for each in _schemas(log, topic, settings)],
     )
+
+
+def _schemas(log: "Log", topic: Topic, settings: TopicSettings) -> "Sequence[pa.Schema]":
+    if settings.payload_schema is not None:
+        return (settings.payload_schema,)
+    return log.scope(topic.tenant).topic(topic).versions
 
 
 def _records(log: "Log", topic: Topic, advance: Advance) -> Iterator[Record]:
@@ -174,6 +190,7 @@ def _create(log: "Log", header: "Header", name: str | None) -> Topic:
     from strandline.cli.transfer_file import unpacked_schema  # noqa: PLC0415 Takes long to import.
 
     versions = [unpacked_schema(each) for each in header.schemas]
+    is_declared = header.kind is ValueKind.EVENT and bool(versions)
     made = log.create_topic(
         name or header.topic,
         partitions=header.partitions,
@@ -184,7 +201,8 @@ def _create(log: "Log", header: "Header", name: str | None) -> Topic:
         proof=header.proof,
         tenant=header.tenant,
         metadata=header.metadata,
-        schema=versions[0].serialize().to_pybytes() if versions else None,
+        schema=None if is_declared or not versions else versions[0].serialize().to_pybytes(),
+        payload_schema=versions[0] if is_declared else None,
     )
     for each in versions[1:]:
         log.scope(header.tenant).evolve(made, each)

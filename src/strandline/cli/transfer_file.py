@@ -56,7 +56,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     created_at_us: int
     metadata: dict[str, str] = {}
     schemas: list[str] = []
-    """The versions of a typed topic's schema, as Arrow serializes them, in base64."""
+    """The versions of a typed topic's schema, or the one that is declared for payloads, as
+    Arrow serializes them, in base64."""
 
 
 class Row(NamedTuple):

@@ -75,6 +75,10 @@ class LogTopics(Protocol):
         topic's records are chained, and `verify` reports whether any was changed. `schema`,
         of a topic of batches, is an Arrow schema as Arrow serializes it, InvalidError if it
         is not; it and `metadata` are kept with the settings for the rooms above the log.
+        `payload_schema`, of a topic of events, declares names and types of what payloads
+        have: predicates are checked against it when they are parsed, and read fields in
+        these types. Appends are not checked; a value of another type is NULL to a
+        predicate. InvalidError for a type that JSON has not.
         """
 
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:

@@ -29,7 +29,7 @@ from strandline.log.results import Batches, Claim, TopicName, Value, Watch
 from strandline.log.retention import Retention, offset_at
 from strandline.log.store import Store, StoreTier
 from strandline.log.terms import AppendTerms, owner, terms_of
-from strandline.log.topics import change_of_limits, is_internal_name
+from strandline.log.topics import change_of_limits, is_internal_name, topic_settings
 from strandline.log.transaction import Transaction
 from strandline.log.verifying import proof_head, verify_each, with_findings
 from strandline.values import (
@@ -132,8 +132,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         **settings: Unpack[TopicOptions],
     ) -> Topic:
         check_options("create_topic", settings, TopicOptions.__optional_keys__)
-        # A kind that is given by its name is replaced when they are made.
-        wanted = TopicSettings(**settings, metadata=sorted_metadata(metadata))  # type: ignore[arg-type]
+        wanted = topic_settings(settings, sorted_metadata(metadata))
         return self._access.create(name, tenant, wanted, internal=internal).topic
 
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:

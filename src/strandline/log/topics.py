@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 from strandline.log.results import TopicName
 from strandline.values import (
@@ -11,13 +12,16 @@ from strandline.values import (
     Limit,
     Tenant,
     Topic,
+    TopicOptions,
     TopicSettings,
+    ValueKind,
     check_case_twin,
     check_may_shorten,
     check_topic_name,
 )
 from strandline.values.batches import check_schema, decode_schema
 from strandline.values.names import RESERVED_PREFIX
+from strandline.values.payload_schema import check_payload_schema, encode_payload_schema
 
 _NEAR_MAX = 3
 
@@ -97,10 +101,33 @@ def unknown_topic(name: str, names: Iterable[str]) -> InvalidError:
     )
 
 
+def topic_settings(options: TopicOptions, metadata: tuple[tuple[str, str], ...]) -> TopicSettings:
+    """Return the settings that a call of `create_topic` asks for."""
+    kind = ValueKind.parse(options.get("value_kind", ValueKind.EVENT))
+    chosen: dict[str, Any] = {**options}
+    declared = chosen.pop("payload_schema", None)
+    if chosen.get("schema") is not None and kind is not ValueKind.BATCH:
+        raise InvalidError(
+            "only a topic of batches has a schema; payload_schema declares what payloads have",
+            value_kind=str(kind),
+        )
+    if declared is not None:
+        if kind is not ValueKind.EVENT:
+            raise InvalidError(
+                "only events have payloads; the schema of batches is registered with"
+                " log.scope().register",
+                value_kind=str(kind),
+            )
+        chosen["schema"] = encode_payload_schema(declared)
+    return TopicSettings(**chosen, metadata=metadata)
+
+
 def check_settings(name: str, settings: TopicSettings) -> None:
     """Raise InvalidError unless a topic of this name may be created with these settings."""
-    if settings.schema is not None:
-        check_schema(decode_schema(settings.schema))
+    if settings.batch_schema is not None:
+        check_schema(decode_schema(settings.batch_schema))
+    if settings.payload_schema is not None:
+        check_payload_schema(settings.payload_schema)
     if settings.has_limits:
         check_may_shorten(name)
 

@@ -17,6 +17,7 @@ from strandline.predicates.predicate import (
     EVENT_COLUMNS,
     Predicate,
     check_syntax,
+    event_columns,
     matches_each,
     parse_predicate,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "PredicateEvalError",
     "UnsupportedPredicateError",
     "check_syntax",
+    "event_columns",
     "matches_each",
     "parse_predicate",
 ]

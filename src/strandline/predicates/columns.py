@@ -6,6 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from strandline.predicates.building import Builder
+from strandline.predicates.declared import declared_fields, declared_type
 from strandline.predicates.node import Node
 from strandline.predicates.paths import PathText, spark_path
 from strandline.predicates.sql_type import INTEGERS, STRING, VARIANT, sql_type
@@ -34,7 +35,7 @@ class KnownColumns:
         """Return what a path leads to."""
         column = self._column(place.name, place.start)
         if column.type is VARIANT:
-            return self._of_json(column, place)
+            return self._declared_at(column, place)
         arrow = self._schema.field(column.detail).type
         node = column
         for number, (step, start) in enumerate(zip(place.steps, place.starts, strict=True)):
@@ -64,6 +65,13 @@ class KnownColumns:
 
     def _whole(self, column: Node, at: int) -> Node:
         return Node("place", VARIANT, (column,), (), at)
+
+    def _declared_at(self, column: Node, place: PathText) -> Node:
+        """Return what a path leads to in JSON, in its declared type where it has one."""
+        found = self._of_json(column, place)
+        declared = declared_fields(self._schema.field(column.detail))
+        kind = declared_type(declared, place, self._make.wrong)
+        return found if kind is None else self._make.typed(found, kind)
 
     def _of_json(self, column: Node, place: PathText) -> Node:
         if spark_path(place.steps) is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from strandline.clock import SystemClock
+from strandline.predicates.declared import DECLARED
 from strandline.predicates.node import literal
 from strandline.predicates.order import check_order
 from strandline.predicates.sql_type import BOOLEAN
@@ -42,6 +43,15 @@ EVENT_COLUMNS: Final = pa.schema(
 """What a topic of events offers to predicates."""
 
 _SHARED_MAX: Final = 128
+
+
+def event_columns(declared: pa.Schema | None = None) -> pa.Schema:
+    """Return EVENT_COLUMNS for a topic whose payloads are declared to have these fields."""
+    if declared is None:
+        return EVENT_COLUMNS
+    at = EVENT_COLUMNS.get_field_index("payload")
+    packed = {DECLARED: declared.serialize().to_pybytes()}
+    return EVENT_COLUMNS.set(at, EVENT_COLUMNS.field(at).with_metadata(packed))
 
 
 class Predicate:

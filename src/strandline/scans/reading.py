@@ -70,7 +70,7 @@ def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
         ranges[partition] = int(marks.low), int(marks.high)
     schema = _schema(log, topic, kind, ranges)
     values = pa.schema([each for each in schema if each not in RECORD_FIELDS])
-    offered = predicate_columns(kind, values if kind is ValueKind.BATCH else None)
+    offered = predicate_columns(settings, values if kind is ValueKind.BATCH else None)
     offered = pa.schema([*offered, *RECORD_FIELDS])
     picked = sieve(kind, tenant, where if where.strip() else None, offered)
     read = ScanRead(log, topic, schema, ranges, picked)

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strandline.clock import SystemClock
-from strandline.predicates import EVENT_COLUMNS, Predicate, parse_predicate
+from strandline.predicates import Predicate, event_columns, parse_predicate
 from strandline.scans.header_maps import header_maps
-from strandline.values import InvalidError, ValueKind
+from strandline.values import InvalidError, TopicSettings, ValueKind
 
 STORED_AS = {"key": "_key", "timestamp": "_timestamp"}
 """How the log calls what predicates on events call so."""
@@ -47,14 +47,14 @@ class Sieve:
         return raw.column(STORED_AS.get(name, name))
 
 
-def predicate_columns(kind: ValueKind, values: pa.Schema | None) -> pa.Schema:
-    """Return what `log.subscribe(where=…)` reads of a topic of this kind.
+def predicate_columns(settings: TopicSettings, values: pa.Schema | None) -> pa.Schema:
+    """Return what `log.subscribe(where=…)` reads of a topic with these settings.
 
     The columns of a batch topic, which are `values`; of events kind, key, payload, headers,
     occurred_at and timestamp, the time of append; of plain bytes nothing.
     """
-    if kind is ValueKind.EVENT:
-        return EVENT_COLUMNS
+    if settings.value_kind is ValueKind.EVENT:
+        return event_columns(settings.payload_schema)
     return pa.schema([]) if values is None else values
 
 

@@ -14,10 +14,11 @@ from strandline.predicates import (
     Predicate,
     PredicateEvalError,
     check_syntax,
+    event_columns,
     matches_each,
     parse_predicate,
 )
-from strandline.values import InvalidError, Record, ValueKind
+from strandline.values import InvalidError, Record, TopicSettings, ValueKind
 
 Outcome: TypeAlias = Record | InvalidError | None
 """The record, or what is left of it; why that is unknown; None if it is not selected."""
@@ -30,14 +31,14 @@ class Screen(Protocol):
         """Return what becomes of each record, in their order."""
 
 
-def screen_for(where: str, kind: ValueKind, now_us: int) -> Screen:
-    """Return the screen for topics of this kind; PredicateError if the text does not fit it.
+def screen_for(where: str, settings: TopicSettings, now_us: int) -> Screen:
+    """Return the screen for a topic with these settings; PredicateError if the text is not for it.
 
     `current_timestamp` in the text stands for `now_us` from now on.
     """
-    if kind is ValueKind.EVENT:
-        return EventScreen(where, now_us)
-    if kind is ValueKind.BATCH:
+    if settings.value_kind is ValueKind.EVENT:
+        return EventScreen(where, now_us, settings.payload_schema)
+    if settings.value_kind is ValueKind.BATCH:
         return BatchScreen(where, now_us)
     raise InvalidError("records of plain bytes have no columns, subscribe without where")
 
@@ -45,8 +46,8 @@ def screen_for(where: str, kind: ValueKind, now_us: int) -> Screen:
 class EventScreen:
     """A predicate on what EVENT_COLUMNS names; a payload is parsed if it is looked into."""
 
-    def __init__(self, where: str, now_us: int) -> None:
-        self.predicate = parse_predicate(where, EVENT_COLUMNS, now_us=now_us)
+    def __init__(self, where: str, now_us: int, declared: pa.Schema | None = None) -> None:
+        self.predicate = parse_predicate(where, event_columns(declared), now_us=now_us)
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
         try:

@@ -175,9 +175,9 @@ def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Sc
     where = check_text(where, "predicate")
     if not where.strip():
         return None
-    kinds = {topic: log.describe_topic(topic).settings.value_kind for topic in topics}
+    settings = {topic: log.describe_topic(topic).settings for topic in topics}
     now_us = parts_of(log).clock.now_us()
-    return {topic: screen_for(where, kind, now_us) for topic, kind in kinds.items()}
+    return {topic: screen_for(where, each, now_us) for topic, each in settings.items()}
 
 
 def _asked(

@@ -74,6 +74,28 @@ def a_schema_and_metadata_are_kept_with_the_settings(open_log: OpenLog) -> None:
     assert settings.metadata == (("a", ""), ("owner", "köln"))
 
 
+def a_declared_payload_schema_is_kept_with_the_settings(open_log: OpenLog) -> None:
+    log = open_log()
+    declared = pa.schema({"amount": pa.int64(), "to": pa.struct({"city": pa.string()})})
+    first = log.create_topic("orders", payload_schema=declared)
+
+    again = log.create_topic("orders", payload_schema=declared)
+    with refused(ConflictError) as conflict:
+        log.create_topic("orders")
+    with refused(InvalidError):
+        log.create_topic("frames", value_kind=ValueKind.BYTES, payload_schema=declared)
+    with refused(InvalidError):
+        log.create_topic("other", payload_schema=pa.schema({"amount": pa.float32()}))
+
+    assert again == first
+    assert conflict.error is not None
+    assert conflict.error.fields["payload_schema_asked"] is None
+    log.change_retention("orders", retention_age_s=60)
+    assert log.describe_topic("orders").settings.payload_schema == declared
+    log.append("orders", event(1))
+    assert numbers(log, "orders") == [1]
+
+
 def a_topic_has_at_least_one_partition(open_log: OpenLog) -> None:
     log = open_log()
 

@@ -28,8 +28,8 @@ def wanted(log: Log, topic: Topic, where: str) -> Wanted:
         raise InvalidError("where is the text of a predicate", type=type(where).__name__)
     settings = log.describe_topic(topic).settings
     now_us = parts_of(log).clock.now_us()
-    screen = screen_for(where, settings.value_kind, now_us) if where.strip() else None
-    if settings.schema is None:
+    screen = screen_for(where, settings, now_us) if where.strip() else None
+    if settings.batch_schema is None:
         return lambda record: _screened(screen, record)
     newest = NewestSchema(log, topic)
     parse_predicate(where, newest.schema)

@@ -26,6 +26,8 @@ class TopicDefinition:
     metadata: Mapping[str, str]
     partitions: int
     created_at_us: int
+    payload_schema: pa.Schema | None = None
+    """What the payloads of a topic of events are declared to have."""
 
     @property
     def id(self) -> UUID:
@@ -78,7 +80,7 @@ class TopicDefinition:
 def defined(description: TopicDescription) -> TopicDefinition:
     """Return the topic as it was registered, with the first version of its schema only."""
     settings = description.settings
-    first = () if settings.schema is None else (unpacked(settings.schema),)
+    first = () if settings.batch_schema is None else (unpacked(settings.batch_schema),)
     return TopicDefinition(
         description.topic,
         settings.value_kind,
@@ -86,4 +88,5 @@ def defined(description: TopicDescription) -> TopicDefinition:
         dict(settings.metadata),
         settings.partitions,
         description.created_at_us,
+        settings.payload_schema,
     )

@@ -87,7 +87,7 @@ class VisibleRows:
         self._predicate = self._parsed()
         self._events = None
         if self._schema is None and where.strip():
-            self._events = EventScreen(where, now_us)
+            self._events = EventScreen(where, now_us, definition.payload_schema)
 
     def of(self, record: Record) -> Delivered | None:
         """Return what the reader sees of the record; None for nothing."""

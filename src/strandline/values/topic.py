@@ -7,11 +7,14 @@ from typing import Final, Literal, NewType, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
 import msgspec
+import pyarrow as pa
 
 from strandline.values.arguments import check_choice
+from strandline.values.batches import decode_schema
 from strandline.values.errors import InvalidError
 from strandline.values.html import html_fields
 from strandline.values.names import check_length, check_text, check_topic_name
+from strandline.values.payload_schema import shown_payload_schema
 from strandline.values.tenant import Tenant, parse_tenant
 
 PARTITIONS_MAX = 4096
@@ -114,6 +117,7 @@ class TopicOptions(TypedDict, total=False):
     limit_bytes: int | None
     proof: bool
     schema: bytes | None
+    payload_schema: pa.Schema | None
 
 
 class Unchanged(Enum):
@@ -139,7 +143,8 @@ class TopicSettings:
     `retention_bytes` waits for consumers that are behind; `limit_bytes` does not.
     `proof` chains the records, so that `verify` can detect changed history.
     `schema` is that of a batch topic's first batches, as Arrow serializes it, and is for
-    the rooms above the log to keep; `metadata` is the user's own, sorted by key.
+    the rooms above the log to keep; of an event topic it is what its payloads are declared
+    to have, see `payload_schema`. `metadata` is the user's own, sorted by key.
     """
 
     partitions: int = 1
@@ -150,6 +155,18 @@ class TopicSettings:
     proof: bool = False
     schema: bytes | None = None
     metadata: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def payload_schema(self) -> pa.Schema | None:
+        """What the payloads of an event topic are declared to have; None if nothing is."""
+        if self.schema is None or self.value_kind is not ValueKind.EVENT:
+            return None
+        return decode_schema(self.schema)
+
+    @property
+    def batch_schema(self) -> bytes | None:
+        """The schema of a batch topic's first batches, as Arrow serializes it."""
+        return self.schema if self.value_kind is ValueKind.BATCH else None
 
     @property
     def has_limits(self) -> bool:
@@ -172,11 +189,17 @@ class TopicSettings:
     def unlike(self, other: "TopicSettings") -> dict[str, object]:
         """Return what is not as in `other`, by name, as it is here."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in self.__slots__}
-        return {
+        found = {
             name: str(ours) if isinstance(ours, ValueKind) else ours
             for name, (ours, theirs) in pairs.items()
             if ours != theirs
         }
+        if "schema" in found and ValueKind.BATCH not in (self.value_kind, other.value_kind):
+            declared = self.payload_schema
+            shown = None if declared is None else shown_payload_schema(declared)
+            del found["schema"]
+            found["payload_schema"] = shown
+        return found
 
     def __post_init__(self) -> None:
         _check_count("partitions", self.partitions, PARTITIONS_MAX)
@@ -206,10 +229,8 @@ class TopicSettings:
                 " log.scope().register instead",
                 type=type(self.schema).__name__,
             )
-        if self.value_kind is not ValueKind.BATCH:
-            raise InvalidError(
-                "only a topic of batches has a schema", value_kind=str(self.value_kind)
-            )
+        if self.value_kind is ValueKind.BYTES:
+            raise InvalidError("records of plain bytes have no schema", value_kind="bytes")
 
     def to_json(self) -> bytes:
         """Return the settings as versioned JSON."""

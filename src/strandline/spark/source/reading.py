@@ -109,7 +109,8 @@ def reading_of(given: Mapping[str, str]) -> SourceRead:
                 pattern=options.selection.pattern,
             )
         chosen_places(log, options.selection, topics)
-        kinds = {log.describe_topic(topic).settings.value_kind for topic in topics}
+        settings = [log.describe_topic(topic).settings for topic in topics]
+        kinds = {each.value_kind for each in settings}
         if len(kinds) > 1:
             raise InvalidError(
                 "these topics hold different kinds of values, read them apart",
@@ -120,10 +121,16 @@ def reading_of(given: Mapping[str, str]) -> SourceRead:
             raise InvalidError(
                 "a topic of batches has columns of its own, read it without valueFormat=kafka"
             )
+        is_one = kind is ValueKind.BATCH or len({each.schema for each in settings}) == 1
+        if options.shape.predicate is not None and not is_one:
+            raise InvalidError(
+                "a predicate reads one payload_schema, and these topics declare several, "
+                "read them apart"
+            )
         values = _value_schema(log, topics) if kind is ValueKind.BATCH else None
     rows = RowFormat(kind, options.shape, values)
     rows.schema()
-    offered = predicate_columns(kind, values)
+    offered = predicate_columns(settings[0], values)
     picked = sieve(kind, options.selection.tenant, options.shape.predicate, offered)
     reading = SourceRead(url, options, rows, picked)
     return reading if picked.predicate is None else _skipping(reading, picked.predicate)
