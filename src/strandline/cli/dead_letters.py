@@ -24,6 +24,11 @@ _Consumer = Annotated[
     str | None, typer.Option("--consumer", metavar="NAME", help="Of this one; else of all.")
 ]
 
+_Where = Annotated[
+    str,
+    typer.Option("--where", metavar="PREDICATE", help="Only records that match, as they were."),
+]
+
 app = new_app("List and redrive dead letters: records that a consumer could not handle.")
 
 
@@ -38,6 +43,7 @@ def list_dead_letters(
     *,
     url: Url = None,
     consumer: _Consumer = None,
+    where: _Where = "",
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
@@ -45,14 +51,16 @@ def list_dead_letters(
     from strandline.triggers import dead_letters  # noqa: PLC0415 Takes long to import.
 
     with opened(url, Mode.READ) as log:
-        found = list(dead_letters(log, topic_of(log, topic, tenant), consumer=consumer))
+        topic_found = topic_of(log, topic, tenant)
+        found = list(dead_letters(log, topic_found, consumer=consumer, where=where))
     _show(topic, found, json=json)
 
 
 @command(
     "redrive",
     examples="""$ strandline dead-letters redrive orders --consumer billing
-        $ strandline dead-letters redrive orders --offset 0 --json""",
+        $ strandline dead-letters redrive orders --offset 0 --json
+        $ strandline dead-letters redrive orders --where "payload.amount < 100"""",
     answers=_ANSWER[:-1] + "; only what this call has redriven.",
 )
 def redrive(
@@ -66,6 +74,7 @@ def redrive(
             "--offset", metavar="N", min=0, help="In the dead-letter topic. May be repeated."
         ),
     ] = None,
+    where: _Where = "",
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
@@ -78,9 +87,8 @@ def redrive(
     from strandline.triggers import redrive  # noqa: PLC0415 Takes long to import.
 
     with existing(url, Mode.CONSUME) as log:
-        found = redrive(
-            log, topic_of(log, topic, tenant), consumer=consumer, offsets=offset or None
-        )
+        topic_found = topic_of(log, topic, tenant)
+        found = redrive(log, topic_found, consumer=consumer, offsets=offset or None, where=where)
     _show(topic, found, json=json)
 
 

@@ -19,11 +19,12 @@ from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
 from strandline.subscriptions.membership import Membership
 from strandline.subscriptions.outstanding import DELIVERIES_MAX, Attempts, Outstanding
-from strandline.subscriptions.pages import POLL_S
+from strandline.subscriptions.pages import POLL_S, FailedRecord
+from strandline.subscriptions.passed_over import PassedOver
 from strandline.subscriptions.redeliveries import Due, Redeliveries
 from strandline.subscriptions.redriven import Redriven
 from strandline.subscriptions.stream import Stream
-from strandline.subscriptions.subscribing import subscribe
+from strandline.subscriptions.subscribing import records_for_consumer
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import (
     EARLIEST,
@@ -33,16 +34,10 @@ from strandline.values import (
     Record,
     Start,
     StartName,
-    Topic,
     check_consumer_name,
     parse_tenant,
 )
-from strandline.values.arguments import (
-    check_flag,
-    check_items,
-    check_seconds,
-    check_whole,
-)
+from strandline.values.arguments import check_flag, check_items, check_seconds, check_whole
 from strandline.values.names import check_text
 from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio
@@ -76,6 +71,9 @@ class Consumer(Stream[Delivery]):
     While it is open, no other of its name may read a partition of its own, in any
     process: UnavailableError, with the `pid` and `host` of the one that does.
 
+    With `where`, a predicate as for `subscribe`, only what matches comes; the cursor moves
+    past the rest within POLL_S. A record on which the predicate fails is dead-lettered.
+
     What was dead-lettered and then redriven (`redrive`) comes as its record again, with
     its own place and a count that begins at 1. A trigger reads these itself, and passes
     `redriven=False`.
@@ -90,6 +88,7 @@ class Consumer(Stream[Delivery]):
         tenant: str | None = None,
         partitions: Iterable[int] | None = None,
         start: Start | StartName | datetime = EARLIEST,
+        where: str = "",
         deliveries_max: int | None = DELIVERIES_MAX,
         read_ahead: int | None = None,
         clock: Clock | None = None,
@@ -113,23 +112,25 @@ class Consumer(Stream[Delivery]):
         )
         self._nacked = Redeliveries()
         self._preparing = threading.Lock()
-        self._on_its_way: Record | Delivery | None = None
+        self._on_its_way: Record | FailedRecord | Delivery | None = None
         self._dead_letter_topic = dead_letter_topic_name(self._topic)
         self._counting = Counting(log, self._topic, self._name, tenant, deliveries_max)
         self._lock = self._counting.lock
         self._outstanding = self._counting.outstanding
-        self._subscription: Subscription[Record] = subscribe(
+        self._subscription: Subscription[Record | FailedRecord] = records_for_consumer(
             log,
             self._topic,
-            partitions=(),
-            consumer=self._name,
+            self._name,
             tenant=tenant,
+            where=where,
             read_ahead=read_ahead,
             clock=self._clock,
         )
+        self.passed_over = PassedOver(self._counting, self._acking, where)
+        """What `where` has left out since the consumer was opened."""
         self._partitions = log.describe_topic(self._topic).settings.partitions
-        allowed = DELIVERIES_MAX if deliveries_max is None else deliveries_max
-        self._redriven = Redriven(log, self._topic, self._name, tenant, allowed)
+        whose = log, self._topic, self._name, tenant
+        self._redriven = Redriven(*whose, deliveries_max=deliveries_max, clock=self._clock)
         try:
             self.assign(range(self._partitions) if partitions is None else partitions)
             if redriven:
@@ -188,10 +189,11 @@ class Consumer(Stream[Delivery]):
                 self._prepare()
                 is_last = False
             elif is_last:
-                self._look_for_redriven()
+                self._redriven.look()
                 return self._hand_over()
             else:
                 self._on_its_way = self._subscription.next(self._wait_s(deadline))
+                self._note_passed()
                 is_last = is_over(self._clock, deadline)
         return delivery
 
@@ -209,10 +211,11 @@ class Consumer(Stream[Delivery]):
                 is_last = False
             elif is_last:
                 if self._redriven.is_expected:
-                    await in_thread(self._look_for_redriven)
+                    await in_thread(self._redriven.look)
                 return self._hand_over()
             else:
                 self._on_its_way = await records.next(self._wait_s(deadline))
+                self._note_passed()
                 is_last = is_over(self._clock, deadline)
         return delivery
 
@@ -308,6 +311,7 @@ class Consumer(Stream[Delivery]):
         """End reading, also for a thread that waits. What is outstanding is delivered again."""
         self._subscription.close()
         self._redriven.close()
+        self.passed_over.try_store()
         self._counting.try_release()
         self._membership.close()
 
@@ -360,7 +364,7 @@ class Consumer(Stream[Delivery]):
                 self._outstanding.pop(partition, None)
                 self._nacked.remove_partition(partition)
             item = self._on_its_way
-            record = item.record if isinstance(item, Delivery) else item
+            record = item if item is None or isinstance(item, Record) else item.record
             if record is not None and record.partition == partition:
                 self._on_its_way = None
 
@@ -411,16 +415,21 @@ class Consumer(Stream[Delivery]):
     def _prepare(self) -> None:
         """Make a delivery of the record on its way, or dead-letter it. May have to wait."""
         with self._preparing:
-            record = self._on_its_way
-            if not isinstance(record, Record):
+            found = self._on_its_way
+            if found is None or isinstance(found, Delivery):
                 # A step that was cancelled has got so far after all.
                 return
+            record = found.record if isinstance(found, FailedRecord) else found
             outstanding = self._outstanding[record.partition]
+            self.passed_over.note(record.partition, record.offset)
             with self._lock:
                 attempts = outstanding.attempts(record.offset)
             allowed = self._deliveries_max
-            if allowed is not None and attempts.is_too_often(allowed):
-                self._dead_letter(outstanding, record, attempts.count, NEVER_HANDLED)
+            reason = str(found.error) if isinstance(found, FailedRecord) else NEVER_HANDLED
+            if allowed is not None and (
+                isinstance(found, FailedRecord) or attempts.is_too_often(allowed)
+            ):
+                self._dead_letter(outstanding, record, attempts.count, reason)
                 self._on_its_way = None
                 return
             if allowed is not None:
@@ -456,32 +465,23 @@ class Consumer(Stream[Delivery]):
 
     # --- beside the topic itself ---
 
-    def _look_for_redriven(self) -> None:
-        self._redriven.look(self._clock, self._new_redriven_reader)
-
-    def _new_redriven_reader(self, topic: Topic, partitions: Iterable[int]) -> Consumer:
-        # One delivery more than allowed: such a record is dead-lettered for its own topic.
-        allowed = None if self._deliveries_max is None else self._deliveries_max + 1
-        return Consumer(
-            self._log,
-            topic,
-            self._name,
-            tenant=self._tenant,
-            partitions=partitions,
-            deliveries_max=allowed,
-            clock=self._clock,
-            redriven=False,
-        )
-
     def _is_upkeep_due(self) -> bool:
         now = self._clock.monotonic()
-        return self._membership.is_heartbeat_due(now) or self._redriven.is_due(now)
+        beside = self._membership.is_heartbeat_due, self._redriven.is_due, self.passed_over.is_due
+        return any(is_due(now) for is_due in beside)
 
     def _keep_up(self) -> None:
         """Send a heartbeat, and look for what was redriven. May have to wait."""
-        if self._membership.is_heartbeat_due(self._clock.monotonic()):
+        now = self._clock.monotonic()
+        if self._membership.is_heartbeat_due(now):
             self._membership.send_heartbeat()
-        self._look_for_redriven()
+        self.passed_over.store_if_due(now)
+        self._redriven.look()
+
+    def _note_passed(self) -> None:
+        if self._on_its_way is None:
+            with self._preparing:
+                self.passed_over.follow(self._subscription.assignment)
 
     def _hand_over(self) -> Delivery | None:
         if (redriven := self._redriven.take()) is not None:

@@ -29,6 +29,8 @@ class Counting:
         self.outstanding: dict[int, Outstanding] = {}
         self._log = log
         self._topic = topic
+        self._consumer = consumer
+        self._tenant = tenant
         self._deliveries_max = deliveries_max
         self._notes = DeliveryCounts(log, topic, consumer, tenant)
         self._noting = threading.Lock()
@@ -154,6 +156,16 @@ class Counting:
                     outstanding.release()
                     outstanding.is_noted = False
                 raise
+
+    def store_cursors(self) -> None:
+        """Store each cursor that is behind what is settled; the caller lets no other ack in."""
+        with self.lock:
+            moved = [(n, each, each.floor) for n, each in self.outstanding.items()]
+        for partition, outstanding, floor in moved:
+            if floor > outstanding.stored:
+                outstanding.stored = self._log.ack(
+                    self._topic, self._consumer, partition, floor, tenant=self._tenant
+                )
 
     def _note_all(self) -> None:
         with self.lock:

@@ -28,6 +28,7 @@ class ConsumerOptions(TypedDict, total=False):
     tenant: str | None
     partitions: Iterable[int] | None
     start: Start | StartName | datetime
+    where: str
     deliveries_max: int
     read_ahead: int | None
     clock: Clock | None

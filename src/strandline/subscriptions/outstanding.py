@@ -60,6 +60,7 @@ class Outstanding:
         "_earlier",
         "_in_flight",
         "_next",
+        "_passed",
         "_reserved_end",
         "_settled",
         "floor",
@@ -78,6 +79,8 @@ class Outstanding:
         self._delivered: set[int] = set()
         self._settled: set[int] = set()
         self._delayed: set[int] = set()
+        self._passed: dict[int, int] = {}
+        """Runs that a predicate leaves out, each with its end, by their starts."""
         self._next = int(floor)
         """The first record that was not delivered here."""
         self._reserved_end = int(floor)
@@ -146,10 +149,21 @@ class Outstanding:
         self._next = max(self._next, offset + 1)
         return self.attempts(offset).count + 1
 
+    def pass_over(self, end: int) -> int:
+        """What was not delivered before `end` never is; return how many records that are."""
+        passed = end - self._next
+        if passed <= 0:
+            return 0
+        self._passed[self._next] = end
+        self._next = end
+        self._rise()
+        return passed
+
     def take_on(self, offset: int) -> None:
         """Let the record be settled, though this consumer object may not have delivered it."""
         if not self.is_settled(offset):
             self._delivered.add(offset)
+            self._next = max(self._next, offset + 1)
 
     def worth_keeping(self) -> dict[int, Attempts]:
         """Return what the consumer's next process needs, should this one end now."""
@@ -180,9 +194,9 @@ class Outstanding:
             return self.floor
         if offset not in self._delivered:
             raise InvalidError("this record was not delivered here", offset=offset)
-        floor = offset + 1 if offset == self.floor else self.floor
-        while floor in self._settled:
-            floor += 1
+        floor = offset + 1 if offset == self.floor else int(self.floor)
+        while floor in self._settled or floor in self._passed:
+            floor = self._passed.get(floor, floor + 1)
         return Offset(floor)
 
     def settle(self, offset: int) -> None:
@@ -195,10 +209,19 @@ class Outstanding:
         self._in_flight.pop(offset, None)
         self._earlier.pop(offset, None)
         self._settled.add(offset)
-        while self.floor in self._settled:
-            self._settled.remove(self.floor)
-            self._delivered.discard(self.floor)
-            self.floor = Offset(self.floor + 1)
+        self._rise()
+
+    def _rise(self) -> None:
+        """Have the floor where everything before it is settled or passed over."""
+        while True:
+            if self.floor in self._settled:
+                self._settled.remove(self.floor)
+                self._delivered.discard(self.floor)
+                self.floor = Offset(self.floor + 1)
+            elif self.floor in self._passed:
+                self.floor = Offset(self._passed.pop(self.floor))
+            else:
+                return
 
     def delay(self, offset: int) -> bool:
         """The record has failed and waits to be delivered again; False if it does already."""

@@ -11,7 +11,7 @@ from strandline.log import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.screening import Screen
-from strandline.subscriptions.sharing import PageLimits, shared_reads
+from strandline.subscriptions.sharing import PageLimits, fresh, shared_reads
 from strandline.values import InvalidError, Record, Topic, UnavailableError
 
 POLL_S: Final = 1.0
@@ -39,11 +39,16 @@ SKIPPED: Final = Pause.SKIPPED
 HISTORY: Final = Pause.HISTORY
 
 
-class _FailedRecord(NamedTuple):
+class FailedRecord(NamedTuple):
     """A record on which a predicate fails, and the error."""
 
-    offset: int
+    record: Record
     error: InvalidError
+
+    @property
+    def offset(self) -> int:
+        """Its place in its partition."""
+        return self.record.offset
 
 
 class Pages:
@@ -65,6 +70,7 @@ class Pages:
         records_max: int,
         durable_only: bool,
         screens: Mapping[Topic, Screen] | None = None,
+        delivers_failed: bool = False,
         is_remote: bool = False,
     ) -> None:
         self._log = log
@@ -75,12 +81,14 @@ class Pages:
         self._records_max = records_max
         self._durable_only = durable_only
         self._screens = screens
+        #: Whether a record on which a predicate fails is an item; else it raises the error.
+        self._delivers_failed = delivers_failed
         #: Whether every look at the log is a look over a network.
         self._is_remote = is_remote
         self._shared = shared_reads(log)
         for topic, screen in (screens or {}).items():
             self._shared.join(topic, screen)
-        self._page: deque[Record | _FailedRecord] = deque()
+        self._page: deque[Record | FailedRecord] = deque()
         """With screens, only the records that match, and those on which the predicate fails."""
         self._page_end: int | None = None
         """With screens, the end of the page that is buffered, also if nothing of it matches."""
@@ -111,7 +119,7 @@ class Pages:
             finally:
                 self._is_filling = False
 
-    def take(self, *, reads_history: bool = True) -> Record | Marker | Pause | None:
+    def take(self, *, reads_history: bool = True) -> Record | FailedRecord | Marker | Pause | None:
         """Return the next item; None if no partition has one.
 
         SKIPPED after a page of which nothing was wanted, so that a long history without a
@@ -146,7 +154,7 @@ class Pages:
         due = self._poll_at if deadline is None else min(self._poll_at, deadline)
         return max(0.0, due - self._clock.monotonic())
 
-    def _next_item(self, *, reads_history: bool) -> Record | Marker | Pause | None:
+    def _next_item(self, *, reads_history: bool) -> Record | FailedRecord | Marker | Pause | None:
         while True:
             if (self._page or self._page_end is not None) and (item := self._take_buffered()):
                 return item
@@ -175,7 +183,7 @@ class Pages:
             return need is not _EMIT_MARKER
         return need is _READ and not cursor.is_at_tail
 
-    def _take_buffered(self) -> Record | Marker | Pause | None:
+    def _take_buffered(self) -> Record | FailedRecord | Marker | Pause | None:
         cursor = self._cursor
         if cursor is None:
             return None
@@ -192,7 +200,7 @@ class Pages:
             self._cursors.queue(cursor)
         return record  # type: ignore[no-any-return]
 
-    def _take_screened(self, cursor: Cursor) -> Record | Pause:
+    def _take_screened(self, cursor: Cursor) -> Record | FailedRecord | Pause:
         """Return the next record that matches, once the cursor is past those before it."""
         assert self._page_end is not None
         if not self._page:
@@ -202,7 +210,7 @@ class Pages:
             return SKIPPED
         item = self._page[0]
         cursor.pass_over(item.offset)
-        if isinstance(item, _FailedRecord):
+        if isinstance(item, FailedRecord) and not self._delivers_failed:
             raise item.error
         self._page.popleft()
         cursor.deliver(item.offset)
@@ -263,11 +271,13 @@ class Pages:
         page = self._shared.read(self._log, cursor.place, cursor.next, limits)
         if not page.records:
             return
-        assert page.records[0].offset == cursor.next
+        first = page.records[0].offset
+        assert first == cursor.next
         for offset, item in page.wanted(screen):
-            self._page.append(
-                _FailedRecord(offset, item) if isinstance(item, InvalidError) else item
-            )
+            if isinstance(item, InvalidError):
+                self._page.append(FailedRecord(fresh(page.records[offset - first]), item))
+            else:
+                self._page.append(item)
         self._page_end = page.records[-1].offset + 1
 
     def _check_marks(self) -> None:

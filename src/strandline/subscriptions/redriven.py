@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from strandline.clock import Clock
 from strandline.log import Log
 from strandline.subscriptions.dead_letters import append_dead_letter
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
+from strandline.subscriptions.outstanding import DELIVERIES_MAX
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.redriving import (
     is_for,
@@ -24,7 +25,6 @@ from strandline.values import InvalidError, Record, Topic, UnavailableError
 if TYPE_CHECKING:
     from strandline.subscriptions.consumer import Consumer
 
-NewReader = Callable[[Topic, Iterable[int]], "Consumer"]
 _AT_ONCE: Final = float("-inf")
 
 
@@ -43,13 +43,23 @@ class Redriven:
     """
 
     def __init__(
-        self, log: Log, topic: Topic, consumer: str, tenant: str | None, deliveries_max: int
+        self,
+        log: Log,
+        topic: Topic,
+        consumer: str,
+        tenant: str | None,
+        *,
+        deliveries_max: int | None,
+        clock: Clock,
     ) -> None:
         self._log = log
         self._topic = topic
         self._consumer = consumer
         self._tenant = tenant
-        self._deliveries_max = deliveries_max
+        self._deliveries_max = DELIVERIES_MAX if deliveries_max is None else deliveries_max
+        #: One delivery more than allowed: such a record is dead-lettered for its own topic.
+        self._reader_max = None if deliveries_max is None else deliveries_max + 1
+        self._clock = clock
         self._lock = threading.RLock()
         #: Whether there may be anything to look for.
         self.is_expected = False
@@ -82,14 +92,14 @@ class Redriven:
         """Whether it is time for `look`."""
         return self.is_expected and now >= self._look_at
 
-    def look(self, clock: Clock, new_reader: NewReader) -> None:
+    def look(self) -> None:
         """Have the next record ready for `take`, if there is one. May have to wait."""
         with self._lock:
             if not self.is_expected or self._ready:
                 return
-            self._look_at = clock.monotonic() + POLL_S
+            self._look_at = self._clock.monotonic() + POLL_S
             try:
-                while not self._ready and self._step(new_reader):
+                while not self._ready and self._step():
                     pass
             except UnavailableError:
                 # Tried again at the next look: the topic's own records come meanwhile.
@@ -138,11 +148,10 @@ class Redriven:
         if self._reader is not None:
             self._reader.close()
 
-    def _step(self, new_reader: NewReader) -> bool:
+    def _step(self) -> bool:
         """Take one record of the redrive topic; False if there is none."""
         if self._reader is None:
-            topic = redrive_topic(self._log, self._topic)
-            self._reader = new_reader(topic, self._readable(self._partitions))
+            self._reader = self._new_reader(redrive_topic(self._log, self._topic))
             if self._is_closed:
                 # A close in between did not find it.
                 self._reader.close()
@@ -161,6 +170,20 @@ class Redriven:
         at[carrier.partition, carrier.offset] = _Carrier(carrier, found.count)
         self._ready.append(Delivery(record, found.count))
         return True
+
+    def _new_reader(self, topic: Topic) -> Consumer:
+        from strandline.subscriptions.consumer import Consumer  # noqa: PLC0415 - Made of this.
+
+        return Consumer(
+            self._log,
+            topic,
+            self._consumer,
+            tenant=self._tenant,
+            partitions=self._readable(self._partitions),
+            deliveries_max=self._reader_max,
+            clock=self._clock,
+            redriven=False,
+        )
 
     def _dead_letter(self, record: Record, carrier: Record, count: int, reason: str) -> None:
         append_dead_letter(

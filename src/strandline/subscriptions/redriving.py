@@ -1,14 +1,15 @@
 """Dead letters, and redriving them to the consumers and triggers that dead-lettered them."""
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
-from strandline.log import Log, TopicName
+from strandline.log import Log, TopicName, parts_of
 from strandline.subscriptions.dead_letters import dead_letter_topic_name
+from strandline.subscriptions.screening import screen_for
 from strandline.values import (
     Event,
     InvalidError,
@@ -24,6 +25,7 @@ from strandline.values import (
 from strandline.values.arguments import check_items, check_whole
 from strandline.values.batches import decode_batch
 from strandline.values.internal_topics import REDRIVEN_PREFIX
+from strandline.values.names import check_text
 
 _OURS: Final = "strandline."
 _DEAD_LETTER: Final = "strandline.dead_letter"
@@ -52,18 +54,23 @@ class DeadLetter:
 
 
 def dead_letters(
-    log: Log, topic: TopicName, *, consumer: str | None = None
+    log: Log, topic: TopicName, *, consumer: str | None = None, where: str = ""
 ) -> Iterator[DeadLetter]:
-    """Yield what is dead-lettered of a topic, oldest first; of one consumer, if given."""
+    """Yield what is dead-lettered of a topic, oldest first; of one consumer, if given.
+
+    With `where`, a predicate as for `subscribe`, those whose own record matches; of a batch,
+    if one of its rows does. PredicateEvalError at a record on which it fails.
+    """
     consumer = None if consumer is None else check_consumer_name(consumer)
     found = log.topic(topic)
+    is_wanted = _wanted(log, found, where)
     letters = _dead_letter_topic(log, found)
     if letters is None:
         return
     redriven = _redriven(log, found)
     for record in log.read(letters, 0, log.marks(letters, 0).low):
         letter = _dead_letter(record, is_redriven=record.offset in redriven)
-        if consumer is None or letter.consumer == consumer:
+        if (consumer is None or letter.consumer == consumer) and is_wanted(record):
             yield letter
 
 
@@ -73,11 +80,12 @@ def redrive(
     *,
     consumer: str | None = None,
     offsets: Iterable[int] | None = None,
+    where: str = "",
 ) -> list[DeadLetter]:
     """Redrive the dead letters of a topic to their consumers; return those redriven.
 
     Of one consumer or trigger, if given; only what has these offsets in the dead-letter
-    topic, if given. Each goes once, however often this is called, also by several at a
+    topic, if given; only records that match `where`, as `dead_letters` has it. Each goes once, however often this is called, also by several at a
     time or after a crash: what was redriven is left out. One that fails again is dead-lettered
     again, and can be redriven again. No other reader of the topic sees anything of it.
 
@@ -96,7 +104,7 @@ def redrive(
         return done
     chosen = [
         letter
-        for letter in dead_letters(log, found, consumer=consumer)
+        for letter in dead_letters(log, found, consumer=consumer, where=where)
         if not letter.is_redriven and (wanted is None or letter.offset in wanted)
     ]
     _check_takers(log, found, chosen)
@@ -168,6 +176,23 @@ def is_for(redrive: Record, topic: Topic, consumer: str, tenant: str | None = No
     whose = None if tenant == topic.tenant else tenant
     headers = redrive.headers
     return (headers.get("strandline.consumer"), headers.get(_TENANT)) == (consumer, whose)
+
+
+def _wanted(log: Log, topic: Topic, where: str) -> Callable[[Record], bool]:
+    """Return whether the record that a dead letter stands for matches."""
+    where = check_text(where, "predicate")
+    if not where.strip():
+        return lambda _: True
+    now_us = parts_of(log).clock.now_us()
+    screen = screen_for(where, log.describe_topic(topic).settings, now_us)
+
+    def is_wanted(letter: Record) -> bool:
+        (outcome,) = screen.sift([original(log, topic, letter)])
+        if isinstance(outcome, InvalidError):
+            raise outcome
+        return outcome is not None
+
+    return is_wanted
 
 
 def _redrive_topic_name(topic: Topic) -> str:

@@ -15,7 +15,7 @@ from strandline.subscriptions.assignment import Assignment, checked_place, colla
 from strandline.subscriptions.cursor import Cursors, TopicPartition
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.options import SubscribeOptions
-from strandline.subscriptions.pages import Pages
+from strandline.subscriptions.pages import FailedRecord, Pages
 from strandline.subscriptions.screening import Screen, screen_for
 from strandline.subscriptions.start import KnownStart, Partitions, StartPoint, Starts, known_start
 from strandline.subscriptions.subscription import Subscription
@@ -105,6 +105,23 @@ def subscribe(
     return _begun(made, log, starts, reader)
 
 
+def records_for_consumer(
+    log: Log,
+    topic: Topic,
+    consumer: str,
+    *,
+    tenant: Tenant | None,
+    where: str,
+    read_ahead: int | None,
+    clock: Clock,
+) -> Subscription[Record | FailedRecord]:
+    """Return the records of no partition yet that match; those on which `where` fails, too."""
+    depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
+    topics = _topics(log, topic)
+    reader = _Reader(consumer, tenant, False, False, depth, delivers_failed=True)
+    return _opened(log, topics, _screens(log, topics, where), reader, clock)
+
+
 class _Reader(NamedTuple):
     """The subscriber, and the options of what it reads."""
 
@@ -113,6 +130,7 @@ class _Reader(NamedTuple):
     markers: bool
     durable_only: bool
     depth: int
+    delivers_failed: bool = False
 
 
 def _opened(
@@ -137,6 +155,7 @@ def _opened(
         records_max=reader.depth,
         durable_only=durable_only,
         screens=screens,
+        delivers_failed=reader.delivers_failed,
         is_remote=parts_of(log).store.capabilities.reach is Reach.NETWORK,
     )
     return Subscription[Any](

@@ -13,7 +13,7 @@ from strandline.log.off_loop import in_thread
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.markers import Marker
-from strandline.subscriptions.pages import HISTORY, Pages, Pause
+from strandline.subscriptions.pages import HISTORY, FailedRecord, Pages, Pause
 from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
 from strandline.values.html import html_table
@@ -171,7 +171,7 @@ class Subscription(Stream[ItemT]):
             if self._is_closed or self._watch.is_closed:
                 self.check_open()
             item = self._pages.take(reads_history=reads_history)
-            if self._markers or item is None or isinstance(item, Record | Pause):
+            if self._markers or item is None or isinstance(item, Record | FailedRecord | Pause):
                 return item  # type: ignore[return-value]
 
     # In both ways to wait: no hints were taken if the wait is interrupted, though the

@@ -5,6 +5,7 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -392,6 +393,11 @@ class Dispatch:
         self._is_stirred.set()
         if any(finished.verdict is Verdict.FAILED for finished in batch):
             self._stir()
+
+    def totals(self) -> Counters:
+        """Return what was counted, with what the consumer passed over before it got here."""
+        passed = sum(source.consumer.passed_over.count for source in self._sources)
+        return replace(self.counters, passed_over=self.counters.passed_over + passed)
 
     def _count(self, finished: Finished) -> None:
         counters = self.counters

@@ -9,7 +9,7 @@ from strandline.subscriptions import Consumer
 from strandline.subscriptions.dead_letters import append_dead_letter
 from strandline.subscriptions.redriving import is_for, original, redrive_topic
 from strandline.triggers.trigger import Trigger
-from strandline.values import EARLIEST, Record, Start, Topic
+from strandline.values import EARLIEST, Record, Start, Topic, ValueKind
 
 
 class Source(Protocol):
@@ -35,7 +35,10 @@ class TopicSource:
     def __init__(self, log: Log, topic: Topic, trigger: Trigger, clock: Clock) -> None:
         self._log = log
         self._topic = topic
-        self.consumer = _consumer(log, topic, trigger, trigger.start, clock)
+        # Rows of batches are picked in the newest schema, which the trigger does itself.
+        is_event = log.describe_topic(topic).settings.value_kind is ValueKind.EVENT
+        where = trigger.where if is_event else ""
+        self.consumer = _consumer(log, topic, trigger, trigger.start, clock, where=where)
 
     def read(self, partition: int, offset: int) -> Record:
         """See Source."""
@@ -88,7 +91,13 @@ class RedriveSource:
 
 
 def _consumer(
-    log: Log, topic: Topic, trigger: Trigger, start: Start | datetime, clock: Clock
+    log: Log,
+    topic: Topic,
+    trigger: Trigger,
+    start: Start | datetime,
+    clock: Clock,
+    *,
+    where: str = "",
 ) -> Consumer:
     # The trigger dead-letters a record itself, and logs it.
     return Consumer(
@@ -96,6 +105,7 @@ def _consumer(
         topic,
         trigger.name,
         start=start,
+        where=where,
         deliveries_max=None,
         clock=clock,
         redriven=False,

@@ -106,7 +106,7 @@ class Triggers:
         """
         counted: dict[str, Counters] = {each.name: Counters() for each in self._triggers.values()}
         for dispatch in self._dispatches:
-            counted[dispatch.trigger.name] += dispatch.counters
+            counted[dispatch.trigger.name] += dispatch.totals()
         return counted
 
     @property

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Generic
 
 from strandline.clock import Clock
+from strandline.subscriptions.screening import Outcome, Screen
 from strandline.values import (
     InvalidError,
     NotReadyError,
@@ -41,7 +42,9 @@ class Fold(Generic[StateT]):
     and refused ones left out; it is answered from only when that reaches `target`.
     """
 
-    def __init__(self, view: View[StateT], partition: int, clock: Clock) -> None:
+    def __init__(
+        self, view: View[StateT], partition: int, clock: Clock, screen: Screen | None = None
+    ) -> None:
         self.partition = partition
         self.mark = Watermark()
         """`mark.value` is the next offset to apply."""
@@ -60,6 +63,7 @@ class Fold(Generic[StateT]):
         self.is_released = False
         self.is_loaded = False
         self._view = view
+        self._screen = screen
         self._clock = clock
         self._target: int | None = None
         self._is_ready = False
@@ -95,24 +99,27 @@ class Fold(Generic[StateT]):
 
     def apply_page(self, page: Sequence[Record]) -> None:
         """Apply records that begin at `mark.value`; PoisonError at the first that fails."""
+        wanted = page if self._screen is None else tuple(self._screen.sift(page))
         at = 0
         while at < len(page) and not self.is_released:
             # A reader that waits is inside the turnstile, and goes first.
             with self._turnstile:
                 pass
             with self._lock:
-                at = self._apply_slice(page, at)
+                at = self._apply_slice(page, wanted, at)
             self._settle()
         self.mark.wake_reached()
 
-    def _apply_slice(self, page: Sequence[Record], at: int) -> int:
+    def _apply_slice(self, page: Sequence[Record], wanted: Sequence[Outcome], at: int) -> int:
         """Apply from `at` on until the page ends or a query waits, and return how far."""
         mark, apply, outcomes, state = self.mark, self._view.apply, self.outcomes, self._state
-        for record in islice(page, at, None):
-            offset = record.offset
+        for read, record in zip(islice(page, at, None), islice(wanted, at, None), strict=True):
+            offset = read.offset
             assert offset == mark.value, f"a log gave {offset} where {mark.value} was read"
-            if not self.quarantined or offset not in self.quarantined:
+            if record is not None and (not self.quarantined or offset not in self.quarantined):
                 try:
+                    if isinstance(record, InvalidError):
+                        raise record
                     result = apply(state, record)
                 except RefusedError as refusal:
                     outcomes.refuse(offset, str(refusal))

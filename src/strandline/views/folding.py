@@ -10,6 +10,7 @@ from strandline.values import Topic, TrimmedError
 from strandline.views.errors import StoppedError
 from strandline.views.fold import Fold, PoisonError
 from strandline.views.saving import Saving
+from strandline.views.screened import view_screen
 from strandline.views.snapshot import Section
 from strandline.views.view import StateT, View
 
@@ -38,7 +39,7 @@ def folded(
     that `apply` fails on, unless it is put into quarantine.
     """
     saving = Saving(log, topic, view, None, SystemClock(), interval_s=1.0)
-    fold = Fold(view, partition, SystemClock())
+    fold = Fold(view, partition, SystemClock(), view_screen(log, topic, view))
     end = int(log.marks(topic, partition).high)
     saving.load(fold)
     while fold.mark.value < end:

@@ -43,6 +43,7 @@ from strandline.views.publishing import (
 )
 from strandline.views.pump import Pump, Request
 from strandline.views.saving import SNAPSHOT_INTERVAL_S, Saving
+from strandline.views.screened import view_screen
 from strandline.views.snapshot import SnapshotFile, binding_of
 from strandline.views.view import StateT, View, check_view
 
@@ -99,6 +100,7 @@ class LiveView(Generic[StateT]):
         self._topic = log.topic(topic)
         self._count = log.describe_topic(self._topic).settings.partitions
         self._view = view
+        self._screen = view_screen(log, self._topic, view)
         self._clock = clock or SystemClock()
         snapshots = None
         if snapshot is not None:
@@ -416,7 +418,7 @@ class LiveView(Generic[StateT]):
         return fold
 
     def _fold(self, partition: int) -> Fold[StateT]:
-        return Fold(self._view, partition, self._clock)
+        return Fold(self._view, partition, self._clock, self._screen)
 
     def _assigned(self, partition: int) -> Fold[StateT]:
         if os.getpid() != self._pid:

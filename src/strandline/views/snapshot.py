@@ -26,7 +26,7 @@ _HASH: Final = "murmur2"
 _CRC_END = len(_MAGIC) + 4
 
 
-class Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a snapshot belongs to. One of another binding is of no use."""
 
     log_id: UUID
@@ -35,12 +35,13 @@ class Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hash: str
     view: str
     version: int
+    where: str = ""
 
 
 def binding_of(log: Log, topic: Topic, view: View[Any]) -> Binding:
     """Return what a snapshot of this view over this topic belongs to."""
     count = log.describe_topic(topic).settings.partitions
-    return Binding(log.id, topic.id, count, _HASH, view.name, view.version)
+    return Binding(log.id, topic.id, count, _HASH, view.name, view.version, view.where)
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

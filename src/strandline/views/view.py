@@ -21,6 +21,13 @@ class View(ABC, Generic[StateT]):
     """
 
     version: ClassVar[int] = 1
+    where: ClassVar[str] = ""
+    """A predicate (`docs/reference/predicates.md`): other records are passed over.
+
+    Of batches come the rows that match. `current_timestamp` in it is the time at which the
+    topic was created, so that a replay gives the same state. A record on which it fails is
+    poison. What was stored under another text is replayed.
+    """
 
     @abstractmethod
     def initial(self, partition: int) -> StateT:

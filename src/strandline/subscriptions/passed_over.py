@@ -1,0 +1,69 @@
+"""What the predicate of a consumer leaves out: settled as it passes, and stored now and then."""
+
+import contextlib
+import threading
+
+from strandline.subscriptions.assignment import Assignment
+from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.pages import POLL_S
+from strandline.values import StrandlineError
+
+
+class PassedOver:
+    """Moves the cursor of a consumer past records that it is never given.
+
+    A cursor that waited for the next record that matches would hold retention back, and
+    after a restart everything would be looked through again.
+    """
+
+    def __init__(self, counting: Counting, acking: threading.Lock, where: str) -> None:
+        self._counting = counting
+        self._acking = acking
+        self._is_screened = bool(where.strip())
+        self.count = 0
+        """How many records were passed over."""
+        self._is_unstored = False
+        self._store_at = float("-inf")
+
+    def follow(self, assignment: Assignment) -> None:
+        """Note how far a subscription has come, all of whose records were delivered."""
+        if self._is_screened:
+            for partition in assignment.assigned():
+                self.note(partition, assignment.position(partition))
+
+    def note(self, partition: int, end: int) -> None:
+        """What was not delivered before `end` never is."""
+        if not self._is_screened:
+            return
+        with self._counting.lock:
+            outstanding = self._counting.outstanding.get(partition)
+            if outstanding is None:
+                return
+            before = outstanding.floor
+            self.count += outstanding.pass_over(end)
+            self._is_unstored |= outstanding.floor > before
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time for `store_if_due` to store something."""
+        return self._is_unstored and now >= self._store_at
+
+    def store_if_due(self, now: float) -> None:
+        """Store the cursors that have moved, at most once in POLL_S. May have to wait."""
+        if self.is_due(now):
+            self._store_at = now + POLL_S
+            self._store()
+
+    def try_store(self) -> None:
+        """Store the cursors that have moved, unless the log refuses to."""
+        if self._is_unstored:
+            with contextlib.suppress(StrandlineError):
+                self._store()
+
+    def _store(self) -> None:
+        with self._acking:
+            self._is_unstored = False
+            try:
+                self._counting.store_cursors()
+            except BaseException:
+                self._is_unstored = True
+                raise
