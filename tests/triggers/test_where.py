@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
-from strandline.predicates import PredicateError
+from strandline.predicates import PredicateError, shredding
+from strandline.subscriptions.redriving import dead_letters
 from strandline.triggers import Counters, Triggers, redrive
 from tests.triggers.calls import Calls, cursors, wait_until
 
@@ -17,6 +18,7 @@ def ids_of(record: sl.Record) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_events_are_picked_by_their_columns(log: sl.Log) -> None:
     calls = Calls()
     triggers = Triggers(log)
@@ -37,6 +39,7 @@ def test_events_are_picked_by_their_columns(log: sl.Log) -> None:
     assert triggers.metrics() == {"paid": Counters(handled=2, passed_over=3)}
 
 
+@pytest.mark.slow
 def test_events_are_picked_by_their_payloads(log: sl.Log) -> None:
     calls = Calls()
     triggers = Triggers(log)
@@ -160,3 +163,48 @@ def test_a_dead_lettered_batch_is_redriven_as_its_matching_rows(log: sl.Log) -> 
         wait_until(lambda: triggers.metrics()["x"].handled == 1)
 
     assert seen == [[2], [2]]
+
+
+@pytest.mark.slow
+def test_triggers_of_one_process_share_what_they_read_and_evaluate(
+    log: sl.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[int] = []
+    parse = shredding._parsed  # noqa: SLF001
+    monkeypatch.setattr(
+        shredding, "_parsed", lambda *given: (parsed.append(len(given[1])), parse(*given))[1]
+    )
+    calls, count, records = Calls(), 20, 400
+    triggers = Triggers(log)
+    for number in range(count):
+
+        @triggers.on("orders", name=f"n{number}", where=f"payload.n = {number}")
+        def note(record: sl.Record) -> None:
+            calls.note(record.payload["n"])
+
+    log.append_many("orders", [sl.Event("order", {"n": n}) for n in range(records)], partition=0)
+    with triggers:
+        wait_until(lambda: all(cursors(log, f"n{n}")[0] == records for n in range(count)))
+
+    assert sorted(calls.seen) == [*range(count)]
+    # A page may be read twice at once; what each trigger takes is evaluated by itself again.
+    assert sum(parsed) < records * count / 2
+    assert triggers.metrics()["n3"] == Counters(handled=1, passed_over=records - 1)
+
+
+@pytest.mark.slow
+def test_a_record_on_which_the_predicate_of_a_trigger_fails_is_dead_lettered(log: sl.Log) -> None:
+    calls = Calls()
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="large", where="payload.n::INT > 5", retry=())
+    def large(record: sl.Record) -> None:
+        calls.note(record.payload["n"])
+
+    for value in (1, "many", 9):
+        log.append("orders", sl.Event("order", {"n": value}), partition=0)
+    with triggers:
+        wait_until(lambda: cursors(log, "large")[0] == 3)
+
+    assert calls.seen == [9]
+    assert [each.record_offset for each in dead_letters(log, "orders")] == [1]

@@ -60,7 +60,7 @@ def list_dead_letters(
     "redrive",
     examples="""$ strandline dead-letters redrive orders --consumer billing
         $ strandline dead-letters redrive orders --offset 0 --json
-        $ strandline dead-letters redrive orders --where "payload.amount < 100"""",
+        $ strandline dead-letters redrive orders --where "payload.amount < 100" --json""",
     answers=_ANSWER[:-1] + "; only what this call has redriven.",
 )
 def redrive(
