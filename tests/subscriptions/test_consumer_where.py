@@ -37,7 +37,8 @@ def test_a_consumer_gets_what_matches_and_its_cursor_passes_the_rest(log: sl.Log
 
     with log.consumer("orders", "billing", where=LARGE) as billing:
         first, second = billing.next(timeout_s=0), billing.next(timeout_s=0)
-        assert first is not None and second is not None
+        assert first is not None
+        assert second is not None
         assert (first.record.offset, second.record.offset) == (1, 4)
         assert billing.next(timeout_s=0) is None
         assert billing.ack(second) == 1
@@ -82,7 +83,8 @@ def test_a_record_on_which_the_predicate_fails_is_dead_lettered(log: sl.Log) -> 
 
     with log.consumer("orders", "billing", where="payload.amount::INT >= 100") as billing:
         delivery = billing.next(timeout_s=0)
-        assert delivery is not None and delivery.record.offset == 2
+        assert delivery is not None
+        assert delivery.record.offset == 2
         billing.ack(delivery)
 
     (letter,) = dead_letters(log, "orders")

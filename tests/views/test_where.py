@@ -51,8 +51,7 @@ def states(log: sl.Log, view: sl.View[list[int]], snapshot: Path | None = None) 
     with sl.LiveView(log, "orders", view, snapshot=snapshot) as live:
         live.reconcile([0])
         live.wait_ready(timeout_s=20)
-        found: list[int] = live.read(0, list)
-        return found
+        return live.read(0, list) or []
 
 
 def test_a_view_folds_what_matches_and_is_ready_behind_the_rest(log: sl.Log) -> None:

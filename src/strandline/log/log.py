@@ -53,7 +53,6 @@ from strandline.values import (
     Topic,
     TopicDescription,
     TopicOptions,
-    TopicSettings,
     TrimReport,
     check_may_shorten,
     parse_tenant,

@@ -185,8 +185,8 @@ class PageReader:
         """Return the records that the predicate selects, of batches the rows."""
         if not self._query.predicate:
             return list(records)
-        kind = self._log.describe_topic(self._topic).settings.value_kind
-        screen = screen_for(self._query.predicate, kind, self._clock.now_us())
+        settings = self._log.describe_topic(self._topic).settings
+        screen = screen_for(self._query.predicate, settings, self._clock.now_us())
         chosen = []
         for outcome in screen.sift(records):
             if isinstance(outcome, InvalidError):

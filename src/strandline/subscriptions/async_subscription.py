@@ -5,11 +5,12 @@ from typing import TypeVar
 from strandline.log.off_loop import to_its_end
 from strandline.subscriptions.async_assignment import AsyncAssignment
 from strandline.subscriptions.markers import Marker
+from strandline.subscriptions.pages import FailedRecord
 from strandline.subscriptions.stream import AsyncStream
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import Record
 
-ItemT = TypeVar("ItemT", bound=Record | Marker)
+ItemT = TypeVar("ItemT", bound=Record | FailedRecord | Marker)
 
 
 class AsyncSubscription(AsyncStream[ItemT]):

@@ -85,9 +85,10 @@ def redrive(
     """Redrive the dead letters of a topic to their consumers; return those redriven.
 
     Of one consumer or trigger, if given; only what has these offsets in the dead-letter
-    topic, if given; only records that match `where`, as `dead_letters` has it. Each goes once, however often this is called, also by several at a
-    time or after a crash: what was redriven is left out. One that fails again is dead-lettered
-    again, and can be redriven again. No other reader of the topic sees anything of it.
+    topic, if given; only records that match `where`, as `dead_letters` has it. Each goes
+    once, however often this is called, also by several at a time or after a crash: what was
+    redriven is left out. One that fails again is dead-lettered again, and can be redriven
+    again. No other reader of the topic sees anything of it.
 
     A consumer or trigger that does not run gets them when it does. InvalidError if one
     of them no longer exists in the log (it was deleted); nothing is redriven then. What

@@ -23,7 +23,7 @@ from strandline.writes.loops import check_on_asyncio
 if TYPE_CHECKING:
     from strandline.subscriptions import AsyncSubscription
 
-ItemT = TypeVar("ItemT", bound=Record | Marker)
+ItemT = TypeVar("ItemT", bound=Record | FailedRecord | Marker)
 
 
 class Subscription(Stream[ItemT]):
