@@ -1,18 +1,23 @@
-"""Runs the Python in README and docs as it stands there, each page in a folder of its own.
+"""Runs the Python and the `bash` in README and docs as it stands there, each page in a folder
+of its own. Commands that are only shown are `sh`, or have no language.
 
 Here is also the Spark session that pages and tests share.
 """
 
+import functools
 import gc
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser
+from sybil import Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
@@ -55,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.filterwarnings(warning))
         item.add_marker(pytest.mark.slow)
     for item in items:
-        if item.path.name in SLOW_PAGES:
+        if _is_slow(item.path):
             item.add_marker(pytest.mark.slow)
     if hasattr(config, "workerinput"):
         # What takes long begins first, so that no process works on alone at the end.
@@ -79,19 +84,38 @@ def _leave_folder(namespace: dict[str, Any]) -> None:
     namespace["_folder"].cleanup()
 
 
-#: Pages that start the program many times.
-SLOW_PAGES = {"operations.md"}
+def _run_shell(example: Example) -> None:
+    """Run a block of commands with bash; the program `strandline` is the one of this Python."""
+    done = subprocess.run(  # noqa: S603 # A page of ours.
+        ["bash", "-euo", "pipefail", "-c", example.parsed],  # noqa: S607 # The reader's.
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{example.parsed}\n{done.stdout}{done.stderr}"
+
+
+#: Pages that import much; those that start programs are slow, too.
+SLOW_PAGES = {"with-django.md", "with-fastapi.md", "webhooks.md"}
+
+
+@functools.cache
+def _is_slow(page: Path) -> bool:
+    return page.name in SLOW_PAGES or (page.suffix == ".md" and "```bash" in page.read_text())
+
+
 SPARK_PAGES = ["docs/howto/spark-*.md", "docs/tutorial.md"]
 
 _pages = Sybil(
-    parsers=[PythonCodeBlockParser()],
+    parsers=[PythonCodeBlockParser(), CodeBlockParser(language="bash", evaluator=_run_shell)],
     patterns=["README.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"],
     excludes=SPARK_PAGES,
     setup=_enter_folder,
     teardown=_leave_folder,
 )
 _spark_pages = Sybil(
-    parsers=[PythonCodeBlockParser()],
+    parsers=[PythonCodeBlockParser(), CodeBlockParser(language="bash", evaluator=_run_shell)],
     patterns=SPARK_PAGES,
     setup=_enter_folder,
     teardown=_leave_folder,

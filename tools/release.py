@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -65,6 +66,9 @@ def digests(folder: Path) -> dict[str, str]:
 def metadata() -> None:
     """Have twine check what an index would refuse, and see that the types are declared."""
     run([str(_tools() / "twine"), "check", "--strict", *map(str, (wheel(), source()))])
+    with zipfile.ZipFile(wheel()) as packed:
+        if "strandline/py.typed" not in packed.namelist():
+            raise CheckError("the wheel lacks strandline/py.typed, so no checker sees its types")
 
 
 def install() -> None:
