@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Opening,
         Receipt,
     )
+    from strandline.moves import copy
     from strandline.opening import describe
     from strandline.opening import open_log as open
     from strandline.predicates import (
@@ -174,6 +175,7 @@ __all__ = [
     "View",
     "active",
     "backup",
+    "copy",
     "describe",
     "install",
     "installed",
@@ -262,6 +264,7 @@ _HOMES = {
     "View": "strandline.views",
     "active": "strandline.active_log",
     "backup": "strandline.backups",
+    "copy": "strandline.moves",
     "describe": "strandline.opening",
     "install": "strandline.active_log",
     "installed": "strandline.active_log",

@@ -53,7 +53,7 @@ _COMMANDS = (
     *(appending.append, reading.read, reading.tail),
     *(consumers.consumers, consumers.ack, consumers.seek),
     *(verifying.verify, tiers.tier, snapshots.views),
-    *(transfer.export, transfer.import_, copying.backup, copying.restore),
+    *(transfer.export, transfer.import_, copying.backup, copying.restore, copying.copy),
     *(doctor.doctor, bench.bench),
 )
 for _command in _COMMANDS:

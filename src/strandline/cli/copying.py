@@ -89,6 +89,63 @@ def restore(
     _copy(source, _target(target), ends, json=json)
 
 
+@command(
+    "copy",
+    examples="""$ strandline copy file:.strandline/events sqlite:./events.db
+        $ strandline read orders --url sqlite:./events.db""",
+    answers="{source, target, records, partitions: [{topic, tenant, partition, start, end}, …]}; "
+    "records counts what was copied by this call.",
+)
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The log: its URL or path.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="A new log of any kind, or an earlier copy: a URL.")
+    ],
+    *,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME", help="Only this topic. May be repeated."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Copy a log to another kind of store, while others write to it, and compare the two.
+
+    Offsets, timestamps, identities, proofs and consumers are kept. What the target has
+    already is not copied again: repeat it until little is left, stop the writers, repeat it
+    once more, and go on with the target. See "Move a log" in the documentation.
+    """
+    from strandline.moves import copy as copy_log  # noqa: PLC0415 See `opened`.
+
+    counts: list[int] = []
+    with progress("copying") as bar:
+
+        def advance(count: int) -> None:
+            counts.append(count)
+            bar.advance(count)
+
+        copied = copy_log(source, target, topics=topic or None, progress=advance)
+    if json:
+        show_json(
+            {
+                "source": copied.source,
+                "target": copied.target,
+                "records": sum(counts),
+                "partitions": [
+                    {
+                        "topic": each.topic.name,
+                        "tenant": each.topic.tenant,
+                        "partition": each.partition,
+                        "start": each.low,
+                        "end": each.end,
+                    }
+                    for each in copied.partitions
+                ],
+            }
+        )
+    else:
+        show(f"{copied.source} -> {copied.target}: {sum(counts):,} records copied, all compared")
+
+
 def _located(url: str | None) -> str:
     from strandline.opening import default_url, place_url  # noqa: PLC0415 See `opened`.
 

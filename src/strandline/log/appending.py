@@ -148,7 +148,7 @@ class Appends:
         if terms.is_plain and lane.partitions == 1:
             number = _FIRST
             level = self._default if terms.durability is None else terms.level(self._durability_max)
-            request = _new(AppendRequest, ((drafted,), lane.tenant, None, (), None, None))
+            request = _new(AppendRequest, ((drafted,), lane.tenant, None, (), None, None, None))
         else:
             number = terms.route_one(drafted.key, lane.partitions, lane.turn)
             level = terms.level(self._durability_max)

@@ -111,6 +111,21 @@ class ConsumerCursors:
                 found.append(error)
         return found
 
+    def adopted(self, topic: StoredTopic, key: str, raw: bytes) -> bytes:
+        """Return the value of a key as it is in a copy of its topic: cursors in its epochs."""
+        consumer = _of_key(key, raw, topic)
+        if consumer is None:
+            return raw
+        cursors = []
+        for each in consumer.cursors:
+            state = self._store.state(topic, each.partition)
+            offset = min(each.offset, state.marks.high)
+            epoch = epoch_before(offset, state.epochs)
+            cursors.append(
+                ConsumerCursor(each.partition, offset, each.seen_at_us, epoch.number, epoch.id)
+            )
+        return _encode(msgspec.structs.replace(consumer, cursors=tuple(cursors)))
+
     def seek(
         self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str, offset: int
     ) -> None:

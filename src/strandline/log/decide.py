@@ -60,7 +60,8 @@ def decide(head: PartitionHead, request: AppendRequest, now_us: int) -> Decision
     The timestamp never falls within a partition. A repeat is recognised before the
     expected offset is looked at.
     """
-    timestamp_us = max(now_us, head.last_us)
+    own_us = request.timestamp_us
+    timestamp_us = max(now_us if own_us is None else own_us, head.last_us)
     expected = request.expected_offset
     if expected is None and request.producer is None and request.idempotency_key is None:
         plain: Decision = _new(Decision, (timestamp_us, ()))

@@ -26,7 +26,7 @@ from strandline.clock import Clock
 from strandline.log.claims import ConsumerPlace
 from strandline.log.draft import Draft
 from strandline.log.history import History
-from strandline.log.identities import Original
+from strandline.log.identities import IdentityState, Original
 from strandline.log.metrics import StoreMetrics
 from strandline.log.ranges import ReadRange
 from strandline.log.results import Batches, Claim, TopicName, Watch
@@ -77,6 +77,8 @@ class Capabilities:
     has_transactions: bool = False
     """Whether appends and rows of the caller's own can be committed together, see
     `TransactionalStore`."""
+    moves: bool = False
+    """Whether logs can be copied record by record from and to it, see `MovableStore`."""
     stores_columns: bool = False
     """Whether large appends are kept as Arrow columns: their drafts are made as such then."""
     trims_at_once: bool = False
@@ -127,6 +129,8 @@ class AppendRequest(NamedTuple):
     sequences: Sequence[int] = ()
     idempotency_key: str | None = None
     expected_offset: int | None = None
+    #: When it was appended to the log that it is copied from; None for now.
+    timestamp_us: int | None = None
 
     @property
     def has_identity(self) -> bool:
@@ -335,6 +339,26 @@ class TransactionalStore(Protocol):
 
     def transaction(self, connection: Any) -> AbstractContextManager[Any]:
         """See LogTransactions."""
+
+
+class MovableStore(Protocol[T_contra]):
+    """What a store with `moves` has besides. See design 0099."""
+
+    def identities(self, topic: T_contra, partition: int) -> IdentityState:
+        """Return the writes that can be recognised, oldest first."""
+
+    def begin_at(
+        self,
+        topic: T_contra,
+        partition: int,
+        start: int,
+        anchor: bytes | None,
+        identities: IdentityState,
+    ) -> None:
+        """Have a partition without records begin at `start`, where another one was trimmed.
+
+        `anchor` is the chain's value before it; `identities` are of what was trimmed.
+        """
 
 
 class StoreTier(Protocol):

@@ -7,7 +7,8 @@ from typing import TypeAlias
 from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
 from strandline.log.claims import ConsumerPlace, LocalClaim, LocalClaims
-from strandline.log.identities import Identities
+from strandline.log.identities import Identities, IdentityState
+from strandline.log.moved import check_unused
 from strandline.log.open_state import OpenState, closed_log
 from strandline.log.record_lists import ListReads, StoredRecord, admit
 from strandline.log.settled import Settled
@@ -85,6 +86,13 @@ class MemoryPartition:
             del self.records[: len(gone)]
             self.oldest += len(gone)
 
+    def begin(self, start: int, anchor: bytes | None, identities: Identities) -> None:
+        """Begin at an offset, without records."""
+        check_unused(self.next)
+        self.low = self.oldest = start
+        self.anchor = anchor if self.anchor is not None else None
+        self._identities = identities
+
     def finish(self, reason: StrandlineError) -> None:
         """Raise `reason` from now on."""
         with self.lock:
@@ -104,6 +112,7 @@ class MemoryStore:
         "memory is lost with its process",
         Reach.PROCESS,
         has_metrics=True,
+        moves=True,
         trims_at_once=True,
     )
 
@@ -166,6 +175,23 @@ class MemoryStore:
         with found.lock:
             found.release(before)
             return Offset(found.oldest)
+
+    def identities(self, topic: MemoryTopic, partition: int) -> IdentityState:
+        found = topic.partitions[partition]
+        with found.lock:
+            return found.identities(self._clock.now_us()).state()
+
+    def begin_at(
+        self,
+        topic: MemoryTopic,
+        partition: int,
+        start: int,
+        anchor: bytes | None,
+        identities: IdentityState,
+    ) -> None:
+        found = topic.partitions[partition]
+        with found.lock:
+            found.begin(start, anchor, Identities.of(identities, start))
 
     def claim(self, place: ConsumerPlace) -> LocalClaim:
         return self._claims.take(place)

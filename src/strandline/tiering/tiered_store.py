@@ -17,6 +17,7 @@ from strandline.log.results import Batches
 from strandline.log.store import (
     DurableStore,
     MeasuredStore,
+    MovableStore,
     PartitionState,
     SegmentedStore,
     Store,
@@ -129,6 +130,9 @@ class TieredStore:
             self.seal = cast("SegmentedStore[StoredTopic]", hot).seal
         if hot.capabilities.has_transactions:
             self.transaction = cast("TransactionalStore", hot).transaction
+        if hot.capabilities.moves:
+            movable = cast("MovableStore[StoredTopic]", hot)
+            self.identities, self.begin_at = movable.identities, movable.begin_at
         self.close = hot.close
 
     # --- reading ---

@@ -27,6 +27,7 @@ from strandline.log.copies import (
     end_of_copy,
 )
 from strandline.log.store import DroppedError, dropped
+from strandline.stores.files.beginning import NO_LOCK
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.identity_window import IdentityWindow
 from strandline.stores.files.keys import SUFFIX
@@ -53,8 +54,6 @@ from strandline.values.names import RESERVED_PREFIX
 
 _CHUNK_BYTES = 1 << 20
 _TRIES = 100
-#: Fits no file: opening the copy for writing finds that it is one.
-_NO_LOCK = (0, 0, 0)
 _LOCK_TIMEOUT_S = 10.0
 
 
@@ -334,7 +333,7 @@ class _PartitionCopy:
             epochs=(*epochs, fresh),
             segments=(*segments, StoredSegment(fresh.number, 1, end)),
             trimmed_bytes=old.trimmed_bytes if segments else 0,
-            lock=_NO_LOCK,
+            lock=NO_LOCK,
             next_number=2,
             local=min(old.local, end),
         )

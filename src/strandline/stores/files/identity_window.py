@@ -96,6 +96,14 @@ class IdentityWindow:
         known = self._read(state, max(end, state.local)).state()
         self._store_in(directory, manifest, end, _before(known, end))
 
+    def store_first(self, manifest: Manifest, offset: int, state: IdentityState) -> None:
+        """Keep what can be recognised of records before the first."""
+        self._store_in(self._files.place.directory, manifest, offset, state)
+
+    def recognised(self, state: State) -> IdentityState:
+        """Return what can be recognised up to the end of `state`."""
+        return self._read(state, state.marks.high).state()
+
     def _store(self, manifest: Manifest, identities: Identities) -> None:
         self._store_in(self._files.place.directory, manifest, self._offset, identities.state())
 

@@ -10,6 +10,7 @@ from strandline.io import Io, SystemIo, real_path
 from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
+from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
 from strandline.log.numbers import check_whole
@@ -28,6 +29,7 @@ from strandline.log.store import (
 from strandline.stores.claim_locks import LockClaim, LockClaims
 from strandline.stores.closing import close_each
 from strandline.stores.file_errors import translated
+from strandline.stores.files.beginning import begin_at, recognised
 from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
 from strandline.stores.files.following import newest
@@ -78,6 +80,7 @@ class FileStore:
         Reach.MACHINE,
         has_metrics=True,
         has_segments=True,
+        moves=True,
         stores_columns=True,
     )
 
@@ -312,6 +315,22 @@ class FileStore:
                     marks = files.marks()
                     if marks.durable < marks.high:
                         self.sync(topic, number)
+
+    @translated
+    def identities(self, topic: TopicEntry, partition: int) -> IdentityState:
+        return recognised(topic.partitions[partition])
+
+    @translated
+    def begin_at(
+        self,
+        topic: TopicEntry,
+        partition: int,
+        start: int,
+        anchor: bytes | None,
+        identities: IdentityState,
+    ) -> None:
+        with self._root.changing():
+            begin_at(topic.partitions[partition], start, anchor, identities)
 
     # --- keys ---
 

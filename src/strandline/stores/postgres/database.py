@@ -214,6 +214,7 @@ class PostgresDatabase:
             Reach.NETWORK,
             has_metrics=True,
             has_transactions=True,
+            moves=True,
         )
 
     def _prepare(self, connection: Connection) -> UUID:

@@ -2,7 +2,13 @@
 
 from typing import Any, Final, LiteralString, NamedTuple
 
-from strandline.log.identities import Original, check_same_count, passed_sequence
+from strandline.log.identities import (
+    IdentityState,
+    Original,
+    check_same_count,
+    passed_sequence,
+)
+from strandline.log.moved import identity_state
 from strandline.stores.postgres.database import Connection, PostgresDatabase
 from strandline.stores.postgres.partition_head import PostgresPartition
 from strandline.values import (
@@ -172,3 +178,24 @@ class PostgresIdentities:
 
     def _many(self, statement: LiteralString, rows: list[tuple[Any, ...]]) -> None:
         self._connection.cursor().executemany(self._sql(statement), rows)
+
+
+def recognised(connection: Connection, database: PostgresDatabase, slot: int) -> IdentityState:
+    """Return the writes that a partition can recognise, oldest first."""
+
+    def rows(statement: LiteralString) -> list[tuple[Any, ...]]:
+        return connection.execute(database.sql(statement), (slot,)).fetchall()
+
+    producers = rows(
+        "SELECT tenant, producer, seen_at_us FROM {schema}.producers"
+        " WHERE slot = %s ORDER BY seen_at_us"
+    )
+    sequences = rows(
+        "SELECT tenant, producer, sequence, start, timestamp_us FROM {schema}.sequences"
+        " WHERE slot = %s ORDER BY ordinal"
+    )
+    keys = rows(
+        "SELECT tenant, convert_from(key, 'UTF8'), start, timestamp_us, count"
+        " FROM {schema}.idempotency_keys WHERE slot = %s ORDER BY ordinal"
+    )
+    return identity_state(producers, sequences, keys)

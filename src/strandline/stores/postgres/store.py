@@ -10,8 +10,10 @@ from strandline.log.chain import Chain
 from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History, Piece
+from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
+from strandline.log.moved import add_identities, check_unused
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
@@ -30,6 +32,7 @@ from strandline.stores.postgres.database import (
     PostgresDatabase,
     lock_number,
 )
+from strandline.stores.postgres.identities import PostgresIdentities, recognised
 from strandline.stores.postgres.lane import PostgresLanes
 from strandline.stores.postgres.outbox import PostgresOutbox
 from strandline.stores.postgres.partition_head import (
@@ -298,6 +301,28 @@ class PostgresStore:
 
     def flush(self) -> None:
         """A commit is as durable as the server can make it."""
+
+    def identities(self, topic: PostgresTopic, partition: int) -> IdentityState:
+        with self._database.snapshot() as connection:
+            return recognised(connection, self._database, topic.slots[partition])
+
+    def begin_at(
+        self,
+        topic: PostgresTopic,
+        partition: int,
+        start: int,
+        anchor: bytes | None,
+        identities: IdentityState,
+    ) -> None:
+        with self._database.transaction() as connection:
+            row = self._locked(connection, topic, partition)
+            check_unused(row.high)
+            row.low = row.first = row.high = start
+            row.anchor = row.value = anchor
+            index = PostgresIdentities(connection, self._database, row)
+            add_identities(index, identities)
+            index.store()
+            connection.execute(self._database.sql(STORE), row.fields())
 
     # --- keys ---
 

@@ -4,7 +4,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from strandline.log.identities import Original, check_same_count, passed_sequence
+from strandline.log.identities import IdentityState, Original, check_same_count, passed_sequence
+from strandline.log.moved import identity_state
 from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.partition_row import PartitionRow
@@ -281,3 +282,20 @@ def _ordinals_by_producer(
     for (slot, tenant, name, _), (_, _, ordinal) in sequences.items():
         grouped.setdefault((slot, tenant, name), []).append(ordinal)
     return grouped
+
+
+def recognised(connection: sqlite3.Connection, slot: int) -> IdentityState:
+    """Return the writes that a partition can recognise, oldest first."""
+    return identity_state(
+        *(
+            connection.execute(f"SELECT {which} WHERE slot = ? ORDER BY {order}", (slot,))
+            for which, order in (
+                ("tenant, producer, seen_at_us FROM strandline_producers", "seen_at_us"),
+                (
+                    "tenant, producer, sequence, start, timestamp_us FROM strandline_sequences",
+                    "ordinal",
+                ),
+                ("tenant, key, start, timestamp_us, count FROM strandline_keys", "ordinal"),
+            )
+        )
+    )

@@ -13,8 +13,10 @@ from strandline.log.chain import Chain
 from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
+from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
+from strandline.log.moved import add_identities, check_unused
 from strandline.log.numbers import check_lock_timeout
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches
@@ -31,11 +33,19 @@ from strandline.log.store import (
 from strandline.log.topics import is_internal_name
 from strandline.stores.claim_locks import LockClaim, LockClaims
 from strandline.stores.closing import close_each
-from strandline.stores.sqlite.appends import SqliteAppend
+from strandline.stores.sqlite.appends import SlotHead, SqliteAppend
+from strandline.stores.sqlite.chain_values import store_values, value_row
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.identities import SqliteIdentities, recognised
 from strandline.stores.sqlite.keyed import all_keys, get_key, name_key, put_key, remove_key
-from strandline.stores.sqlite.partition_row import PartitionRow, load_epochs, load_partition, lost
+from strandline.stores.sqlite.partition_row import (
+    PartitionRow,
+    load_epochs,
+    load_partition,
+    lost,
+    store_partitions,
+)
 from strandline.stores.sqlite.proving import Proving
 from strandline.stores.sqlite.records import Records, RowSpan
 from strandline.stores.sqlite.schema import BUSY_S, translated
@@ -70,6 +80,7 @@ class SqliteStore:
         Reach.MACHINE,
         has_metrics=True,
         has_transactions=True,
+        moves=True,
     )
 
     def __init__(
@@ -273,6 +284,29 @@ class SqliteStore:
 
     def flush(self) -> None:
         self._empty_wal(BUSY_S)
+
+    def identities(self, topic: SqliteTopic, partition: int) -> IdentityState:
+        with self._database.reading() as connection, self._database.translating():
+            return recognised(connection, topic.slot(partition))
+
+    def begin_at(
+        self,
+        topic: SqliteTopic,
+        partition: int,
+        start: int,
+        anchor: bytes | None,
+        identities: IdentityState,
+    ) -> None:
+        with self._database.locked(), self._database.changing() as connection:
+            row = self._row(connection, topic, partition)
+            check_unused(row.high)
+            row.low = row.high = row.durable = row.noted = start
+            index = SqliteIdentities(self._database)
+            add_identities(SlotHead(row, lambda: index), identities)
+            index.store({row.slot: row})
+            if anchor is not None:
+                store_values(connection, [value_row(row.slot, start - 1, anchor)])
+            store_partitions(connection, [row])
 
     # --- keys ---
 

@@ -1,0 +1,9 @@
+"""Logs moved from one store to another, record by record, while others write. See design 0099.
+
+Promises: the same offsets, timestamps, keys, tenants, identities and proofs, compared at
+the end; a copy that is cut short goes on where it was. Does not stop writers.
+"""
+
+from strandline.moves.moving import copy
+
+__all__ = ["copy"]

@@ -1,0 +1,177 @@
+"""`copy`: a whole log, or some topics, to a log of any kind."""
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from strandline.backups import LogCopy, LogLocation
+from strandline.log import Log, Store, StoredTopic, parts_of
+from strandline.log.copies import CopiedPartition
+from strandline.log.cursors import ConsumerCursors
+from strandline.moves.given_ids import GivenIds
+from strandline.moves.topic_move import TopicMove, kept_of
+from strandline.opening import is_shared, open_log, place_url
+from strandline.values import CorruptError, InvalidError, Mode
+from strandline.values.arguments import check_items
+
+#: Looked at again while writers go on, at most so often, until little is left.
+_PASSES: Final = 5
+_FEW: Final = 1000
+
+
+def copy(
+    source: LogLocation,
+    target: LogLocation,
+    *,
+    topics: Iterable[str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> LogCopy:
+    """Copy a log to a log of any kind, while others write to it, and compare the two.
+
+    The copy has the identity of its source, the same offsets, timestamps, keys, tenants and
+    proofs, recognises the same repeats, and has the same consumers. What it has already is
+    not copied again: call it until nothing is left, then once more when no process writes
+    to the source, and go on with the target. `topics` names those to copy, without it all;
+    `progress` is called with numbers of records.
+
+    InvalidError if the target is a log of its own, or was written to by others; or if the
+    source was trimmed meanwhile beyond what was copied. CorruptError if the source is
+    damaged, or the two differ.
+    """
+    found, place = place_url(source), _located(target)
+    chosen = None if topics is None else frozenset(check_items("topics", topics))
+    ids = GivenIds()
+    with open_log(found, mode=Mode.READ) as old:
+        with ids.next_id(old.id):
+            new = open_log(place, clock=ids)
+        with new:
+            move = _LogMove(old, new, ids, chosen, progress or (lambda _: None))
+            return LogCopy(found, place, tuple(move.run()))
+
+
+def _located(target: LogLocation) -> str:
+    place = place_url(target, like="file:")
+    if not is_shared(place):
+        raise InvalidError("a copy is a log that others can open, not memory:", url=place)
+    return place
+
+
+class _LogMove:
+    def __init__(
+        self,
+        old: Log,
+        new: Log,
+        ids: GivenIds,
+        chosen: frozenset[str] | None,
+        progress: Callable[[int], None],
+    ) -> None:
+        self._old: Store[Any] = parts_of(old).store
+        self._new: Store[Any] = parts_of(new).store
+        self._target = new
+        self._ids = ids
+        self._chosen = chosen
+        self._progress = progress
+        self._cursors = ConsumerCursors(self._new, ids)
+
+    def run(self) -> list[CopiedPartition]:
+        """Copy, pass after pass, and compare."""
+        self._check()
+        copied: list[CopiedPartition] = []
+        for _ in range(_PASSES):
+            before = sum(each.end for each in copied)
+            copied = [each for topic in self._topics() for each in self._move(topic)]
+            if sum(each.end for each in copied) - before < _FEW:
+                break
+        self._target.flush()
+        for topic in self._topics():
+            made = self._new.find_topic_id(topic.topic.id)
+            if made is not None:
+                TopicMove(self._old, self._new, topic, made).keys(self._cursors)
+        for each in copied:
+            self._compare(each)
+        return copied
+
+    def _check(self) -> None:
+        for store in (self._old, self._new):
+            if not store.capabilities.moves:
+                raise InvalidError("this kind of log cannot be copied", url=store.url)
+        if self._new.id != self._old.id:
+            raise InvalidError(
+                "the target is a log of its own, copy to a place where there is none",
+                target=self._new.url,
+            )
+        known = {topic.topic.name for topic in self._old.topics()}
+        if self._chosen is not None and (unknown := sorted(self._chosen - known)):
+            raise InvalidError("there are no such topics", topics=unknown)
+
+    def _topics(self) -> list[StoredTopic]:
+        chosen = self._chosen
+        each = (t for t in self._old.topics() if chosen is None or t.topic.name in chosen)
+        return sorted(each, key=lambda topic: (topic.topic.tenant or "", topic.topic.name))
+
+    def _move(self, topic: StoredTopic) -> list[CopiedPartition]:
+        return TopicMove(self._old, self._new, topic, self._made(topic)).run(self._progress)
+
+    def _made(self, topic: StoredTopic) -> StoredTopic:
+        """Return the copy of a topic, with the settings that it has now."""
+        named = topic.topic
+        found: StoredTopic | None = self._new.find_topic(named.tenant, named.name, fresh=True)
+        if found is None:
+            with self._ids.next_id(named.id, topic.created_at_us):
+                found = self._new.create_topic(named.name, named.tenant, topic.settings)
+        if found.topic.id != named.id:
+            raise InvalidError(
+                "the target has another topic of this name, drop that first", topic=named.name
+            )
+        if found.settings != topic.settings:
+            self._new.change_settings(found, lambda _: topic.settings)
+        return found
+
+    def _compare(self, copied: CopiedPartition) -> None:
+        """Raise CorruptError unless both have the same records, and the same proof."""
+        number, end = copied.partition, copied.end
+        pair = [store.find_topic_id(copied.topic.id) for store in (self._old, self._new)]
+        if pair[0] is None or pair[1] is None:
+            raise InvalidError("a topic was dropped while it was copied", topic=copied.topic.name)
+        low = max(
+            store.state(topic, number).oldest
+            for store, topic in zip((self._old, self._new), pair, strict=True)
+        )
+        histories = [
+            store.history(topic, number, low, end)
+            for store, topic in zip((self._old, self._new), pair, strict=True)
+        ]
+        old, new = histories
+        entries = [kept_of(old, self._old.url), kept_of(new, self._new.url)]
+        for one, other in itertools.zip_longest(*entries):
+            if (
+                one is None
+                or other is None
+                or one.offset != other.offset
+                or old.chain.digest_kept(one) != new.chain.digest_kept(other)
+            ):
+                at = low if one is None else one.offset
+                raise CorruptError(
+                    "the copy differs from its source, copy to a new log",
+                    file=self._new.url,
+                    position=at,
+                    topic=copied.topic.name,
+                    partition=number,
+                )
+        self._compare_proofs(copied, pair)
+
+    def _compare_proofs(self, copied: CopiedPartition, pair: list[Any]) -> None:
+        if not pair[0].settings.proof:
+            return
+        anchors = [
+            store.history(topic, copied.partition, copied.end, copied.end).anchor
+            for store, topic in zip((self._old, self._new), pair, strict=True)
+        ]
+        if anchors[0] != anchors[1]:
+            raise CorruptError(
+                "the proof of the copy differs from its source's, verify the two",
+                file=self._new.url,
+                position=copied.end,
+                topic=copied.topic.name,
+                partition=copied.partition,
+            )
