@@ -15,6 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from strandline.values import _plain_event, _plain_record
+
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "api"
 ROOMS = (
     "strandline",
@@ -26,6 +28,8 @@ ROOMS = (
 )
 NAMES = FOLDER.parent / "names.md"
 _KINDS = ("function", "class", "constant", "error")
+#: Of what is compiled, the same in Python, which has signatures.
+_PLAIN = {"Event": _plain_event.Event, "Record": _plain_record.Record}
 _SPECIAL = {"__aenter__", "__aiter__", "__await__", "__enter__", "__init__", "__iter__"}
 
 
@@ -39,7 +43,7 @@ def page(room: str) -> str:
     module = import_module(room)
     parts = [f"# `{room}`", inspect.getdoc(module) or ""]
     for name in sorted(module.__all__, key=str.lower):
-        parts += _described(name, getattr(module, name))
+        parts += _described(name, _PLAIN.get(name) or getattr(module, name))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

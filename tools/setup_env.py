@@ -32,8 +32,11 @@ UV = os.path.join(VENV, "bin", "uv")
 MADE_BY = os.path.join(VENV, "made-by")
 STAMP = os.path.join(VENV, "up-to-date")
 CACHE = os.path.join(ROOT, ".cache")
+NO_ZIG = os.path.join(CACHE, "no-zig")
+NO_COMPILER = 3
 SCRATCH = os.path.join(ROOT, ".tmp")
 UV_LOCK = os.path.join("requirements", "uv.txt")
+ZIG_LOCK = os.path.join("requirements", "zig.txt")
 DEV_LOCK = os.path.join("requirements", "dev.txt")
 RELEASE_LOCK = os.path.join("requirements", "release.txt")
 SOURCE_BUILD_LOCK = os.path.join("requirements", "source-build.txt")
@@ -130,6 +133,7 @@ def version_of(path: str) -> Optional[str]:
 def prepare(python: Python) -> None:
     wanted = fingerprint(python)
     if read(STAMP) == wanted:
+        build_core(python)
         return
     print(
         f"Preparing .venv with Python {python.version}; the first time takes a minute or two.",
@@ -145,6 +149,27 @@ def prepare(python: Python) -> None:
     # What was unpacked is in .venv now; without this the cache keeps PySpark three times.
     run_uv(settings, ["cache", "prune", "--ci"], "The cache of the set-up could not be pruned.")
     write(STAMP, wanted)
+    build_core(python)
+
+
+def build_core(python: Python) -> None:
+    """Build the compiled core if its sources have changed; without a compiler, do without."""
+    command = [VENV_PYTHON, "-I", "-X", "utf8", os.path.join("tools", "build_core.py")]
+    code, output = ended(command, dict(os.environ))
+    if code == NO_COMPILER and read(NO_ZIG) != identity(python):
+        try:
+            lock = ["--require-hashes", "-r", ZIG_LOCK]
+            run_uv(pip_settings(python), ["pip", "install", *lock], "no compiler")
+        except SetupError:
+            # Not tried again with each command; `make clean` forgets it.
+            write(NO_ZIG, identity(python))
+        else:
+            code, output = ended(command, dict(os.environ))
+    if code == NO_COMPILER:
+        print("No C compiler: Strandline runs in plain Python. Install cc to have it faster.")
+    elif code:
+        print(output.decode("utf-8", "replace").rstrip(), file=sys.stderr)
+        print("The compiled core could not be built: Strandline runs in plain Python.")
 
 
 def prepare_uv(python: Python) -> Settings:
@@ -289,6 +314,7 @@ def write_locks(python: Python, upgrade: bool) -> None:
         UV_LOCK: ["--group", "installer"],
         SOURCE_BUILD_LOCK: ["--group", "source-build"],
         RELEASE_LOCK: ["--group", "release"],
+        ZIG_LOCK: ["--group", "zig"],
         DEV_LOCK: ["pyproject.toml", "--group", "dev"],
     }
     for target, source in sources.items():

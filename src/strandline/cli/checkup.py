@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from strandline._core import CORE, IS_COMPILED
 from strandline.io import FileSystem, InotifyLimits, file_system_of, inotify_limits
 from strandline.values import StrandlineError
 from strandline.values.extras import install_command
@@ -65,6 +66,7 @@ def look(place: LogPlace) -> Iterator[Finding]:
     """Yield what is found on this machine, for a log at `place`."""
     yield _python()
     yield _system()
+    yield _core()
     yield _pyarrow()
     yield _checksums()
     yield _sqlite()
@@ -90,6 +92,13 @@ def _system() -> Finding:
             "system", CheckResult.FAILED, found, "use Linux or macOS; on Windows use WSL 2"
         )
     return Finding("system", CheckResult.OK, found, "")
+
+
+def _core() -> Finding:
+    if IS_COMPILED:
+        return Finding("core", Verdict.OK, CORE, "")
+    advice = "appends and reads are several times slower: install a wheel, or cc and make setup"
+    return Finding("core", Verdict.ABSENT, CORE, advice)
 
 
 def _pyarrow() -> Finding:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, overload
 from uuid import UUID
 
+from strandline._core import CORE
 from strandline.clock import Clock
 from strandline.log.access import Access
 from strandline.log.appending import Appends, check_values
@@ -483,7 +484,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         await self._face.close()
 
     def __repr__(self) -> str:
-        return f"Log({self._store.url!r}, mode={str(self.mode)!r})"
+        return f"Log({self._store.url!r}, mode={str(self.mode)!r}, core={CORE!r})"
 
     def _repr_html_(self) -> str:
         return log_html(self)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
-import msgspec.structs
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +18,7 @@ from strandline.predicates import (
     parse_predicate,
 )
 from strandline.values import InvalidError, Record, TopicSettings, ValueKind
+from strandline.values.record import with_value
 
 Outcome: TypeAlias = Record | InvalidError | None
 """The record, or what is left of it; why that is unknown; None if it is not selected."""
@@ -112,7 +112,7 @@ class BatchScreen:
             return _told(error, record)
         if kept.num_rows == batch.num_rows:
             return record
-        return msgspec.structs.replace(record, value=kept) if kept.num_rows else None
+        return with_value(record, kept) if kept.num_rows else None
 
     def _for(self, schema: pa.Schema) -> Predicate:
         if self._predicate is None or self._schema is None or not schema.equals(self._schema):

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-import msgspec
-
 from strandline.clock import Clock
 from strandline.log import Log
 from strandline.subscriptions import AsyncConsumer, Delivery
@@ -27,6 +25,7 @@ from strandline.triggers.stop import Stop
 from strandline.triggers.trigger import Trigger
 from strandline.triggers.workers import Workers
 from strandline.values import Record, StrandlineError, UnavailableError
+from strandline.values.record import with_value
 
 CANCEL_TIMEOUT_S: Final = 5.0
 """How long cancelled functions and the last acks may take, once time is up."""
@@ -462,7 +461,7 @@ class Dispatch:
 
 
 def _light(record: Record) -> Record:
-    return msgspec.structs.replace(record, value=b"")
+    return with_value(record, b"")
 
 
 def _is_async(function: Any) -> bool:

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import msgspec
-
 from strandline.log import Log, parts_of
 from strandline.predicates import parse_predicate
 from strandline.subscriptions.screening import Screen, screen_for
@@ -12,6 +10,7 @@ from strandline.typed.catalogue import Catalogue
 from strandline.typed.schemas import conformed
 from strandline.typed.versions import SchemaVersions
 from strandline.values import InvalidError, Record, Topic
+from strandline.values.record import with_value
 
 Wanted: TypeAlias = Callable[[Record], Record | None]
 """Returns the record, or the matching rows of it; None if it is passed over."""
@@ -55,7 +54,7 @@ class NewestSchema:
             return record
         if self._definition.version_of(batch.schema) is None:
             self._definition = self._catalogue.renewed(self._definition)
-        return msgspec.structs.replace(record, value=conformed(batch, self.schema))
+        return with_value(record, conformed(batch, self.schema))
 
 
 def _screened(screen: Screen | None, record: Record) -> Record | None:

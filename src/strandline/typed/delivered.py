@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from strandline.predicates import Predicate, parse_predicate
@@ -16,6 +15,7 @@ from strandline.typed.schemas import conformed, differences
 from strandline.values import InvalidError, Offset, Partition, Record, Tenant, ValueKind
 from strandline.values.names import check_text
 from strandline.values.prompt import prompt_text
+from strandline.values.record import with_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class VisibleRows:
             if not batch.num_rows:
                 return None
         if batch is not value:
-            record = msgspec.structs.replace(record, value=batch)
+            record = with_value(record, batch)
         return DeliveredBatch(record, rows)
 
     def _event(self, record: Record, events: EventScreen) -> Record | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from strandline._core import CORE
 from strandline.values.durability import Durability
 from strandline.values.html import html_fields, html_table
 from strandline.values.mode import Mode
@@ -111,3 +112,5 @@ class LogDescription:
     queue_depth: int | None = None
     """How many records a subscription of this log object holds in memory by
     default; None where a log is described that was not opened."""
+    core: str = CORE
+    """Whether this process uses the compiled core: `compiled`, or `plain Python` and why."""

@@ -1,275 +1,31 @@
 """The value in an event topic: something happened."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from functools import lru_cache
-from operator import itemgetter
-from types import MappingProxyType
-from typing import Any, NoReturn, TypeAlias, final
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from strandline._core import IS_COMPILED
+from strandline.values import _event_rules as rules
 from strandline.values._instants import datetime_from_us, us_from_datetime
-from strandline.values._json import decode, encode_exact, encode_sorted
-from strandline.values.errors import CorruptError, InvalidError
-from strandline.values.names import check_length, check_no_control, check_text
+from strandline.values._json import encode_exact
 
-KIND_BYTES_MAX = 200
+if TYPE_CHECKING or not IS_COMPILED:
+    from strandline.values._plain_event import Event
+else:
+    from strandline._core.core import Event, bind
 
-Parts: TypeAlias = "tuple[str, bytes, str | None, bytes, int | None]"
-"""Kind, payload, key, headers and time as they are stored."""
-
-_EACH_PART = tuple(map(itemgetter, range(5)))
-_new = object.__new__
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-_NO_HEADERS_JSON = b"{}"
-_SHOWN_CHARS_MAX = 80
-_decode_headers = msgspec.json.Decoder(dict[str, str]).decode
-# Its own object, since None is a payload like any other.
-_NOT_DECODED = object()
-
-
-@final
-class Event:
-    """A kind, a JSON payload, and optionally a key, headers and the time it occurred.
-
-    The payload and the headers are encoded when the event is made: a later change
-    to the objects passed in changes nothing, and an append does not encode again.
-    `payload` is what every reader will see, and is shared by all holders of this
-    event: treat it as read-only. Two events are equal if they mean the same, in
-    whatever order the keys of their JSON stand.
-
-    `occurred_at` is the caller's own, and None if none is given: it does not default to
-    now. When a record was appended its `timestamp` says, which the log's clock gives.
-    """
-
-    # Few slots and one tuple, since events are made by the million.
-    __slots__ = ("_headers", "_parts", "_payload")
-    __match_args__ = ("kind", "payload")
-
-    _headers: Mapping[str, str] | None
-    _parts: Parts
-    _payload: Any
-
-    def __init__(
-        self,
-        kind: str,
-        payload: object = None,
-        *,
-        key: str | None = None,
-        headers: Mapping[str, str] = _NO_HEADERS,
-        occurred_at: datetime | None = None,
-    ) -> None:
-        """Raise InvalidError for whatever a reader could not get back as it is.
-
-        That is a kind that is not 1 to 200 bytes of text without control
-        characters; NaN, infinities, keys that are not text, types that are not
-        JSON and nesting beyond 128 levels; half surrogate pairs anywhere; and a
-        time without a time zone. Taken, and read back as plain JSON: a tuple as a list,
-        a member of an IntEnum or StrEnum as its value, a subclass of dict or list as one.
-        """
-        self._parts = (
-            _check_kind_once(kind) if type(kind) is str else _check_kind(kind),
-            encode_exact(payload),
-            key if key is None or (type(key) is str and key.isascii()) else check_text(key, "key"),
-            _NO_HEADERS_JSON if headers is _NO_HEADERS else _encode_headers(headers),
-            None if occurred_at is None else us_from_datetime(occurred_at),
-        )
-        self._payload = _NOT_DECODED
-        self._headers = None
-
-    @classmethod
-    def load(
-        cls,
-        kind: str,
-        payload_json: bytes,
-        key: str | None,
-        headers_json: bytes,
-        occurred_at_us: int | None,
-    ) -> "Event":
-        """Return the event that was stored as these parts.
-
-        Only the kind is checked now, and InvalidError raised; the rest is checked
-        when it is first looked at, and raises CorruptError.
-        """
-        event = _new(cls)
-        event._parts = _check_kind_once(kind), payload_json, key, headers_json, occurred_at_us
-        event._payload = _NOT_DECODED
-        event._headers = None
-        return event
-
-    @classmethod
-    def load_many(
-        cls,
-        kinds: Iterable[str],
-        payloads_json: Iterable[bytes],
-        keys: Iterable[str | None],
-        headers_json: Iterable[bytes],
-        occurred_at_us: Iterable[int | None],
-    ) -> "list[Event]":
-        """Do what `load` does for many events, given as columns."""
-        named = tuple(kinds)
-        for kind in set(named):
-            _check_kind(kind)
-        return cls._of_parts(
-            zip(named, payloads_json, keys, headers_json, occurred_at_us, strict=True)
-        )
-
-    @classmethod
-    def _of_parts(cls, many: Iterable[Parts]) -> "list[Event]":
-        made = []
-        for parts in many:
-            event = _new(cls)
-            event._parts = parts
-            event._payload = _NOT_DECODED
-            event._headers = None
-            made.append(event)
-        return made
-
-    def parts(self) -> Parts:
-        """Return what `load` makes the same event of."""
-        return self._parts
-
-    @staticmethod
-    def columns(events: "Iterable[Event]") -> tuple[list[Any], ...]:
-        """Return what `load_many` makes the same events of."""
-        parts = [each._parts for each in events]
-        # One column after the other, which is faster than all at once.
-        return tuple(list(map(part, parts)) for part in _EACH_PART)
-
-    @property
-    def kind(self) -> str:
-        """What happened, such as `order.created`."""
-        return self._parts[0]
-
-    @property
-    def payload(self) -> Any:
-        """The decoded JSON payload."""
-        payload = self._payload
-        if payload is _NOT_DECODED:
-            try:
-                payload = self._payload = decode(self._parts[1])
-            except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-                _raise_corrupt("payload", error)
-        return payload
-
-    @property
-    def payload_json(self) -> bytes:
-        """The payload as it is stored."""
-        return self._parts[1]
-
-    @property
-    def key(self) -> str | None:
-        """What the event is about; events of one key keep their order."""
-        return self._parts[2]
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers, immutable, sorted by name."""
-        headers = self._headers
-        if headers is None:
-            try:
-                headers = MappingProxyType(_decode_headers(self._parts[3]))
-            except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-                _raise_corrupt("headers", error)
-            self._headers = headers
-        return headers
-
-    @property
-    def headers_json(self) -> bytes:
-        """The headers as they are stored: a JSON object, sorted by name."""
-        return self._parts[3]
-
-    @property
-    def occurred_at(self) -> datetime | None:
-        """When it happened, by the caller's account, in UTC; may be late or missing."""
-        us = self._parts[4]
-        return None if us is None else datetime_from_us(us)
-
-    @property
-    def occurred_at_us(self) -> int | None:
-        """`occurred_at` in microseconds since the epoch."""
-        return self._parts[4]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Event):
-            return NotImplemented
-        return (
-            self._parts[::2] == other._parts[::2]
-            and self.headers == other.headers
-            and self._has_payload_of(other)
-        )
-
-    def _has_payload_of(self, other: "Event") -> bool:
-        # Not a comparison of Python values, to which 1 and true are the same.
-        if self._parts[1] == other._parts[1]:
-            return True
-        return encode_sorted(self.payload) == encode_sorted(other.payload)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Event.load, self.parts()
-
-    def __repr__(self) -> str:
-        kind, payload, key, headers, occurred_at_us = self._parts
-        parts = [_shown(kind), _shown(payload)]
-        if key is not None:
-            parts.append(f"key={_shown(key)}")
-        if headers != _NO_HEADERS_JSON:
-            parts.append(f"headers={_shown(headers)}")
-        if occurred_at_us is not None:
-            parts.append(f"occurred_at_us={occurred_at_us}")
-        return f"Event({', '.join(parts)})"
-
-
-def _check_kind(kind: object) -> str:
-    # Decides nearly always, at the least cost.
-    if (
-        type(kind) is str
-        and 0 < len(kind) <= KIND_BYTES_MAX
-        and kind.isascii()
-        and kind.isprintable()
-    ):
-        return kind
-    text = check_length(check_text(kind, "kind"), "kind", KIND_BYTES_MAX)
-    return check_no_control(text, "kind")
-
-
-# Few kinds are met many times.
-_check_kind_once = lru_cache(maxsize=4096)(_check_kind)
-
-
-def _encode_headers(headers: object) -> bytes:
-    if type(headers) is dict:
-        for name, value in headers.items():
-            if type(name) is not str or type(value) is not str:
-                break
-        else:
-            try:
-                return encode_sorted(headers)
-            except UnicodeEncodeError:
-                # Refused below, which says what it is.
-                pass
-    if not isinstance(headers, (dict, Mapping)):
-        raise InvalidError("headers are a mapping of text to text", type=type(headers).__name__)
-    return encode_sorted(
-        {
-            check_text(name, "header name"): check_text(value, "header value")
-            for name, value in headers.items()
-        }
+    bind(
+        encode_payload=encode_exact,
+        encode_headers=rules.encode_headers,
+        check_kind=rules.check_kind,
+        check_key=rules.check_key,
+        us_from_datetime=us_from_datetime,
+        datetime_from_us=datetime_from_us,
+        decode_payload=rules.decode_payload,
+        decode_headers=rules.decode_headers,
+        events_equal=rules.events_equal,
+        event_text=rules.event_text,
+        raise_too_large=rules.raise_too_large,
+        raise_no_event=rules.raise_no_event,
+        record_text=rules.record_text,
     )
 
-
-def _raise_corrupt(what: str, error: Exception) -> NoReturn:
-    raise CorruptError(
-        f"the {what} of this event cannot be decoded, skip or dead-letter it",
-        file=None,
-        position=None,
-        reason=str(error),
-    ) from error
-
-
-def _shown(value: str | bytes) -> str:
-    text = value if isinstance(value, str) else value.decode(errors="replace")
-    if len(text) > _SHOWN_CHARS_MAX:
-        text = text[:_SHOWN_CHARS_MAX] + "..."
-    return ascii(text)
+__all__ = ["Event"]

@@ -1,87 +1,25 @@
 """What one append put into a partition."""
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from strandline.values._instants import datetime_from_us
-from strandline.values.errors import InvalidError
-from strandline.values.event import Event
-from strandline.values.prompt import Shown, few, prompt_text, shortened
-from strandline.values.tenant import Tenant
-from strandline.values.topic import Offset, Partition
+from strandline._core import IS_COMPILED
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from strandline.values.event import Event
 
-# No record can be part of a cycle, so the collector need not visit a million of them.
-class Record(msgspec.Struct, frozen=True, gc=False):
-    """One offset of one partition, with its value.
+if TYPE_CHECKING or not IS_COMPILED:
+    from strandline.values._plain_record import Record
+else:
+    from strandline._core.core import Record
 
-    Built in bulk by a log, from parts that were checked when they were appended,
-    and so not checked again.
-    """
-
-    topic: str
-    partition: Partition
-    offset: Offset
-    timestamp_us: int
-    """Append time in microseconds since the epoch; never goes back within a partition."""
-    key: str | None
-    tenant: Tenant | None
-    value: "Event | bytes | pa.RecordBatch"
-
-    def __repr__(self) -> str:
-        value = self.value
-        is_batch = not isinstance(value, Event | bytes)
-        return prompt_text(
-            "Record",
-            topic=self.topic,
-            partition=self.partition,
-            offset=self.offset,
-            timestamp=Shown(self.timestamp.isoformat()),
-            key=self.key,
-            tenant=self.tenant,
-            value=_shown_batch(value) if is_batch else shortened(value),
-        )
-
-    @property
-    def timestamp(self) -> datetime:
-        """Append time, in UTC."""
-        return datetime_from_us(self.timestamp_us)
-
-    @property
-    def event(self) -> Event:
-        """The value of a record in an event topic; InvalidError in any other."""
-        value = self.value
-        if isinstance(value, Event):
-            return value
-        raise InvalidError(
-            "this record holds no event, use .value",
-            topic=self.topic,
-            type=type(value).__name__,
-        )
-
-    @property
-    def kind(self) -> str:
-        """The kind of the event."""
-        return self.event.kind
-
-    @property
-    def payload(self) -> Any:
-        """The decoded payload of the event."""
-        value = self.value
-        return value.payload if type(value) is Event else self.event.payload
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers of the event."""
-        return self.event.headers
+__all__ = ["Record", "with_value"]
 
 
-def _shown_batch(batch: "pa.RecordBatch") -> Shown:
-    columns = few(batch.schema.names)
-    return Shown(prompt_text("RecordBatch", rows=batch.num_rows, columns=columns))
+def with_value(record: Record, value: "Event | bytes | pa.RecordBatch") -> Record:
+    """Return the record with another value."""
+    return Record(
+        *(record.topic, record.partition, record.offset, record.timestamp_us),
+        *(record.key, record.tenant, value),
+    )

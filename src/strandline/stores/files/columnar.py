@@ -7,6 +7,7 @@ from typing import Literal, cast
 
 import pyarrow as pa
 
+from strandline._core import IS_COMPILED
 from strandline.log.draft import Draft
 from strandline.log.draft_columns import EventColumns, event_arrays
 from strandline.stores.files.frame import (
@@ -162,3 +163,34 @@ def _with_nulls(column: pa.Array, values: list) -> list:  # type: ignore[type-ar
             if not is_valid:
                 values[index] = None
     return values
+
+
+def _teach_core() -> None:
+    """Show the core how pyarrow writes five columns of events, and where the numbers stand.
+
+    See Message.fbs of Arrow: they are found by what they hold.
+    """
+    from strandline._core.core import columns_learn  # noqa: PLC0415 Only where it is built.
+
+    count, column_count, buffer_count = 64, 5, 14
+    schema = frame_schema(ValueKind.EVENT, 0)
+    arrays = [pa.array(["a"] * count, each.type) for each in list(schema)[:-1]]
+    batch = pa.RecordBatch.from_arrays([*arrays, pa.nulls(count, _US)], schema=schema)
+    message = batch.serialize().to_pybytes()
+    length = 8 + int.from_bytes(message[4:8], "little")
+    nodes_at = length - 16 * column_count
+    buffers_at = nodes_at - 8 - 16 * buffer_count
+    body_length_at = message.index((len(message) - length).to_bytes(8, "little"))
+    rows_at = message.index(count.to_bytes(8, "little"))
+    is_known = (
+        message[nodes_at : nodes_at + 8] == count.to_bytes(8, "little")
+        and message[buffers_at - 4 : buffers_at] == buffer_count.to_bytes(4, "little")
+        and body_length_at < rows_at < buffers_at
+    )
+    if is_known:
+        # Of any other version, the core reads and writes rows only.
+        columns_learn(message[:length], body_length_at, rows_at, buffers_at, nodes_at)
+
+
+if IS_COMPILED:
+    _teach_core()

@@ -306,6 +306,23 @@ class PartitionFiles:
         TrimmedError if a trim has overtaken it.
         """
         while start < stop:
+            state, segment, end, position = self.opened(state, start)
+            kept = self.partly_read(segment, start)
+            if kept is not None:
+                yield segment.path, kept
+                start = kept.stop
+                continue
+            for frame in segment.frames(start, min(stop, end), position):
+                yield segment.path, frame
+            start = min(stop, end)
+
+    def opened(self, state: State, start: int) -> tuple[State, SegmentFile, int, int]:
+        """Return the segment with `start`, and the state in which it is there.
+
+        With one past the segment's last offset, and where its last frame ends. TrimmedError
+        if a trim has overtaken `start`.
+        """
+        while True:
             stored = state.segment_of(start)
             end, position = state.end_of(stored)
             try:
@@ -315,14 +332,14 @@ class PartitionFiles:
                 continue
             if end <= start:
                 raise self._missing(stored)
-            kept = self._partly_read
-            if kept is not None and kept[0] == segment.path and kept[1].has(start):
-                yield kept
-                start = kept[1].stop
-                continue
-            for frame in segment.frames(start, min(stop, end), position):
-                yield segment.path, frame
-            start = min(stop, end)
+            return state, segment, end, position
+
+    def partly_read(self, segment: SegmentFile, offset: int) -> Frame | None:
+        """Return the frame with `offset`, if some reader has read a part of it."""
+        kept = self._partly_read
+        if kept is not None and kept[0] == segment.path and kept[1].has(offset):
+            return kept[1]
+        return None
 
     def keep_partly_read(self, file: str, frame: Frame, offset: int) -> None:
         """Keep a frame that was read up to `offset`, if that is not all of it."""

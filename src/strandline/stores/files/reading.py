@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from strandline._core import IS_COMPILED
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches
 from strandline.log.record_batches import batches_of_batches, page_batch
 from strandline.stores.file_errors import unavailable
@@ -13,6 +14,7 @@ from strandline.stores.files.entries import Entry, columns_of, entries_in, page_
 from strandline.stores.files.frame import COLUMNS, IS_MIXED, Frame
 from strandline.stores.files.page import Page
 from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.runs import SegmentRuns
 from strandline.stores.files.state import State
 from strandline.values import Record, TrimmedError, ValueKind
 
@@ -45,6 +47,8 @@ class Reading:
 
     def records(self) -> Iterator[Record]:
         """Return the records one by one."""
+        if IS_COMPILED and self._place.kind is ValueKind.EVENT and self._span.bytes_max is None:
+            return chain.from_iterable(self._runs())
         name, partition = self._place.topic.name, self._place.partition
         return chain.from_iterable(page.records(name, partition) for page in self._pages())
 
@@ -55,6 +59,28 @@ class Reading:
             return batches_of_batches(self._place.partition, pages)
         schema = EVENT_SCHEMA if self._place.kind is ValueKind.EVENT else BYTES_SCHEMA
         return RecordBatches(schema, lambda: self._columns(schema))
+
+    def _runs(self) -> Iterator[Iterator[Record]]:
+        """Yield records in runs: those that the core reads, and those that it leaves."""
+        state, start, stop, _ = self._span
+        # The call has just looked; from here on, after each so many bytes.
+        check_at: int | None = None
+        try:
+            while state is not None and start < stop:
+                state, segment, last, end = self._files.opened(state, start)
+                until = min(stop, last)
+                for base, position, records in SegmentRuns(self._files, segment, end).between(
+                    start, until
+                ):
+                    self._check_open()
+                    if check_at is None or position >= check_at:
+                        if check_at is not None:
+                            self._check_not_trimmed(base)
+                        check_at = position + _TRIM_CHECK_BYTES
+                    yield records
+                start, check_at = until, 0
+        except OSError as error:
+            raise unavailable(error, self._place.directory) from error
 
     # --- pages ---
 

@@ -162,6 +162,10 @@ class SegmentFile:
         """Return where a frame begins that is not after that of `offset`."""
         return self._places[bisect_right(self._places, offset, key=_offset) - 1][1]
 
+    def frame_with(self, offset: int, end: int) -> Frame:
+        """Return the frame with the record of `offset`; CorruptError if none verifies."""
+        return self._first(offset, end)[0]
+
     def _first(self, offset: int, end: int) -> tuple[Frame, bytes]:
         """Return the frame with `offset`, and what was read from its beginning on."""
         position = self.ends.get(offset)

@@ -1,0 +1,247 @@
+/* Frames of columns: an Arrow record batch of key, kind, payload, headers and time.
+ *
+ * The message begins with a FlatBuffer whose bytes are the same for every such batch, but
+ * for the length of the body, the count of rows, and where each buffer is. Python hands
+ * over one that pyarrow has made, and says where these numbers stand in it.
+ */
+#include "core.h"
+
+enum { COLUMN_COUNT = 5, KEY = 0, KIND = 1, TIME_BITS = 12, TIMES = 13 };
+
+static struct {
+    char *head;
+    size_t length, body_length_at, rows_at, buffers_at, nodes_at;
+} known;
+
+PyObject *columns_learn(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *head;
+    Py_ssize_t length, body_length_at, rows_at, buffers_at, nodes_at;
+    if (!PyArg_ParseTuple(args, "y#nnnn", &head, &length, &body_length_at, &rows_at, &buffers_at,
+                          &nodes_at))
+        return NULL;
+    bool is_ordered = 0 < body_length_at && body_length_at + 8 <= rows_at
+        && rows_at + 8 <= buffers_at && buffers_at + 16 * COLUMN_BUFFERS <= nodes_at
+        && nodes_at + 16 * COLUMN_COUNT <= length;
+    char *copy = is_ordered ? malloc((size_t)length) : NULL;
+    if (!copy) {
+        PyErr_SetString(PyExc_ValueError, "this is no message of five columns");
+        return NULL;
+    }
+    memcpy(copy, head, (size_t)length);
+    free(known.head);
+    known.head = copy;
+    known.length = (size_t)length;
+    known.body_length_at = (size_t)body_length_at;
+    known.rows_at = (size_t)rows_at;
+    known.buffers_at = (size_t)buffers_at;
+    known.nodes_at = (size_t)nodes_at;
+    Py_RETURN_NONE;
+}
+
+/* --- reading --- */
+
+static bool is_same(const char *message, size_t start, size_t stop) {
+    return !memcmp(message + start, known.head + start, stop - start);
+}
+
+static bool has_known_head(const char *message, size_t length) {
+    size_t buffers_end = known.buffers_at + 16 * COLUMN_BUFFERS;
+    return known.head && length >= known.length && is_same(message, 0, known.body_length_at)
+        && is_same(message, known.body_length_at + 8, known.rows_at)
+        && is_same(message, known.rows_at + 8, known.buffers_at)
+        && is_same(message, buffers_end, known.nodes_at)
+        && is_same(message, known.nodes_at + 16 * COLUMN_COUNT, known.length);
+}
+
+static uint64_t nulls_in(const char *message, int column) {
+    return read_u64(message + known.nodes_at + 16 * (size_t)column + 8);
+}
+
+/* Whether the offsets of a text column rise, and stay within its content. */
+static bool offsets_rise(const char *offsets, uint32_t count, uint64_t content_length) {
+    uint32_t before = read_u32(offsets);
+    for (uint32_t row = 1; row <= count; row++) {
+        uint32_t end = read_u32(offsets + 4 * (size_t)row);
+        if (end < before) return false;
+        before = end;
+    }
+    return before <= content_length;
+}
+
+static uint32_t offset_at(const Columns *columns, int column, uint32_t row) {
+    return read_u32(columns->offsets[column] + 4 * (size_t)row);
+}
+
+static bool bit_at(const char *bits, uint32_t row) {
+    return !bits || ((byte)bits[row / 8] >> (row % 8) & 1);
+}
+
+/* Whether each kind is plain, and each key is text. */
+static bool texts_are_plain(const Columns *columns) {
+    for (uint32_t row = 0; row < columns->count; row++) {
+        uint32_t start = offset_at(columns, KIND, row), end = offset_at(columns, KIND, row + 1);
+        if (!is_plain_kind((const byte *)columns->content[KIND] + start, end - start)) return false;
+        start = offset_at(columns, KEY, row);
+        end = offset_at(columns, KEY, row + 1);
+        if (!is_utf8((const byte *)columns->content[KEY] + start, end - start)) return false;
+    }
+    return true;
+}
+
+bool columns_open(Columns *columns, const char *message, size_t length, uint32_t count) {
+    if (!has_known_head(message, length) || read_u64(message + known.rows_at) != count) return false;
+    const char *body = message + known.length;
+    uint64_t body_length = length - known.length, at[COLUMN_BUFFERS], size[COLUMN_BUFFERS];
+    for (size_t index = 0; index < COLUMN_BUFFERS; index++) {
+        at[index] = read_u64(message + known.buffers_at + 16 * index);
+        size[index] = read_u64(message + known.buffers_at + 16 * index + 8);
+        if (at[index] > body_length || size[index] > body_length - at[index]) return false;
+    }
+    for (int column = 0; column < COLUMN_COUNT; column++)
+        if (read_u64(message + known.nodes_at + 16 * (size_t)column) != count) return false;
+    columns->count = count;
+    for (int column = 0; column < TEXT_COLUMNS; column++) {
+        int bits = 3 * column, offsets = bits + 1, content = bits + 2;
+        if (column != KEY && nulls_in(message, column)) return false;
+        if (size[offsets] < 4 * ((uint64_t)count + 1)) return false;
+        columns->offsets[column] = body + at[offsets];
+        columns->content[column] = body + at[content];
+        columns->content_length[column] = size[content];
+        if (!offsets_rise(columns->offsets[column], count, size[content])) return false;
+    }
+    uint64_t bytes_of_bits = ((uint64_t)count + 7) / 8;
+    bool keys_missing = nulls_in(message, KEY) != 0, times_missing = nulls_in(message, 4) != 0;
+    if (keys_missing && size[0] < bytes_of_bits) return false;
+    if (times_missing && size[TIME_BITS] < bytes_of_bits) return false;
+    if (size[TIMES] < 8 * (uint64_t)count) return false;
+    columns->key_bits = keys_missing ? body + at[0] : NULL;
+    columns->time_bits = times_missing ? body + at[TIME_BITS] : NULL;
+    columns->times = body + at[TIMES];
+    return texts_are_plain(columns);
+}
+
+static size_t cell(const Columns *columns, int column, uint32_t row, const char **content) {
+    uint32_t start = offset_at(columns, column, row);
+    *content = columns->content[column] + start;
+    return offset_at(columns, column, row + 1) - start;
+}
+
+Event *columns_event(const Columns *columns, uint32_t row) {
+    EventParts parts = {0};
+    parts.key_length = cell(columns, KEY, row, &parts.key);
+    parts.kind_length = cell(columns, KIND, row, &parts.kind);
+    parts.payload_length = cell(columns, 2, row, &parts.payload);
+    parts.headers_length = cell(columns, 3, row, &parts.headers);
+    parts.has_key = bit_at(columns->key_bits, row);
+    if (!parts.has_key) parts.key_length = 0;
+    parts.has_occurred_at = bit_at(columns->time_bits, row);
+    if (parts.has_occurred_at) parts.occurred_at_us = read_i64(columns->times + 8 * (size_t)row);
+    return event_of_parts(&parts);
+}
+
+/* --- writing --- */
+
+typedef struct {
+    size_t at[COLUMN_BUFFERS], length[COLUMN_BUFFERS], total;
+    Py_ssize_t keys_missing, times_missing;
+} Layout;
+
+static size_t padded(size_t length) { return (length + 7) & ~(size_t)7; }
+
+static Event *event_at(PyObject *events, Py_ssize_t row) {
+    return (Event *)PyList_GetItem(events, row);
+}
+
+/* Say where each buffer goes. `events` are checked to be events. */
+static void lay_out(Layout *layout, PyObject *events, Py_ssize_t count) {
+    size_t content[TEXT_COLUMNS] = {0}, bits = ((size_t)count + 7) / 8;
+    memset(layout, 0, sizeof *layout);
+    for (Py_ssize_t row = 0; row < count; row++) {
+        const Event *event = event_at(events, row);
+        content[0] += event->key.length;
+        content[1] += event->kind.length;
+        content[2] += event->payload.length;
+        content[3] += event->headers.length;
+        layout->keys_missing += !event->has_key;
+        layout->times_missing += !event->has_occurred_at;
+    }
+    for (int column = 0; column < TEXT_COLUMNS; column++) {
+        layout->length[3 * column + 1] = 4 * ((size_t)count + 1);
+        layout->length[3 * column + 2] = content[column];
+    }
+    if (layout->keys_missing) layout->length[0] = bits;
+    if (layout->times_missing) layout->length[TIME_BITS] = bits;
+    layout->length[TIMES] = 8 * (size_t)count;
+    for (int index = 0; index < COLUMN_BUFFERS; index++) {
+        layout->at[index] = layout->total;
+        layout->total += padded(layout->length[index]);
+    }
+}
+
+size_t columns_measure(PyObject *events, Py_ssize_t count) {
+    Layout layout;
+    if (!known.head) return 0;
+    lay_out(&layout, events, count);
+    for (int column = 0; column < TEXT_COLUMNS; column++)
+        if (layout.length[3 * column + 2] > INT32_MAX) return 0;
+    return known.length + layout.total;
+}
+
+static void write_head(char *message, const Layout *layout, Py_ssize_t count) {
+    memcpy(message, known.head, known.length);
+    write_u64(message + known.body_length_at, layout->total);
+    write_u64(message + known.rows_at, (uint64_t)count);
+    for (size_t index = 0; index < COLUMN_BUFFERS; index++) {
+        write_u64(message + known.buffers_at + 16 * index, layout->at[index]);
+        write_u64(message + known.buffers_at + 16 * index + 8, layout->length[index]);
+    }
+    for (size_t column = 0; column < COLUMN_COUNT; column++) {
+        Py_ssize_t nulls = column == 0 ? layout->keys_missing
+            : column == 4              ? layout->times_missing
+                                       : 0;
+        write_u64(message + known.nodes_at + 16 * column, (uint64_t)count);
+        write_u64(message + known.nodes_at + 16 * column + 8, (uint64_t)nulls);
+    }
+}
+
+static uint32_t put_cell(char *content, uint32_t at, const char *from, uint32_t length) {
+    memcpy(content + at, from, length);
+    return at + length;
+}
+
+static void set_bit(char *bits, Py_ssize_t row) { bits[row / 8] |= (char)(1 << (row % 8)); }
+
+void columns_write(char *message, PyObject *events, Py_ssize_t count) {
+    Layout layout;
+    lay_out(&layout, events, count);
+    write_head(message, &layout, count);
+    char *body = message + known.length, *content[TEXT_COLUMNS], *offsets[TEXT_COLUMNS];
+    uint32_t ends[TEXT_COLUMNS] = {0};
+    for (int index = 0; index < COLUMN_BUFFERS; index++) {
+        size_t end = layout.at[index] + layout.length[index];
+        memset(body + end, 0, padded(layout.length[index]) - layout.length[index]);
+    }
+    memset(body + layout.at[0], 0, layout.length[0]);
+    memset(body + layout.at[TIME_BITS], 0, layout.length[TIME_BITS]);
+    for (int column = 0; column < TEXT_COLUMNS; column++) {
+        offsets[column] = body + layout.at[3 * column + 1];
+        content[column] = body + layout.at[3 * column + 2];
+        write_u32(offsets[column], 0);
+    }
+    for (Py_ssize_t row = 0; row < count; row++) {
+        const Event *event = event_at(events, row);
+        const char *stored = event->row;
+        if (event->has_key) {
+            ends[0] = put_cell(content[0], ends[0], stored + event->key.at, event->key.length);
+            if (layout.keys_missing) set_bit(body + layout.at[0], row);
+        }
+        ends[1] = put_cell(content[1], ends[1], stored + event->kind.at, event->kind.length);
+        ends[2] = put_cell(content[2], ends[2], stored + event->payload.at, event->payload.length);
+        ends[3] = put_cell(content[3], ends[3], event_headers(event), event->headers.length);
+        for (int column = 0; column < TEXT_COLUMNS; column++)
+            write_u32(offsets[column] + 4 * (row + 1), ends[column]);
+        write_i64(body + layout.at[TIMES] + 8 * row, event->has_occurred_at ? event->occurred_at_us : 0);
+        if (event->has_occurred_at && layout.times_missing) set_bit(body + layout.at[TIME_BITS], row);
+    }
+}

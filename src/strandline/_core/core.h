@@ -1,0 +1,212 @@
+/* What the files of the core share. See core.pyi for what each Python name does.
+ *
+ * The core is only a fast path: whatever is uncommon it leaves to Python, with nothing
+ * done. A function that may do so returns 0, or NotImplemented.
+ *
+ * The interpreter's lock guards everything here that is not said to be used without it.
+ */
+#ifndef STRANDLINE_CORE_H
+#define STRANDLINE_CORE_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "abi3.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the stored format is little-endian, and so is the core"
+#endif
+
+/* Raised with each change of what Python and the core expect of each other. */
+#define CORE_INTERFACE 1
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+typedef unsigned char byte;
+
+static inline uint32_t read_u32(const void *at) {
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+static inline uint64_t read_u64(const void *at) {
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+static inline int64_t read_i64(const void *at) { return (int64_t)read_u64(at); }
+static inline void write_u32(void *at, uint32_t value) { memcpy(at, &value, sizeof value); }
+static inline void write_u64(void *at, uint64_t value) { memcpy(at, &value, sizeof value); }
+static inline void write_i64(void *at, int64_t value) { write_u64(at, (uint64_t)value); }
+
+/* --- bytes that grow --- */
+
+typedef struct {
+    char *bytes;
+    size_t length, room;
+} Buffer;
+
+/* Have room for `more` bytes; false, and nothing changed, where there is no memory. */
+bool buffer_grow(Buffer *buffer, size_t more);
+static inline bool buffer_reserve(Buffer *buffer, size_t more) {
+    return LIKELY(more <= buffer->room - buffer->length) || buffer_grow(buffer, more);
+}
+/* Forget the content, and give back the memory of an unusually large one. */
+void buffer_reset(Buffer *buffer);
+
+/* --- crc32c.c --- */
+
+void crc32c_prepare(void);
+uint32_t crc32c(uint32_t seed, const void *data, size_t length);
+
+/* --- json_encode.c, json_decode.c --- */
+
+/* Append the JSON of `value`; false where Python has to do it. Raises nothing. */
+bool json_encode(Buffer *out, PyObject *value);
+/* Append the JSON of few headers, sorted by name; false where Python has to do it. */
+bool json_encode_headers(Buffer *out, PyObject *headers);
+/* Return what the JSON says; NULL, without an exception, where Python has to do it. */
+PyObject *json_decode(const char *text, size_t length);
+/* Return the text of these ASCII bytes; the same object where it is short and met often. */
+PyObject *text_of_ascii(const byte *text, size_t length);
+
+/* --- msgpack.c: each put returns where the next byte goes --- */
+
+char *msgpack_put_text_head(char *at, size_t length);
+char *msgpack_put_bytes_head(char *at, size_t length);
+char *msgpack_put_array_head(char *at, size_t count);
+char *msgpack_put_int(char *at, int64_t value);
+
+typedef struct {
+    const byte *at, *end;
+} Unpacking;
+/* Each moves on behind what it read; false where it is something else, or cut short. */
+bool msgpack_take_nil(Unpacking *in);
+bool msgpack_take_array(Unpacking *in, size_t *count);
+bool msgpack_take_text(Unpacking *in, const byte **text, size_t *length);
+bool msgpack_take_bytes(Unpacking *in, const byte **bytes, size_t *length);
+bool msgpack_take_int(Unpacking *in, int64_t *value);
+
+/* --- event.c, event_type.c --- */
+
+enum { KIND_BYTES_MAX = 200 };
+
+/* A run of bytes in an event's row. */
+typedef struct {
+    uint32_t at, length;
+} Run;
+
+typedef struct {
+    PyObject_VAR_HEAD
+    /* Made when they are first asked for; NULL until then. */
+    PyObject *kind_text, *key_text, *payload_value, *headers_value;
+    int64_t occurred_at_us;
+    Run key, kind, payload, headers;
+    uint32_t row_length;
+    bool has_key, has_headers, has_occurred_at;
+    /* The event as it stands in a frame of rows. */
+    char row[];
+} Event;
+
+/* The parts of an event, borrowed. */
+typedef struct {
+    const char *kind, *key, *payload, *headers;
+    size_t kind_length, key_length, payload_length, headers_length;
+    int64_t occurred_at_us;
+    bool has_key, has_occurred_at;
+} EventParts;
+
+extern PyTypeObject *EventType;
+extern PyType_Spec event_spec;
+
+Event *event_of_parts(const EventParts *parts);
+/* Make an event of a row that was checked; returns behind it in `in`. */
+Event *event_of_row(Unpacking *in);
+/* Whether `in` begins with a row that `event_of_row` can read; moves behind it. */
+bool event_row_is_plain(Unpacking *in);
+bool is_plain_kind(const byte *text, size_t length);
+bool is_utf8(const byte *text, size_t length);
+PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
+PyObject *event_load(PyObject *type, PyObject *const *args, Py_ssize_t count);
+PyObject *event_load_many(PyObject *type, PyObject *const *args, Py_ssize_t count);
+
+static inline const char *event_headers(const Event *event) {
+    return event->has_headers ? event->row + event->headers.at : "{}";
+}
+/* How large an event counts. */
+static inline int64_t event_size(const Event *event) {
+    return (int64_t)event->key.length + event->kind.length + event->payload.length
+        + event->headers.length;
+}
+PyObject *event_kind(Event *event, void *closure);
+PyObject *event_key(Event *event, void *closure);
+PyObject *event_payload(Event *event, void *closure);
+PyObject *event_get_headers(Event *event, void *closure);
+
+/* --- record.c --- */
+
+extern PyTypeObject *RecordType;
+extern PyType_Spec record_spec;
+
+/* Takes over the reference to `value`, which may be NULL with an exception set.
+ * `key` may be NULL where `value` is an event: then the record has the event's. */
+PyObject *record_of(PyObject *topic, PyObject *partition, int64_t offset, int64_t timestamp_us,
+                    PyObject *key, PyObject *tenant, PyObject *value);
+
+/* --- columns.c: a frame of columns, which is an Arrow message of five --- */
+
+enum { TEXT_COLUMNS = 4, COLUMN_BUFFERS = 14, COLUMNS_MIN = 64 };
+
+typedef struct {
+    const char *offsets[TEXT_COLUMNS], *content[TEXT_COLUMNS];
+    uint64_t content_length[TEXT_COLUMNS];
+    const char *key_bits, *time_bits, *times;
+    uint32_t count;
+} Columns;
+
+/* Learn how pyarrow writes such a message. */
+PyObject *columns_learn(PyObject *module, PyObject *args);
+/* Whether `message` is one of `count` events that `columns_event` can read. */
+bool columns_open(Columns *columns, const char *message, size_t length, uint32_t count);
+Event *columns_event(const Columns *columns, uint32_t row);
+/* How many bytes the message of these events takes; 0 where Python has to make it. */
+size_t columns_measure(PyObject *events, Py_ssize_t count);
+void columns_write(char *message, PyObject *events, Py_ssize_t count);
+
+/* --- reader.c --- */
+
+enum { FRAME_HEAD = 40, FRAME_ROWS = 1, FRAME_COLUMNS = 2, FRAME_BYTES_MAX = 1 << 30 };
+
+extern PyTypeObject *ReaderType;
+extern PyType_Spec reader_spec;
+
+/* --- module.c --- */
+
+/* Python's functions that do what the core leaves to them. Set by `bind`, never NULL after. */
+typedef struct {
+    PyObject *encode_payload, *encode_headers, *check_kind, *check_key, *us_from_datetime,
+        *datetime_from_us, *decode_payload, *decode_headers, *events_equal, *event_text,
+        *raise_too_large, *raise_no_event, *record_text;
+} Twins;
+extern Twins twins;
+
+static inline PyObject *call_one(PyObject *function, PyObject *argument) {
+    return PyObject_CallFunctionObjArgs(function, argument, NULL);
+}
+static inline PyObject *new_reference(PyObject *object) {
+    Py_INCREF(object);
+    return object;
+}
+/* Free an object that PyObject_New or PyType_GenericAlloc has made, and let go of its type. */
+static inline void free_object(void *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+#endif

@@ -1,0 +1,322 @@
+/* Events: made of what a caller passes, and of what was stored. */
+#include "core.h"
+
+PyTypeObject *EventType;
+
+/* The heads of five parts, and a number. */
+enum { ROW_HEADS_BYTES = 40 };
+/* Nothing that is stored is larger than this. */
+static const size_t EVENT_BYTES_MAX = UINT32_MAX - 4096;
+
+static Event *event_with_room(size_t row_bytes) {
+    Event *event = PyObject_NewVar(Event, EventType, (Py_ssize_t)row_bytes);
+    if (event) event->kind_text = event->key_text = event->payload_value = event->headers_value = NULL;
+    return event;
+}
+
+static char *put_part(Event *event, char *to, Run *run, const char *content, size_t length) {
+    run->at = (uint32_t)(to - event->row);
+    run->length = (uint32_t)length;
+    memcpy(to, content, length);
+    return to + length;
+}
+
+static char *put_nil(char *to) {
+    *to = (char)0xc0;
+    return to + 1;
+}
+
+Event *event_of_parts(const EventParts *parts) {
+    size_t size = parts->kind_length + parts->key_length + parts->payload_length
+        + parts->headers_length;
+    if (size > EVENT_BYTES_MAX) {
+        PyObject *answer = PyObject_CallFunction(twins.raise_too_large, "n", (Py_ssize_t)size);
+        Py_XDECREF(answer);
+        return NULL;
+    }
+    Event *event = event_with_room(size + ROW_HEADS_BYTES);
+    if (!event) return NULL;
+    char *to = msgpack_put_array_head(event->row, 5);
+    event->has_key = parts->has_key;
+    event->key = (Run){0, 0};
+    if (parts->has_key) {
+        to = msgpack_put_text_head(to, parts->key_length);
+        to = put_part(event, to, &event->key, parts->key, parts->key_length);
+    } else {
+        to = put_nil(to);
+    }
+    to = msgpack_put_text_head(to, parts->kind_length);
+    to = put_part(event, to, &event->kind, parts->kind, parts->kind_length);
+    to = msgpack_put_bytes_head(to, parts->payload_length);
+    to = put_part(event, to, &event->payload, parts->payload, parts->payload_length);
+    event->has_headers = parts->headers_length != 2 || memcmp(parts->headers, "{}", 2);
+    event->headers = (Run){0, 2};
+    if (event->has_headers) {
+        to = msgpack_put_bytes_head(to, parts->headers_length);
+        to = put_part(event, to, &event->headers, parts->headers, parts->headers_length);
+    } else {
+        to = put_nil(to);
+    }
+    event->has_occurred_at = parts->has_occurred_at;
+    event->occurred_at_us = parts->occurred_at_us;
+    to = parts->has_occurred_at ? msgpack_put_int(to, parts->occurred_at_us) : put_nil(to);
+    event->row_length = (uint32_t)(to - event->row);
+    return event;
+}
+
+/* --- checks --- */
+
+bool is_plain_kind(const byte *text, size_t length) {
+    if (length < 1 || length > KIND_BYTES_MAX) return false;
+    for (size_t index = 0; index < length; index++)
+        if (text[index] < 0x20 || text[index] > 0x7e) return false;
+    return true;
+}
+
+/* How long the character is that begins at `at`; 0 if none does. */
+static size_t character_length(const byte *at, size_t left) {
+    byte first = at[0];
+    if (first < 0x80) return 1;
+    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || length > left) return 0;
+    for (size_t index = 1; index < length; index++)
+        if ((at[index] & 0xc0) != 0x80) return 0;
+    bool is_long = (first == 0xe0 && at[1] < 0xa0) || (first == 0xf0 && at[1] < 0x90);
+    bool is_half = first == 0xed && at[1] >= 0xa0;
+    bool is_beyond = first == 0xf4 && at[1] >= 0x90;
+    return is_long || is_half || is_beyond ? 0 : length;
+}
+
+bool is_utf8(const byte *text, size_t length) {
+    while (length) {
+        size_t step = character_length(text, length);
+        if (!step) return false;
+        text += step;
+        length -= step;
+    }
+    return true;
+}
+
+/* --- from what a caller passes --- */
+
+typedef struct {
+    PyObject *kind, *payload, *key, *headers, *occurred_at;
+} Arguments;
+
+/* Where JSON is written. Nothing calls Python between writing it and copying from it. */
+static Buffer scratch;
+
+/* Set `content` to the text's bytes; false, without an exception, if it is no plain text. */
+static bool take_plain_text(PyObject *text, const char **content, size_t *length) {
+    Py_ssize_t size;
+    if (Py_TYPE(text) != &PyUnicode_Type) return false;
+    *content = PyUnicode_AsUTF8AndSize(text, &size);
+    if (!*content) {
+        PyErr_Clear();
+        return false;
+    }
+    *length = (size_t)size;
+    return true;
+}
+
+static bool take_plain_kind(PyObject *kind, EventParts *parts) {
+    return take_plain_text(kind, &parts->kind, &parts->kind_length)
+        && is_plain_kind((const byte *)parts->kind, parts->kind_length);
+}
+
+static bool take_time(PyObject *occurred_at, EventParts *parts) {
+    parts->has_occurred_at = occurred_at != Py_None;
+    if (!parts->has_occurred_at) return true;
+    PyObject *us = call_one(twins.us_from_datetime, occurred_at);
+    if (!us) return false;
+    parts->occurred_at_us = PyLong_AsLongLong(us);
+    Py_DECREF(us);
+    return !PyErr_Occurred();
+}
+
+/* The texts of an event are those it was made of. */
+static Event *with_texts(Event *event, PyObject *kind, PyObject *key) {
+    if (event) {
+        event->kind_text = new_reference(kind);
+        if (event->has_key) event->key_text = new_reference(key);
+    }
+    return event;
+}
+
+/* Return the event; NULL, perhaps without an exception, where Python has to look at it. */
+static Event *event_if_plain(const Arguments *given) {
+    EventParts parts = {.has_key = given->key != Py_None, .headers = "{}", .headers_length = 2};
+    /* First, as it calls Python. What is wrong with it is raised in its turn. */
+    if (!take_time(given->occurred_at, &parts)) {
+        PyErr_Clear();
+        return NULL;
+    }
+    if (!take_plain_kind(given->kind, &parts)) return NULL;
+    if (parts.has_key && !take_plain_text(given->key, &parts.key, &parts.key_length)) return NULL;
+    buffer_reset(&scratch);
+    if (!json_encode(&scratch, given->payload)) return NULL;
+    parts.payload_length = scratch.length;
+    if (given->headers) {
+        if (!json_encode_headers(&scratch, given->headers)) return NULL;
+        parts.headers_length = scratch.length - parts.payload_length;
+        parts.headers = scratch.bytes + parts.payload_length;
+    }
+    parts.payload = scratch.bytes;
+    return with_texts(event_of_parts(&parts), given->kind, given->key);
+}
+
+static PyObject *event_stored_as(PyObject *const *stored);
+
+/* Do the same by Python's functions, in the order in which Python does. */
+static PyObject *event_by_python(const Arguments *given) {
+    PyObject *stored[5] = {0}, *event = NULL;
+    if (!(stored[0] = call_one(twins.check_kind, given->kind))) goto done;
+    if (!(stored[1] = call_one(twins.encode_payload, given->payload))) goto done;
+    stored[2] = given->key == Py_None ? new_reference(Py_None) : call_one(twins.check_key, given->key);
+    if (!stored[2]) goto done;
+    stored[3] = given->headers ? call_one(twins.encode_headers, given->headers)
+                               : PyBytes_FromStringAndSize("{}", 2);
+    if (!stored[3]) goto done;
+    stored[4] = given->occurred_at == Py_None ? new_reference(Py_None)
+                                              : call_one(twins.us_from_datetime, given->occurred_at);
+    if (stored[4]) event = event_stored_as(stored);
+done:
+    for (int part = 0; part < 5; part++) Py_XDECREF(stored[part]);
+    return event;
+}
+
+static PyObject *event_of_arguments(const Arguments *given) {
+    Event *event = event_if_plain(given);
+    return event || PyErr_Occurred() ? (PyObject *)event : event_by_python(given);
+}
+
+static PyObject **argument_named(Arguments *given, PyObject *name) {
+    static const char *const texts[] = {"kind", "payload", "key", "headers", "occurred_at"};
+    static PyObject *known[5];
+    PyObject **places[] = {
+        &given->kind, &given->payload, &given->key, &given->headers, &given->occurred_at};
+    for (int index = 0; index < 5; index++) {
+        if (!known[index]) known[index] = PyUnicode_InternFromString(texts[index]);
+        if (name == known[index]) return places[index];
+    }
+    for (int index = 0; index < 5; index++)
+        if (known[index] && PyUnicode_Compare(name, known[index]) == 0) return places[index];
+    return NULL;
+}
+
+PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)type; /* Final. */
+    Arguments given = {0};
+    PyObject *name, *value;
+    Py_ssize_t count = PyTuple_Size(args), position = 0;
+    if (count > 2) {
+        PyErr_SetString(PyExc_TypeError, "Event() takes a kind and a payload by position");
+        return NULL;
+    }
+    if (count > 0) given.kind = PyTuple_GetItem(args, 0);
+    if (count > 1) given.payload = PyTuple_GetItem(args, 1);
+    while (kwargs && PyDict_Next(kwargs, &position, &name, &value)) {
+        PyObject **place = argument_named(&given, name);
+        if (!place || *place)
+            return PyErr_Format(PyExc_TypeError, place
+                ? "Event() got multiple values for argument '%U'"
+                : "Event() got an unexpected keyword argument '%U'", name);
+        *place = value;
+    }
+    if (!given.kind) {
+        PyErr_SetString(PyExc_TypeError, "Event() missing 1 required argument: 'kind'");
+        return NULL;
+    }
+    if (!given.payload) given.payload = Py_None;
+    if (!given.key) given.key = Py_None;
+    if (!given.occurred_at) given.occurred_at = Py_None;
+    return event_of_arguments(&given);
+}
+
+/* --- from what was stored --- */
+
+static bool set_bytes(PyObject *bytes, const char **content, size_t *length) {
+    *content = PyBytes_AsString(bytes);
+    if (!*content) return false;
+    *length = (size_t)PyBytes_Size(bytes);
+    return true;
+}
+
+static bool set_stored_time(EventParts *parts, PyObject *us) {
+    parts->has_occurred_at = us != Py_None;
+    if (!parts->has_occurred_at) return true;
+    int is_large;
+    parts->occurred_at_us = PyLong_AsLongLongAndOverflow(us, &is_large);
+    /* No time is so far away: this raises CorruptError. */
+    if (is_large) Py_XDECREF(call_one(twins.datetime_from_us, us));
+    return !PyErr_Occurred();
+}
+
+/* Return a new reference to what `check` makes of a text that is not plain. */
+static PyObject *checked_text(PyObject *text, PyObject *check, const char **content, size_t *length) {
+    Py_ssize_t size;
+    PyObject *checked = call_one(check, text);
+    if (!checked) return NULL;
+    *content = PyUnicode_AsUTF8AndSize(checked, &size);
+    if (!*content) Py_CLEAR(checked);
+    else *length = (size_t)size;
+    return checked;
+}
+
+static PyObject *event_stored_as(PyObject *const *stored) {
+    EventParts parts = {.has_key = stored[2] != Py_None};
+    Event *event = NULL;
+    PyObject *key = NULL, *kind = take_plain_kind(stored[0], &parts)
+        ? new_reference(stored[0])
+        : checked_text(stored[0], twins.check_kind, &parts.kind, &parts.kind_length);
+    if (!kind) return NULL;
+    if (parts.has_key) {
+        key = take_plain_text(stored[2], &parts.key, &parts.key_length)
+            ? new_reference(stored[2])
+            : checked_text(stored[2], twins.check_key, &parts.key, &parts.key_length);
+        if (!key) goto done;
+    }
+    if (set_bytes(stored[1], &parts.payload, &parts.payload_length)
+        && set_bytes(stored[3], &parts.headers, &parts.headers_length)
+        && set_stored_time(&parts, stored[4]))
+        event = with_texts(event_of_parts(&parts), kind, key);
+done:
+    Py_DECREF(kind);
+    Py_XDECREF(key);
+    return (PyObject *)event;
+}
+
+static bool has_five(const char *name, Py_ssize_t count) {
+    if (count != 5) PyErr_Format(PyExc_TypeError, "%s() takes 5 arguments", name);
+    return count == 5;
+}
+
+PyObject *event_load(PyObject *type, PyObject *const *args, Py_ssize_t count) {
+    (void)type;
+    return has_five("load", count) ? event_stored_as(args) : NULL;
+}
+
+PyObject *event_load_many(PyObject *type, PyObject *const *args, Py_ssize_t given) {
+    (void)type;
+    PyObject *columns[5] = {0}, *events = NULL;
+    if (!has_five("load_many", given)) return NULL;
+    for (int column = 0; column < 5; column++)
+        if (!(columns[column] = PySequence_List(args[column]))) goto done;
+    Py_ssize_t count = PyList_Size(columns[0]);
+    for (int column = 1; column < 5; column++)
+        if (PyList_Size(columns[column]) != count) {
+            PyErr_SetString(PyExc_ValueError, "the columns differ in length");
+            goto done;
+        }
+    events = PyList_New(count);
+    for (Py_ssize_t row = 0; events && row < count; row++) {
+        PyObject *stored[5];
+        for (int column = 0; column < 5; column++) stored[column] = PyList_GetItem(columns[column], row);
+        PyObject *event = event_stored_as(stored);
+        if (!event) Py_CLEAR(events);
+        else PyList_SetItem(events, row, event);
+    }
+done:
+    for (int column = 0; column < 5; column++) Py_XDECREF(columns[column]);
+    return events;
+}

@@ -1,0 +1,249 @@
+/* JSON out: the same bytes as `encode_exact` and `encode_sorted`, or nothing.
+ *
+ * Reads exact dicts, lists, texts, numbers, True, False and None. No Python code runs
+ * meanwhile, so that nothing read can change.
+ */
+#include "core.h"
+#include <math.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+enum {
+    DEPTH_MAX = 128,
+    HEADERS_MAX = 8,
+    /* A longer text is Python's: room for it is reserved as if all of it were escaped. */
+    TEXT_BYTES_MAX = 1 << 20,
+    ESCAPE_BYTES = 6,
+    NUMBER_BYTES = 40
+};
+
+static bool put_byte(Buffer *out, char one) {
+    if (!buffer_reserve(out, 1)) return false;
+    out->bytes[out->length++] = one;
+    return true;
+}
+
+static bool put_word(Buffer *out, const char *word, size_t length) {
+    if (!buffer_reserve(out, length)) return false;
+    memcpy(out->bytes + out->length, word, length);
+    out->length += length;
+    return true;
+}
+
+/* --- text --- */
+
+static inline bool is_escaped(byte one) { return one < 0x20 || one == '"' || one == '\\'; }
+
+static char *put_escape(char *to, byte one) {
+    static const char digits[] = "0123456789abcdef";
+    static const char short_for[0x20] = {
+        ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
+    *to++ = '\\';
+    if (one == '"' || one == '\\') *to++ = (char)one;
+    else if (short_for[one]) *to++ = short_for[one];
+    else {
+        memcpy(to, "u00", 3);
+        to[3] = digits[one >> 4];
+        to[4] = digits[one & 15];
+        to += 5;
+    }
+    return to;
+}
+
+/* `to` has room for ESCAPE_BYTES times `length`, and 16 more. */
+static char *put_characters(char *to, const byte *from, size_t length) {
+#if defined(__SSE2__)
+    const __m128i control = _mm_set1_epi8(0x1f), quote = _mm_set1_epi8('"'),
+                  backslash = _mm_set1_epi8('\\');
+    while (length >= 16) {
+        __m128i sixteen = _mm_loadu_si128((const __m128i *)from);
+        __m128i is_control = _mm_cmpeq_epi8(_mm_min_epu8(sixteen, control), sixteen);
+        __m128i is_other = _mm_or_si128(
+            _mm_cmpeq_epi8(sixteen, quote), _mm_cmpeq_epi8(sixteen, backslash));
+        int escaped = _mm_movemask_epi8(_mm_or_si128(is_control, is_other));
+        _mm_storeu_si128((__m128i *)to, sixteen);
+        size_t plain = escaped ? (size_t)__builtin_ctz((unsigned)escaped) : 16;
+        from += plain;
+        to += plain;
+        length -= plain;
+        if (escaped) {
+            to = put_escape(to, *from++);
+            length--;
+        }
+    }
+#endif
+    for (; length; length--, from++) {
+        if (UNLIKELY(is_escaped(*from))) to = put_escape(to, *from);
+        else *to++ = (char)*from;
+    }
+    return to;
+}
+
+static bool put_text(Buffer *out, PyObject *text) {
+    Py_ssize_t length;
+    const char *content = PyUnicode_AsUTF8AndSize(text, &length);
+    if (!content) {
+        PyErr_Clear(); /* Half of a surrogate pair: Python says so. */
+        return false;
+    }
+    if (length > TEXT_BYTES_MAX) return false;
+    if (!buffer_reserve(out, ESCAPE_BYTES * (size_t)length + 18)) return false;
+    char *to = out->bytes + out->length;
+    *to++ = '"';
+    to = put_characters(to, (const byte *)content, (size_t)length);
+    *to++ = '"';
+    out->length = (size_t)(to - out->bytes);
+    return true;
+}
+
+/* --- numbers --- */
+
+static char *put_digits(char *to, uint64_t number) {
+    char digits[20];
+    size_t first = sizeof digits;
+    do digits[--first] = (char)('0' + number % 10);
+    while (number /= 10);
+    memcpy(to, digits + first, sizeof digits - first);
+    return to + sizeof digits - first;
+}
+
+static bool put_int(Buffer *out, PyObject *value) {
+    int is_large;
+    long long number = PyLong_AsLongLongAndOverflow(value, &is_large);
+    if (is_large || !buffer_reserve(out, NUMBER_BYTES)) return false;
+    char *to = out->bytes + out->length;
+    uint64_t magnitude = (uint64_t)number;
+    if (number < 0) {
+        *to++ = '-';
+        magnitude = 0 - magnitude;
+    }
+    out->length = (size_t)(put_digits(to, magnitude) - out->bytes);
+    return true;
+}
+
+/* Write a number with at most six decimals; false if it has more. Both are exact: a whole
+ * number below 2^53, divided by a power of ten, is rounded as its decimal text would be. */
+static bool put_few_decimals(Buffer *out, double value) {
+    static const double powers[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
+    double magnitude = fabs(value);
+    if (magnitude >= 1e9 || (magnitude < 1e-4 && magnitude != 0)) return false;
+    for (int decimals = 0; decimals <= 6; decimals++) {
+        double scaled = floor(magnitude * powers[decimals] + 0.5);
+        if (scaled / powers[decimals] != magnitude) continue;
+        uint64_t number = (uint64_t)scaled, power = (uint64_t)powers[decimals];
+        char *to = out->bytes + out->length;
+        if (signbit(value)) *to++ = '-';
+        to = put_digits(to, number / power);
+        *to++ = '.';
+        number %= power;
+        int shown = decimals ? decimals : 1;
+        for (int place = shown; place-- > 0; number /= 10) to[place] = (char)('0' + number % 10);
+        out->length = (size_t)(to + shown - out->bytes);
+        return true;
+    }
+    return false;
+}
+
+static bool put_float(Buffer *out, double value) {
+    if (!isfinite(value) || !buffer_reserve(out, NUMBER_BYTES)) return false;
+    if (put_few_decimals(out, value)) return true;
+    char *shortest = PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);
+    if (!shortest) {
+        PyErr_Clear();
+        return false;
+    }
+    size_t length = strlen(shortest);
+    /* An exponent is written in another way than Python's. */
+    bool is_same = !memchr(shortest, 'e', length);
+    if (is_same) is_same = put_word(out, shortest, length);
+    PyMem_Free(shortest);
+    return is_same;
+}
+
+/* --- values --- */
+
+static bool put_value(Buffer *out, PyObject *value, int depth);
+
+static bool put_dict(Buffer *out, PyObject *dict, int depth) {
+    Py_ssize_t position = 0;
+    PyObject *name, *value;
+    char separator = '{';
+    while (PyDict_Next(dict, &position, &name, &value)) {
+        if (Py_TYPE(name) != &PyUnicode_Type) return false;
+        if (!put_byte(out, separator) || !put_text(out, name) || !put_byte(out, ':')) return false;
+        if (!put_value(out, value, depth + 1)) return false;
+        separator = ',';
+    }
+    return (separator == ',' || put_byte(out, '{')) && put_byte(out, '}');
+}
+
+static bool put_list(Buffer *out, PyObject *list, int depth) {
+    Py_ssize_t count = PyList_Size(list);
+    if (!put_byte(out, '[')) return false;
+    for (Py_ssize_t index = 0; index < count; index++) {
+        if (index && !put_byte(out, ',')) return false;
+        if (!put_value(out, PyList_GetItem(list, index), depth + 1)) return false;
+    }
+    return put_byte(out, ']');
+}
+
+static bool put_value(Buffer *out, PyObject *value, int depth) {
+    PyTypeObject *type = Py_TYPE(value);
+    if (type == &PyUnicode_Type) return put_text(out, value);
+    if (type == &PyLong_Type) return put_int(out, value);
+    if (type == &PyFloat_Type) return put_float(out, PyFloat_AsDouble(value));
+    if (value == Py_True) return put_word(out, "true", 4);
+    if (value == Py_False) return put_word(out, "false", 5);
+    if (value == Py_None) return put_word(out, "null", 4);
+    if (depth > DEPTH_MAX) return false;
+    if (type == &PyDict_Type) return put_dict(out, value, depth);
+    if (type == &PyList_Type) return put_list(out, value, depth);
+    return false;
+}
+
+bool json_encode(Buffer *out, PyObject *value) { return put_value(out, value, 1); }
+
+/* --- headers --- */
+
+typedef struct {
+    PyObject *name, *value;
+    const char *text;
+    size_t length;
+} Header;
+
+static bool is_before(const Header *one, const Header *other) {
+    size_t common = one->length < other->length ? one->length : other->length;
+    int order = memcmp(one->text, other->text, common);
+    return order < 0 || (order == 0 && one->length < other->length);
+}
+
+bool json_encode_headers(Buffer *out, PyObject *headers) {
+    if (Py_TYPE(headers) != &PyDict_Type) return false;
+    Header sorted[HEADERS_MAX];
+    Py_ssize_t position = 0;
+    size_t count = 0;
+    PyObject *name, *value;
+    while (PyDict_Next(headers, &position, &name, &value)) {
+        bool is_text = Py_TYPE(name) == &PyUnicode_Type && Py_TYPE(value) == &PyUnicode_Type;
+        if (count == HEADERS_MAX || !is_text) return false;
+        Py_ssize_t length;
+        const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+        if (!text) {
+            PyErr_Clear();
+            return false;
+        }
+        Header header = {name, value, text, (size_t)length};
+        size_t place = count++;
+        for (; place && is_before(&header, &sorted[place - 1]); place--)
+            sorted[place] = sorted[place - 1];
+        sorted[place] = header;
+    }
+    if (!put_byte(out, '{')) return false;
+    for (size_t index = 0; index < count; index++) {
+        if (index && !put_byte(out, ',')) return false;
+        if (!put_text(out, sorted[index].name) || !put_byte(out, ':')) return false;
+        if (!put_text(out, sorted[index].value)) return false;
+    }
+    return put_byte(out, '}');
+}

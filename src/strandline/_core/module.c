@@ -1,0 +1,123 @@
+/* The module, and what it is told by Python. */
+#include "core.h"
+
+Twins twins;
+
+static PyObject *bind(PyObject *module, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {
+        "encode_payload", "encode_headers", "check_kind", "check_key", "us_from_datetime",
+        "datetime_from_us", "decode_payload", "decode_headers", "events_equal", "event_text",
+        "raise_too_large", "raise_no_event", "record_text", NULL};
+    Twins given;
+    (void)module;
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "OOOOOOOOOOOOO:bind", names, &given.encode_payload, &given.encode_headers,
+            &given.check_kind, &given.check_key, &given.us_from_datetime, &given.datetime_from_us,
+            &given.decode_payload, &given.decode_headers, &given.events_equal, &given.event_text,
+            &given.raise_too_large, &given.raise_no_event, &given.record_text))
+        return NULL;
+    PyObject **all = (PyObject **)&given;
+    for (size_t index = 0; index < sizeof given / sizeof *all; index++) Py_INCREF(all[index]);
+    /* What was bound before may be in use: it is kept for good. */
+    twins = given;
+    Py_RETURN_NONE;
+}
+
+static PyObject *checksum(PyObject *module, PyObject *args) {
+    unsigned int seed;
+    const char *data;
+    Py_ssize_t length;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Iy#:crc32c", &seed, &data, &length)) return NULL;
+    return PyLong_FromUnsignedLong(crc32c(seed, data, (size_t)length));
+}
+
+static PyObject *encode(PyObject *module, PyObject *value) {
+    Buffer out = {0};
+    PyObject *json = NULL;
+    (void)module;
+    if (json_encode(&out, value)) json = PyBytes_FromStringAndSize(out.bytes, (Py_ssize_t)out.length);
+    else json = new_reference(Py_NotImplemented);
+    free(out.bytes);
+    return json;
+}
+
+static PyObject *decode(PyObject *module, PyObject *json) {
+    (void)module;
+    const char *text = PyBytes_AsString(json);
+    if (!text) return NULL;
+    PyObject *value = json_decode(text, (size_t)PyBytes_Size(json));
+    return value ? value : new_reference(Py_NotImplemented);
+}
+
+/* Whether all are events; raises TypeError if it is no list. */
+static int are_events(PyObject *events) {
+    Py_ssize_t count = PyList_Size(events);
+    for (Py_ssize_t index = 0; index < count; index++)
+        if (Py_TYPE(PyList_GetItem(events, index)) != EventType) return 0;
+    return count < 0 ? -1 : count > 0;
+}
+
+static PyObject *encode_columns(PyObject *module, PyObject *events) {
+    (void)module;
+    int are = are_events(events);
+    if (are < 0) return NULL;
+    Py_ssize_t count = PyList_Size(events);
+    size_t length = are ? columns_measure(events, count) : 0;
+    if (!length || length > FRAME_BYTES_MAX) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *message = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
+    if (message) columns_write(PyBytes_AsString(message), events, count);
+    return message;
+}
+
+static PyMethodDef functions[] = {
+    {"bind", (PyCFunction)(void *)bind, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"columns_learn", columns_learn, METH_VARARGS, NULL},
+    {"encode_columns", encode_columns, METH_O, NULL},
+    {"crc32c", checksum, METH_VARARGS, NULL},
+    {"encode", encode, METH_O, NULL},
+    {"decode", decode, METH_O, NULL},
+    {0}};
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "core", "See core.pyi.", -1, functions, NULL, NULL, NULL, NULL};
+
+static bool add_match_args(PyTypeObject *type, const char *format, const char *names[7]) {
+    PyObject *tuple = Py_BuildValue(format, names[0], names[1], names[2], names[3], names[4],
+                                    names[5], names[6]);
+    int failed = !tuple || PyObject_SetAttrString((PyObject *)type, "__match_args__", tuple);
+    Py_XDECREF(tuple);
+    return !failed;
+}
+
+static bool add_types(PyObject *module) {
+    struct {
+        const char *name;
+        PyType_Spec *spec;
+        PyTypeObject **type;
+    } types[] = {{"Event", &event_spec, &EventType},
+                 {"Record", &record_spec, &RecordType},
+                 {"Reader", &reader_spec, &ReaderType}};
+    for (size_t index = 0; index < sizeof types / sizeof *types; index++) {
+        PyObject *type = PyType_FromSpec(types[index].spec);
+        if (!type) return false;
+        /* One reference is the module's, the other stays with `*types[index].type`. */
+        *types[index].type = (PyTypeObject *)new_reference(type);
+        if (PyModule_AddObject(module, types[index].name, type)) return false;
+    }
+    const char *of_event[7] = {"kind", "payload"};
+    const char *of_record[7] = {"topic", "partition", "offset", "timestamp_us", "key", "tenant", "value"};
+    return add_match_args(EventType, "(ss)", of_event)
+        && add_match_args(RecordType, "(sssssss)", of_record);
+}
+
+PyMODINIT_FUNC PyInit_core(void);
+PyMODINIT_FUNC PyInit_core(void) {
+    PyObject *module = PyModule_Create(&definition);
+    if (!module) return NULL;
+    crc32c_prepare();
+    if (!add_types(module) || PyModule_AddIntConstant(module, "INTERFACE", CORE_INTERFACE)) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

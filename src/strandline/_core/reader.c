@@ -1,0 +1,227 @@
+/* Reader: the records of one segment, one by one, out of verified frames.
+ *
+ * Stops before a frame that is not common, or does not verify: Python reads that one, and
+ * may begin a new reader behind it. A frame is checked as a whole before its first record
+ * is made, so that none is read by both.
+ */
+#include "core.h"
+#include <errno.h>
+#include <unistd.h>
+
+PyTypeObject *ReaderType;
+
+enum {
+    CHUNK_BYTES = 256 * 1024,
+    /* A longer read lets other threads run. */
+    SHORT_READ_BYTES = 64 * 1024
+};
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *file;  /* Keeps the descriptor open. */
+    PyObject *io;    /* Reads in place of the system; None for the system itself. */
+    PyObject *topic, *partition;
+    PyObject *error; /* The OSError that ended it, or None. */
+    int fd;
+    uint32_t seed;
+    /* The next frame begins at `position` with offset `base`; frames end at `end`. Records
+     * before `stop` are wanted; no frame is begun at or behind `pause`. */
+    long long position, base, end, stop, pause;
+    bool is_busy;
+
+    char *content; /* What was read, from `content_at` in the file on. */
+    size_t length, room;
+    int64_t content_at;
+
+    /* The open frame: its records are [offset, frame_stop). */
+    int kind; /* 0: none. */
+    int64_t offset, frame_stop, timestamp_us;
+    Unpacking rows;
+    Columns columns;
+} Reader;
+
+static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    Reader given = {0};
+    (void)kwargs;
+    if (!PyArg_ParseTuple(args, "OOiILLLLLOO:Reader", &given.file, &given.io, &given.fd, &given.seed,
+                          &given.position, &given.base, &given.end, &given.stop, &given.pause,
+                          &given.topic, &given.partition))
+        return NULL;
+    Reader *reader = (Reader *)PyType_GenericAlloc(type, 0);
+    if (!reader) return NULL;
+    given.ob_base = reader->ob_base;
+    *reader = given;
+    Py_INCREF(reader->file);
+    Py_INCREF(reader->io);
+    Py_INCREF(reader->topic);
+    Py_INCREF(reader->partition);
+    reader->error = new_reference(Py_None);
+    return (PyObject *)reader;
+}
+
+static void reader_dealloc(Reader *reader) {
+    Py_DECREF(reader->file);
+    Py_DECREF(reader->io);
+    Py_DECREF(reader->topic);
+    Py_DECREF(reader->partition);
+    Py_DECREF(reader->error);
+    free(reader->content);
+    free_object(reader);
+}
+
+/* --- bytes --- */
+
+/* Keep the OSError that was raised, for Python to translate; false if it is another error. */
+static bool keep_error(Reader *reader) {
+    PyObject *type, *value, *traceback;
+    if (!PyErr_ExceptionMatches(PyExc_OSError)) return false;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *before = reader->error;
+    reader->error = value;
+    Py_DECREF(before);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return true;
+}
+
+static ssize_t read_by_seam(Reader *reader, size_t wanted) {
+    PyObject *bytes = PyObject_CallMethod(reader->io, "pread", "inL", reader->fd,
+                                          (Py_ssize_t)wanted, reader->position);
+    if (!bytes) return -1;
+    const char *content = PyBytes_AsString(bytes);
+    ssize_t got = content ? PyBytes_Size(bytes) : -1;
+    if (got > (ssize_t)wanted) got = (ssize_t)wanted;
+    if (got > 0) memcpy(reader->content, content, (size_t)got);
+    Py_DECREF(bytes);
+    return got;
+}
+
+/* Without the interpreter's lock if `wanted` is much. */
+static ssize_t read_by_system(Reader *reader, size_t wanted) {
+    ssize_t got;
+    if (wanted <= SHORT_READ_BYTES) {
+        got = pread(reader->fd, reader->content, wanted, reader->position);
+    } else {
+        /* The lock is released: `is_busy` keeps other threads out of this reader. */
+        Py_BEGIN_ALLOW_THREADS
+        got = pread(reader->fd, reader->content, wanted, reader->position);
+        Py_END_ALLOW_THREADS
+    }
+    if (got < 0) PyErr_SetFromErrno(PyExc_OSError);
+    return got;
+}
+
+/* Return `length` bytes from `position` on; NULL if there are fewer, or with an error. */
+static const char *bytes_ahead(Reader *reader, size_t length) {
+    int64_t skip = reader->position - reader->content_at;
+    if (reader->length && skip >= 0 && (uint64_t)skip + length <= reader->length)
+        return reader->content + skip;
+    size_t left = (size_t)(reader->end - reader->position);
+    size_t wanted = length > CHUNK_BYTES ? length : CHUNK_BYTES;
+    if (wanted > left) wanted = left;
+    if (wanted < length) return NULL;
+    if (wanted > reader->room) {
+        char *content = realloc(reader->content, wanted);
+        if (!content) return NULL;
+        reader->content = content;
+        reader->room = wanted;
+    }
+    reader->length = 0;
+    ssize_t got = reader->io == Py_None ? read_by_system(reader, wanted) : read_by_seam(reader, wanted);
+    if (got < 0) {
+        keep_error(reader);
+        return NULL;
+    }
+    reader->content_at = reader->position;
+    reader->length = (size_t)got;
+    return reader->length >= length ? reader->content : NULL;
+}
+
+/* --- frames --- */
+
+static bool rows_are_plain(Unpacking rows, uint32_t count) {
+    for (uint32_t row = 0; row < count; row++)
+        if (!event_row_is_plain(&rows)) return false;
+    return rows.at == rows.end;
+}
+
+static bool open_rows(Reader *reader, const char *body, size_t length, uint32_t count) {
+    size_t rows;
+    reader->rows = (Unpacking){(const byte *)body, (const byte *)body + length};
+    return msgpack_take_array(&reader->rows, &rows) && rows == count
+        && rows_are_plain(reader->rows, count);
+}
+
+/* Open the next frame; false at the end, before one that is Python's, or with an error. */
+static bool open_frame(Reader *reader) {
+    if (reader->base >= reader->stop || reader->position >= reader->pause
+        || reader->end - reader->position < FRAME_HEAD)
+        return false;
+    const char *frame = bytes_ahead(reader, FRAME_HEAD);
+    if (!frame) return false;
+    uint32_t body_length = read_u32(frame + 12), count = read_u32(frame + 32);
+    bool is_ours = !memcmp(frame + 4, "\xf5S", 2) && frame[7] == 0
+        && body_length <= FRAME_BYTES_MAX && count && read_i64(frame + 16) == reader->base
+        && reader->end - reader->position - FRAME_HEAD >= (int64_t)body_length;
+    if (!is_ours) return false;
+    frame = bytes_ahead(reader, FRAME_HEAD + (size_t)body_length);
+    if (!frame) return false;
+    if (crc32c(reader->seed, frame + 4, FRAME_HEAD - 4 + (size_t)body_length) != read_u32(frame))
+        return false;
+    const char *body = frame + FRAME_HEAD;
+    int kind = frame[6];
+    if (kind == FRAME_ROWS) {
+        if (!open_rows(reader, body, body_length, count)) return false;
+    } else if (kind != FRAME_COLUMNS || !columns_open(&reader->columns, body, body_length, count)) {
+        return false;
+    }
+    reader->kind = kind;
+    reader->timestamp_us = read_i64(frame + 24);
+    reader->offset = reader->base;
+    reader->frame_stop = reader->base + count;
+    reader->position += FRAME_HEAD + (int64_t)body_length;
+    reader->base = reader->frame_stop;
+    return true;
+}
+
+static PyObject *next_record(Reader *reader) {
+    while (!reader->kind || reader->offset >= reader->frame_stop) {
+        reader->kind = 0;
+        if (!open_frame(reader)) return NULL;
+    }
+    if (reader->offset >= reader->stop) return NULL;
+    Event *event = reader->kind == FRAME_ROWS
+        ? event_of_row(&reader->rows)
+        : columns_event(&reader->columns,
+                        (uint32_t)(reader->offset + reader->columns.count - reader->frame_stop));
+    if (!event) return NULL;
+    return record_of(reader->topic, reader->partition, reader->offset++, reader->timestamp_us, NULL,
+                     Py_None, (PyObject *)event);
+}
+
+static PyObject *reader_next(Reader *reader) {
+    if (UNLIKELY(reader->is_busy)) {
+        PyErr_SetString(PyExc_ValueError, "another thread reads from this iterator");
+        return NULL;
+    }
+    reader->is_busy = true;
+    PyObject *record = next_record(reader);
+    reader->is_busy = false;
+    return record;
+}
+
+static PyMemberDef members[] = {
+    {"position", T_LONGLONG, offsetof(Reader, position), READONLY, NULL},
+    {"base", T_LONGLONG, offsetof(Reader, base), READONLY, NULL},
+    {"error", T_OBJECT_EX, offsetof(Reader, error), READONLY, NULL},
+    {0}};
+
+static PyType_Slot slots[] = {{Py_tp_new, reader_new},
+                              {Py_tp_dealloc, reader_dealloc},
+                              {Py_tp_members, members},
+                              {Py_tp_iter, PyObject_SelfIter},
+                              {Py_tp_iternext, reader_next},
+                              {0}};
+PyType_Spec reader_spec = {
+    "strandline._core.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT, slots};

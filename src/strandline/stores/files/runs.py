@@ -1,0 +1,82 @@
+"""Records in runs: those that the compiled core reads, and those that it leaves to Python."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from strandline._core import IS_COMPILED
+from strandline.io import SystemIo
+from strandline.stores.files.entries import page_of
+from strandline.stores.files.frame import Frame
+from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.segment import SegmentFile
+from strandline.values import Record
+
+if TYPE_CHECKING or IS_COMPILED:
+    from strandline._core.core import Reader
+
+#: A run ends after so many bytes, so that whoever reads can look around.
+_RUN_BYTES = 1 << 20
+#: How many frames Python reads before the core is asked again; twice as many each time.
+_LEFT_MAX = 1024
+
+
+class Run(NamedTuple):
+    """Records that follow on each other."""
+
+    base: int
+    #: Where the first of them is in the segment.
+    position: int
+    records: Iterator[Record]
+
+
+class SegmentRuns:
+    """The records of [start, stop) in one segment, whose frames end at `end`."""
+
+    def __init__(self, files: PartitionFiles, segment: SegmentFile, end: int) -> None:
+        self._files = files
+        self._segment = segment
+        self._end = end
+        self._name, self._partition = files.place.topic.name, files.place.partition
+        io = files.place.io
+        self._seam = None if type(io) is SystemIo else io
+
+    def between(self, start: int, stop: int) -> Iterator[Run]:
+        """Yield them. Each run has to be read to its end before the next one is asked for."""
+        segment = self._segment
+        frame = self._files.partly_read(segment, start) or segment.frame_with(start, self._end)
+        base, position = frame.base, frame.position
+        if base < start:
+            # Whoever reads in pages comes back for the rest of it, which only Python keeps.
+            yield self._left(frame, start, stop)
+            base, position = frame.stop, frame.end
+        patience = 1
+        while base < stop:
+            run = self._reader(base, position, stop)
+            yield Run(base, position, run)
+            if run.error is not None:
+                raise run.error
+            if run.base > base:
+                base, position, patience = run.base, run.position, 1
+                segment.note(base, position)
+                continue
+            segment.note_end(base, position)
+            for frame in islice(segment.frames(base, stop, self._end), patience):
+                yield self._left(frame, start, stop)
+                base, position = frame.stop, frame.end
+            patience = min(2 * patience, _LEFT_MAX)
+        segment.note_end(base, position)
+
+    def _left(self, frame: Frame, start: int, stop: int) -> Run:
+        """Return the records of a frame that the core does not read."""
+        page = page_of(frame, self._files.place.kind, self._segment.path, start, stop)
+        self._files.keep_partly_read(self._segment.path, frame, page.offsets.stop)
+        records = page.records(self._name, self._partition)
+        return Run(max(start, frame.base), frame.position, records)
+
+    def _reader(self, base: int, position: int, stop: int) -> "Reader":
+        segment = self._segment
+        return Reader(
+            *(segment, self._seam, segment.fd, segment.seed, position, base),
+            *(self._end, stop, position + _RUN_BYTES, self._name, self._partition),
+        )

@@ -1,0 +1,69 @@
+"""Records in plain Python, where there is no compiled core."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from strandline.values._event_rules import raise_no_event, record_text
+from strandline.values._instants import datetime_from_us
+from strandline.values.event import Event
+from strandline.values.tenant import Tenant
+from strandline.values.topic import Offset, Partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# No record can be part of a cycle, so the collector need not visit a million of them.
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One offset of one partition, with its value.
+
+    Built in bulk by a log, from parts that were checked when they were appended,
+    and so not checked again.
+    """
+
+    # Pickled by the name that it has with and without the core.
+    __module__ = "strandline.values.record"
+
+    topic: str
+    partition: Partition
+    offset: Offset
+    timestamp_us: int
+    """Append time in microseconds since the epoch; never goes back within a partition."""
+    key: str | None
+    tenant: Tenant | None
+    value: "Event | bytes | pa.RecordBatch"
+
+    def __repr__(self) -> str:
+        return record_text(self)
+
+    @property
+    def timestamp(self) -> datetime:
+        """Append time, in UTC."""
+        return datetime_from_us(self.timestamp_us)
+
+    @property
+    def event(self) -> Event:
+        """The value of a record in an event topic; InvalidError in any other."""
+        value = self.value
+        if isinstance(value, Event):
+            return value
+        return raise_no_event(self)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the event."""
+        return self.event.kind
+
+    @property
+    def payload(self) -> Any:
+        """The decoded payload of the event."""
+        value = self.value
+        return value.payload if type(value) is Event else self.event.payload
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the event."""
+        return self.event.headers

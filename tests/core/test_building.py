@@ -1,0 +1,75 @@
+"""The core's sources: small, free of warnings, in step with Python's own headers."""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src" / "strandline" / "_core"
+LINES_MAX = 400
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+
+needs_compiler = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
+
+
+def built(tmp_path: Path, compiler: str, *flags: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(ROOT / "tools" / "build_core.py"), "--compiler", compiler]
+    command += [f"--flag={flag}" for flag in flags]
+    return subprocess.run(
+        [*command, "--output", str(tmp_path / "core.so")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_each_file_is_one_short_idea() -> None:
+    long = {
+        path.name: lines
+        for path in (*SOURCES.glob("*.c"), *SOURCES.glob("*.h"))
+        if (lines := len(path.read_text().splitlines())) > LINES_MAX
+    }
+
+    assert not long
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_sources_compile_without_a_warning(tmp_path: Path, compiler: str) -> None:
+    answer = built(tmp_path, compiler, "-Werror")
+
+    assert answer.returncode == 0, answer.stderr
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_what_abi3_declares_is_what_python_declares(tmp_path: Path) -> None:
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists():
+        pytest.skip("Python's headers are not installed")
+
+    answer = built(tmp_path, COMPILERS[0], "-Werror", "-DSTRANDLINE_PYTHON_H", f"-I{headers}")
+
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.slow
+def test_without_a_compiler_the_build_says_so(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "tools" / "build_core.py"),
+            "--output",
+            str(tmp_path / "core.so"),
+        ],
+        env={"PATH": str(tmp_path)},
+        check=False,
+    )
+
+    assert answer.returncode in (0, 3)
+    assert (tmp_path / "core.so").exists() == (answer.returncode == 0)
