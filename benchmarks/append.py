@@ -73,15 +73,20 @@ def _singles(sizes: Sizes) -> tuple[Entry, ...]:
     both: Openings = {**shared, "exclusive": ours.exclusive}
     written = WRITTEN, sizes.singles_written
     durable = DURABLE, sizes.singles_durable
-    bars = {"raw": 0.8, BEST_PEER: 1.05}
+    bars = {"raw": 0.95, BEST_PEER: 1.1}
     return (
         _entry(
             "single.written.exclusive",
             contenders(single_rate, exclusive, *written),
             raw=0.4,
-            best_peer=0.8,
+            best_peer=1.3,
         ),
-        _entry("single.written.shared", contenders(single_rate, both, *written), exclusive=0.4),
+        _entry(
+            "single.written.shared",
+            contenders(single_rate, both, *written),
+            exclusive=0.4,
+            best_peer=1.2,
+        ),
         _entry("single.durable.exclusive", contenders(single_rate, exclusive, *durable), **bars),
         _entry("single.durable.shared", contenders(single_rate, shared, *durable), **bars),
     )
@@ -95,7 +100,7 @@ def _batches(sizes: Sizes) -> tuple[Entry, ...]:
             "batch1000.written", contenders(batch_rate, openings, WRITTEN, *counts), best_peer=1.3
         ),
         _entry(
-            "batch1000.durable", contenders(batch_rate, openings, DURABLE, *counts), best_peer=1.2
+            "batch1000.durable", contenders(batch_rate, openings, DURABLE, *counts), best_peer=1.25
         ),
         _entry(
             "batch1000.partitions16",
@@ -112,7 +117,7 @@ def _batches(sizes: Sizes) -> tuple[Entry, ...]:
             name="append.arrow10k.written",
             unit="rows/s",
             contenders=partial(_arrow, sizes),
-            bars={"pyarrow": 0.7},
+            bars={"pyarrow": 0.8},
             rounds=5,
         ),
     )
@@ -127,15 +132,15 @@ def _sixteen(sizes: Sizes) -> tuple[Entry, ...]:
     }
     written = WRITTEN, PRODUCERS, sizes.producer_written
     durable = DURABLE, PRODUCERS, sizes.producer_durable
-    bars = {"raw": 0.7, BEST_PEER: 2}
+    bars = {"raw": 1.0, BEST_PEER: 5}
     return (
         _entry(
             "sixteen.written.threads",
             # There is nothing to gain by waiting for others where no thread waits for a sync.
             contenders(threads_rate, {**threads, "raw": RawFile}, *written),
-            best_peer=0.5,
+            best_peer=1.2,
         ),
-        _entry("sixteen.written.asyncio", contenders(tasks_rate, tasks, *written), best_peer=1),
+        _entry("sixteen.written.asyncio", contenders(tasks_rate, tasks, *written), best_peer=1.1),
         _entry(
             "sixteen.durable.threads",
             contenders(threads_rate, {**threads, "raw": GroupCommit}, *durable),
@@ -151,11 +156,11 @@ def _processes(sizes: Sizes) -> tuple[Entry, ...]:
         _entry(
             f"processes.{durability}",
             contenders(processes_rate, openings, durability, sizes.four, each),
-            sqlite=2,
+            sqlite=bar,
         )
-        for durability, each in (
-            (WRITTEN, sizes.producer_written),
-            (DURABLE, sizes.producer_durable),
+        for durability, each, bar in (
+            (WRITTEN, sizes.producer_written, 3),
+            (DURABLE, sizes.producer_durable, 2),
         )
     )
 
@@ -167,11 +172,11 @@ def _sqlite(sizes: Sizes) -> tuple[Entry, ...]:
     batches = partial(contenders, batch_rate, openings)
     durable = DURABLE, PRODUCERS, sizes.producer_durable
     return (
-        _entry("sqlite.single.written", singles(WRITTEN, sizes.singles_written // 2), sqlite=0.6),
-        _entry("sqlite.single.durable", singles(DURABLE, sizes.singles_durable), sqlite=0.6),
-        _entry("sqlite.batch1000.written", batches(WRITTEN, *counts), sqlite=0.6),
-        _entry("sqlite.batch1000.durable", batches(DURABLE, *counts), sqlite=0.6),
-        _entry("sqlite.sixteen.durable", contenders(threads_rate, openings, *durable), sqlite=2),
+        _entry("sqlite.single.written", singles(WRITTEN, sizes.singles_written // 2), sqlite=0.7),
+        _entry("sqlite.single.durable", singles(DURABLE, sizes.singles_durable), sqlite=0.7),
+        _entry("sqlite.batch1000.written", batches(WRITTEN, *counts), sqlite=0.8),
+        _entry("sqlite.batch1000.durable", batches(DURABLE, *counts), sqlite=0.8),
+        _entry("sqlite.sixteen.durable", contenders(threads_rate, openings, *durable), sqlite=4),
     )
 
 

@@ -31,7 +31,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
     return (
         _entry("arrow", made(_write_batches, _scan), bars),
         _entry("arrow.singles", made(_write_singles, _scan), bars),
-        _entry("objects", made(_write_batches, _touch), {"best_peer": 1.5}),
+        _entry("objects", made(_write_batches, _touch), {"best_peer": 1.6}),
     )
 
 

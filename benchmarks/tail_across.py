@@ -64,8 +64,8 @@ def _percentiles(number: str, subscribers: int, sizes: Sizes) -> tuple[Entry, ..
             bars=bars,
         )
         for percentile, bars in (
-            (50, {"inotify": 0.4, "sqlite": 6}),
-            (99, {"inotify": 0.3, "sqlite": 3}),
+            (50, {"inotify": 0.8 if subscribers == 1 else 0.6, "sqlite": 6}),
+            (99, {"inotify": 0.6, "sqlite": 3}),
         )
     )
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from strandline._core import IS_COMPILED
+from tests.core import fuzz
 from tests.log import sqlite_bits, sqlite_rows
 from tests.log.files import crashes, damaged, replaced
 from tests.model import coordinator_schedules
@@ -40,6 +42,11 @@ class Torture(NamedTuple):
 
 
 TORTURES = (
+    Torture(
+        f"core with {fuzz.INPUTS_PER_SEED} damaged inputs each",
+        fuzz.run,
+        10_000_000 // fuzz.INPUTS_PER_SEED if IS_COMPILED else 0,
+    ),
     Torture("coordinator schedules", coordinator_schedules.run, 100_000),
     Torture("view schedules", view_schedules.run, 10_000),
     Torture("typed schedules", typed_schedules.run, 50_000),

@@ -1,9 +1,11 @@
 """The core's sources: small, free of warnings, in step with Python's own headers."""
 
+import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,24 @@ def test_without_a_compiler_the_build_says_so(tmp_path: Path) -> None:
 
     assert answer.returncode in (0, 3)
     assert (tmp_path / "core.so").exists() == (answer.returncode == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", ["on", "off"])
+def test_a_wheel_carries_the_core_where_it_can_be_built(tmp_path: Path, choice: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "STRANDLINE_CORE": choice},
+        capture_output=True,
+        check=True,
+    )
+
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        names = set(opened.namelist())
+    is_built = choice == "on" and bool(COMPILERS)
+    assert ("strandline/_core/core.abi3.so" in names) == is_built
+    assert ("-cp311-abi3-" if is_built else "-py3-none-any") in wheel.name
+    assert "strandline/_core/core.pyi" in names
+    assert not [name for name in names if name.endswith((".c", ".h"))]

@@ -10,7 +10,7 @@ import pytest
 
 import strandline as sl
 from strandline._core import CORE, IS_COMPILED
-from strandline.cli.checkup import Verdict, look, place_at
+from strandline.cli.checkup import CheckResult, look, place_at
 from strandline.values import Offset, Partition, Record
 from tests.core.plain import MOMENT, needs_core
 
@@ -33,7 +33,7 @@ def test_the_log_and_doctor_say_which_core_is_in_use(tmp_path: Path) -> None:
         assert repr(log).endswith(f"core={CORE!r})")
     (found,) = [each for each in look(place_at(str(tmp_path))) if each.check == "core"]
     assert found.found == CORE
-    assert (found.verdict is Verdict.OK) == IS_COMPILED
+    assert (found.verdict is CheckResult.OK) == IS_COMPILED
 
 
 def test_a_process_can_do_without_the_core() -> None:

@@ -33,7 +33,7 @@ def grown(call: Callable[[], Any], times: int) -> int:
 
 def make_event() -> None:
     event = sl.Event(payload=PAYLOAD, occurred_at=MOMENT, **PARTS)  # type: ignore[arg-type]
-    assert (event.kind, event.key, event.headers, event.payload["deep"]) != ()
+    assert all((event.kind, event.key, event.headers, event.payload["deep"]))
     assert sl.Event.load(*event.parts()) == event
     sl.Event.load_many(*sl.Event.columns([event, event]))
 
@@ -48,7 +48,7 @@ def refuse_event() -> None:
 
 def make_record() -> None:
     record = Record("t", Partition(0), Offset(1), 2, None, None, sl.Event("k", PAYLOAD))
-    assert (repr(record), record.payload, record.timestamp, hash(record.topic)) != ()
+    assert all((repr(record), record.payload, str(record.timestamp)))
     with pytest.raises(sl.InvalidError):
         _ = Record("t", Partition(0), Offset(1), 2, None, None, b"").kind
 

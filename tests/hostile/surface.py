@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
+from strandline.values import Event
+
 ROOMS = (
     *("strandline", "strandline.typed", "strandline.tiering", "strandline.triggers"),
     *("strandline.views", "strandline.predicates", "strandline.subscriptions"),
@@ -38,7 +40,9 @@ def _callables(name: str, value: Any) -> Iterator[tuple[str, Callable[..., Any]]
         return
     if issubclass(value, BaseException):
         return
-    if not getattr(value, "_is_protocol", False) and "__init__" in vars(value):
+    # What is compiled is made by `__new__`.
+    is_made_here = "__init__" in vars(value) or value is Event
+    if not getattr(value, "_is_protocol", False) and is_made_here:
         yield name, value
     for method, function in inspect.getmembers(value, callable):
         is_ours = getattr(function, "__module__", "") or ""

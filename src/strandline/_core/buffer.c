@@ -1,7 +1,7 @@
 /* Bytes that grow. */
 #include "core.h"
 
-enum { SMALLEST = 4096, KEPT_MAX = 1 << 20 };
+enum { SMALLEST = 4096, KEPT_MAX = 8 << 20 };
 
 bool buffer_grow(Buffer *buffer, size_t more) {
     size_t room = buffer->room ? buffer->room : SMALLEST;

@@ -39,6 +39,8 @@ PyObject *columns_learn(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static size_t padded(size_t length) { return (length + 7) & ~(size_t)7; }
+
 /* --- reading --- */
 
 static bool is_same(const char *message, size_t start, size_t stop) {
@@ -77,6 +79,14 @@ static bool bit_at(const char *bits, uint32_t row) {
     return !bits || ((byte)bits[row / 8] >> (row % 8) & 1);
 }
 
+/* Whether so many of the first `count` bits, which take at most `size` bytes, are not set. */
+static bool counts_nulls(const char *bits, uint64_t size, uint32_t count, uint64_t nulls) {
+    if (size < ((uint64_t)count + 7) / 8) return false;
+    uint64_t found = 0;
+    for (uint32_t row = 0; row < count; row++) found += !bit_at(bits, row);
+    return found == nulls;
+}
+
 /* Whether each kind is plain, and each key is text. */
 static bool texts_are_plain(const Columns *columns) {
     for (uint32_t row = 0; row < columns->count; row++) {
@@ -92,11 +102,16 @@ static bool texts_are_plain(const Columns *columns) {
 bool columns_open(Columns *columns, const char *message, size_t length, uint32_t count) {
     if (!has_known_head(message, length) || read_u64(message + known.rows_at) != count) return false;
     const char *body = message + known.length;
-    uint64_t body_length = length - known.length, at[COLUMN_BUFFERS], size[COLUMN_BUFFERS];
+    uint64_t body_length = length - known.length;
+    if (read_u64(message + known.body_length_at) != body_length) return false;
+    uint64_t at[COLUMN_BUFFERS], size[COLUMN_BUFFERS], used = 0;
     for (size_t index = 0; index < COLUMN_BUFFERS; index++) {
         at[index] = read_u64(message + known.buffers_at + 16 * index);
         size[index] = read_u64(message + known.buffers_at + 16 * index + 8);
-        if (at[index] > body_length || size[index] > body_length - at[index]) return false;
+        /* One after the other, as we write them. */
+        if (at[index] != used || size[index] > body_length - used) return false;
+        used += padded(size[index]);
+        if (used > body_length) return false;
     }
     for (int column = 0; column < COLUMN_COUNT; column++)
         if (read_u64(message + known.nodes_at + 16 * (size_t)column) != count) return false;
@@ -110,13 +125,12 @@ bool columns_open(Columns *columns, const char *message, size_t length, uint32_t
         columns->content_length[column] = size[content];
         if (!offsets_rise(columns->offsets[column], count, size[content])) return false;
     }
-    uint64_t bytes_of_bits = ((uint64_t)count + 7) / 8;
-    bool keys_missing = nulls_in(message, KEY) != 0, times_missing = nulls_in(message, 4) != 0;
-    if (keys_missing && size[0] < bytes_of_bits) return false;
-    if (times_missing && size[TIME_BITS] < bytes_of_bits) return false;
+    uint64_t no_key = nulls_in(message, KEY), no_time = nulls_in(message, 4);
+    if (no_key && !counts_nulls(body + at[0], size[0], count, no_key)) return false;
+    if (no_time && !counts_nulls(body + at[TIME_BITS], size[TIME_BITS], count, no_time)) return false;
     if (size[TIMES] < 8 * (uint64_t)count) return false;
-    columns->key_bits = keys_missing ? body + at[0] : NULL;
-    columns->time_bits = times_missing ? body + at[TIME_BITS] : NULL;
+    columns->key_bits = no_key ? body + at[0] : NULL;
+    columns->time_bits = no_time ? body + at[TIME_BITS] : NULL;
     columns->times = body + at[TIMES];
     return texts_are_plain(columns);
 }
@@ -146,8 +160,6 @@ typedef struct {
     size_t at[COLUMN_BUFFERS], length[COLUMN_BUFFERS], total;
     Py_ssize_t keys_missing, times_missing;
 } Layout;
-
-static size_t padded(size_t length) { return (length + 7) & ~(size_t)7; }
 
 static Event *event_at(PyObject *events, Py_ssize_t row) {
     return (Event *)PyList_GetItem(events, row);

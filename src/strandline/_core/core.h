@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 1
+#define CORE_INTERFACE 5
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -178,6 +178,10 @@ Event *columns_event(const Columns *columns, uint32_t row);
 /* How many bytes the message of these events takes; 0 where Python has to make it. */
 size_t columns_measure(PyObject *events, Py_ssize_t count);
 void columns_write(char *message, PyObject *events, Py_ssize_t count);
+
+/* --- routing.c --- */
+
+PyObject *route(PyObject *module, PyObject *args);
 
 /* --- reader.c --- */
 

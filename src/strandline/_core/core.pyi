@@ -38,6 +38,18 @@ def columns_learn(
 def encode_columns(events: list[Any], /) -> bytes | NotImplementedType:
     """Return the body of a frame of columns; NotImplemented if there are others than events."""
 
+def size_of(values: Any, /) -> int:
+    """Return how large an event counts, or a list of events together."""
+
+def route(
+    events: list[Any], partitions: int, bytes_max: int, /
+) -> dict[int, tuple[list[int], list[Any]]] | NotImplementedType:
+    """Return the partitions of events by key, in the order of their first event.
+
+    With the indices of each partition's events, and these. NotImplemented if there is one
+    without a key, one that counts more than `bytes_max`, or something else.
+    """
+
 def crc32c(seed: int, data: bytes, /) -> int:
     """Return the CRC-32C of `data`, continued from that of what came before."""
 
@@ -97,3 +109,82 @@ class Reader(Iterator[Record]):
     @property
     def error(self) -> OSError | None:
         """What ended it."""
+
+@final
+class Lane:
+    """Appends plain events to one partition, as long as it has the partition's head.
+
+    `arm` hands the head over, `disarm` and `settle` take it back; the caller of these holds
+    the partition's mutex. `append` and `append_many` return an offset, a timestamp and (),
+    as a Placement has them, or NotImplemented. If they raise, `is_broken` says whether the
+    files may hold a part of it.
+
+    With an `io` or a `clock` that is not None, every call is made through these, in the
+    order in which Python makes them; the caller then holds the mutex for an append, too.
+    """
+
+    def __new__(
+        cls,
+        io: object,
+        clock: object,
+        fenced: Callable[[], Exception],
+        let_lock_go: Callable[[], None],
+        segment_bytes: int,
+        is_exclusive: bool,
+        /,
+    ) -> Lane: ...
+    def arm(
+        self,
+        files: object,
+        segment_fd: int,
+        tail_fd: int,
+        lock_fd: int,
+        holder_fd: int,
+        lock_path: str,
+        lock_device: int,
+        lock_inode: int,
+        frame_seed: int,
+        tail_seed: int,
+        next_offset: int,
+        position: int,
+        last_us: int,
+        size_bytes: int,
+        crc: int,
+        durable: int,
+        reserved: int,
+        check_at: float,
+        end: bytes,
+        durable_slot: bytes,
+        /,
+    ) -> bool:
+        """Take the head, and append from now on; False if that cannot be.
+
+        `files` are held, so that the descriptors stay open. Exclusive: up to `check_at`.
+        """
+
+    def disarm(self) -> tuple[int, int, int, int, int, int, int, bytes, bytes, bool] | None:
+        """Append no more, and return the head; None if Python has it.
+
+        Next offset, position, last timestamp, size, checksum, durable mark, reserved
+        space, the first two slots of the tail, and whether other processes have written
+        meanwhile. Returns the same until `settle` is called: an interrupt loses nothing.
+        """
+
+    def settle(self) -> None:
+        """Python has taken the head back."""
+
+    def hold(self) -> None:
+        """Append nothing until the next `arm`: writes are queued."""
+
+    def close(self) -> None:
+        """Append nothing any more."""
+
+    def append(self, event: Any, bytes_max: int, /) -> Any: ...
+    def append_many(self, events: list[Any], bytes_max: int, /) -> Any: ...
+    def last_frame(self) -> tuple[int, int, int, int, bytes] | None:
+        """Return the last frame if it is small: place, offsets [base, stop), checksum, bytes."""
+
+    @property
+    def is_armed(self) -> bool: ...
+    @property
+    def is_broken(self) -> bool: ...

@@ -1,5 +1,5 @@
 /* The module, and what it is told by Python. */
-#include "core.h"
+#include "lane.h"
 
 Twins twins;
 
@@ -70,10 +70,23 @@ static PyObject *encode_columns(PyObject *module, PyObject *events) {
     return message;
 }
 
+static PyObject *size_of(PyObject *module, PyObject *values) {
+    (void)module;
+    if (Py_TYPE(values) == EventType) return PyLong_FromLongLong(event_size((Event *)values));
+    int are = are_events(values);
+    if (are < 0) return NULL;
+    long long size = 0;
+    for (Py_ssize_t index = are ? PyList_Size(values) : 0; index-- > 0;)
+        size += event_size((Event *)PyList_GetItem(values, index));
+    return PyLong_FromLongLong(size);
+}
+
 static PyMethodDef functions[] = {
     {"bind", (PyCFunction)(void *)bind, METH_VARARGS | METH_KEYWORDS, NULL},
     {"columns_learn", columns_learn, METH_VARARGS, NULL},
     {"encode_columns", encode_columns, METH_O, NULL},
+    {"size_of", size_of, METH_O, NULL},
+    {"route", route, METH_VARARGS, NULL},
     {"crc32c", checksum, METH_VARARGS, NULL},
     {"encode", encode, METH_O, NULL},
     {"decode", decode, METH_O, NULL},
@@ -96,7 +109,8 @@ static bool add_types(PyObject *module) {
         PyTypeObject **type;
     } types[] = {{"Event", &event_spec, &EventType},
                  {"Record", &record_spec, &RecordType},
-                 {"Reader", &reader_spec, &ReaderType}};
+                 {"Reader", &reader_spec, &ReaderType},
+                 {"Lane", &lane_spec, &LaneType}};
     for (size_t index = 0; index < sizeof types / sizeof *types; index++) {
         PyObject *type = PyType_FromSpec(types[index].spec);
         if (!type) return false;

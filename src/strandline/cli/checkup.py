@@ -96,9 +96,9 @@ def _system() -> Finding:
 
 def _core() -> Finding:
     if IS_COMPILED:
-        return Finding("core", Verdict.OK, CORE, "")
+        return Finding("core", CheckResult.OK, CORE, "")
     advice = "appends and reads are several times slower: install a wheel, or cc and make setup"
-    return Finding("core", Verdict.ABSENT, CORE, advice)
+    return Finding("core", CheckResult.ABSENT, CORE, advice)
 
 
 def _pyarrow() -> Finding:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
+from strandline._core import IS_COMPILED
 from strandline.log.draft import Draft, draft
 from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, size_of
 from strandline.log.event_rows import EventRows
@@ -13,11 +14,19 @@ from strandline.log.metrics import LogCounts, TopicCounts
 from strandline.log.receipts import Part, Receipt, Receipts, handed_back
 from strandline.log.results import TopicName, Value
 from strandline.log.retention import Retention
-from strandline.log.store import AppendRequest, DroppedError, Store, StoredTopic
+from strandline.log.store import (
+    AppendRequest,
+    DroppedError,
+    Outcome,
+    Shortcut,
+    Store,
+    StoredTopic,
+)
 from strandline.log.terms import Terms, owner
 from strandline.values import (
     ClosedError,
     Durability,
+    Event,
     InvalidError,
     Partition,
     Topic,
@@ -27,7 +36,7 @@ from strandline.values import (
 from strandline.values.arguments import check_items
 
 _FIRST = Partition(0)
-_WRITTEN = Durability.WRITTEN
+_, _WRITTEN, _DURABLE = Durability
 _EVENT = ValueKind.EVENT
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
@@ -39,7 +48,7 @@ Finding = Callable[[TopicName, Sequence[Value]], StoredTopic]
 class TopicLane:
     """A topic as appends need it."""
 
-    __slots__ = ("counts", "kind", "partitions", "stored", "tenant", "turns")
+    __slots__ = ("counts", "kind", "partitions", "shortcuts", "stored", "tenant", "turns")
 
     def __init__(self, stored: StoredTopic, counts: TopicCounts) -> None:
         self.stored = stored
@@ -49,6 +58,8 @@ class TopicLane:
         self.partitions = stored.settings.partitions
         #: Whose turn it is among the partitions, where nothing else decides.
         self.turns = itertools.count()
+        #: What appends plain events to each partition, once a first append has found it.
+        self.shortcuts: dict[int, Shortcut] = {}
 
     def turn(self) -> int:
         """Return the next turn."""
@@ -75,6 +86,12 @@ class Appends:
         self._durability_max = store.capabilities.durability_max
         self._default = min(_WRITTEN, self._durability_max)
         self._stores_columns = store.capabilities.stores_columns
+        #: Of a store that has shortcuts; see Shortcut.
+        self._shortcut: Callable[[StoredTopic, int], Shortcut | None] | None = getattr(
+            store, "shortcut", None
+        )
+        if not IS_COMPILED:
+            self._shortcut = None
         #: Where appends went last; the store says if a topic is gone.
         self._lanes: dict[TopicName, TopicLane] = {}
 
@@ -144,6 +161,12 @@ class Appends:
     def _append(
         self, lane: TopicLane, value: Value, key: str | None, terms: Terms, *, may_wait: bool
     ) -> Receipt:
+        short = lane.shortcuts.get(0) if lane.partitions == 1 else None
+        if short is not None and key is None and terms.is_plain and type(value) is Event:
+            level = self._default if terms.durability is None else terms.level(self._durability_max)
+            outcome = self._short(lane, short, value, level, may_wait=may_wait)
+            if outcome is not None:
+                return Receipt(outcome, _FIRST, level, self._durability_max, value)
         drafted = draft(value, key, lane.kind, self._record_bytes_max)
         if terms.is_plain and lane.partitions == 1:
             number = _FIRST
@@ -165,7 +188,89 @@ class Appends:
         counts.bytes += drafted.size_bytes
         if self._trims_at_once:
             self._trim(lane.stored, number)
+        elif self._shortcut is not None and number not in lane.shortcuts:
+            self._look_for_shortcut(lane, number)
         return Receipt(outcome, number, level, self._durability_max, value)
+
+    def _look_for_shortcut(self, lane: TopicLane, number: int) -> None:
+        """Have the next append of plain events take the short way, if there is one."""
+        is_plain = lane.tenant is None and lane.kind is _EVENT
+        found = self._shortcut(lane.stored, number) if self._shortcut and is_plain else None
+        if found is not None:
+            lane.shortcuts[number] = found
+
+    def _append_shortly(
+        self, lane: TopicLane, values: list[Any], level: Durability, *, may_wait: bool
+    ) -> Receipts | None:
+        """Append plain events to the partitions of their keys; None, with nothing done, if not."""
+        routed: Any = {0: (range(len(values)), values)}
+        if lane.partitions > 1:
+            first = next(iter(lane.shortcuts.values()))
+            routed = first.route(values, lane.partitions, self._record_bytes_max)
+            if routed is NotImplemented or not routed or routed.keys() - lane.shortcuts.keys():
+                return None
+        at_once = level if len(routed) == 1 else self._default
+        parts: list[Part] = []
+        for number, (indices, events) in routed.items():
+            try:
+                outcome = self._short(
+                    lane, lane.shortcuts[number], events, at_once, may_wait=may_wait
+                )
+                if outcome is None:
+                    if not parts:
+                        return None
+                    outcome = self._append_part(
+                        lane, Partition(number), events, at_once, may_wait=may_wait
+                    )
+            except UnavailableError as error:
+                stored = {index for part in parts for index in part.indices}
+                rest = [value for index, value in enumerate(values) if index not in stored]
+                raise handed_back(error, rest if stored else values) from error.__cause__
+            parts.append(Part(Partition(number), indices, outcome))
+        receipts = Receipts(len(values), parts, level, self._durability_max, values)
+        if may_wait and at_once is not level and receipts.is_settled:
+            receipts.wait()
+        return receipts
+
+    def _append_part(
+        self,
+        lane: TopicLane,
+        number: Partition,
+        values: list[Any],
+        level: Durability,
+        *,
+        may_wait: bool,
+    ) -> Outcome:
+        """Append a part of plain events in the usual way."""
+        drafts = self._drafts(lane, values, None)
+        request = AppendRequest(drafts, None, None, (), None, None)
+        outcome = self._store.append(lane.stored, number, request, level, None, may_wait=may_wait)
+        self._count(lane, len(values), size_of(drafts))
+        return outcome
+
+    def _count(self, lane: TopicLane, records: int, size_bytes: int) -> None:
+        counts = lane.counts
+        counts.appends += 1
+        counts.records += records
+        counts.bytes += size_bytes
+
+    def _short(
+        self, lane: TopicLane, short: Shortcut, values: Any, level: Durability, *, may_wait: bool
+    ) -> Outcome | None:
+        """Append an event or a list of events by a shortcut; None, with nothing done, if not."""
+        if level is _DURABLE and not may_wait:
+            return None
+        append: Any = short.append_events if type(values) is list else short.append_event
+        try:
+            outcome: Any = append(values, self._record_bytes_max)
+            if outcome is NotImplemented:
+                return None
+            self._count(lane, len(values) if type(values) is list else 1, short.size_of(values))
+            if level is _DURABLE:
+                outcome.wait(level)
+        except UnavailableError as error:
+            raise handed_back(error, values) from error.__cause__
+        return outcome  # type: ignore[no-any-return]
 
     def _append_many(
         self,
@@ -178,12 +283,15 @@ class Appends:
     ) -> Receipts:
         terms.check_count(len(values))
         level = terms.level(self._durability_max)
+        if lane.shortcuts and keys is None and terms.is_plain and type(values) is list:
+            short = self._append_shortly(lane, values, level, may_wait=may_wait)
+            if short is not None:
+                return short
         drafts = self._drafts(lane, values, keys)
         routed = self._routed(lane, drafts, terms)
         # Several partitions are written first, and then wait for the requested level.
         at_once = level if len(routed) == 1 else self._default
         parts: list[Part] = []
-        counts = lane.counts
         try:
             for number, indices in routed.items():
                 chosen = _chosen(drafts, indices)
@@ -192,11 +300,11 @@ class Appends:
                     lane.stored, number, request, at_once, terms.timeout_s, may_wait=may_wait
                 )
                 parts.append(Part(number, indices, outcome))
-                counts.appends += 1
-                counts.records += len(chosen)
-                counts.bytes += size_of(chosen)
+                self._count(lane, len(chosen), size_of(chosen))
                 if self._trims_at_once:
                     self._trim(lane.stored, number)
+                elif self._shortcut is not None and number not in lane.shortcuts:
+                    self._look_for_shortcut(lane, number)
         except UnavailableError as error:
             stored = {index for part in parts for index in part.indices}
             rest = [value for index, value in enumerate(values) if index not in stored]

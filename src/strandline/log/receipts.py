@@ -76,7 +76,8 @@ class Receipt(msgspec.Struct, eq=False):
 
         UnavailableError while the outcome is open.
         """
-        return self._index < len(self._placement().originals)
+        _, _, originals = self._placement()
+        return self._index < len(originals)
 
     @property
     def level(self) -> Durability | None:

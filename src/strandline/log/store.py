@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
+from types import NotImplementedType
 from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from strandline.log.results import Batches, Claim, TopicName, Watch
 from strandline.values import (
     Durability,
     Epoch,
+    Event,
     InvalidError,
     Marks,
     Mode,
@@ -167,6 +169,30 @@ class Outcome(Protocol):
         self, level: Durability = ..., timeout_s: float | None = ...
     ) -> Placement:
         """Do what `wait` does on the running event loop."""
+
+
+class Shortcut(Protocol):
+    """Appends plain events to one partition: no terms, no key but their own, no tenant."""
+
+    def append_event(self, event: Event, bytes_max: int) -> Outcome | NotImplementedType:
+        """Append one event; the outcome is written. NotImplemented, with nothing done, if not.
+
+        Raises what `Store.append` raises.
+        """
+
+    def append_events(self, events: list[Event], bytes_max: int) -> Outcome | NotImplementedType:
+        """Append several, as one request."""
+
+    def route(
+        self, events: list[Event], partitions: int, bytes_max: int
+    ) -> dict[int, tuple[list[int], list[Event]]] | NotImplementedType:
+        """Return the events of each partition by key, with their indices.
+
+        NotImplemented if one has no key, or counts more than `bytes_max`.
+        """
+
+    def size_of(self, values: Event | list[Event]) -> int:
+        """Return how large what was appended counts."""
 
 
 T = TypeVar("T", bound=StoredTopic)

@@ -112,6 +112,7 @@ class TieredStore:
         self.create_topic = hot.create_topic
         self.change_settings = hot.change_settings
         self.append = hot.append
+        self.shortcut = getattr(hot, "shortcut", None)
         self.marks = hot.marks
         self.keys = hot.keys
         self.get_key = hot.get_key

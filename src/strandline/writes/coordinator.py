@@ -28,6 +28,7 @@ from strandline.writes.drain import Drain
 from strandline.writes.ending import Ending
 from strandline.writes.loops import check_on_asyncio
 from strandline.writes.metrics import FlushReason, WriteMetrics
+from strandline.writes.receipt import WriteReceipt
 from strandline.writes.settings import Settings
 from strandline.writes.storage import Storage
 from strandline.writes.subscriber import Subscriber, Subscribers
@@ -286,6 +287,26 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             self._subscribers.offer(self._drain.view())
         if self._storage.is_backlogged:
             self._drain.release_backpressure()
+
+    # --- writes that a store makes beside its coordinator ---
+
+    @property
+    def ending(self) -> Ending:
+        """Why no more writes are taken, if so."""
+        return self._ending
+
+    def written_beside(self, result: R) -> WriteReceipt[R]:
+        """Return the receipt of such a write: it is written, and durable after the next sync.
+
+        The store has written it after all that was applied before.
+        """
+        storage = self._storage
+        turn = storage.durable.begun + 1
+        return WriteReceipt(storage, storage.written.mark.value, result, None, None, turn)
+
+    def failed_beside(self, cause: BaseException) -> BaseException:
+        """End the coordinator for what such a write met; return what its caller shall see."""
+        return self._fail(cause)
 
     def _fail(self, cause: BaseException) -> BaseException:
         """End the coordinator for `cause`; return what the thread that met it shall raise."""

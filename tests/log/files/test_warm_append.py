@@ -9,9 +9,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import strandline as sl
-from strandline.log import Log
+from strandline.log import Log, appending
 from strandline.log.appending import Appends
+from strandline.stores.files import compiled_lane
 from tests.planting import Bug
 
 CALLS_MAX = 48
@@ -46,11 +49,14 @@ def test_a_layer_more_is_noticed(tmp_path: Path) -> None:
 
 
 def calls_of_append(place: Path, *, exclusive: bool = False) -> list[str]:
-    with sl.open(f"file:{place}/log", exclusive=exclusive) as log:
-        log.create_topic("orders")
-        for _ in range(3):
-            log.append("orders", EVENT)
-        return traced(log)
+    with pytest.MonkeyPatch.context() as plain:
+        plain.setattr(compiled_lane, "IS_COMPILED", False)
+        plain.setattr(appending, "IS_COMPILED", False)
+        with sl.open(f"file:{place}/log", exclusive=exclusive) as log:
+            log.create_topic("orders")
+            for _ in range(3):
+                log.append("orders", EVENT)
+            return traced(log)
 
 
 def traced(log: Log) -> list[str]:

@@ -4,6 +4,7 @@ import contextlib
 import threading
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from strandline.log.open_state import closed_log
@@ -11,13 +12,14 @@ from strandline.log.store import AppendRequest, Placement
 from strandline.stores.closing import close_each
 from strandline.stores.file_errors import unavailable
 from strandline.stores.files.appends import Frozen, Head
+from strandline.stores.files.compiled_lane import CompiledLane, route, size_of
 from strandline.stores.files.fencing import fenced
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.syncing import MarkListener
 from strandline.stores.files.topics import TopicEntry
 from strandline.stores.files.writing_settings import WritingSettings
-from strandline.values import Durability, FailedError
+from strandline.values import Durability, Event, FailedError
 from strandline.writes import Channel, Coordinator, Settings, WriteMetrics, WriteReceipt
 from strandline.writes.metrics import merged
 
@@ -37,6 +39,11 @@ class Lane:
         self.is_current = True
         #: What coordinators did that were fenced.
         self._past: WriteMetrics | None = None
+        self._notify = notify
+        #: See Shortcut.
+        self.size_of = size_of
+        self.route = route
+        self.channel: Channel[AppendRequest, Placement]
         self._begin()
 
     def _begin(self) -> None:
@@ -55,7 +62,10 @@ class Lane:
             )
         )
         self._coordinator.start()
-        self.channel: Channel[AppendRequest, Placement] = self._coordinator.channel(_CHANNEL)
+        self.channel = channel = self._coordinator.channel(_CHANNEL)
+        self.store.has_queued = lambda: channel.depth > 0
+        self._ending = self._coordinator.ending
+        self._written_beside = self._coordinator.written_beside
 
     def append(
         self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
@@ -65,7 +75,11 @@ class Lane:
         try:
             if not may_wait:
                 accept = channel.hand_over if level is _DURABLE else channel.try_write
-                return accept(request, timeout_s)
+                receipt = accept(request, timeout_s)
+                if self.store.compiled is not None and not receipt.is_settled:
+                    # The next append on this loop must not overtake it.
+                    self.store.compiled.lane.hold()
+                return receipt
             return channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
         except FailedError as error:
             # Not stored, because an earlier write was fenced: a writer that shares goes on again.
@@ -76,6 +90,53 @@ class Lane:
                 raise closed from error.__cause__
             self._renew(channel)
             return self.append(request, level, timeout_s, may_wait=may_wait)
+
+    # --- Shortcut ---
+
+    def append_event(self, event: Event, bytes_max: int) -> Any:
+        """See Shortcut."""
+        compiled = self.store.compiled
+        if compiled is None or self._ending.reason is not None:
+            return NotImplemented
+        try:
+            placed = compiled.append(event, bytes_max)
+        except BaseException as error:
+            raise self._met(compiled, error, event) from error
+        if placed is NotImplemented:
+            return NotImplemented
+        if self._notify.partitions:
+            self._announce(compiled, placed[0] + 1)
+        return self._written_beside(placed)
+
+    def append_events(self, events: list[Event], bytes_max: int) -> Any:
+        """See Shortcut."""
+        compiled = self.store.compiled
+        if compiled is None or self._ending.reason is not None:
+            return NotImplemented
+        try:
+            placed = compiled.append_many(events, bytes_max)
+        except BaseException as error:
+            raise self._met(compiled, error, events) from error
+        if placed is NotImplemented:
+            return NotImplemented
+        if self._notify.partitions:
+            self._announce(compiled, placed[0] + len(events))
+        return self._written_beside(placed)
+
+    def _announce(self, compiled: CompiledLane, end: int) -> None:
+        compiled.keep_last(self.store.files)
+        self._notify(self.store.files, end, durable_only=False)
+
+    def _met(self, compiled: CompiledLane, error: BaseException, write: object) -> BaseException:
+        """Return what the caller gets of an error that the core met."""
+        if compiled.lane.is_broken:
+            self.store.abandon(compiled)
+            return self._coordinator.failed_beside(error)
+        if not isinstance(error, OSError):
+            return error
+        found = unavailable(error, self.store.place.directory)
+        found.write = write
+        return found
 
     def sync(self) -> None:
         """Return once everything written so far, by any process, is durable."""
@@ -106,6 +167,8 @@ class Lane:
                 self._begin()
 
     def _end(self) -> None:
+        if self.store.compiled is not None:
+            self.store.compiled.lane.close()
         # Each write that had a part in a failure was answered with it.
         try:
             with contextlib.suppress(FailedError):

@@ -40,6 +40,10 @@ class PartitionLock:
             self._identity = found.device, found.inode, found.changed_ns
         return self._identity
 
+    def handles(self) -> tuple[OpenFile, OpenFile | None] | None:
+        """Return the lock file and that of its holder's name; None if it is not open."""
+        return None if self._file is None else (self._file, self._holder)
+
     def acquire(self, timeout_s: float) -> None:
         """Take the lock; UnavailableError that names the holder when the time is up."""
         if self._try():

@@ -1,9 +1,8 @@
 """The write side of one partition: its lock, its tail, its last segment."""
 
-import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from strandline.log.store import dropped
 from strandline.stores.file_errors import unavailable
 from strandline.stores.files.adoption import adopt_epoch
 from strandline.stores.files.appends import AppendDelta, Frozen, Head, RefusingDelta
+from strandline.stores.files.compiled_lane import CompiledLane, TailState, compiled_lane
 from strandline.stores.files.fencing import FencedError
 from strandline.stores.files.following import keep
 from strandline.stores.files.frame import gathered
@@ -21,12 +21,10 @@ from strandline.stores.files.identity_window import IdentityWindow
 from strandline.stores.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_lock import PartitionLock
-from strandline.stores.files.proving import value_after, value_before
+from strandline.stores.files.proving import value_at, value_found
+from strandline.stores.files.reserved_space import ReservedSpace
 from strandline.stores.files.segment import FRAMES_AT
-from strandline.stores.files.state import State
 from strandline.stores.files.succession import (
-    RESERVE_MAX_BYTES,
-    RESERVE_MIN_BYTES,
     OwnedEpoch,
     begin_epoch,
     make_segment,
@@ -51,16 +49,11 @@ from strandline.values import (
     CorruptError,
     DivergedError,
     InvalidError,
-    Marks,
-    Offset,
     UnavailableError,
 )
 
 #: How long an owner goes on without a look at whether its files are still in their place.
 _OWN_CHECK_S = 0.01
-
-#: The size from which on a write has no zeros written ahead of it.
-_LARGE_BYTES = 128 * 1024
 
 #: Stands for the thread that drains, among those that hold the partition.
 _DRAIN = object()
@@ -84,9 +77,7 @@ class PartitionWriter:
         self._boot = self._io.boot_id()
         self._settings = settings
         self._segment_bytes = settings.segment_bytes
-        self._reserve_bytes = min(
-            RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, self._segment_bytes // 64)
-        )
+        self._space = ReservedSpace(self._io, settings.segment_bytes)
         self._monotonic = files.place.clock.monotonic
         #: Until when the owner of a partition need not look; a shared one is never owned.
         self._check_at = 0.0
@@ -110,7 +101,6 @@ class PartitionWriter:
         #: The tail as it is while no other process writes: its first two slots.
         self._end_raw = b""
         self._durable_raw = b""
-        self._reserved = 0
         self._window = IdentityWindow(files)
         self.head = self._head = Head(
             files.place.clock, files.place.kind, settings.compression, self._identities
@@ -119,6 +109,10 @@ class PartitionWriter:
             self._head.chain = files.place.chain
         self._delta = AppendDelta(self._head)
         self._pid = os.getpid()
+        #: What appends plain events in our place, between a `leave` and an `enter`.
+        self.compiled = compiled_lane(files.place, settings, self._lock, self._mutex, self._fenced)
+        #: Whether writes are queued, which nothing may overtake.
+        self.has_queued: Callable[[], bool] = lambda: True
 
     def new_delta(self, head: Head) -> AppendDelta | RefusingDelta:
         """Return the delta of a drain."""
@@ -133,6 +127,8 @@ class PartitionWriter:
         self._holder = holder
         self._may_wait = may_wait
         try:
+            if self.compiled is not None:
+                self._take_back(self.compiled)
             if self._check_at > self._monotonic() and head.position < self._segment_bytes:
                 # Ours alone, and looked at a moment ago. A take-over is found by `flush`.
                 return head
@@ -186,9 +182,49 @@ class PartitionWriter:
                 except BaseException:
                     self._lock.release()
                     raise
+            if self.compiled is not None and self._owned is not None:
+                self._hand_over(self.compiled, self._owned)
         finally:
             self._holder = None
             self._mutex.release()
+
+    def _hand_over(self, compiled: CompiledLane, owned: OwnedEpoch) -> None:
+        """Let the core append, while nothing stands against it."""
+        if self._head.refusal or self.files.has_failed_sync:
+            return
+        state = TailState(self._end_raw, self._durable_raw, self._space.end)
+        compiled.arm(owned, self._head, self._seed, state, self._check_at)
+        # After it: what is queued from now on holds it itself.
+        if self.has_queued():
+            compiled.lane.hold()
+
+    def _take_back(self, compiled: CompiledLane) -> None:
+        """Have the core append no more, and go on where it has come to."""
+        taken = compiled.take_back(self._head)
+        if taken is None:
+            return
+        first = self._end.next
+        (self._end_raw, self._durable_raw, self._space.end), others_wrote = taken
+        end = unpack_end(self._seed, self._end_raw)
+        if compiled.lane.is_broken or end is None:
+            self._owned = None
+            self._window.invalidate()
+        else:
+            self._end = end
+            if self._window.is_used and not others_wrote:
+                # Plain events, of which none can be recognised.
+                self._window.wrote(first, end.next)
+        compiled.lane.settle()
+
+    def abandon(self, compiled: CompiledLane) -> None:
+        """Forget what a failed append may have left in the files: whoever comes next reads them."""
+        holder = object()
+        if Attempt(self._mutex, self._settings.lock_timeout_s):
+            self._holder = holder
+            try:
+                self._take_back(compiled)
+            finally:
+                self.leave(holder)
 
     @holding
     def held(self) -> Iterator[Manifest]:
@@ -263,7 +299,9 @@ class PartitionWriter:
         if end.pid != self._pid:
             self._lock.name_holder()
         if self._head.chain is not None:
-            self._head.value = self._value_at(owned.manifest, end)
+            self._head.value = value_at(
+                self.files, owned.manifest, end, (self._end, self._head.next, self._head.value)
+            )
         self._set(end, raw)
         return True
 
@@ -272,28 +310,6 @@ class PartitionWriter:
         head.next, head.position, head.crc = end.next, end.position, end.crc
         head.last_us, head.size_bytes = end.last_us, end.size_bytes
         self._end, self._end_raw = end, raw[:END_BYTES]
-
-    def _value_at(self, manifest: Manifest, end: End) -> bytes:
-        """Return the chain's value at an end in the segment that we have last written to."""
-        old = self._end
-        if end.next == old.next == self._head.next:
-            return self._head.value
-        if end.next > old.next:
-            with contextlib.suppress(CorruptError):
-                segment = self.files.segment(manifest, manifest.active)
-                value = value_after(segment.last_frame(old.position, end.position), segment.path)
-                if value is not None:
-                    return value
-        return self._value_found(manifest, end)
-
-    def _value_found(self, manifest: Manifest, end: End) -> bytes:
-        marks = Marks(Offset(manifest.low), Offset(end.next), Offset(manifest.low))
-        state = State(manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
-        try:
-            return value_before(self.files, state, end.next)
-        except CorruptError:
-            # What is damaged stays a finding, and does not prevent appends.
-            return self.place.chain.origin
 
     # --- catching up with others ---
 
@@ -320,10 +336,10 @@ class PartitionWriter:
 
     def _hold(self, owned: OwnedEpoch) -> None:
         if self._head.chain is not None:
-            self._head.value = self._value_found(owned.manifest, owned.end)
+            self._head.value = value_found(self.files, owned.manifest, owned.end)
         self._head.seed = owned.seed
         self._seed = self.place.tail_seed(owned.manifest.epoch.number)
-        self._reserved = self._io.size(owned.segment.fd)
+        self._space.end = self._io.size(owned.segment.fd)
         self._owned = owned
         end = pack_end(self._seed, owned.end)
         if self._io.pread(owned.tail.fd, END_BYTES, 0) != end:
@@ -368,8 +384,8 @@ class PartitionWriter:
         io = self._io
         contents = frozen.chunks if len(frozen.chunks) == 1 else gathered(frozen.chunks)
         start = at = self._end.position
-        if frozen.position > self._reserved:
-            self._reserve(owned.segment.fd, frozen.position, frozen.position - start)
+        if frozen.position > self._space.end:
+            self._space.have(owned.segment.fd, frozen.position, frozen.position - start)
         for content in contents:
             io.pwrite(owned.segment.fd, content, at)
             at += len(content)
@@ -395,19 +411,6 @@ class PartitionWriter:
         except UnsettledError:
             with failing(self.files), self.held():
                 self.make_durable()
-
-    def _reserve(self, fd: int, position: int, size: int) -> None:
-        """Have zeros on the disk ahead: a sync of what replaces them changes no file's map.
-
-        Where much is written at a time, that saves less than the zeros cost.
-        """
-        start, ahead = max(self._reserved, position), self._reserve_bytes
-        if size >= _LARGE_BYTES:
-            self._reserved = position
-            return
-        self._io.preallocate(fd, start + ahead)
-        self._io.pwrite(fd, bytes(ahead), start)
-        self._reserved = start + ahead
 
     # --- rare changes, under the lock ---
 
@@ -443,7 +446,7 @@ class PartitionWriter:
         self._store(manifest, segment=segment, end=end)
         head.crc, head.position, head.size_bytes = 0, FRAMES_AT, 0
         head.durable = head.next
-        self._reserved = self._io.size(segment.fd)
+        self._space.end = self._io.size(segment.fd)
 
     def change(self, **fields: object) -> None:
         """Replace fields of the manifest."""

@@ -10,10 +10,12 @@ from strandline.log.history import Damage, History, Piece
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.frame import Frame, split_terms
 from strandline.stores.files.identity_window import findings
+from strandline.stores.files.manifest import Manifest
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.segment import FRAMES_AT
 from strandline.stores.files.state import State
-from strandline.values import CorruptError, ProofFinding, TrimmedError
+from strandline.stores.files.tail import End
+from strandline.values import CorruptError, Marks, Offset, ProofFinding, TrimmedError
 
 
 def value_after(frame: Frame, file: str) -> bytes | None:
@@ -123,3 +125,33 @@ def _check_not_trimmed(files: PartitionFiles, offset: int) -> None:
     low = 0 if state is None else state.local
     if offset < low:
         raise TrimmedError(low, partition=files.place.partition, offset=offset)
+
+
+def value_at(
+    files: PartitionFiles, manifest: Manifest, end: End, known: tuple[End, int, bytes]
+) -> bytes:
+    """Return the chain's value at an end in the segment that was last written to.
+
+    `known` is the end that was known before, with the next offset and the value then.
+    """
+    old, next_offset, value = known
+    if end.next == old.next == next_offset:
+        return value
+    if end.next > old.next:
+        with contextlib.suppress(CorruptError):
+            segment = files.segment(manifest, manifest.active)
+            found = value_after(segment.last_frame(old.position, end.position), segment.path)
+            if found is not None:
+                return found
+    return value_found(files, manifest, end)
+
+
+def value_found(files: PartitionFiles, manifest: Manifest, end: End) -> bytes:
+    """Return the chain's value at an end, as the frames tell it."""
+    marks = Marks(Offset(manifest.low), Offset(end.next), Offset(manifest.low))
+    state = State(manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
+    try:
+        return value_before(files, state, end.next)
+    except CorruptError:
+        # What is damaged stays a finding, and does not keep anybody from appending.
+        return files.place.chain.origin

@@ -23,6 +23,7 @@ from strandline.log.store import (
     Outcome,
     PartitionState,
     Reach,
+    Shortcut,
     Trimmed,
     dropped,
 )
@@ -205,6 +206,11 @@ class FileStore:
                 raise
             # The lane was closed because its topic was dropped.
             raise dropped(topic.topic) from error
+
+    def shortcut(self, topic: TopicEntry, partition: int) -> Shortcut | None:
+        """See HasShortcut."""
+        lane = topic.lanes.get(partition)
+        return None if lane is None or lane.store.compiled is None else lane
 
     @translated
     def marks(self, topic: TopicEntry, partition: int) -> Marks:

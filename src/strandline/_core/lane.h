@@ -1,0 +1,72 @@
+/* The write side of one partition, as far as it is common. See lane.c. */
+#ifndef STRANDLINE_LANE_H
+#define STRANDLINE_LANE_H
+#include "core.h"
+#include <stdio.h>
+
+/* The tail file: three slots. See docs/reference/file-format.md. */
+enum {
+    END_BYTES = 80,
+    DURABLE_AT = 128,
+    DURABLE_BYTES = 48,
+    FENCE_AT = 256,
+    FENCE_BYTES = 28,
+    TAIL_BYTES = 384,
+    HOLDER_BYTES = 21
+};
+
+/* Where the next frame goes. */
+typedef struct {
+    int64_t next, position, last_us, size_bytes;
+    uint32_t crc;
+} Head;
+
+typedef struct {
+    PyObject_HEAD
+    /* What does the work in place of the system, in tests; None for the system itself. */
+    PyObject *io, *clock;
+    PyObject *fenced;      /* Returns what a fenced writer raises. */
+    PyObject *let_lock_go;  /* Closes a lock file that cannot be unlocked. */
+    PyObject *files;        /* Keeps the descriptors open. */
+    int segment_fd, tail_fd, lock_fd, holder_fd;
+    char *lock_path;
+    uint64_t lock_device, lock_inode;
+    uint32_t frame_seed, tail_seed, pid;
+    int64_t segment_bytes, durable, reserved;
+    double check_at;
+    Head head;
+    char end[END_BYTES], durable_slot[DURABLE_BYTES], holder[HOLDER_BYTES + 1];
+    Buffer frame;
+    int64_t frame_at; /* Where the last frame was written; its size is `frame.length`. */
+    bool is_exclusive;
+    bool is_closed;
+    bool is_armed;  /* It has the head, and may append. */
+    bool is_owed;   /* It had the head, and Python has not taken it back yet. */
+    bool is_held;   /* Writes are queued in Python: no append may overtake them. */
+    bool is_busy;   /* A thread writes without the interpreter's lock. */
+    bool is_broken; /* A write has failed: the files may hold any part of it. */
+    bool others_wrote;
+} Lane;
+
+extern PyTypeObject *LaneType;
+extern PyType_Spec lane_spec;
+
+/* --- lane_io.c: each returns false with an exception --- */
+
+bool lane_pwrite(Lane *lane, int fd, const char *data, size_t length, int64_t at);
+bool lane_pread(Lane *lane, int fd, char *data, size_t length, int64_t at);
+/* Lets other threads run; the caller has set `is_busy`. */
+bool lane_pwrite_large(Lane *lane, const char *data, size_t length, int64_t at);
+bool lane_try_lock(Lane *lane, bool *is_locked);
+void lane_unlock(Lane *lane);
+bool lane_lock_in_place(Lane *lane, bool *is_in_place);
+bool lane_now(Lane *lane, int64_t *now_us);
+bool lane_monotonic(Lane *lane, double *now);
+
+/* --- lane_tail.c --- */
+
+/* Whether nothing but frames was written since; then the head is where they end. */
+bool lane_take_tail(Lane *lane, const char *tail, bool *is_current);
+/* Write the end, and look for a fence. */
+bool lane_tell_end(Lane *lane);
+#endif

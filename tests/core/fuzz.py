@@ -1,0 +1,127 @@
+"""Damaged input for the core: it crashes at none, and reads none that plain Python does not.
+
+python -m tests.core.fuzz SEEDS [LIBRARY]
+"""
+
+import random
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+INPUTS_PER_SEED = 10_000
+_JSON = (
+    b'{"id":17,"name":"abc","tags":["a","\\u00e9","\\n"],"price":12.5,"deep":{"a":[[],{}]}}',
+    b'[1,-1,0.1,1e5,123456789012345678,1.7976931348623157e308,true,false,null,"\xc3\xa9"]',
+    b'"a text that is longer than sixteen bytes \\" \\\\ \\/ and on and on"',
+)
+_SPLICES = (b'"', b"\\", b"{", b"}", b"[", b"]", b"\xff", b"\x00", b"\\u", b"e", b"-", b"9" * 20)
+
+
+def mutated(chosen: random.Random, content: bytes) -> bytes:
+    """Return the content with a few bytes flipped, cut, repeated or put in."""
+    made = bytearray(content)
+    for _ in range(chosen.randrange(1, 5)):
+        at = chosen.randrange(len(made) + 1)
+        match chosen.randrange(6):
+            case 0 | 1 if made:
+                made[at % len(made)] ^= 1 << chosen.randrange(8)
+            case 2 if made:
+                made[at % len(made)] = chosen.choice((0, 0x7F, 0x80, 0xC0, 0xDB, 0xFF))
+            case 3:
+                made[at:at] = chosen.choice(_SPLICES)
+            case 4:
+                del made[at : at + chosen.randrange(1, 9)]
+            case _:
+                made[at:at] = made[at : at + chosen.randrange(1, 9)]
+    return bytes(made)
+
+
+class _OneFrame:
+    """An io whose only file is one frame."""
+
+    def __init__(self) -> None:
+        self.content = b""
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:  # noqa: ARG002 - There is one.
+        return self.content[offset : offset + length]
+
+
+def run(seed: int) -> None:
+    """Give the core so many damaged inputs."""
+    chosen = random.Random(seed)
+    core = import_module("strandline._core.core")
+    frames = _frames(core, chosen)
+    for _ in range(INPUTS_PER_SEED // 2):
+        _decode(core, mutated(chosen, chosen.choice(_JSON)))
+        frames(chosen)
+
+
+def _decode(core: Any, text: bytes) -> None:
+    found = core.decode(text)
+    if found is NotImplemented:
+        return
+    try:
+        expected = repr(msgspec.json.decode(text))
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise AssertionError(f"the core has decoded {text!r}") from error
+    assert repr(found) == expected, text
+
+
+def _frames(core: Any, seeded: random.Random) -> Callable[[random.Random], None]:
+    from strandline.stores.files.entries import page_of  # noqa: PLC0415 - After the core was chosen.
+    from strandline.stores.files.frame import decode_frame, encode_frame  # noqa: PLC0415
+    from strandline.values import CorruptError, InvalidError, Partition, ValueKind  # noqa: PLC0415
+
+    bodies = _bodies(core, seeded)
+    io = _OneFrame()
+
+    def one(chosen: random.Random) -> None:
+        kind, count, body = chosen.choice(bodies)
+        about = (kind, chosen.choice((0, 0, 0, 1, 8)), 5, count, 17, 0)
+        content, _ = encode_frame(9, 3, about, mutated(chosen, body))
+        if chosen.randrange(4) == 0:
+            content = mutated(chosen, content)
+        io.content = content
+        end = len(content)
+        run = core.Reader(None, io, 0, 9, 0, 5, end, 5 + count, end, "t", Partition(0))
+        found = list(run)
+        if not found:
+            return
+        frame = decode_frame(9, content, 0, 0)
+        assert frame is not None, content
+        try:
+            expected = list(page_of(frame, ValueKind.EVENT, "").records("t", Partition(0)))
+        except (CorruptError, InvalidError) as error:
+            raise AssertionError(f"the core has read {content!r}") from error
+        assert [each.event.parts() for each in found] == [each.event.parts() for each in expected]
+
+    return one
+
+
+def _bodies(core: Any, chosen: random.Random) -> list[tuple[int, int, bytes]]:
+    from strandline.stores.files import columnar  # noqa: PLC0415, F401 - It shows the core how.
+    from strandline.values import Event  # noqa: PLC0415
+
+    bodies = []
+    for count in (1, 2, 17, 64):
+        events = [
+            Event("k" * chosen.randrange(1, 40), n, key=chosen.choice((None, "é", "k" * 40)))
+            for n in range(count)
+        ]
+        rows = b"".join(each.stored_row() for each in events)  # type: ignore[attr-defined]
+        bodies.append((2, count, core.encode_columns(events)))
+        head = bytes((0x90 + count,)) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
+        bodies.append((1, count, head + rows))
+    return bodies
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        from tests.core.lane_check import use
+
+        use(sys.argv[2])
+    for number in range(int(sys.argv[1])):
+        run(number)

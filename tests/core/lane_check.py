@@ -1,0 +1,115 @@
+"""One run of everything that the core does with files, checked; for cores with planted bugs.
+
+python -m tests.core.lane_check LIBRARY FOLDER
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def use(library: str) -> None:
+    """Have this process use the core in a file."""
+    name = "strandline._core.core"
+    spec = importlib.util.spec_from_file_location(name, library)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+def check(folder: Path) -> None:
+    """Raise AssertionError, or an error of the log, if anything is not as it should be."""
+    import strandline as sl  # noqa: PLC0415 - After the core was chosen.
+    from strandline.testing import FakeClock  # noqa: PLC0415
+    from tests.core.test_lane import events, fast  # noqa: PLC0415
+    from tests.logs import file_log  # noqa: PLC0415
+
+    _values(sl)
+    url = f"file:{folder}/shared"
+    with sl.open(url) as log, sl.open(url) as other:
+        log.create_topic("t")
+        fast(log)
+        # Two writers that share a partition: each has to see what the other wrote.
+        given = [sl.Event("first"), *events(5), *events(70), *events(20), *events(100)]
+        for part in (slice(1, 6), slice(6, 76), slice(76, 96), slice(96, None)):
+            for log_in_turn, each in zip((log, other) * 100, given[part], strict=False):
+                if part.start in (1, 76):
+                    log_in_turn.append("t", each)
+            if part.start in (6, 96):
+                log.append_many("t", given[part])
+        _agrees(log, given)
+        assert log.append("t", sl.Event("last"), durability="durable").wait().offset == len(given)
+        assert log.marks("t", 0).durable == len(given) + 1
+    _recovers(sl, folder / "shared", [*given, sl.Event("last")])
+    clock = FakeClock()
+    with file_log(f"{folder}/back", clock=clock) as log:
+        log.create_topic("t")
+        fast(log)
+        first = log.append("t", sl.Event("k")).timestamp_us
+        clock.set_now_us(first - 5_000_000)
+        assert log.append("t", sl.Event("k")).timestamp_us >= first
+    _fences(sl, f"file:{folder}/fenced")
+    _damage(sl, folder / "shared")
+
+
+def _values(sl: Any) -> None:
+    event = sl.Event("k", {'a"\n': [1.5, "é\\"]}, headers={"b": "1", "a": "2"})
+    assert event.payload_json == '{"a\\"\\n":[1.5,"é\\\\"]}'.encode()
+    assert event.headers_json == b'{"a":"2","b":"1"}'
+    assert event.payload == {'a"\n': [1.5, "é\\"]}
+
+
+def _agrees(log: Any, given: list[Any]) -> None:
+    found = list(log.read("t", 0, 0))
+    assert [each.offset for each in found] == list(range(len(given)))
+    assert [each.event.parts() for each in found] == [each.parts() for each in given]
+    stamps = [each.timestamp_us for each in found]
+    assert stamps == sorted(stamps)
+    assert sum(len(batch) for batch in log.read_batches("t", 0, 0)) == len(given)
+    assert all(report.is_sound for report in log.verify("t"))
+
+
+def _recovers(sl: Any, path: Path, given: list[Any]) -> None:
+    """Have the end found by the frames alone, as after a loss of power."""
+    for tail in path.rglob("*.tail"):
+        tail.write_bytes(bytes(tail.stat().st_size))
+    with sl.open(f"file:{path}") as log:
+        _agrees(log, given)
+        log.append("t", sl.Event("after"))
+
+
+def _fences(sl: Any, url: str) -> None:
+    with sl.open(url, exclusive=True) as old:
+        old.create_topic("t")
+        old.append("t", sl.Event("first"))
+        with sl.open(url, exclusive=True, take_over=True) as new:
+            new.append("t", sl.Event("new"))
+            try:
+                old.append("t", sl.Event("old"))
+            except (sl.ClosedError, sl.UnknownError):
+                pass
+            else:
+                raise AssertionError("a fenced writer was not told")
+            assert [each.kind for each in new.read("t", 0, 0)] == ["first", "new"]
+
+
+def _damage(sl: Any, path: Path) -> None:
+    for segment in path.rglob("segments/*"):
+        content = bytearray(segment.read_bytes())
+        if b"order.created" in content:
+            content[content.index(b"order.created")] ^= 2
+        segment.write_bytes(content)
+    with sl.open(f"file:{path}", mode="read") as log:
+        try:
+            list(log.read("t", 0, 0))
+        except sl.CorruptError:
+            return
+    raise AssertionError("damage was read")
+
+
+if __name__ == "__main__":
+    use(sys.argv[1])
+    check(Path(sys.argv[2]))

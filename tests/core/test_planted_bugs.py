@@ -1,0 +1,91 @@
+"""Bugs planted in the C sources: each is caught by a check that sound sources pass."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.core.plain import needs_core
+from tests.core.test_building import COMPILERS, SOURCES, needs_compiler
+from tools.build_core import FLAGS, LINKING
+
+pytestmark = [needs_core, needs_compiler, pytest.mark.slow]
+
+TELLING = "if (!lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0)) return false;"
+CATCHING_UP = "if (LIKELY(!memcmp(tail, lane->end, END_BYTES))) {"
+KEY = "parts.has_key = bit_at(columns->key_bits, row);"
+LATEST = "if (now < lane->head.last_us) now = lane->head.last_us;"
+LEAVING = "if (!lane->is_exclusive) lane_unlock(lane);"
+BUGS = {
+    "a frame does not name the one before it": (
+        "lane.c",
+        "frame + 8, lane->head.crc",
+        "frame + 8, 0",
+    ),
+    "the head moves by one for many": ("lane.c", "head.next += count;", "head.next += 1;"),
+    "time goes back": ("lane.c", LATEST, ""),
+    "the lock is kept": ("lane.c", LEAVING, "(void)lane;"),
+    "the fence is not looked at": ("lane_tail.c", "if (LIKELY(!is_fenced(fence)))", "if (1)"),
+    "the end is not told": ("lane_tail.c", TELLING, ""),
+    "others are not caught up with": ("lane_tail.c", CATCHING_UP, "{"),
+    "a checksum is not verified": ("reader.c", "!= read_u32(frame))", "!= read_u32(frame) && 0)"),
+    "a missing key is an empty one": ("columns.c", KEY, "parts.has_key = true;"),
+    "headers are not sorted": ("json_encode.c", "return order < 0 ||", "return 0 &&"),
+    "a quote is not escaped": ("json_encode.c", "*to++ = '\\\\';\n", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the sound sources, compiled."""
+    folder = tmp_path_factory.mktemp("objects")
+    for source in SOURCES.glob("*.c"):
+        compiled(source, folder / f"{source.name}.o")
+    return folder
+
+
+def compiled(source: Path, target: Path) -> None:
+    include = f"-I{SOURCES}"
+    command = [COMPILERS[0], *FLAGS, "-w", include, "-c", str(source), "-o", str(target)]
+    subprocess.run(command, check=True)
+
+
+def checked(library: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "tests.core.lane_check", str(library), str(folder)],
+        cwd=SOURCES.parents[2],
+        env={**os.environ, "STRANDLINE_CORE": "on"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def linked(objects: Path, target: Path, planted: Path | None = None) -> Path:
+    parts = [each for each in objects.glob("*.o") if planted is None or each.name != planted.name]
+    command = [COMPILERS[0], *map(str, parts), *([str(planted)] if planted else []), *LINKING]
+    subprocess.run([*command, "-o", str(target)], check=True)
+    return target
+
+
+def test_sound_sources_pass_the_check(objects: Path, tmp_path: Path) -> None:
+    answer = checked(linked(objects, tmp_path / "core.so"), tmp_path)
+
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_caught(objects: Path, tmp_path: Path, bug: str) -> None:
+    name, sound, planted = BUGS[bug]
+    source = (SOURCES / name).read_text()
+    assert source.count(sound) == 1
+    (tmp_path / name).write_text(source.replace(sound, planted))
+    compiled(tmp_path / name, tmp_path / f"{name}.o")
+
+    answer = checked(linked(objects, tmp_path / "core.so", tmp_path / f"{name}.o"), tmp_path)
+
+    assert answer.returncode != 0
+    assert "Error" in answer.stderr
