@@ -22,7 +22,7 @@ def test_damaged_input_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_compiler
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     flags = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
     answer = built(tmp_path, COMPILERS[0], *flags)

@@ -93,7 +93,7 @@ def test_an_event_has_the_same_parts_and_is_refused_with_the_same_error(given: A
     assert ours.stored_row() == plain_row(plain.parts())
 
 
-@given(st.lists(arguments(), min_size=1, max_size=20), st.integers(1, 9))
+@given(st.lists(arguments(), min_size=1, max_size=6), st.integers(1, 30))
 def test_columns_are_the_bytes_that_pyarrow_writes(each: list[Any], times: int) -> None:
     events = [event for given in each if isinstance(event := made(Event, given), Event)] * times
 

@@ -11,7 +11,7 @@ from tests.core.plain import needs_core
 from tests.core.test_building import COMPILERS, SOURCES, needs_compiler
 from tools.build_core import FLAGS, LINKING
 
-pytestmark = [needs_core, needs_compiler, pytest.mark.slow]
+pytestmark = [needs_core, needs_compiler, pytest.mark.heavy]
 
 TELLING = "if (!lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0)) return false;"
 CATCHING_UP = "if (LIKELY(!memcmp(tail, lane->end, END_BYTES))) {"

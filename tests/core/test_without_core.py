@@ -10,24 +10,32 @@ import pytest
 from tests.core.plain import needs_core
 
 ROOT = Path(__file__).parents[2]
-SLICES = (
-    "tests/conformance/test_file.py",
-    "tests/conformance/test_memory.py",
-    "tests/conformance/test_sqlite.py",
-    "tests/log/files/test_bit_flips.py",
-    "tests/log/files/test_crash_images.py",
-    "tests/log/files/test_failing_calls.py",
-    "tests/processes/test_kills.py",
-    "tests/values",
-    "tests/core",
-)
+# Each with the marks of what is left out.
+SLICES = {
+    "rules": (
+        "not slow",
+        "tests/conformance/test_file.py",
+        "tests/conformance/test_memory.py",
+        "tests/conformance/test_sqlite.py",
+        "tests/log/files/test_bit_flips.py",
+        "tests/log/files/test_crash_images.py",
+        "tests/log/files/test_failing_calls.py",
+        "tests/values/test_event.py",
+        "tests/values/test_record.py",
+        "tests/core/test_choice.py",
+    ),
+    "kills": ("not heavy", "tests/processes/test_kills.py"),
+}
 
 
 @needs_core
 @pytest.mark.slow
-def test_the_suite_passes_in_plain_python() -> None:
+@pytest.mark.parametrize("slice_", SLICES)
+def test_the_suite_passes_in_plain_python(slice_: str) -> None:
+    marks, *paths = SLICES[slice_]
+
     answer = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n0", "-x", "-m", "not slow", *SLICES],
+        [sys.executable, "-m", "pytest", "-q", "-n0", "-x", "-m", marks, *paths],
         cwd=ROOT,
         env={**os.environ, "STRANDLINE_CORE": "off"},
         capture_output=True,
