@@ -1,4 +1,4 @@
-"""Which core a process uses, and how it says so."""
+"""Which core a process uses, and where it is shown."""
 
 import os
 import pickle
@@ -51,7 +51,7 @@ def test_a_core_that_was_built_from_other_sources_is_not_used() -> None:
         "from strandline._core import CORE; print(CORE)"
     )
 
-    assert said_by(code) == "plain Python (built from other sources, build it anew)"
+    assert said_by(code) == "plain Python (built from other sources, build it again)"
 
 
 @pytest.mark.parametrize("choice", ["off", "on"])

@@ -213,7 +213,7 @@ def test_a_reader_that_waits_is_woken(log: Log) -> None:
     assert found.payload == 1
 
 
-def test_a_child_of_a_fork_is_told(log: Log) -> None:
+def test_a_child_of_a_fork_gets_closed_error(log: Log) -> None:
     fast(log)
     child = os.fork()
     if child == 0:

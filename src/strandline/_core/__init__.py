@@ -23,7 +23,7 @@ def _reason_against() -> str | None:
         from strandline._core import core  # noqa: PLC0415 Only where it may be used.
     except ImportError:
         return "not built"
-    return None if core.INTERFACE == _INTERFACE else "built from other sources, build it anew"
+    return None if core.INTERFACE == _INTERFACE else "built from other sources, build it again"
 
 
 _REASON = _reason_against()

@@ -104,7 +104,7 @@ class CompiledLane:
         """Set the head to where the core has come to; None if it had none.
 
         With what the core knows of the tail, and whether other processes have written.
-        `lane.settle` is called by whoever has taken all of it.
+        `lane.settle` is called once all of it is taken.
         """
         taken = self.lane.disarm()
         if taken is None:

@@ -217,7 +217,7 @@ class PartitionWriter:
         compiled.lane.settle()
 
     def abandon(self, compiled: CompiledLane) -> None:
-        """Forget what a failed append may have left in the files: whoever comes next reads them."""
+        """Forget what a failed append may have left in the files: the next drain reads them."""
         holder = object()
         if Attempt(self._mutex, self._settings.lock_timeout_s):
             self._holder = holder

@@ -153,5 +153,5 @@ def value_found(files: PartitionFiles, manifest: Manifest, end: End) -> bytes:
     try:
         return value_before(files, state, end.next)
     except CorruptError:
-        # What is damaged stays a finding, and does not keep anybody from appending.
+        # What is damaged stays a finding, and does not keep writers from appending.
         return files.place.chain.origin

@@ -15,7 +15,7 @@ from strandline.values import Record
 if TYPE_CHECKING or IS_COMPILED:
     from strandline._core.core import Reader
 
-#: A run ends after so many bytes, so that whoever reads can look around.
+#: A run ends after so many bytes, so that a reader can look around.
 _RUN_BYTES = 1 << 20
 #: How many frames Python reads before the core is asked again; twice as many each time.
 _LEFT_MAX = 1024
@@ -47,7 +47,7 @@ class SegmentRuns:
         frame = self._files.partly_read(segment, start) or segment.frame_with(start, self._end)
         base, position = frame.base, frame.position
         if base < start:
-            # Whoever reads in pages comes back for the rest of it, which only Python keeps.
+            # A reader of pages comes back for the rest of it, which only Python keeps.
             yield self._left(frame, start, stop)
             base, position = frame.stop, frame.end
         patience = 1
