@@ -92,7 +92,7 @@ def tests() -> None:
         packed.extractall(folder, filter="data")
     (unpacked,) = folder.iterdir()
     command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--maxprocesses", "4"]
-    command += ["-m", "not slow and not heavy", "-p", "no:cacheprovider"]
+    command += ["-m", "not slow and not heavy"]
     run(command, {"PYTHONPATH": str(unpacked / "src")}, unpacked)
 
 
