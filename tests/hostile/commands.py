@@ -69,6 +69,7 @@ GOOD: dict[str, list[str]] = {
     "import": ["path=in.jsonl"],
     "backup": ["target=copy"],
     "restore": ["source=copy"],
+    "copy": ["source=file:log", "target=file:moved"],
     "dead-letters list": ["topic=events"],
     "dead-letters redrive": ["topic=events"],
     "doctor": [],

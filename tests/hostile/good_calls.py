@@ -254,6 +254,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Log.read_batches": lambda w: _call(w.log.read_batches, topic="events", partition=0, start=0),
     "Log.register": lambda w: _call(w.log.register, topic="events", consumer="c", starts={0: 0}),
     "Log.resolve": lambda w: _call(w.log.resolve, position=w.log.position("events", 0, 1)),
+    "Log.scan": lambda w: _call(w.log.scan, topic="events"),
     "Log.scope": lambda w: _call(w.log.scope),
     "Log.seal": lambda w: _call(w.log.seal, topic="events"),
     "Log.seek": lambda w: _call(w.log.seek, topic="events", consumer="c", partition=0, offset=1),
@@ -286,6 +287,8 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "open": _open,
     "backup": lambda w: _call(sl.backup, target=f"{w.folder}/copy", url=w.url),
     "restore": lambda w: _call(sl.restore, source=w.copy, url=f"file:{w.folder}/restored"),
+    "copy": lambda w: _call(sl.copy, source=w.copy, target=f"file:{w.folder}/moved"),
+    "scan": lambda w: _call(functools.partial(sl.scan, w.log), topic="events"),
     "describe": lambda w: _call(sl.describe, url=f"file:{w.folder}/none"),
     "install": lambda w: _call(sl.install, log_or_url="memory:"),
     "subscribe": lambda w: _call(functools.partial(sl.subscribe, w.log), topic="events"),
@@ -294,6 +297,9 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Scope.drop": lambda w: _call(w.scope.drop, topic=UUID(int=1)),
     "Scope.evolve": lambda w: _call(w.scope.evolve, name="typed", schema=SCHEMA),
     "Scope.publish": lambda w: _call(w.scope.publish, name="typed", value=BATCH, timeout_s=5),
+    "Scope.publish_many": lambda w: _call(
+        w.scope.publish_many, name="typed", values=[BATCH], timeout_s=5
+    ),
     "Scope.register": lambda w: _call(w.scope.register, name="new", schema=SCHEMA),
     "Scope.replay": lambda w: _call(w.scope.replay, name="typed", start=0),
     "Scope.subscribe": lambda w: _call(w.scope.subscribe, name="typed"),

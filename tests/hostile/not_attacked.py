@@ -15,7 +15,7 @@ NOT_ATTACKED: dict[str, str] = {
             *("TierReport.with_added", "Counters", "DeadLetter", "Trigger", "PartitionHealth"),
             *("Publication", "ViewHealth", "Predicate", "Scope", "ScopedSubscription"),
             *("Subscription", "Assignment", "CopiedSegment.epoch_run", "SavedPartition"),
-            "SavedView",
+            *("SavedView", "Scan"),
         ),
         _RESULTS,
     ),
@@ -36,6 +36,15 @@ NOT_ATTACKED: dict[str, str] = {
         "takes what `parts` has returned, and checks it when it is looked at",
     ),
     **dict.fromkeys(("Log", "Tier", "Tier.footers", "Tier.over"), "is called by `open`"),
+    "Tier.columns": "is called by `scan`",
+    "event_columns": "takes what a topic declares",
+    **dict.fromkeys(
+        (
+            *("Scan.filter", "Scan.get_fragments", "Scan.replace_schema", "Scan.scanner"),
+            *("Scan.sort_by", "Scan.to_duckdb"),
+        ),
+        "takes what Arrow's and DuckDB's own take, and raises what they raise",
+    ),
     "spark.table": "asks the Spark session for everything",
     **dict.fromkeys(("spark.cluster_session", "spark.local_session"), "starts Spark"),
     **dict.fromkeys(

@@ -153,9 +153,9 @@ def test_settings_keep_a_schema_and_metadata_sorted_by_key() -> None:
     assert TopicSettings.from_json(settings.to_json()) == settings
 
 
-def test_only_a_topic_of_batches_has_a_schema() -> None:
-    with pytest.raises(InvalidError, match="batches"):
-        TopicSettings(schema=b"arrow")
+def test_a_topic_of_bytes_has_no_schema() -> None:
+    with pytest.raises(InvalidError, match="plain bytes"):
+        TopicSettings(value_kind=ValueKind.BYTES, schema=b"arrow")
 
 
 @pytest.mark.parametrize("bad", [["a"], {1: "a"}, {"a": 1}, {"": "a"}, {"a": "b" * 70_000}])

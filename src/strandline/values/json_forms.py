@@ -13,7 +13,6 @@ from strandline.values.description import (
 )
 from strandline.values.event import Event
 from strandline.values.json_rows import jsonable, rows_of
-from strandline.values.payload_schema import shown_payload_schema
 from strandline.values.proof import ProofReport
 from strandline.values.record import Record
 
@@ -55,7 +54,6 @@ def record_json(record: Record) -> dict[str, object]:
 def topic_json(found: TopicDescription) -> dict[str, object]:
     """Return a topic as it is now."""
     settings = found.settings
-    declared = settings.payload_schema
     return {
         "name": found.topic.name,
         "tenant": found.topic.tenant,
@@ -66,7 +64,7 @@ def topic_json(found: TopicDescription) -> dict[str, object]:
         "retention_bytes": settings.retention_bytes,
         "limit_bytes": settings.limit_bytes,
         "proof": settings.proof,
-        "payload_schema": None if declared is None else shown_payload_schema(declared),
+        "payload_schema": settings.shown_payload_schema(),
         "records": found.records,
         "size_bytes": found.size_bytes,
         "partitions": [

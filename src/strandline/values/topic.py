@@ -3,19 +3,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import Final, Literal, NewType, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NewType, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
 import msgspec
-import pyarrow as pa
 
 from strandline.values.arguments import check_choice
-from strandline.values.batches import decode_schema
 from strandline.values.errors import InvalidError
 from strandline.values.html import html_fields
 from strandline.values.names import check_length, check_text, check_topic_name
-from strandline.values.payload_schema import shown_payload_schema
 from strandline.values.tenant import Tenant, parse_tenant
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PARTITIONS_MAX = 4096
 METADATA_BYTES_MAX = 64 * 1024
@@ -117,7 +117,7 @@ class TopicOptions(TypedDict, total=False):
     limit_bytes: int | None
     proof: bool
     schema: bytes | None
-    payload_schema: pa.Schema | None
+    payload_schema: "pa.Schema | None"
 
 
 class Unchanged(Enum):
@@ -157,11 +157,22 @@ class TopicSettings:
     metadata: tuple[tuple[str, str], ...] = ()
 
     @property
-    def payload_schema(self) -> pa.Schema | None:
+    def payload_schema(self) -> "pa.Schema | None":
         """What the payloads of an event topic are declared to have; None if nothing is."""
         if self.schema is None or self.value_kind is not ValueKind.EVENT:
             return None
+        from strandline.values.batches import decode_schema  # noqa: PLC0415 - Imports pyarrow.
+
         return decode_schema(self.schema)
+
+    def shown_payload_schema(self) -> object:
+        """Return the names and types of `payload_schema`, as JSON has them."""
+        declared = self.payload_schema
+        if declared is None:
+            return None
+        from strandline.values.payload_schema import shown_payload_schema  # noqa: PLC0415 - The same.
+
+        return shown_payload_schema(declared)
 
     @property
     def batch_schema(self) -> bytes | None:
@@ -195,10 +206,8 @@ class TopicSettings:
             if ours != theirs
         }
         if "schema" in found and ValueKind.BATCH not in (self.value_kind, other.value_kind):
-            declared = self.payload_schema
-            shown = None if declared is None else shown_payload_schema(declared)
             del found["schema"]
-            found["payload_schema"] = shown
+            found["payload_schema"] = self.shown_payload_schema()
         return found
 
     def __post_init__(self) -> None:
