@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from strandline.log.copies import CopiedPartition, PartitionKey
+from strandline.log.copies import CopiedPartition, PartitionKey, ends_at
 from strandline.opening import copy_log, default_url, open_log, place_url
-from strandline.values import CorruptError, InvalidError, Mode, Topic
+from strandline.values import CorruptError, InvalidError, Mode, Topic, us_from_datetime
 from strandline.values.arguments import check_whole
 
 LogLocation: TypeAlias = str | os.PathLike[str]
@@ -42,19 +43,23 @@ def restore(
     source: LogLocation,
     url: LogLocation | None = None,
     *,
-    until: Mapping[PartitionName, int] | None = None,
+    until: Mapping[PartitionName, int] | datetime | None = None,
 ) -> LogCopy:
-    """Bring a backup back as a new log at `url`, whole or up to offsets, and verify it.
+    """Bring a backup back as a new log at `url`, whole or up to a point, and verify it.
 
-    `until` names the partitions that are to end before an offset. The new log has the
+    `until` is a point in time, from which on nothing that was appended is in the new log, or
+    names the partitions that are to end before an offset. The new log has the
     identity of the old one, and begins a new epoch in each partition: a reader that has seen
     more than it holds gets DivergedError. Raises as `backup`, and InvalidError for a
     partition or an offset that there is not.
     """
-    wanted = [] if until is None else _checked_ends(until)
+    moment_us = us_from_datetime(until) if isinstance(until, datetime) else None
+    wanted = [] if until is None or isinstance(until, datetime) else _checked_ends(until)
     found = place_url(source)
     with open_log(found, mode=Mode.READ) as log:
         ends = {(log.topic(topic).id, partition): end for topic, partition, end in wanted}
+        if moment_us is not None:
+            ends = ends_at(log, moment_us)
     target = default_url() if url is None else place_url(url, like=found)
     return _copied(found, target, ends)
 
@@ -62,7 +67,9 @@ def restore(
 def _checked_ends(until: Mapping[PartitionName, int]) -> list[tuple[str | Topic, int, int]]:
     """Return topics, partitions and where they are to end; InvalidError for anything else."""
     if not isinstance(until, Mapping):
-        raise InvalidError("until is a Mapping of partitions to offsets", until=until)
+        raise InvalidError(
+            "until is a datetime, or a Mapping of partitions to offsets", until=until
+        )
     ends = []
     for name, end in until.items():
         pair = name if isinstance(name, tuple) else (name, 0)

@@ -1,22 +1,29 @@
 """Commands that copy a whole log, and bring a copy back."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from strandline.cli.command import command
 from strandline.cli.exit_codes import ExitCode
-from strandline.cli.options import Json, Url, opened
+from strandline.cli.options import Json, Url, opened, parse_start
 from strandline.cli.screen import progress, show, show_json
 from strandline.cli.verifying import check_topics, show_reports
-from strandline.values import InvalidError, Mode, Topic
+from strandline.values import InvalidError, Mode, Topic, us_from_datetime
 
 if TYPE_CHECKING:
+    from strandline.log import Log
     from strandline.log.copies import CopiedPartition, PartitionKey
 
 _ANSWER = (
     "{source, target, is_sound, records, partitions: [as of `verify`]}; the partitions "
     "have the records [start, end)."
+)
+
+_UNTIL = (
+    "{!r} is no end: use TOPIC=OFFSET or TOPIC/PARTITION=OFFSET, or one time such as "
+    "2026-03-01T12:00:00Z for all topics"
 )
 
 
@@ -50,7 +57,8 @@ def backup(
     "restore",
     examples="""$ strandline backup ./backup-1
         $ strandline restore ./backup-1 --url file:./again
-        $ strandline restore ./backup-1 --url file:./earlier --until orders=3 --json""",
+        $ strandline restore ./backup-1 --url file:./earlier --until orders=3 --json
+        $ strandline restore ./backup-1 --url file:./yesterday --until 1d""",
     answers=_ANSWER,
 )
 def restore(
@@ -62,8 +70,9 @@ def restore(
     until: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TOPIC[/N]=OFFSET",
-            help="End partition N, else 0, before this offset. May be repeated.",
+            metavar="TIME|TOPIC[/N]=OFFSET",
+            help="End before this time, or age such as 1d; or end partition N, else 0, "
+            "before this offset, which may be repeated.",
         ),
     ] = None,
     tenant: Annotated[
@@ -71,7 +80,7 @@ def restore(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Bring a backup back as a new log, whole or up to an offset, and verify it.
+    """Bring a backup back as a new log, whole or up to a point, and verify it.
 
     --url names the new log, which must not exist. It has the old one's identity and
     begins a new epoch in each partition: a consumer, view or Spark query that had seen
@@ -81,10 +90,7 @@ def restore(
 
     source = place_url(source)
     with opened(source, Mode.READ) as log:
-        ends: dict[PartitionKey, int] = {}
-        for each in until or ():
-            name, partition, end = _parsed(each)
-            ends[log.topic(name, tenant=tenant).id, partition] = end
+        ends = _ends(log, until or [], tenant)
     target = None if url is None else place_url(url, like=source)
     _copy(source, _target(target), ends, json=json)
 
@@ -146,6 +152,21 @@ def copy(
         show(f"{copied.source} -> {copied.target}: {sum(counts):,} records copied, all compared")
 
 
+def _ends(log: "Log", until: list[str], tenant: str | None) -> "dict[PartitionKey, int]":
+    from strandline.log.copies import ends_at  # noqa: PLC0415 See `opened`.
+
+    if len(until) == 1 and "=" not in until[0]:
+        moment = parse_start(until[0])
+        if not isinstance(moment, datetime):
+            raise typer.BadParameter(_UNTIL.format(until[0]))
+        return ends_at(log, us_from_datetime(moment))
+    ends: dict[PartitionKey, int] = {}
+    for each in until:
+        name, partition, end = _parsed(each)
+        ends[log.topic(name, tenant=tenant).id, partition] = end
+    return ends
+
+
 def _located(url: str | None) -> str:
     from strandline.opening import default_url, place_url  # noqa: PLC0415 See `opened`.
 
@@ -165,7 +186,7 @@ def _parsed(text: str) -> tuple[str, int, int]:
     place, equals, end = text.rpartition("=")
     name, slash, partition = place.partition("/")
     if not equals or not end.isdecimal() or (slash and not partition.isdecimal()):
-        raise typer.BadParameter(f"{text!r} is no end: use TOPIC=OFFSET or TOPIC/PARTITION=OFFSET")
+        raise typer.BadParameter(_UNTIL.format(text))
     return name, int(partition or 0), int(end)
 
 

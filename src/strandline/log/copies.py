@@ -5,10 +5,14 @@ so that positions and cursors beyond that are recognised. See design 0060.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from uuid import UUID
 
 from strandline.values import InvalidError, Marks, Offset, Partition, Topic, TrimmedError
+from strandline.values.internal_topics import may_shorten
+
+if TYPE_CHECKING:
+    from strandline.log.log import Log
 
 PartitionKey: TypeAlias = tuple[UUID, int]
 """The id of a topic, and a partition of it."""
@@ -28,6 +32,22 @@ class CopiedPartition(NamedTuple):
 
 Progress: TypeAlias = Callable[[CopiedPartition], None]
 """Called with each partition that has been copied."""
+
+
+def ends_at(log: "Log", moment_us: int) -> dict[PartitionKey, int]:
+    """Return where each partition ends in a copy without what was appended from a moment on.
+
+    Timestamps never fall within a partition, so that it is a prefix. What must be whole to
+    be of use is left whole: the segment catalogue, the later schemas, the tokens.
+    """
+    ends = {}
+    for tenant in (None, *log.tenants()):
+        for topic in (*log.topics(tenant=tenant), *log.topics(tenant=tenant, internal=True)):
+            if not may_shorten(topic.name):
+                continue
+            for partition in range(log.describe_topic(topic).settings.partitions):
+                ends[topic.id, partition] = int(log.offset_at(topic, partition, moment_us))
+    return ends
 
 
 def end_of_copy(topic: Topic, partition: int, marks: Marks, ends: Ends) -> Offset:

@@ -7,6 +7,7 @@ random number, and nothing passed in is changed or silently corrected.
 Does not know how values are stored or framed, nor whether a topic exists.
 """
 
+from strandline.values._instants import us_from_datetime
 from strandline.values.description import (
     ConsumerLag,
     LogDescription,
@@ -144,4 +145,5 @@ __all__ = [
     "parse_tenant",
     "partition_for_key",
     "sorted_metadata",
+    "us_from_datetime",
 ]

@@ -71,6 +71,11 @@ INTERNAL_TOPICS: Final = (
 """Every kind of internal topic. One that is not listed may be shortened."""
 
 
+def may_shorten(name: str) -> bool:
+    """Return whether records of the topic may ever be removed."""
+    return not any(each.cost is None and each.name == name for each in INTERNAL_TOPICS)
+
+
 def check_may_shorten(topic: str | Topic) -> None:
     """Raise InvalidError if no record of the topic may ever be removed.
 
