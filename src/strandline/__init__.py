@@ -33,7 +33,8 @@ if TYPE_CHECKING:
         matches_each,
         parse_predicate,
     )
-    from strandline.scans import Scan, scan
+    from strandline.scans import scan
+    from strandline.scans.dataset import Scan
     from strandline.subscriptions import (
         AsyncAssignment,
         AsyncConsumer,
@@ -244,7 +245,7 @@ _HOMES = {
     "RefusedError": "strandline.views",
     "RejectedError": "strandline.values",
     "SavedView": "strandline.views",
-    "Scan": "strandline.scans",
+    "Scan": "strandline.scans.dataset",
     "SchemaConflictError": "strandline.typed",
     "SchemaMismatchError": "strandline.typed",
     "Scope": "strandline.typed",

@@ -16,6 +16,9 @@ class MemoryObjects:
         self.objects[name] = content
         return None
 
+    def put_new(self, name: str, content: bytes) -> bool:
+        return self.objects.setdefault(name, content) is content
+
     def get(self, name: str) -> bytes | None:
         return self.objects.get(name)
 
@@ -53,6 +56,12 @@ class FaultyObjects(MemoryObjects):
         super().put(name, content if self.torn is None else content[: self.torn])
         self._after()
         return "tag"
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        self._before("put_new")
+        is_new = super().put_new(name, content)
+        self._after()
+        return is_new
 
     def get(self, name: str) -> bytes | None:
         self._before("get")

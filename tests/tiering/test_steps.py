@@ -43,7 +43,7 @@ def test_a_fault_at_any_call_of_the_store_is_made_good_by_the_next_run(
     tmp_path: Path, error: Callable[[], Exception], *, is_after: bool
 ) -> None:
     calls = calls_of_a_run(tmp_path)
-    assert calls == 6  # A put and a get for each of three objects.
+    assert calls == 7  # A put and a get for each of three objects, and a look for a table.
     for number in range(1, calls + 1):
         objects = FaultyObjects()
         with opened("memory", tmp_path, objects) as log:

@@ -7,8 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from deltalake import DeltaTable
+
 import strandline as sl
 from strandline.tiering import SegmentCatalogue, SegmentState, sweep, tier
+from strandline.tiering.routing import topic_folder
 from strandline.tiering.segment import partition_of
 
 BACKENDS = ("file", "sqlite")
@@ -56,7 +59,7 @@ def kill_at(backend: str, point: int, folder: Path) -> None:
 
     with sl.open(url) as log:
         assert list(log.read("t", 0, 0)) == records, point
-        tier(log, "t", store, piece_records=9, include_open=True, local_bytes=0)
+        tier(log, "t", store, piece_records=9, include_open=True, local_bytes=0, delta=True)
         sweep(log, store)
 
         assert log.evict("t", 0, 0) == 20
@@ -68,8 +71,10 @@ def kill_at(backend: str, point: int, folder: Path) -> None:
             listed = catalogue.segments(place)
         assert [(each.start, each.end) for each in listed] == [(0, 9), (9, 18), (18, 20)]
         assert {each.state for each in listed} == {SegmentState.COPY_FINISHED}
-        objects = [path for path in (cold / str(log.id)).rglob("*") if path.is_file()]
-        assert len(objects) == 3
+        assert len(list(cold.rglob("*.parquet"))) == 3
+        table = DeltaTable(cold / topic_folder(log.topic("t")))
+        offsets = table.to_pyarrow_table(columns=["_offset"]).column("_offset").to_pylist()
+        assert sorted(offsets) == [record.offset for record in records]
 
 
 def run(seed: int) -> None:

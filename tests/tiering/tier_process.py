@@ -38,12 +38,12 @@ def main(url: str, store: str, die_at: int) -> None:
     objects = open_store(store)
     with sl.open(url) as log:
         dying = Dying(die_at)
-        for name in ("put", "get", "delete"):
+        for name in ("put", "put_new", "get", "delete", "list"):
             dying.around(objects, name)
         for name in ("add", "change", "evict"):
             dying.around(SegmentCatalogue, name)
         dying.around(log, "evict")
-        tier(log, "t", objects, piece_records=9, include_open=True, local_bytes=0)
+        tier(log, "t", objects, piece_records=9, include_open=True, local_bytes=0, delta=True)
     print(dying.count)  # noqa: T201 - For the test that started it.
 
 

@@ -47,6 +47,9 @@ def tier(
     include_open: Annotated[
         bool, typer.Option("--include-open", help="Also copy what still grows.")
     ] = False,
+    delta: Annotated[
+        bool, typer.Option("--delta", help="Have the objects be a Delta table from now on.")
+    ] = False,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
@@ -65,6 +68,7 @@ def tier(
             local_age_s=None if local_age is None else parse_age(local_age),
             local_bytes=None if local_bytes is None else parse_size(local_bytes),
             include_open=include_open,
+            delta=delta,
             progress=lambda _: bar.advance(),
         )
     fields = asdict(report)

@@ -64,7 +64,8 @@ from strandline.values.options import check_options
 
 if TYPE_CHECKING:
     from strandline.log.async_log import AsyncLog
-    from strandline.scans import Scan, ScanOptions
+    from strandline.scans import ScanOptions
+    from strandline.scans.dataset import Scan
     from strandline.subscriptions import Consumer, Marker, Subscription
     from strandline.subscriptions.options import ConsumerOptions, SubscribeOptions
     from strandline.typed import Scope

@@ -8,6 +8,6 @@ Does not wait for records, and holds no retention back: a scan that a trim has o
 raises TrimmedError.
 """
 
-from strandline.scans.dataset import Scan, ScanOptions, scan
+from strandline.scans.scanning import ScanOptions, scan
 
-__all__ = ["Scan", "ScanOptions", "scan"]
+__all__ = ["ScanOptions", "scan"]

@@ -8,12 +8,9 @@ from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
 
-import msgspec
-import pyarrow as pa
-
 from strandline.log import Log, parts_of
 from strandline.tiering.catalogue import SNAPSHOT_NAME, incomplete, segments_topic
-from strandline.tiering.footer import FOOTER_BYTES, Footer, footer_bytes
+from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.parquet import CopiedRows, digest_of
 from strandline.tiering.partition_copies import PartitionCopies
@@ -197,16 +194,7 @@ class ColdSegments:
 
         None if the object is gone or is not what was copied: reading it raises.
         """
-        store, size = self._open_store(segment.store), segment.size_bytes
-        ending = store.get_end(segment.name, max(0, size - FOOTER_BYTES))
-        if ending and (needed := footer_bytes(ending)) > len(ending):
-            ending = store.get_end(segment.name, max(0, size - needed))
-        if not ending:
-            return None
-        try:
-            return Footer(ending)
-        except (pa.ArrowException, KeyError, TypeError, msgspec.MsgspecError, OSError):
-            return None
+        return Footer.of(self._open_store(segment.store), segment.name, segment.size_bytes)
 
     def fetched(
         self, place: UserPartition, epochs: Sequence[Epoch], offset: int

@@ -10,7 +10,15 @@ import msgspec
 import pyarrow as pa
 
 from strandline.tiering.arrow_parts import dataset, parquet
-from strandline.tiering.parquet import METADATA_KEY, OWN_COLUMNS, PACKED, About, unpacked_schema
+from strandline.tiering.object_store import ObjectStore
+from strandline.tiering.parquet import (
+    METADATA_KEY,
+    OWN_COLUMNS,
+    PACKED,
+    TIER_COLUMNS,
+    About,
+    unpacked_schema,
+)
 from strandline.values import ValueKind
 
 #: What is fetched at first: nearly every footer is in it.
@@ -48,6 +56,27 @@ class Footer:
         self._about = msgspec.json.decode(self._metadata.metadata[METADATA_KEY], type=About)
         self._schema: pa.Schema = self._metadata.schema.to_arrow_schema()
         self._content = content
+        self.rows: int = self._metadata.num_rows
+        self.kind = self._about.value_kind
+
+    @classmethod
+    def of(cls, store: ObjectStore, name: str, size_bytes: int) -> "Footer | None":
+        """Fetch the footer of an object; None if that is gone, or no copy of ours."""
+        ending = store.get_end(name, max(0, size_bytes - FOOTER_BYTES))
+        if ending and (needed := footer_bytes(ending)) > len(ending):
+            ending = store.get_end(name, max(0, size_bytes - needed))
+        if not ending:
+            return None
+        try:
+            return cls(ending)
+        except (pa.ArrowException, KeyError, TypeError, msgspec.MsgspecError, OSError):
+            return None
+
+    @property
+    def value_columns(self) -> pa.Schema:
+        """The columns of the values in the file."""
+        own = {*OWN_COLUMNS, *TIER_COLUMNS}
+        return pa.schema([field for field in self._schema if field.name not in own])
 
     @property
     def value_schemas(self) -> "list[pa.Schema]":

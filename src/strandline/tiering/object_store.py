@@ -76,6 +76,17 @@ class ObstoreStore:
         tag = answer.get("e_tag")
         return None if tag is None else str(tag)
 
+    def put_new(self, name: str, content: bytes) -> bool:
+        """Put an object unless there is one of the name; False then. Durable if True."""
+        with _translated(self._obstore, self._url, name):
+            try:
+                self._obstore.put(self._store, name, content, mode="create")
+            except self._obstore.exceptions.AlreadyExistsError:
+                return False
+            if self._directory is not None:
+                self._make_durable(self._directory, name)
+        return True
+
     def get(self, name: str) -> bytes | None:
         try:
             with _translated(self._obstore, self._url, name):

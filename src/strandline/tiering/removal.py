@@ -2,14 +2,18 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from strandline.clock import Clock
-from strandline.log import Log
+from strandline.log import Log, parts_of
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
+from strandline.tiering.delta import has_table, publish
+from strandline.tiering.delta.transaction_log import FOLDER
 from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.parquet import CopiedRows
+from strandline.tiering.routing import topic_folder
 from strandline.tiering.segment import (
     CopiedSegment,
     DeletionState,
@@ -23,38 +27,82 @@ from strandline.views import RefusedError
 _logger = logging.getLogger("strandline")
 
 OpenStore = Callable[[str], ObjectStore]
+#: The end of an object's name, after the folder of its topic.
+_OBJECT = re.compile(r"/\d+/\d{20}-\d{20}-[0-9a-f]+-[0-9a-f]+\.parquet$")
 
 
 def retire(
-    catalogue: SegmentCatalogue, segment: CopiedSegment, store: ObjectStore, low: int
+    log: Log,
+    catalogue: SegmentCatalogue,
+    segments: Sequence[CopiedSegment],
+    lows: Mapping[UserPartition, int],
+    opened: OpenStore,
+) -> list[CopiedSegment]:
+    """Delete copies of one topic in two steps; return those that were neither needed nor deleted.
+
+    Between the two they leave the topic's Delta table, so that no reader of it meets a gap.
+    """
+    marked = [
+        segment
+        for segment in segments
+        if _changed(catalogue, segment, SegmentState.DELETE_STARTED, lows[segment.place])
+    ]
+    if marked:
+        _unlist(log, catalogue, marked, opened)
+    deleted = []
+    for segment in marked:
+        opened(segment.store).delete(segment.name)
+        if _changed(catalogue, segment, SegmentState.DELETE_FINISHED):
+            deleted.append(segment)
+    return deleted
+
+
+def _changed(
+    catalogue: SegmentCatalogue, segment: CopiedSegment, state: SegmentState, low: int = 0
 ) -> bool:
-    """Delete a copy in two steps; False if it is needed, or another process has done so."""
     try:
-        catalogue.change(segment, SegmentState.DELETE_STARTED, low=low)
-    except RefusedError:
-        return False
-    store.delete(segment.name)
-    try:
-        catalogue.change(segment, SegmentState.DELETE_FINISHED)
+        catalogue.change(segment, state, low=low)
     except RefusedError:
         return False
     return True
 
 
+def _unlist(
+    log: Log, catalogue: SegmentCatalogue, segments: Sequence[CopiedSegment], opened: OpenStore
+) -> None:
+    """Have the topic's Delta tables hold none of what is marked as deleted."""
+    topic = segments[0].place.named()
+    for store in {segment.store: opened(segment.store) for segment in segments}.values():
+        if has_table(store, topic):
+            publish(catalogue, topic_places(log, catalogue, topic), store, parts_of(log).clock)
+
+
+def topic_places(log: Log, catalogue: SegmentCatalogue, topic: Topic) -> Sequence[UserPartition]:
+    """Return all partitions of a topic, as the catalogue follows them from now on."""
+    try:
+        count = log.describe_topic(topic).settings.partitions
+    except InvalidError:  # It was dropped.
+        catalogue.follow_all()
+        return [place for place in catalogue.places() if place.topic_id == topic.id]
+    places = [partition_of(topic, number) for number in range(count)]
+    catalogue.follow(places)
+    return places
+
+
 def remove_trimmed(log: Log, topic: Topic, opened: OpenStore = open_store) -> int:
     """Delete the copies of what was trimmed; return how many there were."""
-    removed = 0
     with saved_catalogue(log) as catalogue:
         marks = log.describe_topic(topic).marks
-        places = [partition_of(topic, number) for number in range(len(marks))]
-        catalogue.follow(places)
+        lows = {partition_of(topic, number): int(each.low) for number, each in enumerate(marks)}
+        catalogue.follow(list(lows))
         catalogue.check_whole()
-        for place, ends in zip(places, marks, strict=True):
-            for segment in catalogue.segments(place):
-                if segment.end <= ends.low:
-                    store = opened(segment.store)
-                    removed += retire(catalogue, segment, store, ends.low)
-    return removed
+        old = [
+            segment
+            for place, low in lows.items()
+            for segment in catalogue.segments(place)
+            if segment.end <= low
+        ]
+        return len(retire(log, catalogue, old, lows, opened))
 
 
 def remove_dropped(log: Log, topic: Topic, opened: OpenStore = open_store) -> int:
@@ -62,11 +110,8 @@ def remove_dropped(log: Log, topic: Topic, opened: OpenStore = open_store) -> in
     with saved_catalogue(log) as catalogue:
         catalogue.follow_all()
         catalogue.check_whole()
-        return sum(
-            _remove_partition(catalogue, place, opened)
-            for place in catalogue.places()
-            if place.topic_id == topic.id
-        )
+        places = [place for place in catalogue.places() if place.topic_id == topic.id]
+        return _remove_topic(log, catalogue, places, opened)
 
 
 def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> int:
@@ -83,17 +128,19 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
     def opened(url: str) -> ObjectStore:
         return objects if url == objects.url else open_store(url)
 
-    # First the list: an object in it was recorded before it was uploaded, and so before
-    # the catalogue is looked at.
-    names = objects.list(f"{log.id}")
     with saved_catalogue(log, clock) as catalogue:
         catalogue.follow_all()
         catalogue.refresh()
+        # First the list: an object in it was recorded before it was uploaded, and so before
+        # the catalogue is looked at.
+        names = _listed(log, catalogue, objects)
+        catalogue.refresh()
         catalogue.check_whole()
         removed = 0
-        for place in catalogue.places():
-            if _is_dropped(log, place) and catalogue.deletion(place) is not DeletionState.FINISHED:
-                removed += _remove_partition(catalogue, place, opened)
+        for places in _by_topic(catalogue.places()).values():
+            if _is_dropped(log, places[0]):
+                removed += _remove_topic(log, catalogue, places, opened)
+                _delete_table(objects, places[0].named())
         known = {
             segment.name
             for place in catalogue.places()
@@ -109,6 +156,21 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
                 objects.delete(name)
                 removed += 1
     return removed
+
+
+def _listed(log: Log, catalogue: SegmentCatalogue, objects: ObjectStore) -> Sequence[str]:
+    """Return the names of the log's objects, in the folders of its topics and the old one."""
+    folders = {topic_folder(place.named()) for place in catalogue.places()}
+    found = [name for each in sorted(folders) for name in objects.list(each)]
+    # What else lies in the folder of a table is not ours.
+    return [*objects.list(f"{log.id}"), *(name for name in found if _OBJECT.search(name))]
+
+
+def _by_topic(places: Sequence[UserPartition]) -> Mapping[UUID, Sequence[UserPartition]]:
+    found: dict[UUID, list[UserPartition]] = {}
+    for place in places:
+        found.setdefault(place.topic_id, []).append(place)
+    return found
 
 
 def _topics_by_id(log: Log) -> Mapping[UUID, Topic]:
@@ -154,14 +216,28 @@ def _is_dropped(log: Log, place: UserPartition) -> bool:
     return False
 
 
-def _remove_partition(catalogue: SegmentCatalogue, place: UserPartition, opened: OpenStore) -> int:
-    """Go through the three steps, from where another process has left them."""
-    for state in (DeletionState.MARKED, DeletionState.STARTED):
-        with contextlib.suppress(RefusedError):
-            catalogue.delete_partition(place, state)
-    segments = catalogue.segments(place)
+def _remove_topic(
+    log: Log, catalogue: SegmentCatalogue, places: Sequence[UserPartition], opened: OpenStore
+) -> int:
+    """Go through the three steps with each partition, from where another process left them."""
+    left = [each for each in places if catalogue.deletion(each) is not DeletionState.FINISHED]
+    for place in left:
+        for state in (DeletionState.MARKED, DeletionState.STARTED):
+            with contextlib.suppress(RefusedError):
+                catalogue.delete_partition(place, state)
+    segments = [segment for place in left for segment in catalogue.segments(place)]
+    if segments:
+        _unlist(log, catalogue, segments, opened)
     for segment in segments:
         opened(segment.store).delete(segment.name)
-    with contextlib.suppress(RefusedError):
-        catalogue.delete_partition(place, DeletionState.FINISHED)
+    for place in left:
+        with contextlib.suppress(RefusedError):
+            catalogue.delete_partition(place, DeletionState.FINISHED)
+    for url in {segment.store for segment in segments}:
+        _delete_table(opened(url), places[0].named())
     return len(segments)
+
+
+def _delete_table(store: ObjectStore, topic: Topic) -> None:
+    for name in store.list(f"{topic_folder(topic)}/{FOLDER}"):
+        store.delete(name)

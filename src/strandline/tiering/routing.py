@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from strandline.tiering.segment import UserPartition
-from strandline.values import InvalidError
+from strandline.values import InvalidError, Topic
 from strandline.values.partitioning import murmur2
 
 _MASK = 0xFFFFFFFF
@@ -32,3 +32,11 @@ def catalogue_partitions(places: Iterable[UserPartition], count: int) -> list[in
 
 def _folded(long: int) -> int:
     return (long ^ (long >> 32)) & _MASK
+
+
+def topic_folder(topic: Topic) -> str:
+    """Return the folder of a topic's objects in a store, which people can read.
+
+    The end of its id makes it the folder of this one topic; no tenant's name has an `@`.
+    """
+    return f"{topic.tenant or '@global'}/{topic.name}-{topic.id.hex[-8:]}"

@@ -9,9 +9,11 @@ from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
 from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, CopyDraft, read_piece
+from strandline.tiering.delta import has_table, publish, require_deltalake
 from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.parquet import CopiedRows, digest_of
-from strandline.tiering.removal import retire
+from strandline.tiering.removal import retire, topic_places
+from strandline.tiering.routing import topic_folder
 from strandline.tiering.segment import (
     CopiedSegment,
     SegmentState,
@@ -73,6 +75,7 @@ def tier(
     local_bytes: int | None = None,
     piece_records: int = PIECE_RECORDS,
     include_open: bool = False,
+    delta: bool = False,
     catalogue: SegmentCatalogue | None = None,
     progress: Callable[[TierStep], None] | None = None,
     clock: Clock | None = None,
@@ -85,16 +88,21 @@ def tier(
     Records are evicted once their copy was read back and is right: those older than
     `local_age_s`, and the oldest until each partition has at most `local_bytes`; None
     keeps them. Copies of trimmed records are deleted.
+    With `delta` the objects of the topic are a Delta table from now on: every run, also
+    without it, has the table hold what the tier holds. See design 0103.
     `progress` is called with each step.
 
     UnavailableError if the store fails: everything done so far counts, call again.
     CorruptError, with nothing done, if the catalogue has lost steps. InvalidError for an
-    internal topic that is an only index.
+    internal topic that is an only index, and with `delta` for batches that a Delta table
+    cannot hold, after they were copied.
     """
     piece_records = check_whole("piece_records", piece_records, 1)
     local_age_s = check_limit("local_age_s", local_age_s)
     local_bytes = check_limit("local_bytes", local_bytes)
     check_flag("include_open", include_open)
+    if check_flag("delta", delta):
+        require_deltalake()
     objects = store_of(store)
     found = log.topic(topic)
     with contextlib.ExitStack() as stack:
@@ -104,12 +112,16 @@ def tier(
         found = log.topic(topic)
         check_may_shorten(found)
         count = log.describe_topic(found).settings.partitions
-        catalogue.follow(partition_of(found, number) for number in range(count))
+        places = [partition_of(found, number) for number in range(count)]
+        catalogue.follow(places)
         catalogue.check_whole()
-        for number in range(count):
-            place = partition_of(found, number)
-            run.settle(place)
+        run.settle(places)
+        for place in places:
             run.copy(place, piece_records, include_open=include_open)
+        # Before anything is evicted: the only copy of a record is never out of the table,
+        # where other programs would take it for waste.
+        run.publish(places, is_wanted=delta)
+        for place in places:
             run.evict(place, local_age_s, local_bytes)
         return run.report
 
@@ -136,15 +148,18 @@ class TieringRun:
 
     # --- what others left ---
 
-    def settle(self, place: UserPartition) -> None:
+    def settle(self, places: Sequence[UserPartition]) -> None:
         """Finish what another process began, and delete copies of what was trimmed."""
         self._catalogue.refresh()
-        low = self._low(place)
-        for segment in self._catalogue.segments(place):
-            if segment.state is SegmentState.DELETE_STARTED or segment.end <= low:
-                self._retire(segment)
-            elif segment.state is SegmentState.COPY_STARTED:
-                self._go_on(segment)
+        old: list[CopiedSegment] = []
+        for place in places:
+            low = self._low(place)
+            for segment in self._catalogue.segments(place):
+                if segment.state is SegmentState.DELETE_STARTED or segment.end <= low:
+                    old.append(segment)
+                elif segment.state is SegmentState.COPY_STARTED:
+                    self._go_on(segment)
+        self._retire(places, old)
 
     def _go_on(self, segment: CopiedSegment) -> None:
         store = self._store_of(segment)
@@ -153,22 +168,31 @@ class TieringRun:
             try:
                 piece = read_piece(self._log, segment.place, segment.start, segment.end)
             except TrimmedError:
-                self._retire(segment)
+                self._retire([segment.place], [segment])
                 return
             if (piece.end, piece.digest) != (segment.end, segment.digest):
                 # Begun by a version that encodes differently, say: a new copy replaces it.
-                self._retire(segment)
+                self._retire([segment.place], [segment])
                 return
             content = piece.content
         # Put again even if it is there: the process that put it may have crashed before
         # it was durable.
         self._finish(segment, content)
 
-    def _retire(self, segment: CopiedSegment) -> None:
-        low = self._low(segment.place)
-        if retire(self._catalogue, segment, self._store_of(segment), low):
+    def _retire(self, places: Sequence[UserPartition], segments: Sequence[CopiedSegment]) -> None:
+        lows = {place: self._low(place) for place in places}
+        for segment in retire(self._log, self._catalogue, segments, lows, self._opened):
             self.report.deleted += 1
             self._told(segment, SegmentState.DELETE_FINISHED)
+
+    # --- the table ---
+
+    def publish(self, places: Sequence[UserPartition], *, is_wanted: bool) -> None:
+        """Have the topic's Delta table hold what the tier does, if there is one, or is to be."""
+        topic = places[0].named()
+        if is_wanted or has_table(self._store, topic):
+            every = topic_places(self._log, self._catalogue, topic)
+            publish(self._catalogue, every, self._store, self._clock)
 
     # --- copying ---
 
@@ -223,7 +247,8 @@ class TieringRun:
             digest=piece.digest,
             store=self._store.url,
             # The id, so that a late deletion of an earlier copy never meets a later one.
-            name=f"{folder(self._log, place)}/{piece.start:020d}-{piece.end:020d}"
+            name=f"{topic_folder(place.named())}/{place.partition}"
+            f"/{piece.start:020d}-{piece.end:020d}"
             f"-{piece.digest[:16]}-{segment_id.hex}.parquet",
             changed_at_us=self._clock.now_us(),
         )
@@ -317,7 +342,7 @@ class TieringRun:
             return True
         # The log still has the records: the next run copies them again.
         self.report.damaged += 1
-        self._retire(segment)
+        self._retire([segment.place], [segment])
         return False
 
     # --- inside ---
@@ -333,18 +358,16 @@ class TieringRun:
         return self._log.marks(place.named(), place.partition).low
 
     def _store_of(self, segment: CopiedSegment) -> ObjectStore:
-        return self._store if segment.store == self._store.url else open_store(segment.store)
+        return self._opened(segment.store)
+
+    def _opened(self, url: str) -> ObjectStore:
+        return self._store if url == self._store.url else open_store(url)
 
     def _told(
         self, segment: CopiedSegment, state: SegmentState = SegmentState.COPY_STARTED
     ) -> None:
         if self._progress is not None:
             self._progress(TierStep(state, segment))
-
-
-def folder(log: Log, place: UserPartition) -> str:
-    """Return the folder of the objects of a partition."""
-    return f"{log.id}/{place.topic_id}/{place.partition}"
 
 
 def _gaps(finished: Sequence[CopiedSegment], start: int, end: int) -> Sequence[tuple[int, int]]:

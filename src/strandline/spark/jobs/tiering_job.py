@@ -1,7 +1,7 @@
 """Moving a topic to an object store, with many objects under way at once."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -46,6 +46,7 @@ def tier(
     local_bytes: int | None = None,
     piece_records: int = PIECE_RECORDS,
     include_open: bool = False,
+    delta: bool = False,
     progress: Progress | None = None,
 ) -> TierJobReport:
     """Do what `strandline.tiering.tier` does, an object in each task.
@@ -54,7 +55,7 @@ def tier(
     readers may be about meanwhile, and a run that was killed is gone on with by the next.
     """
     piece_records = check_whole("piece_records", piece_records, 1)
-    include_open = check_flag("include_open", include_open)
+    include_open, delta = check_flag("include_open", include_open), check_flag("delta", delta)
     local_age_s = check_limit("local_age_s", local_age_s)
     local_bytes = check_limit("local_bytes", local_bytes)
     watch, located = Stopwatch(), absolute_url(url)
@@ -68,8 +69,7 @@ def tier(
         places = [partition_of(found, number) for number in range(count)]
         catalogue.follow(places)
         first = TieringRun(log, objects, catalogue, None, SystemClock())
-        for place in places:
-            first.settle(place)
+        first.settle(places)
         runs = [
             (place, run)
             for place in places
@@ -78,6 +78,8 @@ def tier(
     total = first.report
     work = partial(_copied, located, store)
     done = run_each(spark, runs, work, size=lambda each: each.copied_records, progress=progress)
+    with _begun(located, store, places) as run:
+        run.publish(places, is_wanted=delta)
     if local_age_s is not None or local_bytes is not None:
         letting_go = partial(_evicted, located, store, local_age_s, local_bytes)
         done += run_each(spark, places, letting_go, size=lambda _: 0)
@@ -88,7 +90,7 @@ def tier(
 
 def _copied(url: str, store: str, item: tuple[UserPartition, CopyRun]) -> TierReport:
     place, wanted = item
-    with _begun(url, store, place) as run:
+    with _begun(url, store, [place]) as run:
         run.copy_run(place, wanted)
         return run.report
 
@@ -96,15 +98,15 @@ def _copied(url: str, store: str, item: tuple[UserPartition, CopyRun]) -> TierRe
 def _evicted(
     url: str, store: str, age_s: int | None, bytes_max: int | None, place: UserPartition
 ) -> TierReport:
-    with _begun(url, store, place) as run:
+    with _begun(url, store, [place]) as run:
         run.evict(place, age_s, bytes_max)
         return run.report
 
 
 @contextlib.contextmanager
-def _begun(url: str, store: str, place: UserPartition) -> Iterator[TieringRun]:
+def _begun(url: str, store: str, places: Sequence[UserPartition]) -> Iterator[TieringRun]:
     """Open the log and the catalogue for one task."""
     with open_log(url, mode=Mode.WRITE) as log, SegmentCatalogue(log) as catalogue:
-        catalogue.follow([place])
+        catalogue.follow(places)
         catalogue.refresh()
         yield TieringRun(log, open_store(store), catalogue, None, SystemClock())

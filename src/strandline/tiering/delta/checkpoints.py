@@ -1,0 +1,42 @@
+"""Checkpoints of a Delta table, so that readers need not begin with its first commit."""
+
+import logging
+from types import ModuleType
+from typing import Final
+from urllib.parse import quote
+
+from strandline.tiering.object_store import ObjectStore
+from strandline.values import InvalidError
+from strandline.values.extras import missing
+
+COMMITS: Final = 50
+"""How many commits lie between two checkpoints."""
+
+_logger = logging.getLogger("strandline")
+
+
+def require_deltalake() -> ModuleType:
+    """Return deltalake; InvalidError with the extra that brings it if it is missing."""
+    try:
+        import deltalake  # noqa: PLC0415 - An extra.
+        import deltalake.exceptions  # noqa: PLC0415 - As above.
+    except ImportError as error:
+        raise InvalidError(missing("deltalake", "delta")) from error
+    return deltalake
+
+
+def checkpoint(store: ObjectStore, folder: str, version: int) -> None:
+    """Write a checkpoint after each COMMITS versions, where deltalake reaches the store.
+
+    The table is the same without; what fails is left to the next one.
+    """
+    if (version + 1) % COMMITS or store.url.startswith("memory:"):
+        return
+    try:
+        deltalake = require_deltalake()
+    except InvalidError:
+        return
+    try:
+        deltalake.DeltaTable(f"{store.url.rstrip('/')}/{quote(folder)}").create_checkpoint()
+    except (deltalake.exceptions.DeltaError, OSError) as error:
+        _logger.warning("no checkpoint of the Delta table %s was written: %s", folder, error)

@@ -1,0 +1,289 @@
+"""Brings the Delta table of a topic in line with the segment catalogue."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from strandline.clock import Clock
+from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA
+from strandline.tiering.catalogue import SegmentCatalogue
+from strandline.tiering.delta.checkpoints import checkpoint
+from strandline.tiering.delta.schema import needs_local_times, schema_text, table_schema
+from strandline.tiering.delta.statistics import statistics_text
+from strandline.tiering.delta.transaction_log import (
+    FEATURE,
+    FOLDER,
+    CommitStore,
+    Snapshot,
+    TransactionLog,
+    commit_store,
+    encoded_path,
+)
+from strandline.tiering.footer import Footer
+from strandline.tiering.object_store import ObjectStore
+from strandline.tiering.routing import topic_folder
+from strandline.tiering.segment import CopiedSegment, SegmentState, UserPartition
+from strandline.values import Topic, UnavailableError, ValueKind
+
+_ATTEMPTS_MAX: Final = 20
+
+_logger = logging.getLogger("strandline")
+
+
+def has_table(store: ObjectStore, topic: Topic) -> bool:
+    """Whether the topic has a Delta table in the store."""
+    return bool(store.list(f"{topic_folder(topic)}/{FOLDER}"))
+
+
+def publish(
+    catalogue: SegmentCatalogue,
+    places: Sequence[UserPartition],
+    store: ObjectStore,
+    clock: Clock,
+) -> int | None:
+    """Have the table hold what the catalogue has of these partitions, all of one topic.
+
+    Returns the version that was committed; None if there was nothing to change. Any number
+    of processes may do so at once.
+    InvalidError for what a Delta table cannot hold; UnavailableError if others keep committing.
+    """
+    table = _Table(catalogue, places, commit_store(store), clock)
+    for _ in range(_ATTEMPTS_MAX):
+        # The table first, the catalogue second: what a commit that is seen was made from
+        # is then seen as well, so that none goes back behind another.
+        snapshot = table.log.snapshot()
+        catalogue.refresh()
+        actions = table.changes(snapshot)
+        if not actions:
+            return None
+        if table.log.commit(snapshot.version + 1, actions):
+            checkpoint(store, table.folder, snapshot.version + 1)
+            return snapshot.version + 1
+    raise UnavailableError("other processes keep committing to this Delta table, try again")
+
+
+class _Table:
+    """The table of one topic, as it should be."""
+
+    def __init__(
+        self,
+        catalogue: SegmentCatalogue,
+        places: Sequence[UserPartition],
+        store: CommitStore,
+        clock: Clock,
+    ) -> None:
+        self._catalogue = catalogue
+        self._places = places
+        self._store = store
+        self._clock = clock
+        self._topic = places[0].named()
+        self.folder = topic_folder(self._topic)
+        self._application = f"strandline-{self._topic.id}"
+        self._footers: dict[str, Footer | None] = {}
+        self.log = TransactionLog(store, self.folder, self._application)
+
+    def changes(self, snapshot: Snapshot) -> list[Mapping[str, Any]]:
+        """Return the commit that follows a snapshot; nothing if it is as it should be."""
+        wanted = {
+            self._path(segment): segment
+            for place in self._places
+            for segment in self._run(place, snapshot)
+        }
+        added = [each for path, each in wanted.items() if path not in snapshot.files]
+        removed = [each for path, each in snapshot.files.items() if path not in wanted]
+        schema = self._schema(added)
+        text = schema_text(schema) if schema is not None else None
+        if text is not None and snapshot.schema is not None:
+            text = _merged(snapshot.schema, text)
+        is_new = snapshot.version < 0
+        is_changed = text is not None and text != snapshot.schema
+        is_open = FEATURE not in snapshot.features
+        if not (added or removed or (is_open and not is_new)):
+            return []
+        if snapshot.foreign:
+            _logger.warning(
+                "another program has changed the Delta table %s in versions %s, it is put back",
+                self.folder,
+                snapshot.foreign,
+            )
+        text = text or snapshot.schema
+        actions: list[Mapping[str, Any]] = [self._information(wanted, added, removed)]
+        if is_changed or is_open:
+            assert text is not None
+            actions.append({"protocol": _protocol(text)})
+            actions.append({"metaData": self._metadata(text)})
+        actions.append({"txn": self._transaction()})
+        # The removals first: a path that is in both is there in the end.
+        actions += [self._removal(each) for each in removed]
+        shown = schema if schema is not None else pa.schema([])
+        actions += [self._addition(each, shown) for each in added]
+        return actions
+
+    # --- what it should hold ---
+
+    def _run(self, place: UserPartition, snapshot: Snapshot) -> list[CopiedSegment]:
+        """Return finished copies that lie in the table's folder and follow each other."""
+        if self._catalogue.deletion(place) is not None:
+            return []
+        found: list[CopiedSegment] = []
+        for segment in self._catalogue.segments(place):
+            if segment.state is not SegmentState.COPY_FINISHED or not self._is_here(segment):
+                continue
+            if found and segment.end <= found[-1].end:
+                continue  # Another copy of what there is.
+            if found and segment.start != found[-1].end:
+                _logger.warning("%s does not follow the copies before it", segment.location)
+                break
+            if self._path(segment) not in snapshot.files and self._footer(segment) is None:
+                _logger.warning("%s is missing or damaged, it is not added", segment.location)
+                break
+            found.append(segment)
+        return found
+
+    def _is_here(self, segment: CopiedSegment) -> bool:
+        return segment.store == self._store.url and segment.name.startswith(f"{self.folder}/")
+
+    def _path(self, segment: CopiedSegment) -> str:
+        return segment.name.removeprefix(f"{self.folder}/")
+
+    def _footer(self, segment: CopiedSegment) -> Footer | None:
+        if segment.name not in self._footers:
+            self._footers[segment.name] = Footer.of(self._store, segment.name, segment.size_bytes)
+        return self._footers[segment.name]
+
+    def _schema(self, added: Sequence[CopiedSegment]) -> pa.Schema | None:
+        if not added:
+            return None
+        found: list[pa.Schema] = []
+        for segment in added:
+            footer = self._footer(segment)
+            assert footer is not None
+            if footer.kind is ValueKind.BATCH:
+                found.append(footer.value_columns)
+            else:
+                plain = EVENT_SCHEMA if footer.kind is ValueKind.EVENT else BYTES_SCHEMA
+                found.append(pa.schema(list(plain)))
+        return table_schema(found)
+
+    # --- actions ---
+
+    def _addition(self, segment: CopiedSegment, schema: pa.Schema) -> Mapping[str, Any]:
+        footer = self._footer(segment)
+        assert footer is not None
+        return {
+            "add": {
+                "path": encoded_path(self._path(segment)),
+                "partitionValues": {},
+                "size": segment.size_bytes,
+                "modificationTime": segment.changed_at_us // 1000,
+                "dataChange": True,
+                "stats": statistics_text(footer, schema),
+                "tags": {
+                    "strandline.partition": str(segment.place.partition),
+                    "strandline.start": str(segment.start),
+                    "strandline.end": str(segment.end),
+                    "strandline.digest": segment.digest,
+                },
+            }
+        }
+
+    def _removal(self, added: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {
+            "remove": {
+                "path": added["path"],
+                "deletionTimestamp": self._now_ms(),
+                "dataChange": True,
+                "extendedFileMetadata": True,
+                "partitionValues": dict(added.get("partitionValues") or {}),
+                "size": added["size"],
+            }
+        }
+
+    def _transaction(self) -> Mapping[str, Any]:
+        parts = self._catalogue.health().partitions
+        steps = sum(parts[number].applied for number in self._numbers() if number in parts)
+        return {"appId": self._application, "version": steps, "lastUpdated": self._now_ms()}
+
+    def _numbers(self) -> set[int]:
+        return {self._catalogue.partition_of(place) for place in self._places}
+
+    def _information(
+        self,
+        wanted: Mapping[str, CopiedSegment],
+        added: Sequence[CopiedSegment],
+        removed: Sequence[Any],
+    ) -> Mapping[str, Any]:
+        """Return who commits, and what of each partition the table has then."""
+        spans: dict[str, dict[str, int]] = {}
+        for segment in wanted.values():
+            span = spans.setdefault(str(segment.place.partition), {"start": segment.start})
+            span |= {"end": segment.end, "epoch": segment.epochs[-1][0]}
+        about = {
+            "log_id": str(self._catalogue.log_id),
+            "topic": self._topic.name,
+            "topic_id": str(self._topic.id),
+            "partitions": spans,
+        }
+        return {
+            "commitInfo": {
+                "timestamp": self._now_ms(),
+                "operation": "WRITE" if added else "DELETE",
+                "operationParameters": {"mode": "Append"} if added else {},
+                "operationMetrics": {
+                    "numFiles": str(len(added)),
+                    "numRemovedFiles": str(len(removed)),
+                },
+                "engineInfo": "strandline",
+                "userMetadata": msgspec.json.encode(about).decode(),
+            }
+        }
+
+    def _metadata(self, text: str) -> Mapping[str, Any]:
+        return {
+            "id": str(self._topic.id),
+            "name": self._topic.name,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": text,
+            "partitionColumns": [],
+            "configuration": {},
+            "createdTime": self._now_ms(),
+        }
+
+    def _now_ms(self) -> int:
+        return self._clock.now_us() // 1000
+
+
+def _protocol(text: str) -> Mapping[str, Any]:
+    protocol: dict[str, Any] = {
+        "minReaderVersion": 1,
+        "minWriterVersion": 7,
+        "writerFeatures": [FEATURE],
+    }
+    if needs_local_times(text):
+        protocol["minReaderVersion"] = 3
+        protocol["readerFeatures"] = ["timestampNtz"]
+        protocol["writerFeatures"] = [FEATURE, "timestampNtz"]
+    return protocol
+
+
+def _merged(before: str, now: str) -> str:
+    """Return the columns of both, where both have one as it is now.
+
+    Objects of older versions keep what they have: newer types are wider ones.
+    """
+    known = {each["name"]: each for each in msgspec.json.decode(before)["fields"]}
+    for each in msgspec.json.decode(now)["fields"]:
+        earlier = known.get(each["name"])
+        if earlier is None or _width(each["type"]) >= _width(earlier["type"]):
+            known[each["name"]] = each
+    return msgspec.json.encode({"type": "struct", "fields": list(known.values())}).decode()
+
+
+def _width(kind: Any) -> int:
+    order = ("byte", "short", "integer", "long", "float", "double")
+    if isinstance(kind, str) and kind.startswith("decimal("):
+        return int(kind[8:-1].split(",")[0])
+    return order.index(kind) if kind in order else 0

@@ -1,0 +1,68 @@
+"""What a Delta table says of the columns in an object, so that readers need not open it."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from strandline.tiering.footer import ColumnStatistics, Footer
+
+_TEXT_MAX: Final = 64
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def statistics_text(footer: Footer, schema: pa.Schema) -> str:
+    """Return row count, bounds and numbers of nulls of the columns that have them."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for field in schema:
+        groups = [footer.statistics(index, field.name) for index in range(len(footer.groups))]
+        known = [each for each in groups if each is not None]
+        if len(known) < len(groups):
+            continue
+        if all(each.nulls is not None for each in known):
+            nulls[field.name] = sum(each.nulls or 0 for each in known)
+        bounds = _bounds(known)
+        if bounds is not None:
+            low[field.name], high[field.name] = bounds
+    found = {"numRecords": footer.rows, "minValues": low, "maxValues": high, "nullCount": nulls}
+    return msgspec.json.encode(found).decode()
+
+
+def _bounds(groups: Sequence[ColumnStatistics]) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value, as Delta writes them; None if it is unknown.
+
+    Of floating-point numbers it always is: NaN is greater than all, and Parquet leaves it out.
+    """
+    valued = [each for each in groups if not each.is_null]
+    if not valued or any(each.low is None for each in valued):
+        return None
+    kind = valued[0].type
+    low, high = min(each.low for each in valued), max(each.high for each in valued)
+    if pa.types.is_integer(kind):
+        return low, high
+    if pa.types.is_date32(kind):
+        return _day(low), _day(high)
+    if pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit != "ns":
+        return _time(low, upwards=False), _time(high, upwards=True)
+    if isinstance(low, str) and isinstance(high, str) and max(len(low), len(high)) <= _TEXT_MAX:
+        return low, high
+    return None
+
+
+def _day(value: date) -> str:
+    return value.isoformat()
+
+
+def _time(value: datetime, *, upwards: bool) -> str:
+    """Return a time in whole milliseconds, which is all that the format has."""
+    since = value - _EPOCH
+    whole = since // _MILLISECOND
+    if upwards and since % _MILLISECOND:
+        whole += 1
+    text = (_EPOCH + whole * _MILLISECOND).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

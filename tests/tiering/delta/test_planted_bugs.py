@@ -1,0 +1,98 @@
+"""The tests of Delta tables are worth what they find: each planted bug is found by one of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from strandline.tiering import removal
+from strandline.tiering.delta import publishing, statistics
+from strandline.tiering.delta.publishing import _Table
+from strandline.tiering.delta.transaction_log import Snapshot, TransactionLog
+from tests.planting import Bug
+from tests.tiering.delta import test_table as table
+from tests.tiering.faulty_store import CrashError
+
+pytestmark = pytest.mark.heavy
+
+
+def faults(folder: Path) -> None:
+    table.test_a_fault_at_any_call_neither_doubles_nor_skips_a_record(
+        folder, CrashError, is_after=True
+    )
+
+
+def a_checkpoint(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        table.test_a_table_goes_on_from_a_checkpoint(folder, patch)
+
+
+Scenario = Callable[[Path], None]
+BUGS: list[tuple[Bug, Scenario]] = [
+    (
+        Bug(
+            "objects are deleted while the table has them",
+            removal,
+            "retire",
+            "_unlist(...)",
+            "pass",
+        ),
+        table.test_what_retention_deletes_has_left_the_table_before,
+    ),
+    (
+        Bug(
+            "a commit replaces another",
+            TransactionLog,
+            "commit",
+            "_.put_new(...)",
+            "self._store.put(self._name(version), b'\\n'.join(lines)) is None or True",
+        ),
+        table.test_two_that_commit_at_once_both_get_their_files_in_once,
+    ),
+    (
+        Bug("nothing is removed", _Table, "changes", "path not in wanted", "False"),
+        faults,
+    ),
+    (
+        Bug("copies may leave a gap", _Table, "_run", "segment.start != _", "False"),
+        table.test_an_object_that_was_vacuumed_while_the_log_has_its_records_is_copied_again,
+    ),
+    (
+        Bug(
+            "other writers are let in again",
+            _Table,
+            "changes",
+            "FEATURE not in _",
+            "snapshot.version < 0",
+        ),
+        table.test_a_forced_rewrite_is_noticed_and_put_back,
+    ),
+    (
+        Bug("older columns are forgotten", publishing, "_merged", "return _", "return now"),
+        table.test_columns_of_older_objects_stay_in_the_table,
+    ),
+    (
+        Bug("the greatest time is cut", statistics, "_time", "whole += 1", "pass"),
+        table.test_no_record_is_skipped_by_the_statistics_of_its_time,
+    ),
+    (
+        Bug("what left the table is still in it", Snapshot, "take", "self.files.pop(...)", "pass"),
+        table.test_two_that_commit_at_once_both_get_their_files_in_once,
+    ),
+    (
+        Bug(
+            "a checkpoint is not begun with",
+            TransactionLog,
+            "_checkpoint",
+            "return version + 1",
+            "return 0",
+        ),
+        a_checkpoint,
+    ),
+]
+
+
+@pytest.mark.parametrize(("bug", "scenario"), BUGS, ids=[str(bug) for bug, _ in BUGS])
+def test_a_planted_bug_is_found(tmp_path: Path, bug: Bug, scenario: Scenario) -> None:
+    with bug.planted(), pytest.raises(BaseException):  # noqa: B017, PT011 - Whatever finds it.
+        scenario(tmp_path)
