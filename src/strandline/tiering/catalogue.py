@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, Self, TypeVar
-from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io
@@ -121,11 +120,6 @@ class SegmentCatalogue:
 
     def __repr__(self) -> str:
         return prompt_text("SegmentCatalogue", self._log, few(self.assigned()))
-
-    @property
-    def log_id(self) -> UUID:
-        """The log whose tier it knows."""
-        return self._log.id
 
     # --- assignment ---
 

@@ -28,7 +28,7 @@ _logger = logging.getLogger("strandline")
 
 OpenStore = Callable[[str], ObjectStore]
 #: The end of an object's name, after the folder of its topic.
-_OBJECT = re.compile(r"/\d+/\d{20}-\d{20}-[0-9a-f]+-[0-9a-f]+\.parquet$")
+_OBJECT = re.compile(r"/\d+/\d{20}-\d{20}-[0-9a-f-]+\.parquet$")
 
 
 def retire(
@@ -74,7 +74,8 @@ def _unlist(
     topic = segments[0].place.named()
     for store in {segment.store: opened(segment.store) for segment in segments}.values():
         if has_table(store, topic):
-            publish(catalogue, topic_places(log, catalogue, topic), store, parts_of(log).clock)
+            places = topic_places(log, catalogue, topic)
+            publish(log, catalogue, places, store, parts_of(log).clock)
 
 
 def topic_places(log: Log, catalogue: SegmentCatalogue, topic: Topic) -> Sequence[UserPartition]:
@@ -160,7 +161,8 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
 
 def _listed(log: Log, catalogue: SegmentCatalogue, objects: ObjectStore) -> Sequence[str]:
     """Return the names of the log's objects, in the folders of its topics and the old one."""
-    folders = {topic_folder(place.named()) for place in catalogue.places()}
+    topics = [*_topics_by_id(log).values(), *(place.named() for place in catalogue.places())]
+    folders = {topic_folder(topic) for topic in topics}
     found = [name for each in sorted(folders) for name in objects.list(each)]
     # What else lies in the folder of a table is not ours.
     return [*objects.list(f"{log.id}"), *(name for name in found if _OBJECT.search(name))]

@@ -192,7 +192,7 @@ class TieringRun:
         topic = places[0].named()
         if is_wanted or has_table(self._store, topic):
             every = topic_places(self._log, self._catalogue, topic)
-            publish(self._catalogue, every, self._store, self._clock)
+            publish(self._log, self._catalogue, every, self._store, self._clock)
 
     # --- copying ---
 

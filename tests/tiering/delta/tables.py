@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 import strandline as sl
-from strandline.tiering import open_store, tier
+from strandline.tiering import SegmentCatalogue, open_store, tier
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.routing import topic_folder
 from tests.tiering.faulty_store import MemoryObjects
@@ -54,6 +54,20 @@ def by_each_reader(table: DeltaTable) -> dict[str, list[Any]]:
         "polars": pl.scan_delta(table).collect().to_arrow().to_pylist(),
     }
     return {name: sorted(rows, key=_place) for name, rows in found.items()}
+
+
+def offsets_of(table: DeltaTable) -> list[int]:
+    """Return the offsets in a table of one partition, sorted."""
+    found: list[int] = table.to_pyarrow_table(columns=["_offset"]).column("_offset").to_pylist()
+    return sorted(found)
+
+
+def objects_of(log: LogOver, folder: Path) -> list[Path]:
+    """Return the objects of the topic, by offset."""
+    with SegmentCatalogue(log) as catalogue:
+        catalogue.follow_all()
+        places = catalogue.places()
+        return [folder / "cold" / each.name for each in catalogue.segments(places[0])]
 
 
 def stored_rows(log: sl.Log, topic: str = "t") -> list[Any]:

@@ -4,14 +4,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake.exceptions import CommitFailedError
 
 from strandline.tiering import removal
 from strandline.tiering.delta import publishing, statistics
 from strandline.tiering.delta.publishing import _Table
 from strandline.tiering.delta.transaction_log import Snapshot, TransactionLog
 from tests.planting import Bug
+from tests.tiering.delta import test_other_programs as other
 from tests.tiering.delta import test_table as table
+from tests.tiering.delta.tables import log_over, table_of, tabled
 from tests.tiering.faulty_store import CrashError
+from tests.tiering.tiered import filled
 
 pytestmark = pytest.mark.heavy
 
@@ -20,6 +24,16 @@ def faults(folder: Path) -> None:
     table.test_a_fault_at_any_call_neither_doubles_nor_skips_a_record(
         folder, CrashError, is_after=True
     )
+
+
+def a_forced_rewrite(folder: Path) -> None:
+    with log_over(folder) as log:
+        filled(log)
+        tabled(log)
+        other.forced(log, protocol={"minReaderVersion": 1, "minWriterVersion": 2})
+        tabled(log)
+        with pytest.raises(CommitFailedError, match="strandlineTier"):
+            table_of(log, folder).optimize.compact()
 
 
 def a_checkpoint(folder: Path) -> None:
@@ -55,7 +69,7 @@ BUGS: list[tuple[Bug, Scenario]] = [
     ),
     (
         Bug("copies may leave a gap", _Table, "_run", "segment.start != _", "False"),
-        table.test_an_object_that_was_vacuumed_while_the_log_has_its_records_is_copied_again,
+        other.test_an_object_that_was_vacuumed_while_the_log_has_its_records_is_copied_again,
     ),
     (
         Bug(
@@ -65,7 +79,7 @@ BUGS: list[tuple[Bug, Scenario]] = [
             "FEATURE not in _",
             "snapshot.version < 0",
         ),
-        table.test_a_forced_rewrite_is_noticed_and_put_back,
+        a_forced_rewrite,
     ),
     (
         Bug("older columns are forgotten", publishing, "_merged", "return _", "return now"),

@@ -1,7 +1,6 @@
 """The Delta table of a topic holds what its tier holds, each record once, for every reader."""
 
 import datetime as dt
-import logging
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -13,19 +12,20 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake import DeltaTable
 
 import strandline as sl
-from strandline.tiering import SegmentCatalogue, sweep
+from strandline.tiering import sweep
 from strandline.tiering.delta import checkpoints, has_table
-from strandline.tiering.delta.transaction_log import TransactionLog, commit_store
+from strandline.tiering.delta.transaction_log import TransactionLog
 from strandline.tiering.routing import topic_folder
-from strandline.values import CorruptError, InvalidError, UnavailableError, ValueKind
+from strandline.values import InvalidError, UnavailableError, ValueKind
 from tests.tiering.delta.tables import (
     by_each_reader,
     dumped,
     log_over,
+    objects_of,
+    offsets_of,
     stored_rows,
     table_of,
     tabled,
@@ -191,7 +191,7 @@ def test_what_was_copied_before_becomes_part_of_the_table(tmp_path: Path) -> Non
         tabled(log, delta=False)
         tabled(log)
 
-        assert _offsets(table_of(log, tmp_path)) == list(range(20))
+        assert offsets_of(table_of(log, tmp_path)) == list(range(20))
 
 
 class Watching(FaultyObjects):
@@ -223,7 +223,7 @@ def test_what_retention_deletes_has_left_the_table_before(tmp_path: Path) -> Non
         assert objects.deleted == 2
         assert objects.still_listed == []
         table = DeltaTable(dumped(objects, tmp_path / "cold") / topic_folder(log.topic("t")))
-        assert _offsets(table) == list(range(14, 30))
+        assert offsets_of(table) == list(range(14, 30))
         assert table.history()[0]["operation"] == "DELETE"
 
 
@@ -278,7 +278,7 @@ def test_a_fault_at_any_call_neither_doubles_nor_skips_a_record(
             tabled(log)
 
             table = DeltaTable(dumped(objects, tmp_path / "cold") / topic_folder(log.topic("t")))
-            assert _offsets(table) == list(range(7, 40)), number
+            assert offsets_of(table) == list(range(7, 40)), number
 
 
 def test_two_that_commit_at_once_both_get_their_files_in_once(tmp_path: Path) -> None:
@@ -308,134 +308,8 @@ def test_two_that_commit_at_once_both_get_their_files_in_once(tmp_path: Path) ->
         tabled(log)
 
         table = DeltaTable(dumped(objects, tmp_path / "cold") / topic_folder(log.topic("t")))
-        assert _offsets(table) == list(range(7, 34))
+        assert offsets_of(table) == list(range(7, 34))
         assert table.version() == 2
-
-
-# --- other programs ---
-
-
-def test_other_writers_are_refused(tmp_path: Path) -> None:
-    with log_over(tmp_path) as log:
-        filled(log)
-        tabled(log)
-        before = _offsets(table_of(log, tmp_path))
-        row = pa.table({"_partition": pa.array([0], pa.int32()), "_offset": [99]})
-        calls: list[Callable[[DeltaTable], Any]] = [
-            lambda table: table.optimize.compact(),
-            lambda table: table.optimize.z_order(["_key"]),
-            lambda table: table.delete("_offset = 1"),
-            lambda table: table.delete(),
-            lambda table: table.update({"_key": "'x'"}, predicate="_offset = 1"),
-            lambda table: write_deltalake(table, row, mode="append"),
-            lambda table: write_deltalake(table, row, mode="overwrite", schema_mode="overwrite"),
-        ]
-
-        for call in calls:
-            with pytest.raises(CommitFailedError, match="strandlineTier"):
-                call(table_of(log, tmp_path))
-
-        assert _offsets(table_of(log, tmp_path)) == before
-        assert table_of(log, tmp_path).version() == 0
-
-
-def test_a_vacuum_removes_nothing_that_the_tier_needs(tmp_path: Path) -> None:
-    with log_over(tmp_path) as log:
-        records = filled(log, 30)
-        tabled(log)
-        log.trim("t", 0, 8)
-
-        with pytest.raises(CommitFailedError, match="strandlineTier"):
-            table_of(log, tmp_path).vacuum(
-                retention_hours=0, enforce_retention_duration=False, dry_run=False
-            )
-        _vacuum(log, tmp_path)
-
-        assert list(log.read("t", 0, 8)) == records[8:]
-        assert _offsets(table_of(log, tmp_path)) == list(range(7, 30))
-
-
-def _vacuum(log: LogOver, folder: Path) -> None:
-    """Delete what no file of the table is, as a program does that does not heed the protocol."""
-    root = folder / "cold" / topic_folder(log.topic("t"))
-    known = {Path(each) for each in table_of(log, folder).file_uris()}
-    for path in root.rglob("*.parquet"):
-        if path not in known:
-            path.unlink()
-
-
-def _forced(log: LogOver, **actions: Any) -> None:
-    """Commit what a program commits that does not heed the protocol."""
-    table = TransactionLog(commit_store(log.objects), topic_folder(log.topic("t")), "other")
-    snapshot = table.snapshot()
-    removed = [
-        {"remove": {"path": each["path"], "dataChange": False, "deletionTimestamp": 1}}
-        for each in snapshot.files.values()
-    ]
-    made = [{name: value} for name, value in actions.items()]
-    assert table.commit(snapshot.version + 1, [*removed, *made])
-
-
-def test_a_forced_rewrite_is_noticed_and_put_back(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with log_over(tmp_path) as log:
-        records = filled(log, 30)
-        tabled(log)
-        compacted = {
-            "path": "part-0.parquet",
-            "partitionValues": {},
-            "size": 1,
-            "modificationTime": 1,
-            "dataChange": False,
-        }
-        _forced(log, add=compacted, protocol={"minReaderVersion": 1, "minWriterVersion": 2})
-
-        with caplog.at_level(logging.WARNING, "strandline"):
-            tabled(log)
-
-        assert "another program has changed the Delta table" in caplog.text
-        assert _offsets(table_of(log, tmp_path)) == list(range(30))
-        assert list(log.read("t", 0, 0)) == records
-        with pytest.raises(CommitFailedError, match="strandlineTier"):
-            table_of(log, tmp_path).optimize.compact()
-
-
-def test_an_object_that_was_vacuumed_while_the_log_has_its_records_is_copied_again(
-    tmp_path: Path,
-) -> None:
-    with log_over(tmp_path) as log:
-        records = filled(log, 30)
-        tabled(log, local_bytes=None)
-        _forced(log)
-        _objects(log, tmp_path)[1].unlink()
-
-        tabled(log)
-        assert _offsets(table_of(log, tmp_path)) == list(range(7))  # Without a gap.
-        tabled(log)
-
-        assert _offsets(table_of(log, tmp_path)) == list(range(30))
-        assert log.evict("t", 0, 0) == 30
-        assert list(log.read("t", 0, 0)) == records
-
-
-def test_the_loss_of_an_only_copy_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with log_over(tmp_path) as log:
-        filled(log, 30)
-        tabled(log)
-        _forced(log)
-        lost = _objects(log, tmp_path)[1]
-        lost.unlink()
-
-        with caplog.at_level(logging.WARNING, "strandline"):
-            tabled(log)
-
-        assert lost.name in caplog.text
-        assert _offsets(table_of(log, tmp_path)) == list(range(7))
-        with pytest.raises(CorruptError, match="this object is missing"):
-            list(log.read("t", 0, 0))
 
 
 def test_a_lost_table_is_made_again_from_the_catalogue(tmp_path: Path) -> None:
@@ -450,7 +324,7 @@ def test_a_lost_table_is_made_again_from_the_catalogue(tmp_path: Path) -> None:
 
         table = table_of(log, tmp_path)
         assert table.version() == 0
-        assert _offsets(table) == list(range(7, 30))
+        assert offsets_of(table) == list(range(7, 30))
 
 
 def test_a_table_goes_on_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -468,7 +342,7 @@ def test_a_table_goes_on_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.M
         tabled(log)
 
         assert table_of(log, tmp_path).version() == 8
-        assert _offsets(table_of(log, tmp_path)) == list(range(14))
+        assert offsets_of(table_of(log, tmp_path)) == list(range(14))
 
 
 def test_a_dropped_topic_leaves_nothing(tmp_path: Path) -> None:
@@ -488,7 +362,7 @@ def test_sweeping_leaves_a_table_and_foreign_files_alone(tmp_path: Path) -> None
         log.objects.put(f"{folder}/part-0.parquet", b"theirs")
 
         assert sweep(log, log.objects) == 0
-        assert _offsets(table_of(log, tmp_path)) == list(range(20))
+        assert offsets_of(table_of(log, tmp_path)) == list(range(20))
         assert log.objects.get(f"{folder}/part-0.parquet") == b"theirs"
 
 
@@ -517,8 +391,8 @@ def test_topics_of_one_name_have_a_table_each(tmp_path: Path) -> None:
 
         assert topic_folder(own).startswith("acme/t-")
         assert first.startswith("@global/t-")
-        assert _offsets(DeltaTable(tmp_path / "cold" / topic_folder(own))) == [0]
-        assert _offsets(table_of(log, tmp_path)) == list(range(20))
+        assert offsets_of(DeltaTable(tmp_path / "cold" / topic_folder(own))) == [0]
+        assert offsets_of(table_of(log, tmp_path)) == list(range(20))
 
 
 def test_a_missing_deltalake_is_named_before_anything_is_copied(
@@ -545,11 +419,11 @@ def test_a_store_that_cannot_commit_is_refused(tmp_path: Path) -> None:
             tabled(log)
 
 
-def test_polars_skips_files_of_other_offsets(tmp_path: Path) -> None:
+def test_polars_skips_files_of_otheroffsets_of(tmp_path: Path) -> None:
     with log_over(tmp_path) as log:
         filled(log, 20)
         tabled(log)
-        for path in _objects(log, tmp_path)[1:]:
+        for path in objects_of(log, tmp_path)[1:]:
             path.unlink()
 
         found = pl.scan_delta(table_of(log, tmp_path)).filter(pl.col("_offset") < 5)
@@ -557,22 +431,9 @@ def test_polars_skips_files_of_other_offsets(tmp_path: Path) -> None:
         assert found.select("_offset").collect()["_offset"].to_list() == list(range(5))
 
 
-def _offsets(table: DeltaTable) -> list[int]:
-    found: list[int] = table.to_pyarrow_table(columns=["_offset"]).column("_offset").to_pylist()
-    return sorted(found)
-
-
 def _listed(log: LogOver, objects: FaultyObjects) -> set[str]:
     folder = topic_folder(log.topic("t"))
     return {f"{folder}/{path}" for path in TransactionLog(objects, folder, "").snapshot().files}
-
-
-def _objects(log: LogOver, folder: Path) -> list[Path]:
-    """Return the objects of the topic, by offset."""
-    with SegmentCatalogue(log) as catalogue:
-        catalogue.follow_all()
-        places = catalogue.places()
-        return [folder / "cold" / each.name for each in catalogue.segments(places[0])]
 
 
 def _sorted(row: Any) -> list[tuple[str, Any]]:

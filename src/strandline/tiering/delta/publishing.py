@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from strandline.clock import Clock
+from strandline.log import Log
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA
 from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.delta.checkpoints import checkpoint
@@ -39,6 +40,7 @@ def has_table(store: ObjectStore, topic: Topic) -> bool:
 
 
 def publish(
+    log: Log,
     catalogue: SegmentCatalogue,
     places: Sequence[UserPartition],
     store: ObjectStore,
@@ -50,7 +52,7 @@ def publish(
     of processes may do so at once.
     InvalidError for what a Delta table cannot hold; UnavailableError if others keep committing.
     """
-    table = _Table(catalogue, places, commit_store(store), clock)
+    table = _Table(log, catalogue, places, commit_store(store), clock)
     for _ in range(_ATTEMPTS_MAX):
         # The table first, the catalogue second: what a commit that is seen was made from
         # is then seen as well, so that none goes back behind another.
@@ -70,11 +72,13 @@ class _Table:
 
     def __init__(
         self,
+        log: Log,
         catalogue: SegmentCatalogue,
         places: Sequence[UserPartition],
         store: CommitStore,
         clock: Clock,
     ) -> None:
+        self._log_id = log.id
         self._catalogue = catalogue
         self._places = places
         self._store = store
@@ -222,7 +226,7 @@ class _Table:
             span = spans.setdefault(str(segment.place.partition), {"start": segment.start})
             span |= {"end": segment.end, "epoch": segment.epochs[-1][0]}
         about = {
-            "log_id": str(self._catalogue.log_id),
+            "log_id": str(self._log_id),
             "topic": self._topic.name,
             "topic_id": str(self._topic.id),
             "partitions": spans,
