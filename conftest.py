@@ -130,7 +130,7 @@ _WITHOUT_SESSION = (
     *("test_batch_options", "test_cluster", "test_driver_kills", "test_java", "test_pythons"),
     *("test_rows", "test_sink", "test_sink_fingerprint", "test_sink_kills", "test_sink_options"),
     *("test_sink_rows", "test_stream_options", "test_spark_pages"),
-    *("test_causes", "test_file_paths", "test_trimmed_topics"),
+    *("test_causes", "test_file_paths", "test_kafka_options", "test_trimmed_topics"),
 )
 
 

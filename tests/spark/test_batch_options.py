@@ -330,7 +330,6 @@ def test_bytes_come_as_binary(log: sl.Log, url: str) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"includeHeaders": "true"}, "valueFormat=kafka alone"),
         ({"valueFormat": "kafka", "columns": "key"}, "no others"),
         ({"valueFormat": "kafka", "includeMetadata": "true"}, "no others"),
         ({"valueFormat": "avro"}, "one of native, kafka"),

@@ -1,8 +1,9 @@
 """What a caller may say with `.option(…)`, checked before anything is read.
 
-Names and meanings are those of Spark's own Kafka source wherever it has them. A name that
-that does not exist, a value that means nothing and two options that contradict each other are
-InvalidError: nothing is guessed or passed over.
+Names and meanings are those of Spark's own Kafka source wherever it has them. Those of its
+options that only tune a client of Kafka are ignored, with a warning. Any other name that
+does not exist, a value that means nothing and two options that contradict each other are
+InvalidError: nothing is guessed.
 """
 
 import difflib
@@ -13,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from strandline.spark.kafka_options import GROUP_ID, with_meaning
 from strandline.values import InvalidError
 
 READ_OPTIONS = (
@@ -23,7 +25,7 @@ READ_OPTIONS = (
     *("failOnDataLoss", "groupId", "minPartitions", "maxRecordsPerPartition"),
     *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
     *("predicate", "columns", "includeMetadata", "schemaMode", "pushdown"),
-    *("valueFormat", "includeHeaders"),
+    *("valueFormat", "includeHeaders", GROUP_ID),
 )
 BATCH_ONLY = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "pushdown")
 STREAM_ONLY = (
@@ -44,7 +46,7 @@ class Options:
     def __init__(self, given: Mapping[str, str], known: Iterable[str] = READ_OPTIONS) -> None:
         names = {name.lower(): name for name in known}
         self._given: dict[str, str] = {}
-        for name, value in given.items():
+        for name, value in with_meaning(given).items():
             if name.lower() not in names:
                 raise _unknown(name, names)
             self._given[names[name.lower()]] = value
@@ -231,7 +233,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         fail_on_data_loss=options.flag("failOnDataLoss", default=True),
         partitions_min=options.count("minPartitions"),
         records_max=options.count("maxRecordsPerPartition"),
-        consumer=options.text("groupId"),
+        consumer=options.text("groupId") or options.text(GROUP_ID),
         pushdown=options.flag("pushdown", default=False),
         given=frozenset(name for name in READ_OPTIONS if name in options),
     )
@@ -266,8 +268,6 @@ def _shape(options: Options) -> Shape:
             ("includeMetadata", "columns", "schemaMode"),
             "valueFormat=kafka has the columns of the Kafka source and no others",
         )
-    else:
-        options.refuse(("includeHeaders",), "includeHeaders goes with valueFormat=kafka alone")
     return Shape(
         is_kafka=is_kafka,
         include_headers=options.flag("includeHeaders", default=False),

@@ -37,6 +37,6 @@ def _folded(long: int) -> int:
 def topic_folder(topic: Topic) -> str:
     """Return the folder of a topic's objects in a store, which people can read.
 
-    The end of its id makes it the folder of this one topic; no tenant's name has an `@`.
+    The end of its id makes it the folder of this one topic; no tenant's name begins with `-`.
     """
-    return f"{topic.tenant or '@global'}/{topic.name}-{topic.id.hex[-8:]}"
+    return f"{topic.tenant or '-global'}/{topic.name}-{topic.id.hex[-8:]}"

@@ -390,7 +390,7 @@ def test_topics_of_one_name_have_a_table_each(tmp_path: Path) -> None:
         first = topic_folder(log.topic("t"))
 
         assert topic_folder(own).startswith("acme/t-")
-        assert first.startswith("@global/t-")
+        assert first.startswith("-global/t-")
         assert offsets_of(DeltaTable(tmp_path / "cold" / topic_folder(own))) == [0]
         assert offsets_of(table_of(log, tmp_path)) == list(range(20))
 

@@ -11,6 +11,8 @@ from strandline.values.names import check_no_control, check_text
 
 WRITE_OPTIONS: Final = (
     *("path", "topic", "tenant", "durability", "txnAppId", "txnVersion"),
+    # Of the Kafka sink: headers are a column, with or without it.
+    "includeHeaders",
     # Spark's own, which a stream's writer is shown too.
     "checkpointLocation",
     "queryName",
