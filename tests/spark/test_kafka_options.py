@@ -67,7 +67,7 @@ def named_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_options, "_named", set())
 
 
-def given(name: str) -> dict[str, str]:
+def given(name: str) -> dict[str, Any]:
     chosen = {} if name in CHOOSES else {"subscribe": "t"}
     option = "kafka.max.poll.records" if name == "kafka.*" else name
     return {**chosen, **BESIDES.get(name, {}), option: EXAMPLES[name]}

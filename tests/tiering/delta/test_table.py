@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import polars as pl
@@ -389,6 +390,7 @@ def test_topics_of_one_name_have_a_table_each(tmp_path: Path) -> None:
         tabled(log, own)  # type: ignore[arg-type]
         first = topic_folder(log.topic("t"))
 
+        assert all(quote(name) == name for name in log.objects.list(""))  # As Spark takes them.
         assert topic_folder(own).startswith("acme/t-")
         assert first.startswith("-global/t-")
         assert offsets_of(DeltaTable(tmp_path / "cold" / topic_folder(own))) == [0]
