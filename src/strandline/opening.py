@@ -27,6 +27,7 @@ from strandline.values.log_url import SCHEMES
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
+TOKEN_VARIABLE = "STRANDLINE_TOKEN"  # noqa: S105 - Its name.
 STORES_GROUP = "strandline.stores"
 """The entry points by which a package registers stores of its own: scheme = `StoreKind`."""
 
@@ -55,6 +56,8 @@ class StoreKind(NamedTuple):
     is_at: Callable[[str], bool] | None = None
     #: The extra that it needs, if it needs one.
     extra: str | None = None
+    #: Whether this process reads what was evicted from its tier; False where a server does.
+    reads_tier: bool = True
 
 
 def open_log(
@@ -74,7 +77,8 @@ def open_log(
     that directory, and `sqlite:<path>` the one in that database, which `write` creates
     where it is missing. `file:///<path>` is absolute; `sqlite:///<path>` is relative and
     `sqlite:////<path>` absolute, as in SQLAlchemy; a host and `~` are refused.
-    `postgresql://<user>@<host>/<database>` is the log in that database. Without a
+    `postgresql://<user>@<host>/<database>` is the log in that database, and
+    `http://<host>:<port>` the one that `strandline serve` serves there. Without a
     URL it is STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in
     `.strandline`. `mode` is `write`, `consume` or `read`.
     With `auto_create`, appending to an unknown topic creates it. A `broker` carries
@@ -82,7 +86,8 @@ def open_log(
     how many records each subscription holds in memory unless it says itself, and
     `describe()` shows it; None stands for STRANDLINE_QUEUE_DEPTH, without that for 128.
     Further `options` are the store's own: `exclusive`, `take_over` and `compression` of
-    `file:`, see `FileStore`; `schema` of `postgresql:`. Raises InvalidError for whatever
+    `file:`, see `FileStore`; `schema` of `postgresql:`; `token` of `http:` and `https:`,
+    without which it is STRANDLINE_TOKEN. Raises InvalidError for whatever
     is none of these; no bad value is replaced by a default.
     """
     kind, location = _parse(url)
@@ -99,7 +104,7 @@ def open_log(
     try:
         return Log(
             store,
-            tier=Tier(),
+            tier=Tier() if kind.reads_tier else None,
             broker=broker,
             clock=clock,
             auto_create=auto_create,
@@ -256,6 +261,33 @@ _POSTGRES = StoreKind(
     extra="postgres",
 )
 
+
+def _open_remote(scheme: str) -> "Callable[..., Store[Any]]":
+    def open_store(location: str, **options: Any) -> "Store[Any]":
+        try:
+            from strandline.stores.remote import RemoteStore  # noqa: PLC0415 - An extra.
+        except ModuleNotFoundError as error:
+            raise InvalidError(
+                "a log of a server needs httpx2, install strandline with the extra remote",
+                missing=error.name,
+            ) from error
+        options.setdefault("token", os.environ.get(TOKEN_VARIABLE))
+        return RemoteStore(f"{scheme}:{location}", **options)
+
+    return open_store
+
+
+def _remote(scheme: str) -> StoreKind:
+    return StoreKind(
+        _open_remote(scheme),
+        f"{scheme}://HOST:PORT",
+        frozenset({"token", "patience_s", "request_timeout_s"}),
+        locate=lambda location: location,
+        extra="remote",
+        reads_tier=False,
+    )
+
+
 _KINDS: Mapping[str, StoreKind] = {
     "memory": StoreKind(_open_memory, "memory:", describe=_describe_memory),
     "file": StoreKind(
@@ -278,6 +310,8 @@ _KINDS: Mapping[str, StoreKind] = {
     ),
     "postgresql": _POSTGRES,
     "postgres": _POSTGRES,
+    "http": _remote("http"),
+    "https": _remote("https"),
 }
 
 

@@ -1,11 +1,12 @@
 """The rule of an append, applied by each store under its own exclusion."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from strandline.log.identities import Original
 from strandline.log.store import AppendRequest
 from strandline.values import ConflictError, Offset, Tenant
+from strandline.values.names import LANE_PREFIX
 
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
@@ -47,6 +48,14 @@ class PartitionHead(Protocol):
         """Return the writes that are recognised at this time. Computed only where needed."""
 
 
+def is_lane(producer: str | None) -> TypeGuard[str]:
+    """Whether a producer is the lane of a remote log, which no user's producer is.
+
+    Its appends are recognised as a whole, by their last sequence. See design 0101.
+    """
+    return producer is not None and producer.startswith(LANE_PREFIX)
+
+
 class Decision(NamedTuple):
     """What an append comes to: its repeats, and the drafts after them as new records."""
 
@@ -85,6 +94,11 @@ def record_identities(
         original = Original(Offset(start), timestamp_us, len(request.drafts))
         index = head.identities(timestamp_us)
         index.add_key(request.tenant, request.idempotency_key, original)
+    elif is_lane(request.producer):
+        # The last sequence stands for all, since they are stored together or not at all.
+        original = Original(Offset(start + len(request.drafts) - 1), timestamp_us)
+        index = head.identities(timestamp_us)
+        index.add_sequence(request.tenant, request.producer, request.sequences[-1], original)
     elif request.producer is not None:
         index = head.identities(timestamp_us)
         for offset, sequence in enumerate(request.sequences[len(originals) :], start):
@@ -98,6 +112,15 @@ def _repeats(head: PartitionHead, request: AppendRequest, now_us: int) -> Sequen
         original = index.find_key(tenant, request.idempotency_key, len(request.drafts))
         return () if original is None else original.each()
     assert request.producer is not None
+    if is_lane(request.producer):
+        last = index.find_sequence(tenant, request.producer, request.sequences[-1])
+        return () if last is None else _all_before(last, len(request.drafts))
     # Sequences rise, and so repeats come first.
     each = [index.find_sequence(tenant, request.producer, number) for number in request.sequences]
     return [original for original in each if original is not None]
+
+
+def _all_before(last: Original, count: int) -> Sequence[Original]:
+    """Return where the records of an append went, of which this was the last."""
+    first = last.offset - count + 1
+    return Original(Offset(first), last.timestamp_us, count).each()

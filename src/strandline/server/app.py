@@ -13,7 +13,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import strandline
 from strandline.clock import Clock
 from strandline.log import AsyncLog, Log, parts_of
-from strandline.server import appending, consumers, health, partitions, reading, tailing, topics
+from strandline.server import (
+    appending,
+    consumers,
+    health,
+    partitions,
+    reading,
+    remote_appending,
+    remote_keys,
+    remote_store,
+    tailing,
+    topics,
+)
 from strandline.server.admission import Admission
 from strandline.server.call import Call
 from strandline.server.endpoint import Endpoint, endpoint, json_answer
@@ -21,6 +32,7 @@ from strandline.server.health import ServerMetrics
 from strandline.server.known_topics import KnownTopics
 from strandline.server.openapi import openapi_document
 from strandline.server.problems import REQUEST_PROBLEMS, RequestError, problem_of
+from strandline.server.remote_call import StorePort
 from strandline.server.resume import Epochs
 from strandline.server.settings import ServerSettings
 from strandline.server.streams import Streams
@@ -56,6 +68,9 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *partitions.ENDPOINTS,
     *consumers.ENDPOINTS,
     *health.ENDPOINTS,
+    *remote_store.ENDPOINTS,
+    *remote_appending.ENDPOINTS,
+    *remote_keys.ENDPOINTS,
     get_error,
 )
 """Every endpoint of the HTTP interface."""
@@ -83,6 +98,7 @@ class Application:
         self._clock: Clock = parts_of(log).clock
         self._topics = KnownTopics()
         self._epochs = Epochs(log)
+        self._port = StorePort(log)
         document = openapi_document(endpoints)
 
         async def get_openapi(request: Request) -> Response:
@@ -118,6 +134,7 @@ class Application:
             self._topics,
             self._epochs,
             self.metrics,
+            self._port,
         )
 
     def _answering(self, one: Endpoint) -> Any:

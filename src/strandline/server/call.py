@@ -19,6 +19,7 @@ from strandline.values import InvalidError, Topic
 
 if TYPE_CHECKING:
     from strandline.server.health import ServerMetrics
+    from strandline.server.remote_call import StorePort
     from strandline.server.streams import Streams
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -36,6 +37,7 @@ class Call:
     topics: KnownTopics
     epochs: Epochs
     metrics: "ServerMetrics"
+    port: "StorePort"
 
     def path(self, name: str) -> str:
         """Return a part of the path, decoded."""

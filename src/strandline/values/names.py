@@ -13,6 +13,8 @@ from strandline.values.errors import InvalidError
 NAME_BYTES_MAX = 200
 IDEMPOTENCY_KEY_BYTES_MAX = 1024
 RESERVED_PREFIX = "__strandline."
+LANE_PREFIX = f"{RESERVED_PREFIX}lane."
+"""How the producers begin that remote logs make."""
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]")
 # Line and paragraph separators break lines as surely as control characters do.
@@ -57,9 +59,14 @@ def check_consumer_name(name: object) -> str:
 def check_producer_name(name: object) -> str:
     """Return `name`; raise InvalidError with the reason if no producer may have it.
 
-    The rule is that of consumer names.
+    The rule is that of consumer names. Those that begin with `__strandline.` are our own.
     """
-    return _free_name(name, "producer name")
+    text = _free_name(name, "producer name")
+    if text.startswith(RESERVED_PREFIX):
+        raise InvalidError(
+            f"producer names beginning with {RESERVED_PREFIX} are reserved", name=text
+        )
+    return text
 
 
 def check_idempotency_key(key: object) -> str:

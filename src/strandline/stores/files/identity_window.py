@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from strandline.log.decide import is_lane
 from strandline.log.identities import Identities, IdentityState, Original
 from strandline.stores.files import checked
 from strandline.stores.files.frame import AppendIdentity, Frame, appends_in
@@ -259,6 +260,8 @@ def _cache(identities: Identities, append: AppendIdentity) -> None:
     elif append.producer is not None:
         first = append.sequence or 0
         numbers: Iterable[int] = append.sequences or range(first, first + count)
+        if is_lane(append.producer):
+            base, numbers = base + count - 1, (first + count - 1,)
         for offset, number in enumerate(numbers, base):
             identities.add_sequence(
                 tenant, append.producer, number, Original(Offset(offset), timestamp_us)

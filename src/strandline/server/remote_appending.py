@@ -1,0 +1,136 @@
+"""Appends of remote logs over HTTP: checked again, and taken in order. See design 0101."""
+
+from datetime import datetime
+
+import msgspec
+from starlette.responses import Response
+
+from strandline.log import wire
+from strandline.log.decide import is_lane
+from strandline.log.draft import Draft, draft
+from strandline.log.off_loop import in_thread
+from strandline.log.store import Outcome, StoredTopic
+from strandline.log.terms import owner
+from strandline.server.call import Call
+from strandline.server.endpoint import Endpoint
+from strandline.server.problems import problem_of
+from strandline.server.remote_call import StorePort, port_answer, port_endpoint, port_message
+from strandline.values import (
+    CorruptError,
+    Durability,
+    Event,
+    InvalidError,
+    StrandlineError,
+    ValueKind,
+    check_idempotency_key,
+    check_producer_name,
+)
+from strandline.values._instants import datetime_from_us
+from strandline.values.batches import decode_batch
+
+
+@port_endpoint("append")
+async def store_append(call: Call) -> Response:
+    """For remote logs. Append to one partition, in order, and return what became of each."""
+    given = await port_message(call, wire.AppendCall)
+    port = call.port
+    if not port.topics.is_known(given.topic_id):
+        await in_thread(port.topics.by_id, call.caller, given.topic_id)
+    topic, number = port.partition(call, given)
+    port.topics.check_append(call.caller, topic.topic)
+    bytes_max = call.settings.body_bytes_max
+    begun = [_begin(port, topic, number, each, bytes_max) for each in given.appends]
+    outcomes = [
+        await _ended(port, outcome, each)
+        for outcome, each in zip(begun, given.appends, strict=True)
+    ]
+    return port_answer(wire.AppendReturn(outcomes))
+
+
+def _begin(
+    port: StorePort, topic: StoredTopic, number: int, each: wire.WireAppend, bytes_max: int
+) -> Outcome | StrandlineError:
+    try:
+        kind = topic.settings.value_kind
+        drafts = [_draft(one, kind, bytes_max) for one in each.drafts]
+        _check_terms(topic, each)
+        request = wire.request_of(each, drafts)
+        level = _level(port, each)
+        outcome: Outcome = port.store.append(
+            topic, number, request, level, each.timeout_s, may_wait=False
+        )
+    except StrandlineError as error:
+        port.topics.forget(topic.topic.id)
+        return error
+    return outcome
+
+
+async def _ended(
+    port: StorePort, outcome: Outcome | StrandlineError, each: wire.WireAppend
+) -> wire.WireOutcome:
+    try:
+        if isinstance(outcome, StrandlineError):
+            raise outcome
+        level = _level(port, each)
+        placed = await outcome.wait_on_loop(level, each.timeout_s)
+    except StrandlineError as error:
+        return wire.WireOutcome(problem=bytes(problem_of(error).body))
+    reached = outcome.level or level
+    originals = [(int(one.offset), one.timestamp_us) for one in placed.originals]
+    return wire.WireOutcome(placed.offset, placed.timestamp_us, originals, int(reached))
+
+
+def _level(port: StorePort, each: wire.WireAppend) -> Durability:
+    try:
+        return min(Durability(each.level), port.store.capabilities.durability_max)
+    except ValueError as error:
+        raise InvalidError("there is no such durability", level=each.level) from error
+
+
+def _check_terms(topic: StoredTopic, each: wire.WireAppend) -> None:
+    """Raise InvalidError for terms that no log would have let through."""
+    owner(topic.topic, each.tenant)
+    if not each.drafts:
+        raise InvalidError("an append has values")
+    if each.idempotency_key is not None:
+        check_idempotency_key(each.idempotency_key)
+    if each.producer is None:
+        return
+    if not is_lane(each.producer):
+        check_producer_name(each.producer)
+    rises = all(low < high for low, high in zip(each.sequences, each.sequences[1:], strict=False))
+    if len(each.sequences) != len(each.drafts) or not rises or each.sequences[0] < 0:
+        raise InvalidError("there is a rising sequence for each value", producer=each.producer)
+    if each.idempotency_key is not None:
+        raise InvalidError("pass a producer and sequence, or an idempotency key, not both")
+
+
+def _draft(one: wire.WireDraft, kind: ValueKind, bytes_max: int) -> Draft:
+    """Return a draft that was checked as if the value had been appended here."""
+    body = one.body
+    if kind is not ValueKind.EVENT:
+        value = decode_batch(body.payload) if kind is ValueKind.BATCH else body.payload
+        return draft(value, one.key, kind, bytes_max)
+    if body.kind is None:
+        raise InvalidError("this topic holds values of another kind", kind=str(kind))
+    try:
+        payload = msgspec.json.decode(body.payload)
+        headers = msgspec.json.decode(body.headers, type=dict[str, str])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidError("payload and headers are JSON", reason=str(error)) from None
+    event = Event(
+        body.kind, payload, key=one.key, headers=headers, occurred_at=_moment(body.occurred_at_us)
+    )
+    # What was checked is stored as it was written.
+    exact = Event.load(body.kind, body.payload, event.key, body.headers, body.occurred_at_us)
+    return draft(exact, None, kind, bytes_max)
+
+
+def _moment(us: int | None) -> datetime | None:
+    try:
+        return None if us is None else datetime_from_us(us)
+    except CorruptError as error:
+        raise InvalidError("this time lies outside the years 1 to 9999", us=us) from error
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (store_append,)

@@ -1,0 +1,79 @@
+"""A call of the port of the store over HTTP: its message, and what answers it. See design 0101."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.responses import Response
+
+from strandline.log import Log, parts_of, wire
+from strandline.log.off_loop import in_thread
+from strandline.log.store import StoredTopic
+from strandline.server.call import Call
+from strandline.server.endpoint import Answering, Endpoint, endpoint
+from strandline.server.remote_claims import RemoteClaims
+from strandline.server.remote_topics import RemoteTopics
+from strandline.server.tokens import TokenScope
+from strandline.values import InvalidError
+
+T = TypeVar("T", bound=wire.Message)
+
+
+class StorePort:
+    """What a server's remote logs share."""
+
+    def __init__(self, log: Log) -> None:
+        parts = parts_of(log)
+        self.store = parts.store
+        self.topics = RemoteTopics(self.store)
+        self.claims = RemoteClaims(self.store, parts.clock)
+
+    def partition(self, call: Call, given: Any) -> tuple[StoredTopic, int]:
+        """Return the partition that a message names, or raise."""
+        topic = self.topics.by_id(call.caller, given.topic_id)
+        if not 0 <= given.partition < topic.settings.partitions:
+            raise InvalidError("the topic has no such partition", partition=given.partition)
+        return topic, given.partition
+
+
+def port_answer(message: wire.Message) -> Response:
+    """Return an answer with this message."""
+    return Response(wire.encode(message), 200, media_type=wire.MSGPACK)
+
+
+async def port_message(call: Call, kind: type[T]) -> T:
+    """Return the message that a request has."""
+    body = await call.body()
+    try:
+        found: T = wire.decode(kind, body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidError("this is no message of a remote log", reason=str(error)) from None
+    return found
+
+
+def port_call(
+    name: str, kind: type[T]
+) -> Callable[[Callable[[Call, StorePort, T], wire.Message]], Endpoint]:
+    """Make an endpoint of a call that blocks."""
+
+    def make(function: Callable[[Call, StorePort, T], wire.Message]) -> Endpoint:
+        async def answer(call: Call) -> Response:
+            given = await port_message(call, kind)
+            return port_answer(await in_thread(function, call, call.port, given))
+
+        answer.__name__ = f"store_{name.replace('-', '_')}"
+        answer.__doc__ = f"For remote logs. {function.__doc__}"
+        return port_endpoint(name)(answer)
+
+    return make
+
+
+def port_endpoint(name: str) -> Callable[[Answering], Endpoint]:
+    """Return what makes an endpoint of an answer; each of them needs the scope to read."""
+    return endpoint(
+        "POST",
+        f"/v1/store/{name}",
+        TokenScope.READ,
+        body={wire.MSGPACK: bytes},
+        answers={wire.MSGPACK: bytes},
+    )

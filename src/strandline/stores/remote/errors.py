@@ -1,0 +1,99 @@
+"""Errors of a server, as errors of a log."""
+
+from typing import Any
+
+import msgspec
+
+from strandline.log.store import DroppedError
+from strandline.values import (
+    ClosedError,
+    InvalidError,
+    StrandlineError,
+    UnavailableError,
+    UnknownError,
+)
+from strandline.values import errors as tree
+from strandline.values.errors import CorruptError, FailedError
+
+_REFUSED = (401, 403, 421)
+
+
+class WireProblem(msgspec.Struct):
+    """A problem document, as far as a client needs it."""
+
+    title: str = ""
+    status: int = 500
+    detail: str = ""
+    stored: str = "no"
+    fields: dict[str, Any] = {}
+
+
+class TransportError(Exception):
+    """No answer came, or one that says to ask again. `was_sent`: it may have been carried out."""
+
+    def __init__(self, reason: str, *, was_sent: bool) -> None:
+        super().__init__(reason)
+        self.was_sent = was_sent
+
+
+def problem_in(body: bytes, status: int) -> WireProblem:
+    """Return the problem that an answer has; one of its status alone if it has none."""
+    try:
+        return msgspec.json.decode(body, type=WireProblem)
+    except (msgspec.MsgspecError, ValueError):
+        return WireProblem("", status, body[:200].decode(errors="replace"))
+
+
+def error_of(problem: WireProblem) -> StrandlineError:
+    """Return the error that the server's log has raised."""
+    kind = getattr(tree, problem.title, None)
+    if problem.title == DroppedError.__name__:
+        kind = DroppedError
+    if not (isinstance(kind, type) and issubclass(kind, StrandlineError)):
+        return _other(problem)
+    error = kind.__new__(kind)
+    error.args = (problem.detail,)
+    error.__dict__.update(_defaults(kind), **_attributes(problem))
+    error.__dict__["fields"] = problem.fields
+    if issubclass(kind, FailedError):
+        error.__cause__ = RuntimeError(str(problem.fields.get("cause", problem.detail)))
+    return error
+
+
+def is_dropped(problem: WireProblem) -> bool:
+    """Whether the topic of a call is gone."""
+    return problem.title == DroppedError.__name__
+
+
+def unknown(reason: str) -> UnknownError:
+    """Return the error for an append of which no answer has come."""
+    return UnknownError(ConnectionError(reason))
+
+
+def _other(problem: WireProblem) -> StrandlineError:
+    if problem.status in _REFUSED:
+        return InvalidError(f"the server refused this: {problem.detail}", status=problem.status)
+    if problem.status >= 500:  # noqa: PLR2004 - Errors of the server.
+        return FailedError(RuntimeError(problem.detail or f"status {problem.status}"))
+    return InvalidError(problem.detail or "the server refused this", status=problem.status)
+
+
+def _defaults(kind: type[StrandlineError]) -> dict[str, Any]:
+    if issubclass(kind, UnavailableError):
+        return {"write": None}
+    return {"file": None, "position": None} if issubclass(kind, CorruptError) else {}
+
+
+def _attributes(problem: WireProblem) -> dict[str, Any]:
+    names = ("oldest", "diverged_at", "partition", "epoch", "file", "position")
+    return {name: problem.fields[name] for name in names if name in problem.fields}
+
+
+def is_ending(problem: WireProblem) -> bool:
+    """Whether a server answers that it ends, or has too much to do: another try may succeed."""
+    return problem.status in (429, 503) and problem.title in (
+        "Unavailable",
+        "TooManyRequests",
+        ClosedError.__name__,
+        "",
+    )
