@@ -14,8 +14,10 @@ from strandline.cli import (
     doctor,
     pipeline,
     reading,
+    serving,
     snapshots,
     tiers,
+    tokens,
     topics,
     transfer,
     verifying,
@@ -54,9 +56,10 @@ _COMMANDS = (
     *(consumers.consumers, consumers.ack, consumers.seek),
     *(verifying.verify, tiers.tier, snapshots.views),
     *(transfer.export, transfer.import_, copying.backup, copying.restore, copying.copy),
-    *(doctor.doctor, bench.bench),
+    *(doctor.doctor, bench.bench, serving.serve),
 )
 for _command in _COMMANDS:
     _command.add_to(app)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(tokens.app, name="token")

@@ -115,13 +115,14 @@ class RunningServer:
     def drain(self) -> None:
         """Take no more, and end the streams; on the loop."""
         _notify("STOPPING=1")
+        _log.info("ending: %d streams get a farewell", self.app.streams.count)
         self.app.streams.drain()
         self._server.should_exit = True
 
     def _ready(self, on_ready: Callable[[str], None] | None) -> Callable[[], None]:
         def ready() -> None:
             _notify("READY=1")
-            _log.info("serving", extra={"url": self.url})
+            _log.info("serving at %s", self.url)
             if on_ready is not None:
                 on_ready(self.url)
 

@@ -1,0 +1,127 @@
+"""The command that serves a log."""
+
+import json as json_lines
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from strandline.cli.command import command
+from strandline.cli.options import Json, Url, parse_size
+from strandline.cli.screen import flush, show, show_json
+from strandline.clock import SystemClock
+from strandline.values import InvalidError, Mode
+from strandline.values.json_forms import moment
+
+
+@command(
+    "serve",
+    examples="""$ timeout 2 strandline serve --port 0 || true
+        $ timeout 2 strandline serve --port 0 --json || true""",
+    answers="a line once it is ready: {url, log}.",
+)
+def serve(
+    *,
+    url: Url = None,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", envvar="STRANDLINE_HOST", help="Where to listen.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=65535, envvar="STRANDLINE_PORT", help="0: any free one."
+        ),
+    ] = 7007,
+    tls_cert: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", envvar="STRANDLINE_TLS_CERT", help="A certificate, in PEM."),
+    ] = None,
+    tls_key: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", envvar="STRANDLINE_TLS_KEY", help="Its private key, in PEM."),
+    ] = None,
+    require_token: Annotated[
+        bool,
+        typer.Option(
+            "--require-token",
+            envvar="STRANDLINE_REQUIRE_TOKEN",
+            help="On loopback, too: behind a proxy.",
+        ),
+    ] = False,
+    body_max: Annotated[
+        str, typer.Option(metavar="SIZE", help="How large the body of a request may be.")
+    ] = "32MiB",
+    drain: Annotated[
+        int, typer.Option(metavar="SECONDS", min=1, help="How long an end may take.")
+    ] = 20,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Open the log for reading alone.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Serve a log over HTTP until SIGTERM or Ctrl-C.
+
+    On loopback no token is needed. Any other address takes TLS, and then each request a
+    token, see `strandline token create`. What it serves is described at /openapi.json.
+    """
+    try:
+        from strandline.server.running import Address, RunningServer  # noqa: PLC0415 An extra.
+        from strandline.server.settings import ServerSettings  # noqa: PLC0415 The same.
+    except ModuleNotFoundError as error:
+        raise InvalidError(
+            "serving needs more packages, install strandline with the extra server",
+            missing=error.name,
+        ) from error
+    from strandline.opening import open_log  # noqa: PLC0415 See `opened`.
+
+    _log_to_stderr()
+    address = Address(host=host, port=port, certificate=tls_cert, private_key=tls_key)
+    address.check()
+    settings = ServerSettings(
+        needs_token=require_token, body_bytes_max=parse_size(body_max), drain_s=float(drain)
+    )
+
+    def ready(at: str) -> None:
+        if json:
+            show_json({"url": at, "log": str(log.id)})
+        else:
+            show(f"Serving {described} at {at}  (Ctrl-C ends it)")
+            show(f"  export STRANDLINE_URL={at}")
+        flush()
+
+    with open_log(url, mode=Mode.READ if read_only else Mode.WRITE) as log:
+        described = f"{log.describe().backend}:{log.describe().location}"
+        server = RunningServer(log, address, settings)
+        server.run(ready)
+        if not read_only:
+            log.flush()
+
+
+class JsonLines(logging.Formatter):
+    """One line of JSON for each record, for programs that collect them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See logging."""
+        fields: dict[str, object] = {
+            "time": moment(SystemClock.now_us()),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["error"] = self.formatException(record.exc_info)
+        return json_lines.dumps(fields)
+
+
+def _log_to_stderr() -> None:
+    """Log to standard error: lines of JSON, unless a person reads them."""
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    if not sys.stderr.isatty():
+        handler.setFormatter(JsonLines())
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("strandline").setLevel(logging.INFO)

@@ -1,0 +1,81 @@
+"""A server from its start to its end, in a process of its own."""
+
+import socket
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import strandline as sl
+from strandline.log import Log
+from strandline.server.running import Address, RunningServer
+from strandline.server.settings import ServerSettings
+from strandline.values import InvalidError
+from tests.server.events import events_of
+from tests.server.processes import ServerProcess
+
+
+@pytest.mark.slow
+def test_sigterm_ends_a_server_with_farewells_and_nothing_lost(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    with sl.open(f"file:{path}") as log:
+        log.create_topic("orders")
+    seen: list[str] = []
+    acknowledged: list[int] = []
+
+    with ServerProcess(path) as server:
+        with server.client() as http:
+            assert http.get("/livez").status_code == 200
+            assert http.get("/readyz").json()["status"] == "ready"
+
+        def follow() -> None:
+            url = "/v1/topics/orders/tail"
+            with server.client() as http, http.stream("GET", url) as answer:
+                seen.extend(each.event for each in events_of(answer))
+
+        def append() -> None:
+            with server.client() as http:
+                for number in range(20):
+                    body = {"kind": "a", "payload": number}
+                    answer = http.post("/v1/topics/orders/records", json=body)
+                    if answer.status_code != 201:
+                        return
+                    acknowledged.append(number)
+
+        follower, appender = threading.Thread(target=follow), threading.Thread(target=append)
+        follower.start()
+        while not seen:
+            follower.join(0.005)
+        appender.start()
+        appender.join(60)
+        code, logged = server.terminate()
+        follower.join(60)
+
+    assert (code, seen[-1]) == (0, "bye")
+    lines = [msgspec.json.decode(line) for line in logged.splitlines()]
+    assert any("ending" in line["message"] for line in lines)
+    with sl.open(f"file:{path}", mode="read") as log:
+        assert [each.payload for each in log.read("orders", 0, 0)] == acknowledged
+        assert log.marks("orders", 0).durable == len(acknowledged)
+
+
+def test_another_address_than_loopback_needs_tls_and_tokens(log: Log) -> None:
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):  # noqa: S104 - It is refused.
+        with pytest.raises(InvalidError, match="needs TLS"):
+            RunningServer(log, Address(host=host, port=0))
+    with pytest.raises(InvalidError, match="pass both"):
+        RunningServer(log, Address(port=0, certificate="a.pem"))
+    with pytest.raises(InvalidError, match="make a token first"):
+        RunningServer(log, Address(port=0), ServerSettings(needs_token=True))
+    for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"):
+        Address(host=host).check()
+
+
+def test_a_port_that_is_taken_is_refused(log: Log) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+
+        with pytest.raises(InvalidError, match="cannot listen"):
+            RunningServer(log, Address(port=taken.getsockname()[1]))

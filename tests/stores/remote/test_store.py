@@ -1,0 +1,217 @@
+"""What only a remote log has: lost answers, tokens, claims that end with their client."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+import strandline as sl
+from strandline.log import Log, parts_of, wire
+from strandline.log.claims import ConsumerPlace
+from strandline.server import ServerSettings, TokenTable
+from strandline.server.remote_claims import RemoteClaims
+from strandline.stores.remote import RemoteStore
+from strandline.testing import FakeClock
+from strandline.values import Event, InvalidError, Partition, StrandlineError, UnavailableError
+from tests.logs import memory_log
+from tests.stores.remote.switchboard import Switchboard
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with memory_log() as log:
+        yield log
+
+
+@pytest.fixture
+def remote(log: Log, switchboard: Switchboard) -> Iterator[Callable[..., Log]]:
+    """Open remote logs of `log`."""
+    with contextlib.ExitStack() as opened:
+        url = switchboard.serve(log)
+        yield lambda **options: opened.enter_context(Log(RemoteStore(url, **options)))
+
+
+class LosesAnswers:
+    """A transport that loses the first answers of some calls, after they were carried out."""
+
+    def __init__(self, store: RemoteStore, call: str, times: int) -> None:
+        client = store._connection._client  # noqa: SLF001 - The seam.
+        self._post, self._call, self.left = client.post, call, times
+        client.post = self  # type: ignore[method-assign,assignment]
+
+    def __call__(self, name: str, **options: Any) -> httpx2.Response:
+        answer = self._post(name, **options)
+        if name == self._call and self.left:
+            self.left -= 1
+            raise httpx2.ReadError("the answer is lost")
+        return answer
+
+
+@pytest.mark.parametrize("count", [1, 3, 2000])
+def test_an_append_whose_answer_is_lost_is_stored_once(
+    log: Log, remote: Callable[..., Log], count: int
+) -> None:
+    log.create_topic("orders")
+    with remote() as other:
+        faulty = LosesAnswers(parts_of(other).store, "append", 2)
+
+        receipts = other.append_many("orders", [Event("a", n) for n in range(count)])
+        after = other.append("orders", Event("b"))
+
+    assert faulty.left == 0
+    assert [each.offset for each in receipts] == list(range(count))
+    assert not any(each.is_repeat for each in receipts)
+    assert after.offset == count
+    assert len(list(log.read("orders", 0, 0))) == count + 1
+
+
+def test_the_identity_of_an_append_shows_nowhere(log: Log, remote: Callable[..., Log]) -> None:
+    """It changes no routing, no record, and no window of the users' own identities."""
+    log.create_topic("orders", partitions=4)
+    other = remote()
+
+    keyless = [other.append("orders", Event("a", n)).partition for n in range(8)]
+    first = other.append("orders", Event("b"), idempotency_key="once")
+    again = log.append("orders", Event("b"), idempotency_key="once")
+
+    assert keyless == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert (again.is_repeat, again.offset) == (True, first.offset)
+    record = next(iter(log.read("orders", 0, 0)))
+    assert (record.key, record.event.headers) == (None, {})
+
+
+def test_users_cannot_take_the_name_of_a_lane(log: Log) -> None:
+    log.create_topic("orders")
+
+    with pytest.raises(InvalidError, match="reserved"):
+        log.append("orders", Event("a"), producer="__strandline.lane.x", sequence=0)
+
+
+def test_a_put_whose_answer_is_lost_is_done_once(log: Log, remote: Callable[..., Log]) -> None:
+    log.create_topic("orders")
+    log.append("orders", Event("a"))
+    other = remote()
+    LosesAnswers(parts_of(other).store, "put-key", 1)
+
+    assert other.ack("orders", "mailer", 0, 1) == 1
+    assert log.cursor("orders", "mailer", 0) == 1
+
+
+def test_a_remote_log_has_what_its_token_allows(log: Log, switchboard: Switchboard) -> None:
+    tokens = TokenTable(log)
+    url = switchboard.serve(log, ServerSettings(needs_token=True))
+    log.create_topic("orders", tenant="acme")
+    log.create_topic("orders", tenant="rival")
+    reader, _ = tokens.create(["read"], tenant="acme")
+    writer, _ = tokens.create(["read", "append"], topics=["orders"], tenant="acme")
+
+    for bad in (None, "slt_nope"):
+        with pytest.raises(InvalidError, match="token"):
+            RemoteStore(url, token=bad)
+    with pytest.raises(InvalidError, match="does not allow this mode"):
+        RemoteStore(url, token=reader)
+    with Log(RemoteStore(url, token=writer)) as remote:
+        assert remote.append("orders", Event("a")).offset == 0
+        assert [each.tenant for each in remote.topics(tenant="acme")] == ["acme"]
+        assert remote.topics(tenant="rival") == []
+        with pytest.raises(StrandlineError, match="another tenant"):
+            remote.topic("orders", tenant="rival")
+        with pytest.raises(InvalidError, match="scope admin"):
+            remote.trim("orders", 0, 1)
+        with pytest.raises(InvalidError, match="scope admin"):
+            remote.create_topic("more")
+        with pytest.raises(InvalidError, match="scope consume"):
+            remote.ack("orders", "mailer", 0, 1)
+        for name in ("__strandline.tokens", "__strandline.schemas"):
+            with pytest.raises(InvalidError):
+                remote.append(name, Event("token.created", {}))
+    assert log.marks(log.topic("orders", tenant="acme"), 0).high == 1
+    assert log.marks(log.topic("orders", tenant="rival"), 0).high == 0
+
+
+def test_claims_end_with_the_client_that_does_not_renew_them(log: Log) -> None:
+    clock = FakeClock()
+    topic = log.create_topic("orders")
+    claims = RemoteClaims(parts_of(log).store, clock)
+    place = ConsumerPlace(topic, None, "mailer", Partition(0))
+
+    claims.take("first", place)
+    claims.take("first", place)
+    with pytest.raises(UnavailableError):
+        claims.take("second", place)
+    clock.advance(8)
+    assert claims.renew(["first", "other"]) == ["other"]
+    clock.advance(8)
+    with pytest.raises(UnavailableError):
+        claims.take("second", place)
+    clock.advance(3)
+    claims.take("second", place)
+
+    assert claims.renew(["first", "second"]) == ["first"]
+
+
+def test_two_remote_consumers_share_no_partition(log: Log, remote: Callable[..., Log]) -> None:
+    log.create_topic("orders")
+    log.append("orders", Event("a"))
+    first, second = remote(), remote()
+
+    with first.consumer("orders", "mailer") as consumer:
+        with pytest.raises(UnavailableError):
+            second.consumer("orders", "mailer")
+        delivery = consumer.next(30)
+        assert delivery is not None
+    with second.consumer("orders", "mailer") as consumer:
+        assert consumer.next(30) is not None
+
+
+def test_bad_urls_and_options_are_refused() -> None:
+    for url in ("http://", "http://user:secret@host", "http://host?x=1", "http://host:port"):
+        with pytest.raises(InvalidError) as caught:
+            sl.open(url, patience_s=0)
+        assert "secret" not in str(caught.value)
+    with pytest.raises(InvalidError, match="no such options"):
+        sl.open("http://127.0.0.1:1", exclusive=True)
+    with pytest.raises(InvalidError, match="token"):
+        sl.open("http://127.0.0.1:1", token="two words", patience_s=0)  # noqa: S106 - No token.
+    with pytest.raises(UnavailableError):
+        sl.open("http://127.0.0.1:1", patience_s=0)
+
+
+def test_a_message_that_no_log_would_send_is_refused(log: Log, switchboard: Switchboard) -> None:
+    """A hostile client gets past no check that an embedded log makes."""
+    topic = log.create_topic("orders")
+    url = switchboard.serve(log)
+    good = wire.WireDraft(None, wire.WireBody(b"1", "a"))
+
+    def append(**changes: Any) -> wire.WireOutcome:
+        given = wire.WireAppend([good], 1)
+        for name, value in changes.items():
+            setattr(given, name, value)
+        call = wire.encode(wire.AppendCall(topic.id, 0, [given]))
+        answer = httpx2.post(f"{url}/v1/store/append", content=call)
+        outcome: wire.WireOutcome = wire.decode(wire.AppendReturn, answer.content).outcomes[0]
+        return outcome
+
+    assert append().problem is None
+    bad = [
+        wire.WireDraft(None, wire.WireBody(b"{", "a")),
+        wire.WireDraft(None, wire.WireBody(b"NaN", "a")),
+        wire.WireDraft(None, wire.WireBody(b"1", "")),
+        wire.WireDraft(None, wire.WireBody(b"1", "a", b"[]")),
+        wire.WireDraft(None, wire.WireBody(b"1", "a", b"{}", 1 << 62)),
+        wire.WireDraft(None, wire.WireBody(b"1")),
+    ]
+    for each in bad:
+        assert append(drafts=[each]).problem is not None, each
+    assert append(drafts=[]).problem is not None
+    assert append(producer="p", sequences=[]).problem is not None
+    assert append(producer="p", sequences=[-1]).problem is not None
+    assert append(producer="__strandline.x", sequences=[1]).problem is not None
+    assert append(producer="p", sequences=[1], idempotency_key="k").problem is not None
+    assert append(tenant="a/b").problem is not None
+    assert append(level=9).problem is not None
+    assert [each.payload for each in log.read("orders", 0, 0)] == [1]
+    for call in (b"", b"\xff", b"\x90", b"\x91" * 5000):
+        assert httpx2.post(f"{url}/v1/store/append", content=call).status_code == 400
