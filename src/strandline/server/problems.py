@@ -92,7 +92,8 @@ def status_of(error: StrandlineError) -> int:
 def _invalid_status(error: InvalidError) -> int:
     if "near" in error.fields and {"topic", "consumer"} & error.fields.keys():
         return 404
-    if "bytes_max" in error.fields:
+    # A name that is too long has its value shown; what is sent is too large otherwise.
+    if "bytes_max" in error.fields and "value" not in error.fields:
         return 413
     # Only what lies beyond the end of a partition names both.
     return 416 if {"end", "offset"} <= error.fields.keys() else 400

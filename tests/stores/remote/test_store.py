@@ -10,6 +10,7 @@ import pytest
 import strandline as sl
 from strandline.log import Log, parts_of, wire
 from strandline.log.claims import ConsumerPlace
+from strandline.log.store import AppendRequest
 from strandline.server import ServerSettings, TokenTable
 from strandline.server.remote_claims import RemoteClaims
 from strandline.stores.remote import RemoteStore
@@ -36,10 +37,11 @@ def remote(log: Log, switchboard: Switchboard) -> Iterator[Callable[..., Log]]:
 class LosesAnswers:
     """A transport that loses the first answers of some calls, after they were carried out."""
 
-    def __init__(self, store: RemoteStore, call: str, times: int) -> None:
+    def __init__(self, log: Log, call: str, times: int) -> None:
+        store: Any = parts_of(log).store
         client = store._connection._client  # noqa: SLF001 - The seam.
         self._post, self._call, self.left = client.post, call, times
-        client.post = self  # type: ignore[method-assign,assignment]
+        client.post = self
 
     def __call__(self, name: str, **options: Any) -> httpx2.Response:
         answer = self._post(name, **options)
@@ -55,7 +57,7 @@ def test_an_append_whose_answer_is_lost_is_stored_once(
 ) -> None:
     log.create_topic("orders")
     with remote() as other:
-        faulty = LosesAnswers(parts_of(other).store, "append", 2)
+        faulty = LosesAnswers(other, "append", 2)
 
         receipts = other.append_many("orders", [Event("a", n) for n in range(count)])
         after = other.append("orders", Event("b"))
@@ -93,7 +95,7 @@ def test_a_put_whose_answer_is_lost_is_done_once(log: Log, remote: Callable[...,
     log.create_topic("orders")
     log.append("orders", Event("a"))
     other = remote()
-    LosesAnswers(parts_of(other).store, "put-key", 1)
+    LosesAnswers(other, "put-key", 1)
 
     assert other.ack("orders", "mailer", 0, 1) == 1
     assert log.cursor("orders", "mailer", 0) == 1
@@ -215,3 +217,17 @@ def test_a_message_that_no_log_would_send_is_refused(log: Log, switchboard: Swit
     assert [each.payload for each in log.read("orders", 0, 0)] == [1]
     for call in (b"", b"\xff", b"\x90", b"\x91" * 5000):
         assert httpx2.post(f"{url}/v1/store/append", content=call).status_code == 400
+
+
+def test_without_its_identity_an_append_would_be_stored_twice(
+    log: Log, remote: Callable[..., Log], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planted bug: what the tests of lost answers would notice."""
+    log.create_topic("orders")
+    monkeypatch.setattr(AppendRequest, "has_identity", True)
+    other = remote()
+    LosesAnswers(other, "append", 1)
+
+    other.append("orders", Event("a"))
+
+    assert len(list(log.read("orders", 0, 0))) == 2

@@ -1,0 +1,226 @@
+"""Requests that are meant to do harm."""
+
+import gzip
+import io
+import socket
+from collections.abc import Callable, Iterator
+
+import httpx2
+import pyarrow as pa
+import pytest
+
+from strandline.log import Log
+from strandline.server.settings import ServerSettings
+from strandline.values import Event
+from tests.logs import memory_log
+from tests.server.served import Served
+
+_ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
+
+
+@pytest.fixture(scope="module")
+def log() -> Iterator[Log]:
+    log = memory_log()
+    log.create_topic("orders")
+    log.create_topic("batches", value_kind="batch")
+    yield log
+    log.close()
+
+
+@pytest.fixture(scope="module")
+def impatient(log: Log) -> Iterator[Served]:
+    """A server with small limits."""
+    served = Served(
+        log, ServerSettings(body_bytes_max=100_000, body_timeout_s=0.3, header_timeout_s=0.3)
+    )
+    yield served
+    served.stop()
+
+
+def exchange(served: Served, sent: bytes, *, then: bytes = b"") -> bytes:
+    """Send bytes as they are, and return everything until the server closes the connection."""
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(sent)
+        if then:
+            connection.sendall(then)
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+        return answer
+
+
+def head(path: str = "/v1/topics/orders/records", method: str = "POST", *lines: str) -> bytes:
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *lines, "", ""]).encode()
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(impatient: Served) -> None:
+    by_length = exchange(
+        impatient, head("/v1/topics/orders/records", "POST", "content-length: 99999999999")
+    )
+    chunks = b"%x\r\n%b\r\n" % (60_000, b"x" * 60_000)
+    chunked = exchange(
+        impatient,
+        head("/v1/topics/orders/records", "POST", "transfer-encoding: chunked"),
+        then=chunks * 2,
+    )
+
+    assert by_length.startswith(b"HTTP/1.1 413 ")
+    assert chunked.startswith(b"HTTP/1.1 413 ")
+
+
+def test_slow_heads_and_bodies_are_cut_off(impatient: Served) -> None:
+    slow_body = exchange(
+        impatient, head("/v1/topics/orders/records", "POST", "content-length: 10"), then=b"{"
+    )
+    slow_head = exchange(impatient, b"POST /v1/topics HTTP/1.1\r\nhost: loc")
+    silent = exchange(impatient, b"\r\n")
+
+    assert slow_body.startswith(b"HTTP/1.1 408 ")
+    assert slow_head.startswith(b"HTTP/1.1 400 ")
+    assert silent.startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_head_that_is_too_large_is_refused(impatient: Served) -> None:
+    begun = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 70_000
+
+    assert exchange(impatient, begun).startswith(b"HTTP/1.1 400 ")
+
+
+def test_requests_that_could_be_read_in_two_ways_are_refused(impatient: Served, log: Log) -> None:
+    """Request smuggling: what one server takes for a body, another takes for a request."""
+    before = log.describe_topic("orders").records
+    smuggled = head("/v1/topics/smuggled", "PUT", "content-length: 2") + b"{}"
+    two_ways = [
+        ["content-length: 4", "transfer-encoding: chunked"],
+        ["content-length: 4", "content-length: 400"],
+        ["transfer-encoding: chunked", "transfer-encoding: identity"],
+        ["transfer-encoding: xchunked"],
+        ["content-length: +4"],
+        ["content-length: 0x4"],
+    ]
+
+    for lines in two_ways:
+        answer = exchange(
+            impatient,
+            head("/v1/topics/orders/records", "POST", *lines),
+            then=b"0\r\n\r\n" + smuggled,
+        )
+        assert b" 400 " in answer.split(b"\r\n")[0], lines
+        assert b" 201 " not in answer, lines
+    assert "smuggled" not in [each.name for each in log.topics()]
+    assert log.describe_topic("orders").records == before
+
+
+def test_what_is_compressed_is_not_expanded(impatient: Served, log: Log) -> None:
+    bomb = gzip.compress(b"0" * 50_000_000)
+    zeros = pa.record_batch({"n": pa.nulls(2_000_000, pa.int64()).fill_null(0)})
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, zeros.schema, options=options) as stream:
+        stream.write_batch(zeros)
+    assert len(sink.getvalue()) < 50_000
+
+    with impatient.client() as http:
+        packed = http.post(
+            "/v1/topics/orders/records", content=bomb[:90_000], headers={"content-encoding": "gzip"}
+        )
+        arrow = http.post("/v1/topics/batches/records", content=sink.getvalue(), headers=_ARROW)
+
+    assert packed.status_code == 415
+    assert (arrow.status_code, arrow.json()["title"]) == (413, "InvalidError")
+    assert log.describe_topic("batches").records == 0
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "localhost.evil.example"}, 421),
+        ({"host": "127.0.0.1.evil.example:80"}, 421),
+        ({"host": "[bad"}, 421),
+        ({"host": ""}, 421),
+        ({"origin": "http://evil.example"}, 421),
+        ({"origin": "null"}, 421),
+        ({"sec-fetch-site": "cross-site"}, 421),
+        ({"sec-fetch-site": "same-site"}, 421),
+        ({"x-forwarded-for": "203.0.113.9"}, 401),
+        ({"forwarded": "for=203.0.113.9"}, 401),
+        ({"origin": "http://localhost"}, 200),
+        ({"host": "localhost:8080"}, 200),
+        ({"host": "[::1]:8080"}, 200),
+    ],
+)
+def test_without_a_token_only_this_machine_itself_is_let_in(
+    impatient: Served, headers: dict[str, str], status: int
+) -> None:
+    """A name made to resolve to loopback, a page in a browser, a proxy that asks for no token."""
+    lines = {"host": "localhost", **headers, "connection": "close"}
+    sent = "GET /v1/log HTTP/1.1\r\n" + "".join(f"{n}: {v}\r\n" for n, v in lines.items()) + "\r\n"
+
+    answer = exchange(impatient, sent.encode())
+
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:200]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/topics/..%2f..%2fetc",
+        "/v1/topics/%00",
+        "/v1/topics/%ff",
+        "/v1/topics/" + "x" * 5000,
+        "/v1/topics/a%0d%0aset-cookie:%20x",
+        "/v1//topics",
+        "/v1/topics/../log/../topics/%2e%2e",
+        "/v1/topics/orders/partitions/-1",
+        "/v1/topics/orders/partitions/1e9",
+        "/v1/topics/orders/partitions/%D9%A0",
+        "/v1/topics/orders/consumers/%20x",
+        "/v1/topics/orders/consumers/a%2Fb",
+        "/v1/topics/orders/consumers/a%0Ab",
+        "/errors/..%2fapp.py",
+        "/errors/__init__",
+        "/errors/open",
+    ],
+)
+def test_strange_paths_find_nothing(impatient: Served, path: str) -> None:
+    answer = exchange(impatient, head(path, "GET", "connection: close"))
+
+    first, _, rest = answer.partition(b"\r\n")
+    assert first.split()[1] in (b"400", b"404"), first
+    assert b"set-cookie" not in rest.partition(b"\r\n\r\n")[0].lower()
+
+
+def test_no_answer_shows_a_traceback_or_a_path(log: Log, serve: Callable[..., Served]) -> None:
+    served = serve(log)
+    served.server.app.log.describe_topic = None  # type: ignore[assignment,method-assign]
+
+    with served.client() as http:
+        answer = http.get("/v1/topics/orders")
+
+    assert answer.status_code == 500
+    assert answer.json()["title"] == "InternalError"
+    assert "Traceback" not in answer.text
+    assert ".py" not in answer.text
+
+
+def test_a_name_with_a_slash_is_one_name(impatient: Served, log: Log) -> None:
+    log.append("orders", Event("a"))
+    with impatient.client() as http:
+        url = "/v1/topics/orders/consumers/a%2Fb"
+        made = http.post(f"{url}/ack", json={"ends": {"0": 0}})
+        found = http.get(url)
+        removed = http.delete(url)
+
+    assert made.status_code == 200
+    assert [each["consumer"] for each in found.json()["consumers"]] == ["a/b"]
+    assert removed.status_code == 204
+
+
+def test_methods_that_no_path_has_are_refused(impatient: Served) -> None:
+    with impatient.client() as http:
+        for method in ("OPTIONS", "TRACE", "PROPFIND"):
+            answer: httpx2.Response = http.request(method, "/v1/log")
+            assert answer.status_code == 405
+            assert "access-control-allow-origin" not in answer.headers
