@@ -3,7 +3,7 @@
 import json as json_lines
 import logging
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from strandline.cli.screen import flush, show, show_json
 from strandline.clock import SystemClock
 from strandline.values import InvalidError, Mode
 from strandline.values.json_forms import moment
+
+if TYPE_CHECKING:
+    from strandline.server.settings import ServerSettings
 
 
 @command(
@@ -65,35 +68,50 @@ def serve(
     On loopback no token is needed. Any other address takes TLS, and then each request a
     token, see `strandline token create`. What it serves is described at /openapi.json.
     """
+    settings = _settings(
+        needs_token=require_token, body_bytes_max=parse_size(body_max), drain_s=float(drain)
+    )
+    address = {"host": host, "port": port, "certificate": tls_cert, "private_key": tls_key}
+    _run(url, address, settings, read_only=read_only, json=json)
+
+
+def _settings(**limits: Any) -> "ServerSettings":
     try:
-        from strandline.server.running import Address, RunningServer  # noqa: PLC0415 An extra.
-        from strandline.server.settings import ServerSettings  # noqa: PLC0415 The same.
+        from strandline.server.settings import ServerSettings  # noqa: PLC0415 An extra.
     except ModuleNotFoundError as error:
         raise InvalidError(
             "serving needs more packages, install strandline with the extra server",
             missing=error.name,
         ) from error
+    return ServerSettings(**limits)
+
+
+def _run(
+    url: str | None,
+    place: dict[str, Any],
+    settings: "ServerSettings",
+    *,
+    read_only: bool,
+    json: bool,
+) -> None:
     from strandline.opening import open_log  # noqa: PLC0415 See `opened`.
+    from strandline.server.running import Address, RunningServer  # noqa: PLC0415 An extra.
 
     _log_to_stderr()
-    address = Address(host=host, port=port, certificate=tls_cert, private_key=tls_key)
+    address = Address(**place)
     address.check()
-    settings = ServerSettings(
-        needs_token=require_token, body_bytes_max=parse_size(body_max), drain_s=float(drain)
-    )
 
     def ready(at: str) -> None:
         if json:
             show_json({"url": at, "log": str(log.id)})
         else:
-            show(f"Serving {described} at {at}  (Ctrl-C ends it)")
+            show(f"Serving {described.backend}:{described.location} at {at}  (Ctrl-C ends it)")
             show(f"  export STRANDLINE_URL={at}")
         flush()
 
     with open_log(url, mode=Mode.READ if read_only else Mode.WRITE) as log:
-        described = f"{log.describe().backend}:{log.describe().location}"
-        server = RunningServer(log, address, settings)
-        server.run(ready)
+        described = log.describe()
+        RunningServer(log, address, settings).run(ready)
         if not read_only:
             log.flush()
 

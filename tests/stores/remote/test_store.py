@@ -44,7 +44,7 @@ class LosesAnswers:
         client.post = self
 
     def __call__(self, name: str, **options: Any) -> httpx2.Response:
-        answer = self._post(name, **options)
+        answer: httpx2.Response = self._post(name, **options)
         if name == self._call and self.left:
             self.left -= 1
             raise httpx2.ReadError("the answer is lost")

@@ -118,7 +118,7 @@ class RemoteLane:
         self._next_sequence = 0
 
     def put(self, waiting: _Waiting) -> bool:
-        """Queue an append; return whether its caller has to see to it that it is sent."""
+        """Queue an append; return whether its caller has to send it, or have it sent."""
         with self._lock:
             self._connection.state.check()
             self._queue.append(waiting)

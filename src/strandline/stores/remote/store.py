@@ -29,7 +29,7 @@ from strandline.stores.remote.claims import RemoteClaim, RemoteLeases
 from strandline.stores.remote.connection import RemoteConnection
 from strandline.stores.remote.reading import RemoteReads
 from strandline.stores.remote.topics import RemoteTopic, topic_of
-from strandline.stores.remote.watching import RemoteWatches, WatchedPlace
+from strandline.stores.remote.watching import RemotePlace, RemoteWatches
 from strandline.values import (
     Durability,
     Epoch,
@@ -137,7 +137,7 @@ class RemoteStore:
         call = wire.TopicCall(topic.topic.id)
         self._call(topic, "drop-topic", call, wire.DoneReturn)
         places = [
-            WatchedPlace(topic.topic, number, durable_only)
+            RemotePlace(topic.topic, number, durable_only)
             for number in range(topic.settings.partitions)
             for durable_only in (False, True)
         ]
@@ -246,7 +246,7 @@ class RemoteStore:
     def watch(self, find: Callable[[TopicName], RemoteTopic], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
 
-    def _end(self, place: WatchedPlace) -> int | None:
+    def _end(self, place: RemotePlace) -> int | None:
         call = wire.PartitionCall(place.topic.id, place.partition)
         try:
             marks = self._connection.call("marks", call, wire.WireMarks)

@@ -21,7 +21,7 @@ _PAUSE_S: Final = 0.2
 _OK: Final = 200
 
 
-class WatchedPlace(NamedTuple):
+class RemotePlace(NamedTuple):
     """A partition, and which of its ends is watched."""
 
     topic: Topic
@@ -29,17 +29,17 @@ class WatchedPlace(NamedTuple):
     durable_only: bool
 
 
-class RemoteWatches(Watches[WatchedPlace, RemoteTopic]):
+class RemoteWatches(Watches[RemotePlace, RemoteTopic]):
     """The watches of a log that a server has."""
 
     def __init__(
-        self, connection: RemoteConnection, end: Callable[[WatchedPlace], int | None]
+        self, connection: RemoteConnection, end: Callable[[RemotePlace], int | None]
     ) -> None:
         super().__init__(connection.clock, _place, end, lambda: RemoteChanges(connection))
 
 
-def _place(topic: RemoteTopic, partition: int, durable_only: bool) -> WatchedPlace:
-    return WatchedPlace(topic.topic, partition, durable_only)
+def _place(topic: RemoteTopic, partition: int, durable_only: bool) -> RemotePlace:
+    return RemotePlace(topic.topic, partition, durable_only)
 
 
 class RemoteChanges:
@@ -53,20 +53,20 @@ class RemoteChanges:
     def __init__(self, connection: RemoteConnection) -> None:
         self._loop = LoopThread()
         self._changes = threading.Condition()
-        self._changed: set[WatchedPlace] = set()
+        self._changed: set[RemotePlace] = set()
         self._is_woken = False
         self._askers = {
             durable_only: _Asker(connection, self._report, durable_only=durable_only)
             for durable_only in (False, True)
         }
 
-    def add(self, place: WatchedPlace, /) -> None:
+    def add(self, place: RemotePlace, /) -> None:
         self._loop.run(self._askers[place.durable_only].add(place))
 
-    def remove(self, place: WatchedPlace, /) -> None:
+    def remove(self, place: RemotePlace, /) -> None:
         self._loop.run(self._askers[place.durable_only].remove(place))
 
-    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedPlace]:
+    def wait(self, timeout_s: float | None = None, /) -> Collection[RemotePlace]:
         with self._changes:
             if not self._changed and not self._is_woken:
                 self._changes.wait(timeout_s)
@@ -85,7 +85,7 @@ class RemoteChanges:
     def close(self) -> None:
         self._loop.close()
 
-    def _report(self, places: Collection[WatchedPlace]) -> None:
+    def _report(self, places: Collection[RemotePlace]) -> None:
         with self._changes:
             self._changed.update(places)
             self._changes.notify_all()
@@ -97,18 +97,18 @@ class _Asker:
     def __init__(
         self,
         connection: RemoteConnection,
-        report: Callable[[Collection[WatchedPlace]], None],
+        report: Callable[[Collection[RemotePlace]], None],
         *,
         durable_only: bool,
     ) -> None:
         self._connection = connection
         self._report = report
         self._durable_only = durable_only
-        self._seen: dict[WatchedPlace, int] = {}
+        self._seen: dict[RemotePlace, int] = {}
         self._is_outdated = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def add(self, place: WatchedPlace) -> None:
+    async def add(self, place: RemotePlace) -> None:
         """Ask for this partition, too."""
         # What there is now its reader knows: it looks after this returns.
         self._seen[place] = 0
@@ -116,7 +116,7 @@ class _Asker:
         if self._task is None:
             self._task = asyncio.ensure_future(self._keep_asking())
 
-    async def remove(self, place: WatchedPlace) -> None:
+    async def remove(self, place: RemotePlace) -> None:
         """Ask for it no more."""
         self._seen.pop(place, None)
 
