@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from strandline.clock import Clock
 from strandline.io import SystemIo, real_parent, real_path
 from strandline.log import Broker, Log, Store
 from strandline.log.copies import CopiedPartition, Ends, Progress
+from strandline.log.examined import Examined
 from strandline.stores.files import FileStore, copy_file_log
 from strandline.stores.memory import MemoryStore
 from strandline.stores.sqlite import SqliteStore, copy_sqlite_log, describe_sqlite
@@ -23,6 +24,7 @@ from strandline.values import (
     parse_log_url,
 )
 from strandline.values.arguments import check_flag, check_path
+from strandline.values.extras import install_command
 from strandline.values.log_url import SCHEMES
 
 URL_VARIABLE = "STRANDLINE_URL"
@@ -58,6 +60,8 @@ class StoreKind(NamedTuple):
     extra: str | None = None
     #: Whether this process reads what was evicted from its tier; False where a server does.
     reads_tier: bool = True
+    #: Looks at the server that keeps such logs, and changes nothing there.
+    examine: Callable[[str], "Iterable[Examined]"] | None = None
 
 
 def open_log(
@@ -127,6 +131,17 @@ def describe(url: str | None = None) -> LogDescription:
         return kind.describe(location)
     with Log(kind.open_store(location, mode=Mode.READ, clock=None)) as log:
         return log.describe()
+
+
+def examine(url: str) -> "Iterable[Examined]":
+    """Return what is found where a log is, or is going to be; nothing is changed there.
+
+    InvalidError for a log that is on no server.
+    """
+    kind, location = _parse(url)
+    if kind.examine is None:
+        raise InvalidError("such a log is on no server, examine its path", url=url)
+    return kind.examine(location)
 
 
 def absolute_url(url: str | None = None) -> str:
@@ -253,12 +268,21 @@ def _open_postgres(location: str, **options: Any) -> "Store[Any]":
     return PostgresStore(f"postgresql:{location}", **options)
 
 
+def _examine_postgres(location: str) -> "Iterable[Examined]":
+    try:
+        from strandline.stores.postgres.examining import examine  # noqa: PLC0415 - An extra.
+    except ModuleNotFoundError:
+        return [Examined("psycopg", "failed", "not installed", install_command("postgres"))]
+    return examine(f"postgresql:{location}")
+
+
 _POSTGRES = StoreKind(
     _open_postgres,
     "postgresql://USER@HOST/DATABASE",
     frozenset({"schema", "lock_timeout_s", "connect_timeout_s"}),
     locate=lambda location: location,
     extra="postgres",
+    examine=_examine_postgres,
 )
 
 

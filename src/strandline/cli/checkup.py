@@ -75,7 +75,16 @@ def look(place: LogPlace) -> Iterator[Finding]:
     yield _java()
     yield _extra("pyspark", "spark", "Spark over a log")
     yield _extra("obstore", "tiering", "tiering to an object store")
+    yield _extra("psycopg", "postgres", "a log in PostgreSQL")
     yield _extra("rich", "cli", "progress bars")
+
+
+def look_at_server(url: str) -> Iterator[Finding]:
+    """Yield what is found on the server that keeps a log."""
+    from strandline.opening import examine  # noqa: PLC0415 Takes long to import.
+
+    for check, verdict, found, advice in examine(url):
+        yield Finding(check, CheckResult(verdict), found, advice)
 
 
 def _python() -> Finding:

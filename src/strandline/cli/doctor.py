@@ -18,6 +18,11 @@ from strandline.cli.screen import show, show_json, show_table
     "warning or failed.",
 )
 def doctor(
+    url: Annotated[
+        str | None,
+        typer.Argument(metavar="[URL]", help="A log on a server: looks at that server, too."),
+    ] = None,
+    *,
     path: Annotated[
         str, typer.Option(metavar="PATH", help="Where a log is, or is going to be.")
     ] = ".",
@@ -26,11 +31,14 @@ def doctor(
     """Look at what strandline runs on, and say what to do. Exits with 1 if anything fails.
 
     Python, pyarrow, checksums, SQLite, the file system and its free space, inotify's
-    limits, Java, Spark and the other extras.
+    limits, Java, Spark and the other extras. With a URL the server: its version and
+    settings, how durable an append is there and why, and the rights of the user.
     """
     from strandline.cli import checkup  # noqa: PLC0415 Takes long to import.
 
     findings = list(checkup.look(checkup.place_at(path)))
+    if url is not None:
+        findings += checkup.look_at_server(url)
     is_healthy = checkup.is_healthy(findings)
     if json:
         show_json({"is_healthy": is_healthy, "checks": [each._asdict() for each in findings]})

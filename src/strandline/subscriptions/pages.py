@@ -241,8 +241,10 @@ class Pages:
             else:
                 self._look_at(cursor)
         except UnavailableError as error:
-            # It stays out of the queue, so that others are served until the next poll.
+            # It stays out of the queue, so that others are served until the next poll: not
+            # at once, also if the failure has taken that long.
             cursor.fault = error
+            self._poll_at = self._clock.monotonic() + POLL_S
         else:
             cursor.fault = None
         return None

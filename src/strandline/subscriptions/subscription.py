@@ -10,6 +10,7 @@ from strandline.clock import Clock
 from strandline.locks import Attempt
 from strandline.log import Hint, Watch
 from strandline.log.off_loop import in_thread
+from strandline.log.patience import begin_limit, end_limit
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.markers import Marker
@@ -78,11 +79,13 @@ class Subscription(Stream[ItemT]):
         """Return the next item, or None if there is none within `timeout_s`.
 
         What was appended before the call is found also with a timeout of 0, however long
-        it takes to look through what `where` leaves out. ClosedError once the subscription
-        or its log is closed, whatever was read ahead.
+        it takes to look through what `where` leaves out. A server that is down is waited
+        for a second or two more at most; `assignment.fault` has the error. ClosedError once
+        the subscription or its log is closed, whatever was read ahead.
         """
         deadline = deadline_in(self._clock, timeout_s)
         self._begin_step()
+        limit = begin_limit(deadline)
         try:
             while (item := self._take()) is None:
                 is_last = is_over(self._clock, deadline)
@@ -92,12 +95,14 @@ class Subscription(Stream[ItemT]):
                     return self._take()
             return item
         finally:
+            end_limit(limit)
             self._reading.release()
 
     async def _next_on_loop(self, timeout_s: float | None = None) -> ItemT | None:
         check_on_asyncio()
         deadline = deadline_in(self._clock, timeout_s)
         self._begin_step()
+        limit = begin_limit(deadline)
         try:
             if self._pages.is_empty:
                 # A long history must not keep the loop from its other tasks.
@@ -110,6 +115,7 @@ class Subscription(Stream[ItemT]):
                     return await self._take_on_loop()
             return item
         finally:
+            end_limit(limit)
             self._reading.release()
 
     def __repr__(self) -> str:

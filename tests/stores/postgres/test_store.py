@@ -1,5 +1,7 @@
 """What a user of a log in PostgreSQL sees beyond the rules of every log."""
 
+import contextlib
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +13,8 @@ import pytest
 from psycopg import sql
 
 import strandline as sl
+from strandline.cli.app import app
+from strandline.opening import examine
 from strandline.stores.postgres import watching
 from tests.stores.postgres.outbox_writers import plain
 from tests.stores.postgres.server import NoServerError, PostgresServer
@@ -294,6 +298,52 @@ def careless_server() -> Iterator[PostgresServer]:
     found.close()
 
 
+def test_next_ends_in_its_time_while_the_server_is_down() -> None:
+    # Without the limit of `next`, the log would wait for the server for an hour.
+    with (
+        contextlib.closing(_own_server()) as mortal,
+        sl.open(mortal.url(), connect_timeout_s=3600.0) as log,
+    ):
+        log.create_topic("t")
+        with log.subscribe("t", start=sl.EARLIEST) as subscription:
+            assert subscription.next(timeout_s=0.0) is None
+            mortal.kill()
+            while subscription.assignment.fault(0) is None:
+                assert subscription.next(timeout_s=0.1) is None
+
+
+def test_doctor_shows_what_a_server_has_and_how_durable_it_is(
+    server: PostgresServer, new_url: Callable[[], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def doctor(url: str) -> dict[str, tuple[str, str, str]]:
+        with pytest.raises(SystemExit):
+            app(["doctor", url, "--json"])
+        said = json.loads(capsys.readouterr().out)
+        return {
+            each["check"]: (each["verdict"], each["found"], each["advice"])
+            for each in said["checks"]
+        }
+
+    url = new_url()
+    found = doctor(url)
+    assert found["durability"][:2] == ("ok", "durable: fsync=on, full_page_writes=on")
+    assert found["version"][0] == found["encoding"][0] == "ok"
+    assert "none yet" in found["log"][1]
+    with sl.open(url):
+        assert doctor(url)["log"][1].startswith("in the schema")
+
+    refused = doctor(server.url(database="missing"))
+    assert refused["server"][0] == "failed"
+    assert "missing" in refused["server"][2]
+
+
+def _own_server() -> PostgresServer:
+    try:
+        return PostgresServer()
+    except NoServerError as error:
+        pytest.skip(f"PostgreSQL cannot be started: {error}")
+
+
 def test_a_server_without_fsync_promises_nothing_durable(careless_server: PostgresServer) -> None:
     with sl.open(careless_server.url()) as log:
         log.create_topic("t")
@@ -303,6 +353,8 @@ def test_a_server_without_fsync_promises_nothing_durable(careless_server: Postgr
 
         assert log.append("t", EVENT).level is sl.Durability.WRITTEN
         assert "fsync=off" in log.describe().durability_reason
+    durability = {each.check: each for each in examine(careless_server.url())}["durability"]
+    assert (durability.verdict, durability.found[:7]) == ("warning", "written")
 
 
 def test_the_page_about_postgresql_works_as_written(

@@ -19,6 +19,7 @@ from psycopg_pool import ConnectionPool
 from strandline.clock import Clock
 from strandline.log.claims import host_name
 from strandline.log.open_state import OpenState, closed_log
+from strandline.log.patience import patience_s
 from strandline.log.store import Capabilities, Reach
 from strandline.stores.postgres.errors import translate, translated
 from strandline.stores.postgres.schema import FORMAT, MIGRATIONS
@@ -36,7 +37,7 @@ SCHEMA_DEFAULT: Final = "strandline"
 CONNECTIONS_MAX: Final = 16
 #: How long a connection that is not used is kept, of which others may have none left.
 IDLE_S: Final = 30.0
-_VERSION_MIN: Final = 14_00_00
+VERSION_MIN: Final = 14_00_00
 #: A password with a slash, after which the rest is no host.
 _UNESCAPED: Final = re.compile(r"[^:]+://[^/@?]*:[^@?]*/[^?]*@")
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
@@ -61,7 +62,7 @@ class PostgresDatabase:
         lock_timeout_s: float,
         connect_timeout_s: float,
     ) -> None:
-        url, schema = _with_schema(url, schema)
+        url, schema = split_schema(url, schema)
         self.conninfo = url
         self.schema = schema
         self.mode = mode
@@ -69,7 +70,7 @@ class PostgresDatabase:
         self.lock_timeout_s = lock_timeout_s
         self.lock_timeout_ms = int(lock_timeout_s * 1000)
         self.connect_timeout_s = connect_timeout_s
-        self.url = _public_url(url, schema)
+        self.url = public_url(url, schema)
         self.channel = f"{schema}_news"
         self.state = OpenState()
         self._lock = threading.Lock()
@@ -85,16 +86,17 @@ class PostgresDatabase:
 
     # --- connections ---
 
-    def connect(self) -> Connection:
+    def connect(self, timeout_s: float | None = None) -> Connection:
         """Return a connection outside of the pool, for a caller that keeps it for long."""
+        options = self._options(self.connect_timeout_s if timeout_s is None else timeout_s)
         with translated(self.url):
-            connection = psycopg.connect(self.conninfo, **self._options())
+            connection = psycopg.connect(self.conninfo, **options)
         return cast("Connection", connection)
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, timeout_s: float) -> dict[str, Any]:
         return {
             "autocommit": True,
-            "connect_timeout": max(2, int(self.connect_timeout_s)),
+            "connect_timeout": max(2, int(timeout_s)),
             "client_encoding": "UTF8",
             "application_name": f"strandline {os.getpid()} {host_name()}"[:63],
         }
@@ -102,7 +104,7 @@ class PostgresDatabase:
     def _open_pool(self) -> "ConnectionPool[Connection]":
         return ConnectionPool(
             self.conninfo,
-            kwargs=self._options(),
+            kwargs=self._options(self.connect_timeout_s),
             min_size=0,
             max_size=CONNECTIONS_MAX,
             timeout=self.connect_timeout_s,
@@ -150,7 +152,7 @@ class PostgresDatabase:
     def take(self, timeout_s: float | None = None) -> Connection:
         """Return a connection that is alive, or was when it was last used."""
         self.state.check()
-        limit_s = self.connect_timeout_s if timeout_s is None else timeout_s
+        limit_s = patience_s(self.clock, self.connect_timeout_s) if timeout_s is None else timeout_s
         with self._explaining_timeouts():
             return self._pool.getconn(max(limit_s, 0.01))
 
@@ -170,7 +172,7 @@ class PostgresDatabase:
         if self.state.is_closed:
             return closed_log()
         try:
-            self.connect().close()
+            self.connect(patience_s(self.clock, self.connect_timeout_s)).close()
         except StrandlineError as reason:
             return reason
         return translate(error, self.url)
@@ -189,7 +191,7 @@ class PostgresDatabase:
 
     def _look(self, connection: Connection) -> Capabilities:
         version = connection.info.server_version
-        if version < _VERSION_MIN:
+        if version < VERSION_MIN:
             raise InvalidError(
                 "this server is too old, use PostgreSQL 14 or newer", version=version // 10_000
             )
@@ -293,7 +295,7 @@ def lock_number(*parts: object) -> int:
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
-def _with_schema(url: str, given: str | None) -> tuple[str, str]:
+def split_schema(url: str, given: str | None) -> tuple[str, str]:
     """Return the URL as libpq understands it, and the schema of the log."""
     if _UNESCAPED.match(url):
         raise InvalidError("escape the password in this URL: write %2F for /, %40 for @, %3A for :")
@@ -316,7 +318,7 @@ def _with_schema(url: str, given: str | None) -> tuple[str, str]:
     return f"{before}?{rest}" if rest else before, schema
 
 
-def _public_url(url: str, schema: str) -> str:
+def public_url(url: str, schema: str) -> str:
     """Return the URL as it may be shown: without secrets."""
     try:
         known = conninfo_to_dict(url)
