@@ -128,6 +128,9 @@ def tier(
     include_open: Annotated[
         bool, typer.Option("--include-open", help="Also copy what still grows.")
     ] = False,
+    delta: Annotated[
+        bool, typer.Option("--delta", help="Have the objects be a Delta table from now on.")
+    ] = False,
     tenant: Tenant = None,
     master: Master = LOCAL,
     json: Json = False,
@@ -148,6 +151,7 @@ def tier(
             local_age_s=None if local_age is None else parse_age(local_age),
             local_bytes=None if local_bytes is None else parse_size(local_bytes),
             include_open=include_open,
+            delta=delta,
             progress=bar.advance,
         )
     done = report.done
