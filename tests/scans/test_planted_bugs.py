@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.scans import reading
+from strandline.scans import narrowing, reading
 from strandline.scans.reading import ScanRead
 from strandline.scans.skipping import Skipping
 from strandline.tiering.footer import Footer
@@ -20,6 +20,14 @@ def filters(folder: Path) -> None:
         within = folder / str(number)
         within.mkdir()
         test_scan.test_a_pushed_filter_selects_what_it_selects_without_push_down(within, condition)
+
+
+def offsets(folder: Path) -> None:
+    test_scan.test_offsets_that_are_not_read_hold_no_row_that_matches(folder, "_offset <= 7")
+
+
+def times(folder: Path) -> None:
+    test_scan.test_offsets_that_are_not_read_hold_no_row_that_matches(folder, "_timestamp <= {at}")
 
 
 def bounded(folder: Path) -> None:
@@ -51,6 +59,14 @@ BUGS: list[tuple[Bug, Callable[[Path], None]]] = [
     (
         Bug("cold objects say nothing of their columns", reading, "_schema", "found += _", "pass"),
         test_scan.test_columns_that_only_cold_records_have_are_there,
+    ),
+    (
+        Bug("an end is left out", narrowing, "_of_offset", "(start, high + 1)", "(start, high)"),
+        offsets,
+    ),
+    (
+        Bug("a time is left out", narrowing, "_of_time", "max(known) + 1", "max(known)"),
+        times,
     ),
     (
         Bug(

@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,30 @@ def test_where_may_name_the_columns_of_the_log(tmp_path: Path) -> None:
         found = log.scan("t", where="_partition = 1 AND _offset BETWEEN 3 AND 5")
 
         assert [_place(row) for row in found.to_table().to_pylist()] == [(1, 3), (1, 4), (1, 5)]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        *("_offset > 7", "_offset >= 7", "_offset < 7", "_offset <= 7", "_offset = 7"),
+        *("_offset in (2, 15)", "7 < _offset", "_offset > 9223372036854775806", "_offset = -1"),
+        *("_partition = 1", "_partition <> 1", "_partition in (0, 5)", "_partition > 5"),
+        *("_offset between 3 and 8 and _partition = 0", "_offset = 3 or _offset = 9"),
+        *("_timestamp >= {at}", "_timestamp > {at}", "_timestamp < {at}", "_timestamp <= {at}"),
+        *("_timestamp = {at}", "timestamp >= {at} and kind = 'k1'", "not (_timestamp > {at})"),
+        *("_timestamp > TIMESTAMP '1960-01-01 00:00:00Z'", "_offset is null"),
+    ],
+)
+def test_offsets_that_are_not_read_hold_no_row_that_matches(tmp_path: Path, where: str) -> None:
+    with topic_of("memory", tmp_path, ValueKind.EVENT, "half") as log:
+        whole = log.scan("t").to_table().to_pylist()
+        at = whole[25]["_timestamp"]
+        text = f"TIMESTAMP '{at:%Y-%m-%d %H:%M:%S.%f}Z'"
+
+        found = log.scan("t", where=where.format(at=text)).to_table().to_pylist()
+
+        meets = eval(f"lambda row: {_as_python(where)}", {"at": at})  # noqa: S307 - Ours, above.
+        assert found == [row for row in whole if meets(row)]
 
 
 def test_what_a_filter_excludes_is_not_fetched(tmp_path: Path) -> None:
@@ -397,6 +422,15 @@ def test_a_scan_is_read_on_an_event_loop(tmp_path: Path) -> None:
         expected = log.scan("t", where="kind = 'k1'").to_table().to_pylist()
 
         assert asyncio.run(scanned(log)) == expected
+
+
+def _as_python(where: str) -> str:
+    text = where.replace("{at}", "at").replace("TIMESTAMP '1960-01-01 00:00:00Z'", "EPOCH")
+    text = text.replace("_offset between 3 and 8", "3 <= _offset <= 8").replace("<>", "!=")
+    text = re.sub(r"(?<![<>!=])=(?!=)", "==", text).replace("is null", "is None")
+    text = re.sub(r"\b(_offset|_partition|_timestamp|kind)\b", r"row['\1']", text)
+    text = re.sub(r"\btimestamp\b", "row['_timestamp']", text)
+    return text.replace("row['_timestamp'] > EPOCH", "True")
 
 
 def _places(found: duckdb.DuckDBPyRelation) -> list[Any]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from strandline.log import Log, parts_of
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RECORD_FIELDS, batch_schema
+from strandline.scans.narrowing import narrowed
 from strandline.scans.sieve import STORED_AS, Sieve, predicate_columns, sieve
 from strandline.scans.skipping import Skipping
 from strandline.tiering import Tier
@@ -79,7 +80,12 @@ def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
     bounds = [
         replace(each, column=_stored_as(kind, each.column)) for each in picked.predicate.bounds
     ]
-    return replace(read, skipping=Skipping().and_also(bounds, schema.field))
+    within = {
+        partition: narrowed(log, (topic, partition), *span, bounds)
+        for partition, span in ranges.items()
+    }
+    skipping = Skipping().and_also(bounds, schema.field)
+    return replace(read, ranges=within, skipping=skipping)
 
 
 def _stored_as(kind: ValueKind, name: str) -> str:
