@@ -1,6 +1,7 @@
 """Evaluating a predicate over a batch, and finding the row that makes it fail."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
 
@@ -11,8 +12,11 @@ from strandline.predicates.errors import PredicateEvalError
 from strandline.predicates.node import Node
 from strandline.predicates.order import parts_of
 from strandline.predicates.program import Program
+from strandline.predicates.single_row import RowTest, row_test
 
 _NO: Final = pa.scalar(False)
+_ONE_MATCHES: Final = pa.array([True])
+_NONE_MATCHES: Final = pa.array([False])
 
 
 class Evaluation:
@@ -25,9 +29,25 @@ class Evaluation:
         self._is_constant = node.is_literal
         self._program = Program((node,), schema)
 
+    @cached_property
+    def row_test(self) -> RowTest | None:
+        """The same for one row; None if it has to be a batch."""
+        return row_test(self.node, self.schema)
+
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Do what `Predicate.matches` says."""
+        if batch.num_rows == 1:
+            return _ONE_MATCHES if self._matches_one(batch) else _NONE_MATCHES
         return _without_nulls(self.mask(batch))
+
+    def _matches_one(self, batch: pa.RecordBatch) -> bool | None:
+        """Return whether the one row of a batch matches."""
+        test = self.row_test
+        if test is not None and batch.schema.equals(self.schema):
+            with suppress(pa.ArrowInvalid):
+                return test.matches_batch(batch)
+        found: bool | None = self.mask(batch)[0].as_py()
+        return found
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Return the same with NULLs, which a filter drops by itself."""

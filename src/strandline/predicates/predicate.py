@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from strandline.predicates.checking import CheckedPredicate
     from strandline.predicates.evaluation import Evaluation
     from strandline.predicates.program import Program
+    from strandline.predicates.single_row import RowTest
 
 EVENT_COLUMNS: Final = pa.schema(
     [
@@ -79,6 +80,12 @@ class Predicate:
         """The names of the columns that it reads, as the schema has them and in its order."""
         read = self._evaluation.node.columns()
         return tuple(name for name in self._evaluation.schema.names if name in read)
+
+    @property
+    def row_test(self) -> RowTest | None:
+        """The same for a row by itself, given as values; None if it has to be a batch."""
+        found: RowTest | None = self._evaluation.row_test
+        return found
 
     @cached_property
     def bounds(self) -> tuple[Bound, ...]:

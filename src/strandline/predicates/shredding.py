@@ -3,7 +3,8 @@
 Of each text only what the paths lead to is made; the rest is skipped by the parser.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final
@@ -17,13 +18,17 @@ from strandline.predicates.variant import Number
 _SCALARS: Final = int | float | str | bool | None
 _MISSING: Final = None
 _MANY: Final = 32
+_UNREAD: Final = object()
 _PART: Final = 2048
+
+
+Decode = Callable[[bytes | str], Any]
 
 
 class Shredder:
     """Parses texts for the paths that it was made for."""
 
-    __slots__ = ("_decode", "_exactly", "_root")
+    __slots__ = ("_decode", "_exactly", "_root", "_roughly")
 
     def __init__(self, paths: Iterable[Path]) -> None:
         root = _Branch()
@@ -33,29 +38,32 @@ class Shredder:
         made = root.type_of()
         self._decode = msgspec.json.Decoder(made).decode
         self._exactly = msgspec.json.Decoder(made, float_hook=Number).decode
+        #: Of numbers beyond all DOUBLEs it makes infinity, as Spark does, and is slower.
+        self._roughly = msgspec.json.Decoder(made, float_hook=float).decode
 
     def __call__(self, column: Any) -> "Shredded":
         """Return what the paths lead to in each text of a column."""
         storage = column.storage if isinstance(column, pa.ExtensionArray) else column
-        return Shredded(storage, self._root, self._decode, self._exactly)
+        return Shredded(storage, self._root, self._decode, self._exactly, self._roughly)
+
+    def one(self, text: "bytes | str | None") -> "ShreddedOne":
+        """Return what the paths lead to in one text."""
+        return ShreddedOne(text, self._root, self._decode, self._exactly, self._roughly)
 
 
 class Shredded:
     """The values at the paths, for each row."""
 
-    __slots__ = ("__dict__", "_decode", "_exactly", "_root", "_storage")
+    __slots__ = ("__dict__", "_decode", "_exactly", "_root", "_roughly", "_storage")
 
     def __init__(
-        self,
-        storage: pa.Array,
-        root: "_Branch",
-        decode: Callable[[bytes | str], Any],
-        exactly: Callable[[bytes | str], Any],
+        self, storage: pa.Array, root: "_Branch", decode: Decode, exactly: Decode, roughly: Decode
     ) -> None:
         self._storage = storage
         self._root = root
         self._decode = decode
         self._exactly = exactly
+        self._roughly = roughly
 
     def __len__(self) -> int:
         return len(self._storage)
@@ -78,41 +86,79 @@ class Shredded:
     def _found_exactly(self) -> dict[Path, list[Any]]:
         return self._taken(self._exactly)
 
-    def _taken(self, decode: Callable[[bytes | str], Any]) -> dict[Path, list[Any]]:
+    def _taken(self, decode: Decode) -> dict[Path, list[Any]]:
         # A part at a time, so that what is parsed stays in the processor's cache.
-        found = self._root.taken(_parsed(decode, self._storage.slice(0, _PART)))
+        found = self._part(decode, 0)
         for at in range(_PART, len(self._storage), _PART):
-            part = self._root.taken(_parsed(decode, self._storage.slice(at, _PART)))
-            for path, values in part.items():
+            for path, values in self._part(decode, at).items():
                 found[path] += values
         return found
 
+    def _part(self, decode: Decode, at: int) -> dict[Path, list[Any]]:
+        texts = self._storage.slice(at, _PART)
+        return self._root.all_taken(_parsed((decode, self._roughly), texts))
 
-def _parsed(decode: Callable[[bytes | str], Any], texts: pa.Array) -> list[Any]:
+
+class ShreddedOne:
+    """The values at the paths, of one text, which is parsed when the first is asked for."""
+
+    __slots__ = ("_decode", "_exact", "_exactly", "_root", "_roughly", "_row", "_text")
+
+    def __init__(
+        self,
+        text: "bytes | str | None",
+        root: "_Branch",
+        decode: Decode,
+        exactly: Decode,
+        roughly: Decode,
+    ) -> None:
+        self._text = text
+        self._root = root
+        self._decode = decode
+        self._exactly = exactly
+        self._roughly = roughly
+        self._row: Any = _UNREAD
+        self._exact: Any = _UNREAD
+
+    def value(self, path: Path) -> Any:
+        """Return the value at a path, None where there is none."""
+        if self._row is _UNREAD:
+            self._row = _decoded((self._decode, self._roughly), self._text)
+        return self._root.one_taken(self._row, path)
+
+    def exact(self, path: Path) -> Any:
+        """Return the same, with a Number for a number that is no integer."""
+        if self._exact is _UNREAD:
+            self._exact = _decoded((self._exactly, self._exactly), self._text)
+        return self._root.one_taken(self._exact, path)
+
+
+def _parsed(decoders: tuple[Decode, Decode], texts: pa.Array) -> list[Any]:
     """Return each text, parsed; many are quicker as bytes, which need not become text first."""
     listed = (texts if len(texts) < _MANY else texts.cast(pa.binary())).to_pylist()
     try:
-        return list(map(decode, listed))
+        return list(map(decoders[0], listed))
     except (TypeError, ValueError, RecursionError):
-        return [_decoded(decode, text) for text in listed]
+        return [_decoded(decoders, text) for text in listed]
 
 
-def _decoded(decode: Callable[[bytes | str], Any], text: bytes | str | None) -> Any:
+def _decoded(decoders: tuple[Decode, Decode], text: bytes | str | None) -> Any:
     """Return one row; None for NULL, and for what is no JSON, as `try_parse_json` has it."""
     if text is None:
         return None
-    try:
-        return decode(text)
-    except (ValueError, RecursionError):
-        return None
+    for each in decoders:
+        with suppress(ValueError, RecursionError):
+            return each(text)
+    return None
 
 
 class _Branch:
     """What paths have in common up to here."""
 
-    __slots__ = ("_is_leaf", "_items", "_made", "_names")
+    __slots__ = ("_getters", "_is_leaf", "_items", "_made", "_names")
 
     def __init__(self) -> None:
+        self._getters: dict[Path, Callable[[Any], Any]] | None = None
         self._is_leaf = False
         self._names: dict[str, _Branch] = {}
         self._items: dict[int, _Branch] = {}
@@ -146,10 +192,42 @@ class _Branch:
                 gc=False,
             )
             found |= self._made
+            if self._has_attributes_only():
+                self._getters = {
+                    path: attrgetter(".".join(steps)) for path, steps in self._attributes()
+                }
         else:
             found |= dict[str, msgspec.Raw]
         # The elements of an array have one type: what is asked of them comes as it is.
         return found | (list[Any] if self._items else list[msgspec.Raw])
+
+    def _has_attributes_only(self) -> bool:
+        # What belongs to a leaf, or to an element, comes as a dictionary.
+        is_mixed = bool(self._items) or (self._is_leaf and bool(self._names))
+        inner = map(_Branch._has_attributes_only, self._names.values())
+        return not is_mixed and all(inner)
+
+    def _attributes(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
+        """Yield each path below with the attributes that lead to it."""
+        if self._is_leaf:
+            yield (), ()
+        for number, (name, branch) in enumerate(self._names.items()):
+            for path, steps in branch._attributes():  # noqa: SLF001
+                yield (name, *path), (f"f{number}", *steps)
+
+    def all_taken(self, rows: list[Any]) -> dict[Path, list[Any]]:
+        """Return the values at each path below, by the short way if each row has all of them."""
+        if self._getters is not None:
+            with suppress(AttributeError):
+                return {path: list(map(get, rows)) for path, get in self._getters.items()}
+        return self.taken(rows)
+
+    def one_taken(self, row: Any, path: Path) -> Any:
+        """Return the value at one of the paths below in one row."""
+        if self._getters is not None:
+            with suppress(AttributeError):
+                return self._getters[path](row)
+        return self.taken([row])[path][0]
 
     def taken(self, rows: list[Any]) -> dict[Path, list[Any]]:
         """Return the values at each path below."""

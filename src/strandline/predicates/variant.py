@@ -4,6 +4,7 @@ Spark keeps a number of JSON as an integer, as a decimal if it is written withou
 exponent and has up to 38 digits, and as a DOUBLE otherwise. Then it casts as elsewhere.
 """
 
+import math
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from types import NoneType
@@ -29,14 +30,12 @@ from strandline.predicates.sql_type import (
 
 _WIDE: Final = Context(prec=1100, rounding=ROUND_HALF_UP)
 _BITS: Final = dict(zip(INTEGERS, (7, 15, 31, 63), strict=True))
-_PLAIN_TYPES: Final[dict[SqlType, frozenset[type]]] = {
-    STRING: frozenset({str, type(None)}),
-    BOOLEAN: frozenset({bool, type(None)}),
-    DOUBLE: frozenset({int, float, type(None)}),
-    **dict.fromkeys(INTEGERS, frozenset({int, type(None)})),
-}
+#: Arrow takes for these what Spark casts without a change, and nothing else: of booleans 1.0.
+_DIRECT: Final = frozenset({STRING, BOOLEAN, DOUBLE})
+_WHOLE: Final = frozenset({int, type(None)})
 _INEXACT: Final = frozenset({BOOLEAN, DOUBLE, DATE})
 _EXACT: Final = frozenset({float, list, dict})
+_DECIMAL_END: Final = 10**DIGITS_MAX
 _encode_text: Final = msgspec.json.Encoder().encode
 _SHORT_EXPONENTS: Final = range(-3, 7)
 
@@ -57,16 +56,30 @@ def typed(values: list[Any], exact: Callable[[], list[Any]], kind: SqlType, *, i
     `exact` returns the same values with numbers as they are written, which is asked for
     where a float would not do.
     """
-    plain = _PLAIN_TYPES.get(kind)
-    if plain is not None and plain.issuperset(map(type, values)):
+    if kind in _DIRECT or (kind in INTEGERS and _WHOLE.issuperset(map(type, values))):
         try:
             return pa.array(values, arrow_type(kind))
-        except (pa.ArrowInvalid, OverflowError):
-            pass  # An integer that is too large, which the long way handles.
-    cast = _CASTS.get(kind) or (_decimal if is_decimal(kind) else _integer)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            pass  # Values of other types, or too large.
+    cast = _cast_to(kind)
     if kind not in _INEXACT and not _EXACT.isdisjoint(map(type, values)):
         values = exact()
     return pa.array([_one(value, kind, cast, is_try=is_try) for value in values], arrow_type(kind))
+
+
+def typed_one(value: Any, exact: Callable[[], Any], kind: SqlType, *, is_try: bool) -> Any:
+    """Return what `typed` makes of one value, dates and times as numbers."""
+    if value is None or (type(value) is str and kind is STRING):
+        return value
+    if kind is DOUBLE and type(value) is float:
+        return value
+    if kind not in _INEXACT and type(value) in _EXACT:
+        value = exact()
+    return _one(value, kind, _cast_to(kind), is_try=is_try)
+
+
+def _cast_to(kind: SqlType) -> Callable[[Any, SqlType], Any]:
+    return _CASTS.get(kind) or (_decimal if is_decimal(kind) else _integer)
 
 
 def _one(value: Any, kind: SqlType, cast: Callable[[Any, SqlType], Any], *, is_try: bool) -> Any:
@@ -86,8 +99,15 @@ def _met(value: Any) -> Any:
     if type(value) is Number:
         return _decimal_or_double(value)
     if type(value) is int and not -(2**63) <= value < 2**63:
-        return Decimal(value) if len(str(abs(value))) <= DIGITS_MAX else float(value)
+        return Decimal(value) if abs(value) < _DECIMAL_END else _nearest_double(value)
     return value
+
+
+def _nearest_double(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _decimal_or_double(written: str) -> Decimal | float:
@@ -212,6 +232,8 @@ def json_text(value: Any) -> str:
 
 def java_double(value: float) -> str:
     """Return a DOUBLE as Java 19 and later write it; before, a few had a digit more."""
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     sign, digits, exponent = Decimal(repr(value)).normalize(_WIDE).as_tuple()
     assert isinstance(exponent, int)
     shown = "".join(map(str, digits))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -50,11 +51,21 @@ class EventScreen:
         self.predicate = parse_predicate(where, event_columns(declared), now_us=now_us)
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
+        test = self.predicate.row_test if len(records) == 1 else None
+        if test is not None:
+            (record,) = records
+            # Where it fails, the error comes from the kernels below.
+            with suppress(pa.ArrowInvalid):
+                is_wanted = test.matches([_READ[name](record) for name in test.columns])
+                return [record if is_wanted else None]
+        return self._sift_batch(records)
+
+    def _sift_batch(self, records: Sequence[Record]) -> Iterable[Outcome]:
         try:
             wanted = self.predicate.matches(_columns(self.predicate.columns, records)).to_pylist()
         except PredicateEvalError as error:
             if len(records) > 1:
-                return [outcome for each in records for outcome in self.sift([each])]
+                return [outcome for each in records for outcome in self._sift_batch([each])]
             return [_told(error, records[0])]
         return [
             record if is_wanted else None for record, is_wanted in zip(records, wanted, strict=True)
@@ -77,7 +88,7 @@ def sift_together(
     except PredicateEvalError:
         return {}  # Each finds its own row that fails.
     return {
-        screen: pc.indices_nonzero(mask).to_pylist()
+        screen: pc.indices_nonzero(mask).to_pylist() if mask.true_count else []
         for screen, mask in zip(screens, found, strict=True)
     }
 

@@ -77,10 +77,11 @@ class SharedReads:
     def read(self, log: Log, place: TopicPartition, start: int, limits: PageLimits) -> SharedPage:
         """Return the records from `start` on, a page of them. Raises as the log's `read`."""
         with self._lock:
-            screens = tuple(self._screens.get(place.topic, ()))
-            for began, limited, page in self._pages.get(place, ()):
+            # The newest is the one that most are about to read.
+            for began, limited, page in reversed(self._pages.get(place, ())):
                 if began == start and limited == limits:
                     return page
+            screens = tuple(self._screens.get(place.topic, ()))
         records = tuple(log.read(*place, start, **limits._asdict()))
         for expected, record in enumerate(records, start):
             assert record.offset == expected, f"a log gave {record.offset} for {expected}"
