@@ -23,8 +23,8 @@ CHOSEN = (
     "d >= 1e0", "d > 1e0 OR d < 0e0", "NOT d = 1e0", "d IN (0e0, 1e0)", "d <> 5e0", "f > 0.1",
     "s > 'a' AND s <= 'b'", "s IN ('a', NULL)", "contains(s, 'b')", "endswith(s, 'a')", "b",
     "NOT b", "b IS TRUE OR c IS NULL", "b AND c", "b OR c", "m > 1.5", "i32 > j32", "i8 < i64",
-    "i32 <=> 5",    "h['x'] = '5'", "h['x'] IS NULL", "ts > TIMESTAMP '2000-01-01 00:00:00'", "i32 > 1e0",
-    "day <= DATE '1970-01-01'", "u8 > 5", "i64 BETWEEN -5 AND 5", "i32 = 5 OR NULL",
+    "i32 <=> 5", "h['x'] = '5'", "h['x'] IS NULL", "ts > TIMESTAMP '2000-01-01 00:00:00'",
+    "i32 > 1e0", "day <= DATE '1970-01-01'", "u8 > 5", "i64 BETWEEN -5 AND 5", "i32 = 5 OR NULL",
 )  # fmt: skip
 
 

@@ -101,3 +101,17 @@ def test_one_subscription_alone_keeps_no_page(log: sl.Log) -> None:
     assert taken(log.subscribe("orders", where="payload.n = 1")) == [1]
 
     assert not sharing.shared_reads(log)._pages  # noqa: SLF001 - That nothing is kept.
+
+
+@pytest.mark.parametrize("read_ahead", [1, 7, 1024])
+def test_each_goes_on_within_a_page_that_holds_more_than_it_may(
+    log: sl.Log, read_ahead: int, parsed: list[int]
+) -> None:
+    texts = ("payload.n % 2 = 0", "payload.n >= 0", "payload.n = 299")
+    all_of = [log.subscribe("orders", where=each, read_ahead=read_ahead) for each in texts]
+
+    found = [taken(each) for each in all_of]
+
+    assert found == [[*range(0, RECORDS, 2)], [*range(RECORDS)], [299]]
+    assert sum(parsed) == RECORDS
+    assert [each.assignment.position(0) for each in all_of] == [RECORDS] * 3

@@ -273,14 +273,15 @@ class Pages:
         page = self._shared.read(self._log, cursor.place, cursor.next, limits)
         if not page.records:
             return
+        assert page.covers(cursor.next)
         first = page.records[0].offset
-        assert first == cursor.next
-        for offset, item in page.wanted(screen):
+        wanted = page.wanted(screen, cursor.next, limits.records_max)
+        for offset, item in wanted.items:
             if isinstance(item, InvalidError):
                 self._page.append(FailedRecord(fresh(page.records[offset - first]), item))
             else:
                 self._page.append(item)
-        self._page_end = page.records[-1].offset + 1
+        self._page_end = wanted.end
 
     def _check_marks(self) -> None:
         if hints := self._watch.wait(0.0):

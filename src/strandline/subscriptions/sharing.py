@@ -7,6 +7,7 @@ design 0089.
 
 import threading
 import weakref
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -17,6 +18,8 @@ from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.screening import EventScreen, Screen, sift_together
 from strandline.values import Event, InvalidError, Record, Topic
 
+_PAGE_RECORDS: Final = 1024
+"""How many records are read for several at once, however few each of them may hold."""
 _PAGES_KEPT: Final = 16
 _RECORDS_KEPT: Final = 16_384
 """How many records, and pages, of a partition are kept for those that are behind."""
@@ -39,22 +42,47 @@ class SharedPage:
         self._lock = threading.Lock()
         self._matches: dict[EventScreen, list[int]] | None = None
 
-    def wanted(self, screen: Screen) -> list[tuple[int, Record | InvalidError]]:
-        """Return the records that match, by offset, and the error of each that fails.
+    def covers(self, offset: int) -> bool:
+        """Whether the record at `offset` is in it."""
+        return self.records[0].offset <= offset <= self.records[-1].offset
 
-        The records are the caller's own.
-        """
+    def wanted(self, screen: Screen, start: int, count: int) -> "Wanted":
+        """Return the first `count` records from `start` on that match, or on which it fails."""
+        first = self.records[0].offset
         with self._lock:
             if self._matches is None:
                 self._matches = sift_together(self._screens, self.records)
             found = self._matches.get(screen) if isinstance(screen, EventScreen) else None
-        if found is not None:
-            return [(self.records[at].offset, fresh(self.records[at])) for at in found]
-        return [
-            (record.offset, outcome if isinstance(outcome, InvalidError) else fresh(outcome))
-            for record, outcome in zip(self.records, screen.sift(self.records), strict=True)
-            if outcome is not None
-        ]
+        if found is None:
+            return self._wanted_by(screen, start - first, count)
+        begin = bisect_left(found, start - first)
+        items = [(first + at, fresh(self.records[at])) for at in found[begin : begin + count]]
+        is_more = begin + count < len(found)
+        end = first + (found[begin + count] if is_more else len(self.records))
+        return Wanted(items, end)
+
+    def _wanted_by(self, screen: Screen, begin: int, count: int) -> "Wanted":
+        records = self.records[begin:]
+        items: list[tuple[int, Record | InvalidError]] = []
+        for record, outcome in zip(records, screen.sift(records), strict=True):
+            if outcome is None:
+                continue
+            if len(items) == count:
+                return Wanted(items, record.offset)
+            items.append(
+                (record.offset, outcome if isinstance(outcome, InvalidError) else fresh(outcome))
+            )
+        return Wanted(items, records[-1].offset + 1)
+
+
+class Wanted(NamedTuple):
+    """Records that match, by offset, and the error of each that fails, up to some offset.
+
+    The records are the caller's own.
+    """
+
+    items: list[tuple[int, Record | InvalidError]]
+    end: int
 
 
 class SharedReads:
@@ -63,7 +91,7 @@ class SharedReads:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._screens: dict[Topic, weakref.WeakSet[EventScreen]] = {}
-        self._pages: dict[TopicPartition, deque[tuple[int, PageLimits, SharedPage]]] = {}
+        self._pages: dict[TopicPartition, deque[tuple[PageLimits, SharedPage]]] = {}
 
     def join(self, topic: Topic, screen: Screen) -> None:
         """A subscription reads the topic with this screen, for as long as it holds it."""
@@ -75,13 +103,20 @@ class SharedReads:
                     del self._pages[place]
 
     def read(self, log: Log, place: TopicPartition, start: int, limits: PageLimits) -> SharedPage:
-        """Return the records from `start` on, a page of them. Raises as the log's `read`."""
+        """Return a page with the record at `start`; empty if there is none yet.
+
+        Raises as the log's `read`.
+        """
+        asked = limits
         with self._lock:
             # The newest is the one that most are about to read.
-            for began, limited, page in reversed(self._pages.get(place, ())):
-                if began == start and limited == limits:
+            for limited, page in reversed(self._pages.get(place, ())):
+                if limited == limits and page.covers(start):
                     return page
             screens = tuple(self._screens.get(place.topic, ()))
+        if len(screens) > 1:
+            # Each of them holds what it wants of it, and no more than it may.
+            limits = limits._replace(records_max=max(limits.records_max, _PAGE_RECORDS))
         records = tuple(log.read(*place, start, **limits._asdict()))
         for expected, record in enumerate(records, start):
             assert record.offset == expected, f"a log gave {record.offset} for {expected}"
@@ -89,8 +124,8 @@ class SharedReads:
         if records and len(screens) > 1:
             with self._lock:
                 kept = self._pages.setdefault(place, deque(maxlen=_PAGES_KEPT))
-                kept.append((start, limits, made))
-                while sum(len(each.records) for _, _, each in kept) > _RECORDS_KEPT:
+                kept.append((asked, made))
+                while sum(len(each.records) for _, each in kept) > _RECORDS_KEPT:
                     kept.popleft()
         return made
 
