@@ -196,7 +196,7 @@ class RowTest:
         return self._joined(node, deciding=True)
 
     def _joined(self, node: Node, *, deciding: bool) -> Compute:
-        """Return what computes the parts until one decides; but each that can fail is computed."""
+        """Return what computes the parts until one decides; what can fail is left to kernels."""
         if node.can_fail:
             raise _Unsupported
         parts = [self._compiled(each) for each in node.inputs]
@@ -204,7 +204,7 @@ class RowTest:
         def joined(row: Row) -> bool | None:
             found: bool | None = not deciding
             for part in parts:
-                each = part(row)
+                each: bool | None = part(row)
                 if each is deciding:
                     return deciding
                 if each is None:

@@ -65,6 +65,7 @@ class ShownTopic(msgspec.Struct):
     retention_bytes: int | None
     limit_bytes: int | None
     proof: bool
+    payload_schema: dict[str, str] | None
     records: int
     size_bytes: int
     partitions: list[ShownMarks]

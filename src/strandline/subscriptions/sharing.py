@@ -81,7 +81,7 @@ class Wanted(NamedTuple):
     The records are the caller's own.
     """
 
-    items: list[tuple[int, Record | InvalidError]]
+    items: Sequence[tuple[int, Record | InvalidError]]
     end: int
 
 
