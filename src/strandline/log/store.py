@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from types import NotImplementedType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from strandline.clock import Clock
@@ -76,6 +76,8 @@ class Capabilities:
     """Whether the store measures itself, see `MeasuredStore`."""
     has_segments: bool = False
     """Whether records are kept in segments that can be sealed, see `SegmentedStore`."""
+    has_selection: bool = False
+    """Whether the store can tell which records are not wanted, see `SelectingStore`."""
     has_transactions: bool = False
     """Whether appends and rows of the caller's own can be committed together, see
     `TransactionalStore`."""
@@ -358,6 +360,30 @@ class SegmentedStore(Protocol[T_contra]):
 
     def seal(self, topic: T_contra, partition: int) -> int:
         """End the last segment; return how many segments were rewritten."""
+
+
+class RecordBound(NamedTuple):
+    """A comparison that every wanted event meets, of what the store keeps beside its payload."""
+
+    column: Literal["kind", "key", "timestamp", "occurred_at"]
+    #: One of eq, lt, le, gt, ge, in, prefix, null, not_null.
+    comparison: str
+    #: Texts, which are compared by their bytes of UTF-8, or times in microseconds.
+    values: tuple[str | int, ...]
+
+
+class SelectingStore(Protocol[T_contra]):
+    """What a store with `has_selection` has besides."""
+
+    def first_meeting(
+        self, topic: T_contra, partition: int, start: int, bounds: Sequence[RecordBound]
+    ) -> int:
+        """Return the first offset from `start` on whose event may meet all of the bounds.
+
+        No event between `start` and it does. It may be less than the first that does, and is
+        the high-water mark at most: `start` itself where nothing is known, such as of records
+        that were evicted.
+        """
 
 
 class TransactionalStore(Protocol):

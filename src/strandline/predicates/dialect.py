@@ -98,7 +98,11 @@ FORMS: Final = (
     Form("`-- comment`, `/* comment */`", "", ""),
     Form("`a + b`, `a - b`, `a * b`, `-a`", "numbers", "an integer that overflows is an error"),
     Form("`a / b`", "numbers", "DOUBLE, of decimals DECIMAL; division by zero is an error"),
-    Form("`a % b`", "integers", "the sign of `a`; by zero is an error"),
+    Form(
+        "`a % b`",
+        "numbers but DECIMAL, which is cast to DOUBLE first",
+        "the sign of `a`; by zero is an error",
+    ),
 )
 """What may stand in a predicate beside functions and casts."""
 
@@ -187,7 +191,7 @@ FUNCTIONS: Final = {
     ),
     "floor": Function("`floor(a)`", "a number", "BIGINT, or DECIMAL of one", "floor(-1.5) = -2"),
     "ceil": Function("`ceil(a)`", "a number", "BIGINT, or DECIMAL of one", "ceil(-1.5) = -1"),
-    "mod": Function("`mod(a, b)`", "integers", "as `a % b`", "mod(-7, 4) = -3"),
+    "mod": Function("`mod(a, b)`", "numbers but DECIMAL", "as `a % b`", "mod(-7, 4) = -3"),
     "date_trunc": Function(
         "`date_trunc('unit', a)`",
         "TIMESTAMP or DATE",

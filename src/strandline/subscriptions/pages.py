@@ -11,6 +11,7 @@ from strandline.log import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.screening import Screen
+from strandline.subscriptions.selecting import Selecting
 from strandline.subscriptions.sharing import PageLimits, fresh, shared_reads
 from strandline.values import InvalidError, Record, Topic, UnavailableError
 
@@ -86,6 +87,9 @@ class Pages:
         #: Whether every look at the log is a look over a network.
         self._is_remote = is_remote
         self._shared = shared_reads(log)
+        self._selecting = Selecting(log)
+        #: Whether nothing was wanted of the last page, so that asking the store may pay.
+        self._is_sparse = False
         for topic, screen in (screens or {}).items():
             self._shared.join(topic, screen)
         self._page: deque[Record | FailedRecord] = deque()
@@ -270,6 +274,11 @@ class Pages:
             self._check_marks()
 
     def _read_screened(self, cursor: Cursor, screen: Screen, limits: PageLimits) -> None:
+        if self._is_sparse and not limits.durable_only:
+            wanted_at = self._selecting.first_wanted(cursor.place, cursor.next, screen)
+            if wanted_at > cursor.next:
+                self._page_end = wanted_at
+                return
         page = self._shared.read(self._log, cursor.place, cursor.next, limits)
         if not page.records:
             return
@@ -282,6 +291,7 @@ class Pages:
             else:
                 self._page.append(item)
         self._page_end = wanted.end
+        self._is_sparse = not wanted.items
 
     def _check_marks(self) -> None:
         if hints := self._watch.wait(0.0):

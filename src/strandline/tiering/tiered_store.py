@@ -20,6 +20,7 @@ from strandline.log.store import (
     MovableStore,
     PartitionState,
     SegmentedStore,
+    SelectingStore,
     Store,
     StoredTopic,
     TransactionalStore,
@@ -129,6 +130,8 @@ class TieredStore:
             self.metrics = cast("MeasuredStore", hot).metrics
         if hot.capabilities.has_segments:
             self.seal = cast("SegmentedStore[StoredTopic]", hot).seal
+        if hot.capabilities.has_selection:
+            self.first_meeting = cast("SelectingStore[StoredTopic]", hot).first_meeting
         if hot.capabilities.has_transactions:
             self.transaction = cast("TransactionalStore", hot).transaction
         if hot.capabilities.moves:

@@ -215,6 +215,7 @@ class PostgresDatabase:
             reason,
             Reach.NETWORK,
             has_metrics=True,
+            has_selection=True,
             has_transactions=True,
             moves=True,
         )

@@ -22,6 +22,7 @@ from strandline.log.store import (
     Capabilities,
     Outcome,
     PartitionState,
+    RecordBound,
     Trimmed,
     dropped,
 )
@@ -43,6 +44,7 @@ from strandline.stores.postgres.partition_head import (
     lock_partition,
 )
 from strandline.stores.postgres.records import PostgresRecords, RecordSpan
+from strandline.stores.postgres.selecting import first_meeting
 from strandline.stores.postgres.topics import PostgresTopic, PostgresTopics
 from strandline.stores.postgres.watching import PostgresWatches
 from strandline.values import (
@@ -199,6 +201,15 @@ class PostgresStore:
     def read(self, topic: PostgresTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
         records, span = self._span(topic, partition, wanted)
         return records.records(span)
+
+    def first_meeting(
+        self, topic: PostgresTopic, partition: int, start: int, bounds: Sequence[RecordBound]
+    ) -> int:
+        with self._database.connection() as connection:
+            row = self._row(connection, topic, partition)
+            if not row.first <= start < row.high:
+                return start
+            return first_meeting(self._database, connection, row, start, bounds)
 
     def read_batches(
         self, topic: PostgresTopic, partition: int, wanted: ReadRange

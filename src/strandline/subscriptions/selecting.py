@@ -1,0 +1,54 @@
+"""Leaving out records in the store, where that can tell which are not wanted. See design 0107."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
+
+from strandline.log import Log, parts_of
+from strandline.log.store import DroppedError, RecordBound, SelectingStore, StoredTopic
+from strandline.predicates.bounds import Bound
+from strandline.subscriptions.cursor import TopicPartition
+from strandline.subscriptions.screening import EventScreen, Screen
+from strandline.values import Topic
+
+_COLUMNS: Final = frozenset({"kind", "key", "timestamp", "occurred_at"})
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class Selecting:
+    """Asks a store where the next record is that may be wanted."""
+
+    def __init__(self, log: Log) -> None:
+        self._store = parts_of(log).store
+        self._topics: dict[Topic, StoredTopic | None] = {}
+
+    def first_wanted(self, place: TopicPartition, start: int, screen: Screen) -> int:
+        """Return the first offset from `start` on that may match; `start` if that is unknown."""
+        if not self._store.capabilities.has_selection or not isinstance(screen, EventScreen):
+            return start
+        bounds = tuple(_bounds(screen.predicate.bounds))
+        topic = self._topic(place.topic)
+        if not bounds or topic is None:
+            return start
+        store = cast("SelectingStore[StoredTopic]", self._store)
+        try:
+            return store.first_meeting(topic, place.partition, start, bounds)
+        except DroppedError:
+            return start  # Reading raises it, with what to do.
+
+    def _topic(self, topic: Topic) -> StoredTopic | None:
+        if topic not in self._topics:
+            self._topics[topic] = self._store.find_topic_id(topic.id)
+        return self._topics[topic]
+
+
+def _bounds(found: tuple[Bound, ...]) -> Iterator[RecordBound]:
+    for each in found:
+        values = tuple(_plain(value) for value in each.values if value is not None)
+        if each.column in _COLUMNS and (values or not each.values):
+            yield RecordBound(each.column, each.comparison, values)
+
+
+def _plain(value: Any) -> str | int:
+    return (value - _EPOCH) // _MICROSECOND if isinstance(value, datetime) else value
