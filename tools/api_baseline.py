@@ -20,6 +20,11 @@ from tools.api_pages import ROOMS
 
 ROOT = Path(__file__).parents[1]
 BASELINE = ROOT / "tools" / "baseline"
+#: Of what is compiled, the same in Python.
+_PLAIN = {
+    "Event": "values._plain_event.Event",
+    "Record": "values._plain_record.Record",
+}
 _SPECIAL = {"__init__", "__enter__", "__aenter__", "__iter__", "__aiter__", "__await__"}
 _KIND = griffe.ParameterKind
 _STARS = {_KIND.var_positional: "*", _KIND.var_keyword: "**"}
@@ -38,7 +43,7 @@ def stub(package: griffe.Object | griffe.Alias, room: str) -> str:
     assert module.exports, f"{room} has no __all__"
     lines: list[str] = []
     for name in sorted(str(each) for each in module.exports):
-        lines += _member(name, module[name], "")
+        lines += _member(name, package[_PLAIN[name]] if name in _PLAIN else module[name], "")
     return "\n".join(lines) + "\n"
 
 
