@@ -18,6 +18,7 @@ PAIRS: list[tuple[type, type]] = [
     (subscriptions.Assignment, sl.AsyncAssignment),
     (sl.Subscription, sl.AsyncSubscription),
     (sl.Consumer, sl.AsyncConsumer),
+    (sl.SharedConsumer, sl.AsyncSharedConsumer),
     (sl.Scope, sl.AsyncScope),
     (sl.ScopedSubscription, sl.AsyncScopedSubscription),
     (sl.LiveView, sl.AsyncLiveView),
@@ -44,6 +45,7 @@ SPECIAL = {
 AT_ONCE = {
     *("AsyncLog.append", "AsyncLog.append_many", "AsyncLog.transaction", "AsyncLog.scope"),
     *("AsyncLog.subscribe", "AsyncLog.consumer", "AsyncLog.watch"),
+    "AsyncLog.event",
     *("AsyncScope.subscribe", "AsyncWatch.wake", "AsyncSubscription.check_open"),
     *("AsyncReceipts.index", "AsyncReceipts.count"),
     *(f"AsyncLiveView.{name}" for name in ("read", "partition_of", "applied", "committed")),

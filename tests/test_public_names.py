@@ -26,7 +26,7 @@ HELD = (
 #: What a log has besides what the contract says.
 BESIDES = {
     *("close", "consumer", "describe", "durability_max", "id", "mode", "queue_depth"),
-    *("metrics", "scan", "scope", "subscribe"),
+    *("event", "metrics", "scan", "scope", "subscribe"),
 }
 
 

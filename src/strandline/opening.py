@@ -26,6 +26,7 @@ from strandline.values import (
 from strandline.values.arguments import check_flag, check_path
 from strandline.values.extras import install_command
 from strandline.values.log_url import SCHEMES
+from strandline.values.payloads import Encoder
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
@@ -73,6 +74,8 @@ def open_log(
     record_bytes_max: int = RECORD_BYTES_MAX,
     broker: Broker | None = None,
     queue_depth: int | None = None,
+    encoder: Encoder | None = None,
+    retention: bool = True,
     **options: Any,
 ) -> Log:
     """Open the log that `url` names; the caller closes it.
@@ -89,6 +92,9 @@ def open_log(
     wake-ups and lists subscriptions, see `Broker`; its maker closes it. `queue_depth` is
     how many records each subscription holds in memory unless it says itself, and
     `describe()` shows it; None stands for STRANDLINE_QUEUE_DEPTH, without that for 128.
+    An `encoder`, such as `as_json`, is what `log.event` encodes payloads with that are not
+    JSON. With `retention=False` this process leaves it to others to apply the topics'
+    retention in the background.
     Further `options` are the store's own: `exclusive`, `take_over` and `compression` of
     `file:`, see `FileStore`; `schema` of `postgresql:`; `token` of `http:` and `https:`,
     without which it is STRANDLINE_TOKEN. Raises InvalidError for whatever
@@ -114,6 +120,8 @@ def open_log(
             auto_create=auto_create,
             record_bytes_max=record_bytes_max,
             queue_depth=queue_depth,
+            encoder=encoder,
+            retention=retention,
         )
     except BaseException:
         store.close()

@@ -10,7 +10,9 @@ import pytest
 
 import strandline as sl
 from strandline.cli.checkup import CheckResult, LogPlace, is_healthy, look
+from strandline.clock import SystemClock
 from strandline.io import FileSystem, InotifyLimits
+from strandline.testing import FakeClock
 from tests.cli.program import ran, run
 from tests.cli.test_examples import save_view
 
@@ -37,6 +39,36 @@ def test_a_topic_is_made_with_the_settings_given() -> None:
 
 
 @pytest.mark.slow
+def test_partitions_are_added_and_limits_changed(orders: str) -> None:
+    added = ran("add-partitions", orders, "3", "--json").document
+    changing = ("retention", orders, "--age", "2d", "--bytes", "1MiB", "--json")
+    [limited] = ran(*changing).document["topics"]
+    [freed] = ran("retention", orders, "--age", "none", "--json").document["topics"]
+
+    assert [each["high"] for each in added["partitions"]] == [5, 0, 0]
+    assert (limited["retention_age_s"], limited["retention_bytes"]) == (2 * 86_400, 1024**2)
+    assert (freed["retention_age_s"], freed["retention_bytes"]) == (None, 1024**2)
+    assert ran("retention", "--json").document["topics"] == [freed]
+    assert (freed["ran_at"], freed["held"]) == (None, [])
+    assert "1,048,576" in ran("retention", orders).stdout
+    assert run("retention", "--age", "1d").code == 2, "of which topic?"
+    assert run("add-partitions", orders, "2").code == 2, "never fewer"
+
+
+@pytest.mark.slow
+def test_a_topic_is_dropped_once_that_is_confirmed(orders: str) -> None:
+    ran("seek", orders, "mailer", "earliest")
+
+    asked = run("drop", orders)
+    done = ran("drop", orders, "--yes", "--json").document
+
+    assert asked.code == 2
+    assert "records=5 consumers=['mailer']" in asked.stderr
+    assert done == {"topic": orders, "tenant": None, "records": 5}
+    assert ran("topics", "--json").document == {"topics": []}
+
+
+@pytest.mark.slow
 def test_a_log_is_described(orders: str) -> None:
     shown = ran("describe", "--json").document
 
@@ -57,6 +89,38 @@ def test_a_consumer_is_moved_and_listed_with_its_lag(orders: str) -> None:
     assert lags("seek", orders, "other", "4") == [("other", 4, 1)]
     assert lags("consumers", orders) == [("mailer", 0, 5), ("other", 4, 1)]
     assert run("ack", orders, "mailer", "--to", "9").code == 2
+
+
+@pytest.mark.slow
+def test_lag_is_listed_over_all_topics_and_a_consumer_forgotten(orders: str) -> None:
+    ran("create", "other")
+    ran("ack", orders, "mailer", "--to", "3")
+    ran("seek", "other", "mailer", "earliest")
+
+    shown = ran("lag", "--json").document
+    gone = ran("forget", orders, "mailer", "--json").document
+    again = ran("forget", orders, "mailer", "--json").document
+
+    found = [(each["topic"], each["consumer"], each["lag"]) for each in shown["consumers"]]
+    assert (shown["lag"], found) == (2, [(orders, "mailer", 2), ("other", "mailer", 0)])
+    assert (gone["is_removed"], again["is_removed"]) == (True, False)
+    assert [each["topic"] for each in ran("lag", "--json").document["consumers"]] == ["other"]
+
+
+@pytest.mark.slow
+def test_what_holds_retention_back_is_shown(orders: str) -> None:
+    clock = FakeClock(now_us=SystemClock().now_us() + 10**9)
+    with sl.open(clock=clock) as log:
+        log.change_retention(orders, retention_age_s=1)
+        log.register(orders, "mailer", {0: 3})
+        log.append(orders, sl.Event("k"))
+        clock.advance(70)
+
+    [shown] = ran("retention", orders, "--json").document["topics"]
+
+    assert shown["held"] == [{"partition": 0, "offset": 3, "consumers": ["mailer"]}]
+    assert shown["ran_at"] is not None
+    assert "mailer at 0:3" in ran("retention").stdout
 
 
 @pytest.mark.slow

@@ -85,6 +85,18 @@ class World:
         return self.log.scope()
 
     @cached_property
+    def member(self) -> sl.SharedConsumer:
+        """A member of a work queue."""
+        return self._resources.enter_context(self.log.consumer("events", "queue", shared=True))
+
+    @cached_property
+    def leased(self) -> sl.Record:
+        """A record that the member holds."""
+        found = self.member.next(timeout_s=5)
+        assert found is not None
+        return found.record
+
+    @cached_property
     def consumer(self) -> sl.Consumer:
         """A consumer to which two records were delivered."""
         made = self._resources.enter_context(self.log.consumer("events", "worker"))
@@ -223,6 +235,7 @@ async def _on_loop(log: sl.Log, name: str, **given: Any) -> object:
 CALLS: dict[str, Callable[[World], Call]] = {
     # The log.
     "Log.ack": lambda w: _call(w.log.ack, topic="events", consumer="c", partition=0, end=1),
+    "Log.add_partitions": lambda w: _call(w.log.add_partitions, topic="events", partitions=4),
     "Log.append": lambda w: Call(w.log.append, _append(w)),
     "Log.append_many": lambda w: _call(
         w.log.append_many, topic="events", values=[sl.Event("k", 1)], keys=["a"], timeout_s=5
@@ -314,6 +327,23 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "spark_type": lambda w: _call(typed.spark_type, arrow=pa.int64()),
     # Readers.
     "Consumer": lambda w: _call(sl.Consumer, log=w.log, topic="events", name="c"),
+    "SharedConsumer": lambda w: _call(
+        sl.SharedConsumer, log=w.log, topic="events", name="queue", visibility_s=5.0
+    ),
+    "SharedConsumer.ack": lambda w: _call(w.member.ack, delivered=w.leased),
+    "SharedConsumer.dead_letter": lambda w: _call(w.member.dead_letter, record=w.leased),
+    "SharedConsumer.extend": lambda w: _call(w.member.extend, record=w.leased, visibility_s=5.0),
+    "SharedConsumer.fetch": lambda w: _call(w.member.fetch, max_records=1, timeout_s=0),
+    "SharedConsumer.nack": lambda w: _call(w.member.nack, record=w.leased),
+    "SharedConsumer.next": lambda w: _call(w.member.next, timeout_s=0),
+    "SharedConsumer.seek": lambda w: _call(w.member.seek, partition=0, offset=0),
+    "AsyncSharedConsumer.fetch": lambda w: _call(
+        sl.AsyncSharedConsumer(w.member).fetch, max_records=1, timeout_s=0
+    ),
+    "AsyncSharedConsumer.next": lambda w: _call(sl.AsyncSharedConsumer(w.member).next, timeout_s=0),
+    "Event.payload_as": lambda w: _call(sl.Event("k", 1).payload_as, wanted=int),
+    "Record.payload_as": lambda w: _call(next(w.log.read("events", 0, 0)).payload_as, wanted=dict),
+    "Log.event": lambda w: _call(w.log.event, kind="k", payload=1),
     "Consumer.ack": lambda w: _call(w.consumer.ack, record=w.delivered),
     "AsyncConsumer.next": lambda w: _call(sl.AsyncConsumer(w.consumer).next, timeout_s=0),
     "Consumer.assign": lambda w: _call(w.consumer.assign, partitions=[0]),
@@ -412,6 +442,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "on": lambda w: _call(_mark, topic="events", name="n"),
     "backoff": lambda w: _call(triggers.backoff),
     "dead_letters": lambda w: _call(triggers.dead_letters, log=w.log, topic="events"),
+    "attempts": lambda w: _call(triggers.attempts, log=w.log, topic="events", offset=0),
     "redrive": lambda w: _call(triggers.redrive, log=w.log, topic="events"),
     # Spark, as far as it needs no session.
     "jobs.audit": lambda w: _call(jobs.audit, spark=_NO_SESSION, url=w.url),

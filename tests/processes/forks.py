@@ -23,6 +23,7 @@ CALLS: dict[str, Callable[[Log], object]] = {
     "change_retention": lambda log: log.change_retention(
         TOPIC, retention_age_s=None, retention_bytes=None
     ),
+    "add_partitions": lambda log: log.add_partitions(TOPIC, 64),
     "drop_topic": lambda log: log.drop_topic(TOPIC),
     "append": lambda log: log.append(TOPIC, Event("child")),
     "append_many": lambda log: log.append_many(TOPIC, [Event("child")]),

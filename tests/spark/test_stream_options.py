@@ -29,6 +29,24 @@ def test_a_stream_starts_at_the_end_by_default(log: sl.Log, url: str) -> None:
     assert query.next() == []
 
 
+def test_a_stream_reads_partitions_that_are_added(log: sl.Log, url: str) -> None:
+    log.create_topic("t", partitions=2)
+    fill(log, 3)
+    query = Query(url, subscribe="t")
+    chosen = Query(url, assign='{"t": [0]}')
+    fill(log, 2, first=3)
+    assert numbers(query.next()) == [3, 4]
+
+    log.add_partitions("t", 4)
+    fill(log, 2, first=5, partition=3)
+    # A checkpoint of before the change is continued, too.
+    restarted = Query(url, offset=query.offset, subscribe="t")
+
+    assert numbers(query.next()) == numbers(restarted.next()) == [5, 6]
+    assert numbers(chosen.next()) == [3, 4]
+    assert [*query.offset["t"]] == ["0", "1", "2", "3"]
+
+
 @pytest.mark.parametrize(
     ("given", "first"),
     [

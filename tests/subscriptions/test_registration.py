@@ -30,7 +30,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def log(url: str, clock: FakeClock) -> Iterator[sl.Log]:
-    with sl.open(url, clock=clock) as opened:
+    with sl.open(url, clock=clock, retention=False) as opened:
         opened.create_topic("orders", partitions=2, retention_age_s=60)
         for partition in range(2):
             fill(opened, "orders", partition, 5)

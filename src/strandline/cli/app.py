@@ -8,6 +8,7 @@ import strandline
 from strandline.cli import (
     appending,
     bench,
+    changing,
     consumers,
     copying,
     dead_letters,
@@ -52,8 +53,10 @@ def _program(
 # A further group of commands is added with app.add_typer(its_app, name="…").
 _COMMANDS = (
     *(topics.topics, topics.describe, topics.create, topics.trim),
+    *(changing.add_partitions, changing.retention, changing.drop),
     *(appending.append, reading.read, reading.tail),
     *(consumers.consumers, consumers.ack, consumers.seek),
+    *(consumers.lag, consumers.forget),
     *(verifying.verify, tiers.tier, snapshots.views),
     *(transfer.export, transfer.import_, copying.backup, copying.restore, copying.copy),
     *(doctor.doctor, bench.bench, serving.serve),

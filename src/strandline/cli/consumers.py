@@ -20,7 +20,7 @@ from strandline.cli.options import (
     partitions_of,
     topic_of,
 )
-from strandline.cli.screen import show_json, show_table
+from strandline.cli.screen import show, show_json, show_table
 from strandline.values import ConsumerLag, Mode
 from strandline.values.json_forms import lag_json
 
@@ -111,6 +111,61 @@ def seek(
             log.seek(found, consumer, number, offset, tenant=whose)
         lags = log.consumers(found, tenant=whose)
     _show(topic, [each for each in lags if each.consumer == consumer], json=json)
+
+
+@command(
+    "forget",
+    examples="""$ strandline seek orders mailer earliest
+        $ strandline forget orders mailer --json""",
+    answers="{topic, consumer, tenant, is_removed}.",
+)
+def forget(
+    topic: TopicName,
+    consumer: _Consumer,
+    *,
+    url: Url = None,
+    tenant: Tenant = None,
+    consumer_tenant: _ConsumerTenant = None,
+    json: Json = False,
+) -> None:
+    """Remove a consumer's cursors. It no longer holds retention back, and begins again."""
+    with existing(url, Mode.CONSUME) as log:
+        found, whose = topic_of(log, topic, tenant), consumer_tenant or tenant
+        is_removed = log.delete_consumer(found, consumer, tenant=whose)
+    if json:
+        answer = {"topic": topic, "consumer": consumer, "tenant": whose, "is_removed": is_removed}
+        show_json(answer)
+    else:
+        show(f"{consumer}: {'forgotten' if is_removed else 'there was none'}")
+
+
+@command(
+    "lag",
+    examples="""$ strandline ack orders mailer --to 2
+        $ strandline lag
+        $ strandline lag --json""",
+    answers="{lag, consumers: [{topic, consumer, tenant, partition, cursor, lag, seen_at, "
+    "is_live}, …]}, the furthest behind first.",
+)
+def lag(
+    *,
+    url: Url = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """List how far behind each consumer of each topic is, and how much that is in all."""
+    with opened(url, Mode.READ) as log:
+        topics = log.topics(tenant=tenant)
+        found = [(each.name, one) for each in topics for one in log.consumers(each, tenant=tenant)]
+    found.sort(key=lambda each: (-each[1].lag, each[0], each[1].consumer, each[1].partition))
+    shown = [{"topic": name, **lag_json(each)} for name, each in found]
+    if json:
+        show_json({"lag": sum(each.lag for _, each in found), "consumers": shown})
+        return
+    show_table(
+        ("topic", "consumer", "tenant", "partition", "cursor", "lag", "last seen", "live"),
+        [tuple(each.values()) for each in shown],
+    )
 
 
 def _show(topic: str, lags: Sequence[ConsumerLag], *, json: bool) -> None:

@@ -7,8 +7,9 @@ import typer
 
 from strandline.cli.command import command, new_app
 from strandline.cli.options import Json, Tenant, TopicName, Url, existing, opened, topic_of
-from strandline.cli.screen import show_json, show_table
+from strandline.cli.screen import show, show_fields, show_json, show_table
 from strandline.values import Mode
+from strandline.values.json_forms import moment
 
 if TYPE_CHECKING:
     from strandline.triggers import DeadLetter
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 _OURS = "strandline."
 _ANSWER = (
     "{topic, dead_letters: [{offset, consumer, deliveries, reason, partition, record_offset, kind, "
-    "key, payload, headers, is_redriven}, …]}: `offset` is its place in the dead-letter topic, "
-    "`partition` and `record_offset` that in its own."
+    "key, payload, headers, is_redriven, dead_lettered_at}, …]}: `offset` is its place in the "
+    "dead-letter topic, `partition` and `record_offset` that in its own."
 )
 
 _Consumer = Annotated[
@@ -35,6 +36,7 @@ app = new_app("List and redrive dead letters: records that a consumer could not 
 @command(
     "list",
     examples="""$ strandline dead-letters list orders
+        $ strandline dead-letters list orders --where "kind = 'order.placed'"
         $ strandline dead-letters list orders --consumer billing --json""",
     answers=_ANSWER,
 )
@@ -57,9 +59,49 @@ def list_dead_letters(
 
 
 @command(
+    "show",
+    examples="""$ strandline dead-letters show orders 0
+        $ strandline dead-letters show orders 0 --json""",
+    answers=_ANSWER[:-1] + "; each time that this record became one of this consumer.",
+)
+def show_dead_letter(
+    topic: TopicName,
+    offset: Annotated[
+        int, typer.Argument(metavar="OFFSET", min=0, help="In the dead-letter topic.")
+    ],
+    *,
+    url: Url = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Show a dead letter: its value, and the cause and deliveries of each attempt at it."""
+    from strandline.triggers import attempts  # noqa: PLC0415 Takes long to import.
+
+    with opened(url, Mode.READ) as log:
+        found = attempts(log, topic_of(log, topic, tenant), offset)
+    if json:
+        _show(topic, found, json=True)
+        return
+    last = _dead_letter_json(found[-1])
+    shown = ("consumer", "partition", "record_offset", "kind", "key", "headers")
+    show_fields({name: last[name] for name in shown})
+    show_fields({"payload": found[-1].event.payload_json.decode()})
+    show("")
+    show_table(
+        ("offset", "dead-lettered at", "deliveries", "redriven", "cause"),
+        [
+            (each.offset, moment(each.timestamp_us), each.deliveries, each.is_redriven, each.reason)
+            for each in found
+        ],
+    )
+
+
+@command(
     "redrive",
-    examples="""$ strandline dead-letters redrive orders --consumer billing
-        $ strandline dead-letters redrive orders --offset 0 --json
+    examples="""$ strandline dead-letters redrive orders --dry-run
+        $ strandline dead-letters redrive orders --consumer billing
+        $ strandline create retried
+        $ strandline dead-letters redrive orders --offset 0 --to retried --json
         $ strandline dead-letters redrive orders --where "payload.amount < 100" --json""",
     answers=_ANSWER[:-1] + "; only what this call has redriven.",
 )
@@ -75,6 +117,13 @@ def redrive(
         ),
     ] = None,
     where: _Where = "",
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TOPIC", help="Append them to this topic instead."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be redriven, and do nothing.")
+    ] = False,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
@@ -86,9 +135,17 @@ def redrive(
     """
     from strandline.triggers import redrive  # noqa: PLC0415 Takes long to import.
 
-    with existing(url, Mode.CONSUME) as log:
-        topic_found = topic_of(log, topic, tenant)
-        found = redrive(log, topic_found, consumer=consumer, offsets=offset or None, where=where)
+    # Appending to another topic takes more than consuming.
+    with existing(url, Mode.CONSUME if to is None else Mode.WRITE) as log:
+        found = redrive(
+            log,
+            topic_of(log, topic, tenant),
+            consumer=consumer,
+            offsets=offset or None,
+            where=where,
+            to=to,
+            dry_run=dry_run,
+        )
     _show(topic, found, json=json)
 
 
@@ -127,8 +184,10 @@ def _dead_letter_json(letter: "DeadLetter") -> dict[str, object]:
         "payload": msgspec.Raw(letter.event.payload_json),
         "headers": {name: each for name, each in headers.items() if not name.startswith(_OURS)},
         "is_redriven": letter.is_redriven,
+        "dead_lettered_at": moment(letter.timestamp_us),
     }
 
 
 list_dead_letters.add_to(app)
+show_dead_letter.add_to(app)
 redrive.add_to(app)

@@ -29,7 +29,7 @@ from strandline.log.loop_thread import LoopThread
 from strandline.log.metrics import LogMetrics, StoreMetrics, TopicMetrics
 from strandline.log.off_loop import Opening
 from strandline.log.open_state import OpenState
-from strandline.log.parts import LogParts, check_log, parts_of
+from strandline.log.parts import LogParts, check_blocking, check_log, count_partitions, parts_of
 from strandline.log.ranges import ReadLimits, ReadRange, check_range
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.record_lists import ListReads, RecordList, StoredRecord, admit
@@ -130,9 +130,11 @@ __all__ = [
     "Watch",
     "Watches",
     "admit",
+    "check_blocking",
     "check_log",
     "check_new_topic",
     "check_range",
+    "count_partitions",
     "dropped",
     "parts_of",
 ]

@@ -1,6 +1,6 @@
 """What a call names, and whether it may be made."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from strandline.log.topics import check_settings, is_internal_name, name_of, unk
 from strandline.values import (
     Durability,
     InvalidError,
+    Marks,
     Mode,
     Partition,
     Tenant,
@@ -102,8 +103,15 @@ class Access:
 
     def partition(self, topic: TopicName, partition: int) -> tuple[StoredTopic, Partition]:
         """Return the topic and the number of its partition; InvalidError if there is none."""
-        found = self.find(topic)
+        found = self.with_partitions(self.find(topic), (partition,))
         return found, check_partition(partition, found.settings.partitions)
+
+    def with_partitions(self, topic: StoredTopic, numbers: Iterable[object]) -> StoredTopic:
+        """Return the topic, looked up again if it lacks one: another process may have added it."""
+        count = topic.settings.partitions
+        if all(isinstance(each, int) and each < count for each in numbers):
+            return topic
+        return self.find(topic.topic, fresh=True)
 
     def states(self, topic: StoredTopic) -> Sequence[PartitionState]:
         """Return every partition of a topic."""
@@ -152,6 +160,13 @@ class Access:
         if self._durable is not None:
             self._durable.sync(topic, partition)
 
+    def synced(self, topic: TopicName, partition: int) -> Marks:
+        """Make a partition that a call names durable, and return its marks."""
+        self.check_mode(Mode.CONSUME)
+        found, number = self.partition(topic, partition)
+        self.sync(found, number)
+        return self._store.marks(found, number)
+
     def flush(self) -> None:
         """Make everything durable, where that is possible."""
         if self._durable is not None:
@@ -172,6 +187,7 @@ class Access:
     ) -> tuple[StoredTopic, Partition, Tenant | None, str]:
         """Return the topic and the partition, whose consumer is meant, and its name."""
         found, whose, name = self.consumer(topic, consumer, tenant)
+        found = self.with_partitions(found, (partition,))
         return found, check_partition(partition, found.settings.partitions), whose, name
 
     # --- whether it may be made ---

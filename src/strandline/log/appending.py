@@ -4,9 +4,10 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, Final
 
 from strandline._core import IS_COMPILED
+from strandline.clock import Clock
 from strandline.log.draft import Draft, draft
 from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, size_of
 from strandline.log.event_rows import EventRows
@@ -22,9 +23,11 @@ from strandline.log.store import (
     Store,
     StoredTopic,
 )
-from strandline.log.terms import Terms, owner
+from strandline.log.terms import Terms, check_partition, owner
 from strandline.values import (
+    IDENTITY_AGE_S,
     ClosedError,
+    ConflictError,
     Durability,
     Event,
     InvalidError,
@@ -33,8 +36,12 @@ from strandline.values import (
     UnavailableError,
     ValueKind,
 )
-from strandline.values.arguments import check_items
+from strandline.values.arguments import INT64_MAX, check_items, whole
 
+ROUTE_CHECK_S: Final = 1.0
+"""How often an appending process looks whether partitions were added."""
+
+_IDENTITY_AGE_US = IDENTITY_AGE_S * 1_000_000
 _FIRST = Partition(0)
 _, _WRITTEN, _DURABLE = Durability
 _EVENT = ValueKind.EVENT
@@ -48,18 +55,51 @@ Finding = Callable[[TopicName, Sequence[Value]], StoredTopic]
 class TopicLane:
     """A topic as appends need it."""
 
-    __slots__ = ("counts", "kind", "partitions", "shortcuts", "stored", "tenant", "turns")
+    __slots__ = (
+        "counts",
+        "earlier",
+        "fresh_until",
+        "kind",
+        "partitions",
+        "shortcuts",
+        "stored",
+        "tenant",
+        "turns",
+    )
 
-    def __init__(self, stored: StoredTopic, counts: TopicCounts) -> None:
+    def __init__(self, stored: StoredTopic, counts: TopicCounts, clock: Clock) -> None:
         self.stored = stored
         self.counts = counts
         self.tenant = stored.topic.tenant
         self.kind = stored.settings.value_kind
-        self.partitions = stored.settings.partitions
+        #: The count by which values are routed; the topic may have more partitions already.
+        self.partitions = 0
+        #: The counts by which writes were routed that are still recognised, the latest first.
+        self.earlier: tuple[int, ...] = ()
+        self.route(stored, clock)
         #: Whose turn it is among the partitions, where nothing else decides.
         self.turns = itertools.count()
         #: What appends plain events to each partition, once a first append has found it.
         self.shortcuts: dict[int, Shortcut] = {}
+
+    def route(self, stored: StoredTopic, clock: Clock) -> None:
+        """Route by the count that holds now, until the next look at the topic is due."""
+        settings = stored.settings
+        self.stored = stored
+        self.fresh_until = clock.monotonic() + ROUTE_CHECK_S
+        if not settings.earlier_partitions:
+            self.partitions, self.earlier = settings.partitions, ()
+            return
+        now_us = clock.now_us()
+        self.partitions = settings.routing_partitions(now_us)
+        self.earlier = tuple(
+            each.partitions
+            for each in reversed(settings.earlier_partitions)
+            if each.until_us <= now_us < each.until_us + _IDENTITY_AGE_US
+        )
+        changes = (each.until_us - now_us for each in settings.earlier_partitions)
+        next_s = min((each / 1_000_000 for each in changes if each > 0), default=ROUTE_CHECK_S)
+        self.fresh_until += min(next_s, ROUTE_CHECK_S) - ROUTE_CHECK_S
 
     def turn(self) -> int:
         """Return the next turn."""
@@ -76,7 +116,14 @@ class Appends:
         retention: Retention,
         record_bytes_max: int,
         counts: LogCounts,
+        *,
+        clock: Clock,
+        on_topic: Callable[[StoredTopic], None],
     ) -> None:
+        self._clock = clock
+        #: Called with a topic that this process writes to, when it is looked up.
+        self._on_topic = on_topic
+        self._monotonic = clock.monotonic
         self._store = store
         self._counts = counts
         self._find = find
@@ -97,7 +144,9 @@ class Appends:
 
     def knows(self, topic: object) -> bool:
         """Whether an append to this topic needs no look at the store first."""
-        return isinstance(topic, str | Topic) and topic in self._lanes
+        if not isinstance(topic, str | Topic) or (lane := self._lanes.get(topic)) is None:
+            return False
+        return not lane.earlier and self._monotonic() < lane.fresh_until
 
     def append(
         self,
@@ -114,6 +163,8 @@ class Appends:
         except TypeError:
             # What cannot be looked up is no topic either.
             lane = self._lane(topic, (value,))
+        if may_wait and self._monotonic() >= lane.fresh_until:
+            self._look_at(lane)
         try:
             return self._append(lane, value, key, terms, may_wait=may_wait)
         except DroppedError:
@@ -136,6 +187,8 @@ class Appends:
         except TypeError:
             # What cannot be looked up is no topic either.
             lane = self._lane(topic, values)
+        if may_wait and self._monotonic() >= lane.fresh_until:
+            self._look_at(lane)
         try:
             return self._append_many(lane, values, keys, terms, may_wait=may_wait)
         except DroppedError:
@@ -154,9 +207,19 @@ class Appends:
 
     def _lane(self, topic: TopicName, values: Sequence[Value]) -> TopicLane:
         found = self._find(topic, values)
-        lane = TopicLane(found, self._counts.of(found.topic))
+        lane = TopicLane(found, self._counts.of(found.topic), self._clock)
+        self._on_topic(found)
         # Kept by name, so that partitions are filled in turn.
         return self._lanes.setdefault(topic, lane)
+
+    def _look_at(self, lane: TopicLane) -> None:
+        """Follow what another process may have changed of a topic."""
+        topic = lane.stored.topic
+        found = self._store.find_topic(topic.tenant, topic.name, fresh=True)
+        # The append itself finds that a topic was dropped.
+        is_same = found is not None and found.topic.id == topic.id
+        lane.route(found if found is not None and is_same else lane.stored, self._clock)
+        self._on_topic(lane.stored)
 
     def _append(
         self, lane: TopicLane, value: Value, key: str | None, terms: Terms, *, may_wait: bool
@@ -173,9 +236,14 @@ class Appends:
             level = self._default if terms.durability is None else terms.level(self._durability_max)
             request = _new(AppendRequest, ((drafted,), lane.tenant, None, (), None, None, None))
         else:
-            number = terms.route_one(drafted.key, lane.partitions, lane.turn)
+            if terms.partition is None:
+                number = terms.route_one(drafted.key, lane.partitions, lane.turn)
+            else:
+                number = self._numbered(lane, terms.partition)
             level = terms.level(self._durability_max)
             request = self._request(lane, (drafted,), (0,), terms)
+            if lane.earlier and terms.has_identity:
+                (number,) = self._routed_before(lane, (drafted,), terms) or (number,)
         try:
             outcome = self._store.append(
                 lane.stored, number, request, level, terms.timeout_s, may_wait=may_wait
@@ -289,6 +357,8 @@ class Appends:
                 return short
         drafts = self._drafts(lane, values, keys)
         routed = self._routed(lane, drafts, terms)
+        if lane.earlier and terms.has_identity:
+            routed = self._routed_before(lane, drafts, terms) or routed
         # Several partitions are written first, and then wait for the requested level.
         at_once = level if len(routed) == 1 else self._default
         parts: list[Part] = []
@@ -333,14 +403,51 @@ class Appends:
             for value, key in zip(values, keys or repeat(None, len(values)), strict=True)
         ]
 
+    def _numbered(self, lane: TopicLane, partition: int) -> Partition:
+        """Return the partition that a caller names, which another process may have added."""
+        if (whole(partition) or 0) >= lane.stored.settings.partitions:
+            self._look_at(lane)
+        return check_partition(partition, lane.stored.settings.partitions)
+
     def _routed(
         self, lane: TopicLane, drafts: Sequence[Draft], terms: Terms
     ) -> Mapping[Partition, Sequence[int]]:
-        if drafts and (lane.partitions == 1 or terms.partition is not None):
-            number = terms.route_one(None, lane.partitions, lane.turn)
-            return {number: range(len(drafts))}
-        keys = drafts.keys if isinstance(drafts, EventColumns) else [each.key for each in drafts]
-        return terms.route(keys, lane.partitions, lane.turn)
+        if terms.partition is not None:
+            number = self._numbered(lane, terms.partition)
+            return {number: range(len(drafts))} if drafts else {}
+        if drafts and lane.partitions == 1:
+            return {_FIRST: range(len(drafts))}
+        return terms.route(_keys_of(drafts), lane.partitions, lane.turn)
+
+    def _routed_before(
+        self, lane: TopicLane, drafts: Sequence[Draft], terms: Terms
+    ) -> Mapping[Partition, Sequence[int]] | None:
+        """Return where a write went before partitions were added, if this is a repeat of it."""
+        if terms.partition is not None:
+            return None
+        for count in lane.earlier:
+            routed = terms.route(_keys_of(drafts), count, lane.turn)
+            for number, indices in routed.items():
+                request = self._request(lane, _chosen(drafts, indices), indices, terms)
+                if self._is_repeat(lane, number, request, terms):
+                    return routed
+        return None
+
+    def _is_repeat(
+        self, lane: TopicLane, partition: Partition, request: AppendRequest, terms: Terms
+    ) -> bool:
+        """Whether the partition knows the write, or its first value. Stores nothing."""
+        if request.producer is not None:
+            # Sequences rise, and so repeats come first.
+            first = request.drafts[:1], request.sequences[:1]
+            request = request._replace(drafts=first[0], sequences=first[1])
+        # A repeat is recognised before the expected offset, which nothing ever gets.
+        probe = request._replace(expected_offset=INT64_MAX)
+        try:
+            self._store.append(lane.stored, partition, probe, self._default, terms.timeout_s)
+        except ConflictError as error:
+            return request.producer is None and "expected_offset" not in error.fields
+        return True
 
     def _request(
         self, lane: TopicLane, drafts: Sequence[Draft], indices: Sequence[int], terms: Terms
@@ -354,6 +461,10 @@ class Appends:
             terms.idempotency_key,
             terms.expected_offset,
         )
+
+
+def _keys_of(drafts: Sequence[Draft]) -> Sequence[str | None]:
+    return drafts.keys if isinstance(drafts, EventColumns) else [each.key for each in drafts]
 
 
 def _chosen(drafts: Sequence[Draft], indices: Sequence[int]) -> Sequence[Draft]:

@@ -28,13 +28,27 @@ from strandline.log.ranges import ReadLimits
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.results import TopicName, Value
 from strandline.log.terms import AppendTerms, terms_of
-from strandline.values import Durability, InvalidError, Mode, Record, StrandlineError, Topic
+from strandline.values import (
+    Durability,
+    Event,
+    InvalidError,
+    Mode,
+    Record,
+    StrandlineError,
+    Topic,
+)
+from strandline.values.payloads import EventOptions
 from strandline.writes.loops import check_on_asyncio
 
 if TYPE_CHECKING:
     from strandline.scans import ScanOptions
-    from strandline.subscriptions import AsyncConsumer, AsyncSubscription, Marker
-    from strandline.subscriptions.options import ConsumerOptions, SubscribeOptions
+    from strandline.subscriptions import (
+        AsyncConsumer,
+        AsyncSharedConsumer,
+        AsyncSubscription,
+        Marker,
+    )
+    from strandline.subscriptions.options import ConsumerOptions, QueueOptions, SubscribeOptions
     from strandline.typed import AsyncScope
 
 MadeT = TypeVar("MadeT", Receipt, Receipts)
@@ -91,9 +105,14 @@ class AsyncLog:
     tenants = off_loop(Log.tenants)
     describe_topic = off_loop(Log.describe_topic)
     change_retention = off_loop(Log.change_retention)
+    add_partitions = off_loop(Log.add_partitions)
     drop_topic = off_loop(Log.drop_topic)
 
     # --- writing ---
+
+    def event(self, kind: str, payload: object = None, **given: Unpack[EventOptions]) -> Event:
+        """Return an event whose payload was encoded with the log's `encoder`. See `Event`."""
+        return self._blocking.event(kind, payload, **given)
 
     def append(
         self,
@@ -233,13 +252,27 @@ class AsyncLog:
         make: Any = partial(self._blocking.subscribe, topic, markers=markers, **options)
         return Opening(make, AsyncSubscription)
 
+    @overload
+    def consumer(
+        self, topic: TopicName, name: str, *, shared: Literal[True], **options: Unpack[QueueOptions]
+    ) -> Opening[AsyncSharedConsumer]: ...
+    @overload
     def consumer(
         self, topic: TopicName, name: str, **options: Unpack[ConsumerOptions]
-    ) -> Opening[AsyncConsumer]:
-        """Return the consumer of this name, which goes on at its cursor. See Consumer."""
-        from strandline.subscriptions import AsyncConsumer  # noqa: PLC0415 - A room above.
+    ) -> Opening[AsyncConsumer]: ...
+    def consumer(
+        self, topic: TopicName, name: str, *, shared: bool = False, **options: Any
+    ) -> Opening[Any]:
+        """Return the consumer of this name: see Consumer, and SharedConsumer if `shared`."""
+        from strandline.subscriptions import (  # noqa: PLC0415 - A room above.
+            AsyncConsumer,
+            AsyncSharedConsumer,
+        )
 
-        return Opening(partial(self._blocking.consumer, topic, name, **options), AsyncConsumer)
+        opened: Callable[[], Any] = partial(
+            self._blocking.consumer, topic, name, shared=shared, **options
+        )
+        return Opening(opened, AsyncSharedConsumer if shared else AsyncConsumer)
 
     async def scan(self, topic: TopicName, **options: Unpack[ScanOptions]) -> AsyncBatches:
         """Return the rows that a topic holds now, as `Log.scan` does; `.blocking` is the scan."""

@@ -109,6 +109,18 @@ class LogTopics(Protocol):
         A limit that is not named stays as it is.
         """
 
+    def add_partitions(self, topic: TopicName, partitions: int) -> TopicDescription:
+        """Have the topic have so many partitions in all; the new ones are empty.
+
+        They may be appended to by number at once. From ROUTE_DELAY_S later on, where
+        several processes may share the log, every process routes by the new count: most
+        keys move to another partition then, and what was appended of a key before is not
+        before what follows unless a reader takes the old partitions first. Repeats of a
+        write are recognised where it went. An expected offset is of the partition to which
+        the key belongs now. Nothing happens if the topic has so many; InvalidError if it has
+        more, or beyond 4096. `create_topic` takes the earlier count as equal.
+        """
+
     def drop_topic(self, topic: TopicName) -> None:
         """Remove the topic, its records and its consumers. Its id is never used again."""
 

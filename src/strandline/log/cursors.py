@@ -86,7 +86,7 @@ class ConsumerCursors:
         key = _key(tenant, name)
         while True:
             raw = self._store.get_key(topic, key)
-            consumer = _loaded(raw, topic, tenant, name)
+            consumer = _loaded(raw, tenant, name)
             found = {}
             for partition, start in starts.items():
                 state = self._store.state(topic, partition)
@@ -106,14 +106,16 @@ class ConsumerCursors:
         found = []
         for key, raw in kept.items():
             try:
-                _of_key(key, raw, topic)
+                stored = _of_key(key, raw)
+                if stored is not None:
+                    _check_partitions(stored, key, topic)
             except CorruptError as error:
                 found.append(error)
         return found
 
     def adopted(self, topic: StoredTopic, key: str, raw: bytes) -> bytes:
         """Return the value of a key as it is in a copy of its topic: cursors in its epochs."""
-        consumer = _of_key(key, raw, topic)
+        consumer = _of_key(key, raw)
         if consumer is None:
             return raw
         cursors = []
@@ -141,7 +143,7 @@ class ConsumerCursors:
     ) -> Offset | None:
         """Return the cursor; DivergedError if the log has lost records before it."""
         raw = self._store.get_key(topic, _key(tenant, name))
-        found = None if raw is None else _load(raw, topic, tenant, name).cursor(partition)
+        found = None if raw is None else _load(raw, tenant, name).cursor(partition)
         if found is None:
             return None
         return self._checked(topic, self._store.state(topic, partition), found)
@@ -163,6 +165,8 @@ class ConsumerCursors:
             for consumer in self._all(topic)
             if consumer.tenant == tenant
             for cursor in consumer.cursors
+            # One of a partition that was added a moment ago comes with the next call.
+            if cursor.partition < len(ends)
         ]
         return sorted(lags, key=lambda lag: (lag.consumer, lag.partition))
 
@@ -171,6 +175,17 @@ class ConsumerCursors:
         cursors = (consumer.cursor(partition) for consumer in self._all(topic))
         live = (each for each in cursors if each is not None and self._is_live(each))
         return min((Offset(each.offset) for each in live), default=None)
+
+    def names_at(self, topic: StoredTopic, partition: int, offset: int) -> tuple[str, ...]:
+        """Return the live consumers, of any tenant, whose cursor is at this offset."""
+        found = {
+            consumer.name
+            for consumer in self._all(topic)
+            if (each := consumer.cursor(partition)) is not None
+            and each.offset == offset
+            and self._is_live(each)
+        }
+        return tuple(sorted(found))
 
     def delete(self, topic: StoredTopic, tenant: Tenant | None, name: str) -> bool:
         """Remove a consumer; False if there was none."""
@@ -192,7 +207,7 @@ class ConsumerCursors:
         while True:
             raw = self._store.get_key(topic, key)
             state = self._store.state(topic, partition)
-            consumer = _loaded(raw, topic, tenant, name)
+            consumer = _loaded(raw, tenant, name)
             known = consumer.cursor(partition)
             at: Offset | None = None
             if known is not None and is_checked:
@@ -226,31 +241,34 @@ class ConsumerCursors:
 
     def _all(self, topic: StoredTopic) -> Iterator[StoredConsumer]:
         for key, raw in self._store.keys(topic).items():
-            if (found := _of_key(key, raw, topic)) is not None:
+            if (found := _of_key(key, raw)) is not None:
                 yield found
 
     def _is_live(self, cursor: ConsumerCursor) -> bool:
         return self._clock.now_us() - cursor.seen_at_us <= _IDLE_US
 
 
+def _check_partitions(stored: StoredConsumer, key: str, topic: StoredTopic) -> None:
+    if any(each.partition >= topic.settings.partitions for each in stored.cursors):
+        raise CorruptError("these cursors name no partition", file=key, position=0)
+
+
 def _key(tenant: Tenant | None, name: str) -> str:
     return f"{_PREFIX}{tenant or ''}/{name}"
 
 
-def _of_key(key: str, raw: bytes, topic: StoredTopic) -> StoredConsumer | None:
+def _of_key(key: str, raw: bytes) -> StoredConsumer | None:
     if not key.startswith(_PREFIX):
         return None
     tenant, _, name = key.removeprefix(_PREFIX).partition("/")
-    return _load(raw, topic, Tenant(tenant) if tenant else None, name)
+    return _load(raw, Tenant(tenant) if tenant else None, name)
 
 
-def _loaded(
-    raw: bytes | None, topic: StoredTopic, tenant: Tenant | None, name: str
-) -> StoredConsumer:
-    return StoredConsumer(tenant, name, ()) if raw is None else _load(raw, topic, tenant, name)
+def _loaded(raw: bytes | None, tenant: Tenant | None, name: str) -> StoredConsumer:
+    return StoredConsumer(tenant, name, ()) if raw is None else _load(raw, tenant, name)
 
 
-def _load(raw: bytes, topic: StoredTopic, tenant: Tenant | None, name: str) -> StoredConsumer:
+def _load(raw: bytes, tenant: Tenant | None, name: str) -> StoredConsumer:
     key = _key(tenant, name)
     try:
         stored = _decode(raw)
@@ -258,6 +276,4 @@ def _load(raw: bytes, topic: StoredTopic, tenant: Tenant | None, name: str) -> S
         raise CorruptError("these cursors cannot be read", file=key, position=0) from error
     if (stored.tenant, stored.name) != (tenant, name):
         raise CorruptError("these cursors are of another consumer", file=key, position=0)
-    if any(each.partition >= topic.settings.partitions for each in stored.cursors):
-        raise CorruptError("these cursors name no partition", file=key, position=0)
     return stored

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from strandline.log.access import Access
+from strandline.log.retention_worker import load_status
 from strandline.log.store import Store, StoredTopic
 from strandline.values import ClosedError, LogDescription, TopicDescription
 from strandline.values.html import ROWS_MAX, html_fields, html_table
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def describe_log(store: Store[StoredTopic], access: Access, queue_depth: int) -> LogDescription:
     """Return what the log is and holds. Nothing about any one tenant."""
-    topics = store.topics()
+    topics = [access.find(each.topic, fresh=True) for each in store.topics()]
     marks = [state.marks for topic in topics for state in access.states(topic)]
     return LogDescription(
         log_id=store.id,
@@ -42,6 +43,7 @@ def describe_topic(
         topic.created_at_us,
         tuple(state.marks for state in access.states(topic)),
         sum(each.size_bytes for each in segments),
+        load_status(store, topic),
     )
 
 

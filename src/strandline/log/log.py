@@ -28,9 +28,11 @@ from strandline.log.receipts import Receipt, Receipts
 from strandline.log.registering import check_starts
 from strandline.log.results import Batches, Claim, TopicName, Value, Watch
 from strandline.log.retention import Retention, offset_at
+from strandline.log.retention_worker import RetentionWorker
 from strandline.log.store import Store, StoreTier
 from strandline.log.terms import AppendTerms, owner, terms_of
-from strandline.log.topics import change_of_limits, is_internal_name, topic_settings
+from strandline.log.topic_changes import TopicChanges
+from strandline.log.topics import topic_settings
 from strandline.log.transaction import Transaction
 from strandline.log.verifying import proof_head, verify_each, with_findings
 from strandline.values import (
@@ -39,6 +41,7 @@ from strandline.values import (
     ConsumerLag,
     Durability,
     Epoch,
+    Event,
     Limit,
     LogDescription,
     Marks,
@@ -55,19 +58,19 @@ from strandline.values import (
     TopicDescription,
     TopicOptions,
     TrimReport,
-    check_may_shorten,
     parse_tenant,
     sorted_metadata,
 )
 from strandline.values.arguments import check_flag
 from strandline.values.options import check_options
+from strandline.values.payloads import Encoder, EventOptions, check_encoder, encoded_with
 
 if TYPE_CHECKING:
     from strandline.log.async_log import AsyncLog
     from strandline.scans import ScanOptions
     from strandline.scans.dataset import Scan
-    from strandline.subscriptions import Consumer, Marker, Subscription
-    from strandline.subscriptions.options import ConsumerOptions, SubscribeOptions
+    from strandline.subscriptions import Consumer, Marker, SharedConsumer, Subscription
+    from strandline.subscriptions.options import ConsumerOptions, QueueOptions, SubscribeOptions
     from strandline.typed import Scope
 
 
@@ -88,18 +91,24 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         auto_create: bool = False,
         record_bytes_max: int = RECORD_BYTES_MAX,
         queue_depth: int | None = None,
+        encoder: Encoder | None = None,
+        retention: bool = True,
     ) -> None:
+        self._encoder = check_encoder(encoder)
         self._queue_depth = None if queue_depth is None else check_count("queue_depth", queue_depth)
-        self._parts = parts = put_together(store, tier, broker, clock)
-        self._store, store, clock = parts.store, parts.store, parts.clock
+        self._parts = put_together(store, tier, broker, clock)
+        self._store = store = self._parts.store
+        clock = self._parts.clock
         self._announcer = None if broker is None else Announcer(broker)
         self._access = Access(store, auto_create=check_flag("auto_create", auto_create))
         self._cursors = ConsumerCursors(store, clock)
         self._retention = Retention(store, self._cursors, clock)
+        self._worker = RetentionWorker(store, self._cursors, clock, is_wanted=retention)
         bytes_max = check_whole("record_bytes_max", record_bytes_max)
         self._counts = LogCounts()
-        find = self._access.find_to_append
-        self._appends = Appends(store, find, self._retention, bytes_max, self._counts)
+        parts = (store, self._access.find_to_append, self._retention, bytes_max, self._counts)
+        self._appends = Appends(*parts, clock=clock, on_topic=self._worker.begin)
+        self._changes = TopicChanges(store, self._access, self._appends, self._retention, clock)
 
     @property
     def id(self) -> UUID:
@@ -158,20 +167,21 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         retention_bytes: Limit = UNCHANGED,
         limit_bytes: Limit = UNCHANGED,
     ) -> TopicDescription:
-        change = change_of_limits(topic, retention_age_s, retention_bytes, limit_bytes)
-        self._access.check_mode(Mode.WRITE)
-        found = self._access.find(topic)
-        self._store.change_settings(found, change)
-        return self.describe_topic(found.topic)
+        changed = self._changes.change_limits(topic, retention_age_s, retention_bytes, limit_bytes)
+        return describe_topic(self._store, self._access, changed)
+
+    def add_partitions(self, topic: TopicName, partitions: int) -> TopicDescription:
+        changed = self._changes.add_partitions(topic, partitions)
+        return describe_topic(self._store, self._access, changed)
 
     def drop_topic(self, topic: TopicName) -> None:
-        check_may_shorten(topic)
-        self._access.check_mode(Mode.WRITE)
-        found = self._access.find(topic)
-        self._store.drop_topic(found)
-        self._appends.drop_topic(found.topic)
+        self._changes.drop(topic)
 
     # --- writing ---
+
+    def event(self, kind: str, payload: object = None, **given: Unpack[EventOptions]) -> Event:
+        """Return an event whose payload was encoded with the log's `encoder`. See `Event`."""
+        return Event(kind, encoded_with(self._encoder, payload), **given)
 
     def append(
         self,
@@ -212,29 +222,17 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
-        check_may_shorten(topic)
-        before, force = check_whole("before", before), check_flag("force", force)
-        found, number = self._access.partition(topic, partition)
-        self._access.check_mode(Mode.CONSUME if is_internal_name(found.topic.name) else Mode.WRITE)
-        return self._retention.trim(found, number, before, force=force)
+        return self._changes.trim(topic, partition, before, force=force)
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
-        check_may_shorten(topic)
-        before = check_whole("before", before)
-        self._access.check_mode(Mode.WRITE)
-        found, number = self._access.partition(topic, partition)
-        return self._retention.evict(found, number, before)
+        return self._changes.evict(topic, partition, before)
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
-        check_may_shorten(topic)
-        self._access.check_mode(Mode.WRITE)
-        found = self._access.find(topic, fresh=True)
-        return [self._retention.apply(found, each) for each in range(found.settings.partitions)]
+        return self._changes.apply_retention(topic)
 
     def seal(self, topic: TopicName) -> int:
         self._access.check_mode(Mode.WRITE)
-        found = self._access.find(topic)
-        return self._access.seal(found)
+        return self._access.seal(self._access.find(topic, fresh=True))
 
     # --- reading ---
 
@@ -299,7 +297,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         *,
         expected: Iterable[ProofHead] = (),
     ) -> Sequence[ProofReport]:
-        found = self._access.find(topic)
+        found = self._access.find(topic, fresh=True)
         history = partial(self.history, found.topic)
         reports = verify_each(history, found.settings.partitions, partition, expected)
         return with_findings(reports, self._cursors.damage(found))
@@ -329,6 +327,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> Mapping[Partition, Offset]:
         found, whose, name = self._access.consumer(topic, consumer, tenant)
         self._access.check_mode(Mode.CONSUME)
+        found = self._access.with_partitions(found, starts)
         wanted = check_starts(starts, found.settings.partitions)
         for number, start in wanted.items():
             self._access.durable_before(found, number, start)
@@ -378,7 +377,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._cursors.cursor(*self._access.cursor(topic, consumer, partition, tenant))
 
     def consumers(self, topic: TopicName, *, tenant: str | None = None) -> Sequence[ConsumerLag]:
-        found = self._access.find(topic)
+        found = self._access.find(topic, fresh=True)
         return self._cursors.lags(found, owner(found.topic, tenant))
 
     def delete_consumer(
@@ -418,11 +417,20 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
         return subscribe(self, topic, markers=markers, **options)
 
-    def consumer(self, topic: TopicName, name: str, **options: Unpack[ConsumerOptions]) -> Consumer:
-        """Return the consumer of this name, which goes on at its cursor. See Consumer."""
-        from strandline.subscriptions import Consumer  # noqa: PLC0415 - A room above.
+    @overload
+    def consumer(
+        self, topic: TopicName, name: str, *, shared: Literal[True], **options: Unpack[QueueOptions]
+    ) -> SharedConsumer: ...
+    @overload
+    def consumer(
+        self, topic: TopicName, name: str, **options: Unpack[ConsumerOptions]
+    ) -> Consumer: ...
+    def consumer(self, topic: TopicName, name: str, *, shared: bool = False, **options: Any) -> Any:
+        """Return the consumer of this name: see Consumer, and SharedConsumer if `shared`."""
+        from strandline.subscriptions import Consumer, SharedConsumer  # noqa: PLC0415 - Above.
 
-        return Consumer(self, topic, name, **options)
+        kind = SharedConsumer if check_flag("shared", shared) else Consumer
+        return kind(self, topic, name, **options)
 
     def scan(self, topic: TopicName, **options: Unpack[ScanOptions]) -> Scan:
         """Return what a topic holds now, for SQL and data frames. See `strandline.scan`."""
@@ -431,10 +439,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return scan(self, topic, **options)
 
     def scope(self, tenant: str | None = None) -> Scope:
-        """Return the log as this tenant may see it; without one, the global scope.
-
-        InvalidError for what is no tenant's name; only None means no tenant.
-        """
+        """Return the log as this tenant may see it; None is the global scope."""
         from strandline.typed import scope_of  # noqa: PLC0415 - A room above.
 
         return scope_of(self, tenant)
@@ -442,10 +447,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     # --- the whole log ---
 
     def sync(self, topic: TopicName, partition: int) -> Marks:
-        self._access.check_mode(Mode.CONSUME)
-        found, number = self._access.partition(topic, partition)
-        self._access.sync(found, number)
-        return self._store.marks(found, number)
+        return self._access.synced(topic, partition)
 
     def flush(self) -> None:
         self._access.check_mode(Mode.CONSUME)
@@ -462,11 +464,11 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._counts.metrics(self._access.measure())
 
     def close(self) -> None:
-        """End the log for its holder: what was acknowledged is kept, as its level says.
+        """End the log for its holder, after appends that run; waits end with ClosedError.
 
-        Appends that run are waited for; waits and watches end with ClosedError.
-        May be repeated.
+        What was acknowledged is kept, as its level says. May be repeated.
         """
+        self._worker.stop()
         self._store.close()
 
     def __enter__(self) -> Self:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from strandline.clock import Clock, SystemClock
 from strandline.log.broker import Broker
 from strandline.log.store import Store, StoreTier
-from strandline.values import InvalidError
+from strandline.values import InvalidError, Topic
 
 if TYPE_CHECKING:
     from strandline.log.log import Log
@@ -38,9 +38,27 @@ def check_log(log: object) -> None:
         raise InvalidError("pass a log that is open, strandline.open returns one", log=str(log))
 
 
+def check_blocking(log: object) -> None:
+    """Raise InvalidError for what is no log for threads, such as the async face of one."""
+    check_log(log)
+    if not hasattr(log, "blocking"):
+        return
+    raise InvalidError(
+        "this call blocks and takes the log for threads: pass log.blocking, in a thread with"
+        " asyncio.to_thread where a loop runs",
+        type=type(log).__name__,
+    )
+
+
 def unsendable(url: str) -> InvalidError:
     """Return the error for a log that is pickled, for another process or thread pool."""
     return InvalidError("a log stays in its process, pass its URL and open it there", url=url)
+
+
+def count_partitions(log: "Log", topic: Topic) -> int:
+    """Return how many partitions a topic has now; 0 if it was dropped. At little cost."""
+    found = parts_of(log).store.find_topic(topic.tenant, topic.name, fresh=True)
+    return 0 if found is None or found.topic.id != topic.id else found.settings.partitions
 
 
 def parts_of(log: "Log") -> LogParts:

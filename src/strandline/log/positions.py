@@ -37,6 +37,9 @@ def resolve(store: Store[StoredTopic], position: Position) -> Offset:
     found = store.find_topic_id(position.topic_id)
     if found is None:
         raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
+    if position.partition >= found.settings.partitions:
+        # Another process may have added it.
+        found = store.find_topic(found.topic.tenant, found.topic.name, fresh=True) or found
     number = check_partition(position.partition, found.settings.partitions)
     state = store.state(found, number)
     return check_position(position, state.epochs, state.marks)

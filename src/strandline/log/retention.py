@@ -18,6 +18,7 @@ from strandline.values import (
     TopicSettings,
     TrimReport,
 )
+from strandline.values.arguments import INT64_MAX
 
 
 class Retention:
@@ -56,15 +57,18 @@ class Retention:
             check_not_beyond(marks, before, topic.topic, partition)
         return self._store.evict(topic, partition, before)
 
-    def apply(self, topic: StoredTopic, partition: int) -> TrimReport:
-        """Trim to the topic's retention."""
+    def apply(
+        self, topic: StoredTopic, partition: int, *, records_max: int = INT64_MAX
+    ) -> TrimReport:
+        """Trim to the topic's retention, by at most so many records."""
         settings = topic.settings
         state = self._store.state(topic, partition)
         least = 0
         if settings.limit_bytes is not None:
             least = self._first_within(topic, partition, settings.limit_bytes)
         before = self._retained_from(topic, partition, settings, state)
-        return self.trim(topic, partition, before, force=False, least=least)
+        most = state.marks.low + records_max
+        return self.trim(topic, partition, min(before, most), force=False, least=min(least, most))
 
     def _retained_from(
         self, topic: StoredTopic, partition: int, settings: TopicSettings, state: PartitionState

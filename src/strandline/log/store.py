@@ -225,7 +225,10 @@ class StoreTopics(Protocol[T]):
     def change_settings(
         self, topic: T, change: Callable[[TopicSettings], TopicSettings]
     ) -> TopicSettings:
-        """Replace the settings by what `change` makes of the present ones; durable then."""
+        """Replace the settings by what `change` makes of the present ones; durable then.
+
+        If these have more partitions, the new ones are there, and empty, with them.
+        """
 
     def drop_topic(self, topic: T) -> None:
         """Remove the topic with its records and keys."""

@@ -76,8 +76,13 @@ class TopicTable(Generic[P]):
         self, topic: TableTopic[P], change: Callable[[TopicSettings], TopicSettings]
     ) -> TopicSettings:
         with self._lock:
-            topic.settings = change(topic.settings)
-            return topic.settings
+            settings = change(topic.settings)
+            added = range(topic.settings.partitions, settings.partitions)
+            new = (self._new_partition(topic.topic, settings, number) for number in added)
+            # First, so that a reader of the settings finds every partition.
+            topic.partitions = (*topic.partitions, *new)
+            topic.settings = settings
+            return settings
 
     def drop_topic(self, topic: TableTopic[P]) -> None:
         with self._lock:

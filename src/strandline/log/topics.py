@@ -68,7 +68,7 @@ def check_new_topic(
 
 def check_same_settings(name: str, known: TopicSettings, wanted: TopicSettings) -> None:
     """Raise ConflictError with each setting that differs, as it is and as it was requested."""
-    if known == wanted:
+    if known.is_same(wanted):
         return
     raise ConflictError(
         "the topic exists with other settings (None is no limit), pass the same,"

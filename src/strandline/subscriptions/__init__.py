@@ -15,6 +15,7 @@ from strandline.log.queue_depth import QUEUE_DEPTH_VARIABLE, READ_AHEAD
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.async_assignment import AsyncAssignment
 from strandline.subscriptions.async_consumer import AsyncConsumer
+from strandline.subscriptions.async_shared_consumer import AsyncSharedConsumer
 from strandline.subscriptions.async_subscription import AsyncSubscription
 from strandline.subscriptions.broker import LocalBroker
 from strandline.subscriptions.consumer import Consumer
@@ -22,6 +23,7 @@ from strandline.subscriptions.delivery import Delivery
 from strandline.subscriptions.machine_broker import MachineBroker
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.subscriptions.outstanding import DELIVERIES_MAX, OUTSTANDING_MAX
+from strandline.subscriptions.shared_consumer import VISIBILITY_S, SharedConsumer
 from strandline.subscriptions.start import StartPoint
 from strandline.subscriptions.stream import AsyncStream, Stream
 from strandline.subscriptions.subscribing import subscribe
@@ -32,9 +34,11 @@ __all__ = [
     "OUTSTANDING_MAX",
     "QUEUE_DEPTH_VARIABLE",
     "READ_AHEAD",
+    "VISIBILITY_S",
     "Assignment",
     "AsyncAssignment",
     "AsyncConsumer",
+    "AsyncSharedConsumer",
     "AsyncStream",
     "AsyncSubscription",
     "Broker",
@@ -46,6 +50,7 @@ __all__ = [
     "LocalBroker",
     "MachineBroker",
     "Marker",
+    "SharedConsumer",
     "StartPoint",
     "Stream",
     "Subscription",

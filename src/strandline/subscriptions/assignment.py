@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from strandline.log import Log, TopicName, Watch
+from strandline.log import Log, TopicName, Watch, count_partitions
 from strandline.subscriptions.cursor import Cursors, TopicPartition
 from strandline.subscriptions.start import KnownStart, StartPoint, end_of, resolve
 from strandline.values import (
@@ -133,7 +133,12 @@ class Assignment:
         self._is_closed = True
 
     def _place(self, partition: int, topic: TopicName | None) -> TopicPartition:
-        return checked_place(self._topics, self._topic(topic), partition)
+        wanted = self._topic(topic)
+        if (whole(partition) or 0) >= self._topics[wanted]:
+            # It may have been added since.
+            count = max(self._topics[wanted], count_partitions(self._log, wanted))
+            self._topics = {**self._topics, wanted: count}
+        return checked_place(self._topics, wanted, partition)
 
     def _topic(self, name: TopicName | None) -> Topic:
         wanted = str.__str__(name) if isinstance(name, str) else name

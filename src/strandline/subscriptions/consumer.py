@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import Log, TopicName, check_log
+from strandline.log import Log, TopicName, check_blocking
 from strandline.log.off_loop import in_thread
 from strandline.log.queue_depth import check_count
+from strandline.subscriptions.added_partitions import PartitionCount
 from strandline.subscriptions.assignment import checked_place
 from strandline.subscriptions.async_subscription import AsyncSubscription
 from strandline.subscriptions.counting import Counting
@@ -75,8 +76,7 @@ class Consumer(Stream[Delivery]):
     past the rest within POLL_S. A record on which the predicate fails is dead-lettered.
 
     What was dead-lettered and then redriven (`redrive`) comes as its record again, with
-    its own place and a count that begins at 1. A trigger reads these itself, and passes
-    `redriven=False`.
+    its own place and a count that begins at 1, unless `redriven=False`.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Consumer(Stream[Delivery]):
         self._takes_redriven = check_flag("redriven", redriven)
         if deliveries_max is not None:
             check_count("deliveries_max", deliveries_max)
-        check_log(log)
+        check_blocking(log)
         self._log = log
         self._topic = log.topic(topic)
         self._name = check_consumer_name(name)
@@ -110,13 +110,11 @@ class Consumer(Stream[Delivery]):
         self._membership = Membership(
             log, self._topic, name, tenant=tenant, start=start, clock=self._clock
         )
-        self._nacked = Redeliveries()
-        self._preparing = threading.Lock()
+        self._nacked, self._preparing = Redeliveries(), threading.Lock()
         self._on_its_way: Record | FailedRecord | Delivery | None = None
         self._dead_letter_topic = dead_letter_topic_name(self._topic)
         self._counting = Counting(log, self._topic, self._name, tenant, deliveries_max)
-        self._lock = self._counting.lock
-        self._outstanding = self._counting.outstanding
+        self._lock, self._outstanding = self._counting.lock, self._counting.outstanding
         self._subscription: Subscription[Record | FailedRecord] = records_for_consumer(
             log,
             self._topic,
@@ -128,11 +126,11 @@ class Consumer(Stream[Delivery]):
         )
         self.passed_over = PassedOver(self._counting, self._acking, where)
         """What `where` has left out since the consumer was opened."""
-        self._partitions = log.describe_topic(self._topic).settings.partitions
+        self._count = PartitionCount(log, self._topic, self._clock, follows=partitions is None)
         whose = log, self._topic, self._name, tenant
         self._redriven = Redriven(*whose, deliveries_max=deliveries_max, clock=self._clock)
         try:
-            self.assign(range(self._partitions) if partitions is None else partitions)
+            self.assign(range(self._count.now()) if partitions is None else partitions)
             if redriven:
                 self._redriven.expect_if_any()
         except BaseException:
@@ -151,8 +149,7 @@ class Consumer(Stream[Delivery]):
         UnavailableError if another consumer of this name reads one of them. What
         raises changes nothing.
         """
-        counts = {self._topic: self._partitions}
-        each_of = check_items("partitions", partitions)
+        counts, each_of = {self._topic: self._count.now()}, check_items("partitions", partitions)
         wanted = {checked_place(counts, self._topic, each).partition for each in each_of}
         added = sorted(wanted - set(self._outstanding))
         cursors = self._membership.join(added)
@@ -281,7 +278,7 @@ class Consumer(Stream[Delivery]):
         self._of(record)
         self._counting.begin_alone(record)
 
-    def hand_back(self, handled: Iterable[Record] = ()) -> None:
+    def hand_back(self, handled: Iterable[Record | Delivery] = ()) -> None:
         """Uncount deliveries that were never handled, at an orderly end: all but these."""
         self._counting.hand_back(handled)
 
@@ -468,7 +465,7 @@ class Consumer(Stream[Delivery]):
     def _is_upkeep_due(self) -> bool:
         now = self._clock.monotonic()
         beside = self._membership.is_heartbeat_due, self._redriven.is_due, self.passed_over.is_due
-        return any(is_due(now) for is_due in beside)
+        return self._count.is_due(now) or any(is_due(now) for is_due in beside)
 
     def _keep_up(self) -> None:
         """Send a heartbeat, and look for what was redriven. May have to wait."""
@@ -476,6 +473,9 @@ class Consumer(Stream[Delivery]):
         if self._membership.is_heartbeat_due(now):
             self._membership.send_heartbeat()
         self.passed_over.store_if_due(now)
+        if self._count.has_grown():
+            self._membership.begin_at_first()
+            self.assign(range(self._count.now()))
         self._redriven.look()
 
     def _note_passed(self) -> None:

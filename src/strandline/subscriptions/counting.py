@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from strandline.log import Log
+from strandline.subscriptions.delivery import Delivery, record_of
 from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.values import Offset, Partition, Record, StrandlineError, Topic, UnavailableError
-from strandline.values.arguments import check_instance, check_items
+from strandline.values.arguments import check_items
 
 AHEAD_MIN: Final = 8
 AHEAD_MAX: Final = 64
@@ -111,11 +112,11 @@ class Counting:
             outstanding.is_noted = False
         self._note_all()
 
-    def hand_back(self, handled: Iterable[Record]) -> None:
+    def hand_back(self, handled: Iterable[Record | Delivery]) -> None:
         """Uncount what is in flight and was never handled: all but these."""
         offsets: dict[int, list[int]] = {}
         for each in check_items("handled", handled):
-            record = check_instance("handled", each, Record)
+            record = record_of(each)
             offsets.setdefault(record.partition, []).append(record.offset)
         with self.lock:
             for partition, outstanding in self.outstanding.items():

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
-from strandline.log import Log
+from strandline.log import Log, count_partitions
 from strandline.subscriptions.outstanding import Attempts
 from strandline.values import Event, InvalidError, Topic
 from strandline.values.internal_topics import DELIVERIES_PREFIX
@@ -28,6 +28,8 @@ class DeliveryCounts:
         digest = hashlib.sha256(whose.encode()).hexdigest()[:32]
         self._name = f"{DELIVERIES_PREFIX}{topic.id}.{digest}"
         self._notes: Topic | None = None
+        #: How many the topic of the notes is known to have.
+        self._partitions = 0
 
     def load(self, partition: int, cursor: int) -> dict[int, Attempts]:
         """Return the attempts at records from `cursor` on.
@@ -38,6 +40,8 @@ class DeliveryCounts:
         try:
             self._notes = self._log.topic(self._name, tenant=self._topic.tenant)
         except InvalidError:
+            return {}
+        if partition >= count_partitions(self._log, self._notes):
             return {}
         marks = self._log.marks(self._notes, partition)
         if marks.low == marks.high:
@@ -66,15 +70,19 @@ class DeliveryCounts:
                 if each.charged
             ],
         }
-        kept = self._kept()
+        kept = self._kept(partition)
         receipt = self._log.append(kept, Event("deliveries", note), partition=partition)
         if receipt.offset and receipt.offset % NOTES_KEPT == 0:
             self._log.trim(kept, partition, receipt.offset)
 
-    def _kept(self) -> Topic:
+    def _kept(self, partition: int) -> Topic:
         if self._notes is None:
-            partitions = self._log.describe_topic(self._topic).settings.partitions
+            partitions = count_partitions(self._log, self._topic)
             self._notes = self._log.create_topic(
                 self._name, partitions=partitions, tenant=self._topic.tenant, internal=True
             )
+            self._partitions = partitions
+        if partition >= self._partitions:
+            self._partitions = count_partitions(self._log, self._topic)
+            self._log.add_partitions(self._notes, self._partitions)
         return self._notes

@@ -11,6 +11,7 @@ from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.start import resolve
 from strandline.values import (
     CONSUMER_IDLE_S,
+    EARLIEST,
     Offset,
     Partition,
     Start,
@@ -63,6 +64,11 @@ class Membership:
             for partition in partitions:
                 self.leave(partition)
             raise
+
+    def begin_at_first(self) -> None:
+        """Begin at the first record in partitions joined from now on: they were added."""
+        if not isinstance(self._start, datetime):
+            self._start = EARLIEST
 
     def leave(self, partition: int) -> None:
         """Let another reader have the partition. The consumer goes on to exist there."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from strandline.clock import Clock
 from strandline.subscriptions.start import Partitions, Starts
@@ -19,6 +19,17 @@ class SubscribeOptions(TypedDict, total=False):
     where: str
     durable_only: bool
     read_ahead: int | None
+    clock: Clock | None
+
+
+class QueueOptions(TypedDict, total=False):
+    """Options of a member of a work queue, see `SharedConsumer`."""
+
+    tenant: str | None
+    start: Start | StartName | datetime
+    deliveries_max: int
+    visibility_s: float
+    order: Literal["key"] | None
     clock: Clock | None
 
 

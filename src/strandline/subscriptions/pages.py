@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
@@ -73,6 +73,7 @@ class Pages:
         screens: Mapping[Topic, Screen] | None = None,
         delivers_failed: bool = False,
         is_remote: bool = False,
+        on_poll: Callable[[], None] | None = None,
     ) -> None:
         self._log = log
         self._cursors = cursors
@@ -86,6 +87,9 @@ class Pages:
         self._delivers_failed = delivers_failed
         #: Whether every look at the log is a look over a network.
         self._is_remote = is_remote
+        #: Called before the first look of each poll, where a look may block.
+        self._on_poll = on_poll
+        self._is_polled = True
         self._shared = shared_reads(log)
         self._selecting = Selecting(log)
         #: Whether nothing was wanted of the last page, so that asking the store may pay.
@@ -231,6 +235,7 @@ class Pages:
         now = self._clock.monotonic()
         if now >= self._poll_at:
             self._poll_at = now + POLL_S
+            self._is_polled = False
             self._cursors.doubt()
 
     def _serve(self, cursor: Cursor) -> Marker | None:
@@ -254,6 +259,9 @@ class Pages:
         return None
 
     def _look_at(self, cursor: Cursor) -> None:
+        if self._on_poll is not None and not self._is_polled:
+            self._is_polled = True
+            self._on_poll()
         marks = self._log.marks(*cursor.place)
         cursor.look(marks.durable if self._durable_only else marks.high)
         if cursor.need is not _NOTHING:

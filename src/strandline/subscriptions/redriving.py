@@ -1,13 +1,16 @@
 """Dead letters, and redriving them to the consumers and triggers that dead-lettered them."""
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from strandline.log import Log, TopicName, parts_of
+from strandline.log import Log, TopicName, check_blocking, parts_of
 from strandline.subscriptions.dead_letters import dead_letter_topic_name
 from strandline.subscriptions.screening import screen_for
 from strandline.values import (
@@ -22,7 +25,8 @@ from strandline.values import (
     check_consumer_name,
     check_topic_name,
 )
-from strandline.values.arguments import check_items, check_whole
+from strandline.values._instants import datetime_from_us
+from strandline.values.arguments import check_flag, check_items, check_whole
 from strandline.values.batches import decode_batch
 from strandline.values.internal_topics import REDRIVEN_PREFIX
 from strandline.values.names import check_text
@@ -30,6 +34,7 @@ from strandline.values.names import check_text
 _OURS: Final = "strandline."
 _DEAD_LETTER: Final = "strandline.dead_letter"
 _TENANT: Final = "strandline.consumer_tenant"
+_CONSUMER: Final = "strandline.consumer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,37 +46,81 @@ class DeadLetter:
     consumer: str
     """The consumer or trigger that could not handle it."""
     deliveries: int
+    """How often it was delivered before it was dead-lettered, or since it was redriven."""
     reason: str
+    """The cause, as the consumer or trigger gave it."""
     partition: Partition
     """With `record_offset`, its place in its own topic."""
     record_offset: Offset
     event: Event
     """As it is stored: an event with our headers, or bytes or a batch in base64."""
     is_redriven: bool
-    """Whether it was handed to its consumer once more."""
+    """Whether it was handed to its consumer, or to a topic, once more."""
     consumer_tenant: str | None = None
     """Whose consumer that is, in a topic that several tenants share."""
+    timestamp_us: int = 0
+    """When it was dead-lettered."""
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was dead-lettered, in UTC."""
+        return datetime_from_us(self.timestamp_us)
+
+    @property
+    def key(self) -> str | None:
+        """The record's key."""
+        return self.event.key
+
+
+Chosen: TypeAlias = "Callable[[DeadLetter], bool] | str | None"
+"""Which dead letters: a function, or a predicate on their records; None for all."""
 
 
 def dead_letters(
-    log: Log, topic: TopicName, *, consumer: str | None = None, where: str = ""
+    log: Log, topic: TopicName, *, consumer: str | None = None, where: Chosen = None
 ) -> Iterator[DeadLetter]:
     """Yield what is dead-lettered of a topic, oldest first; of one consumer, if given.
 
-    With `where`, a predicate as for `subscribe`, those whose own record matches; of a batch,
-    if one of its rows does. PredicateEvalError at a record on which it fails.
+    `where` chooses among them: a function of a DeadLetter, or a predicate as for `subscribe`,
+    for those whose own record matches; of a batch, if one of its rows does.
+    PredicateEvalError at a record on which it fails.
     """
+    check_blocking(log)
     consumer = None if consumer is None else check_consumer_name(consumer)
     found = log.topic(topic)
-    is_wanted = _wanted(log, found, where)
+    is_chosen = _choice(log, found, where)
     letters = _dead_letter_topic(log, found)
-    if letters is None:
-        return
-    redriven = _redriven(log, found)
+    return iter(()) if letters is None else _letters(log, found, letters, consumer, is_chosen)
+
+
+def _letters(
+    log: Log,
+    topic: Topic,
+    letters: Topic,
+    consumer: str | None,
+    is_chosen: Callable[[Record, DeadLetter], bool],
+) -> Iterator[DeadLetter]:
+    redriven = _redriven(log, topic)
     for record in log.read(letters, 0, log.marks(letters, 0).low):
         letter = _dead_letter(record, is_redriven=record.offset in redriven)
-        if (consumer is None or letter.consumer == consumer) and is_wanted(record):
+        if (consumer is None or letter.consumer == consumer) and is_chosen(record, letter):
             yield letter
+
+
+def attempts(log: Log, topic: TopicName, offset: int) -> list[DeadLetter]:
+    """Return each time that a record became a dead letter of one consumer, oldest first.
+
+    `offset` is that of one of them in the dead-letter topic; InvalidError if there is none.
+    """
+    check_blocking(log)
+    wanted = check_whole("offset", offset)
+    every = list(dead_letters(log, topic))
+    named = [letter for letter in every if letter.offset == wanted]
+    if not named:
+        raise InvalidError(
+            "there is no dead letter at this offset, list them first", topic=topic, offset=offset
+        )
+    return [letter for letter in every if _record_of(letter) == _record_of(named[0])]
 
 
 def redrive(
@@ -80,50 +129,116 @@ def redrive(
     *,
     consumer: str | None = None,
     offsets: Iterable[int] | None = None,
-    where: str = "",
+    where: Chosen = None,
+    to: TopicName | None = None,
+    dry_run: bool = False,
 ) -> list[DeadLetter]:
     """Redrive the dead letters of a topic to their consumers; return those redriven.
 
     Of one consumer or trigger, if given; only what has these offsets in the dead-letter
-    topic, if given; only records that match `where`, as `dead_letters` has it. Each goes
-    once, however often this is called, also by several at a time or after a crash: what was
-    redriven is left out. One that fails again is dead-lettered again, and can be redriven
-    again. No other reader of the topic sees anything of it.
+    topic, if given; only those that `where` chooses, see `dead_letters`. With `to` the
+    record is appended to that topic instead, with its value, key and tenant, for those that
+    read it. Each goes once, however often this is called, also by several at a
+    time or after a crash: what was redriven is left out. One that fails again is dead-lettered
+    again, and can be redriven again. No other reader of the topic sees anything of it.
+    With `dry_run` nothing is redriven, and what would be is returned.
 
     A consumer or trigger that does not run gets them when it does. InvalidError if one
     of them no longer exists in the log (it was deleted); nothing is redriven then. What
     is returned is durable, where the log reaches that.
     """
+    check_blocking(log)
     consumer = None if consumer is None else check_consumer_name(consumer)
+    check_flag("dry_run", dry_run)
     found = log.topic(topic)
+    target = None if to is None else _target(log, found, to)
     wanted = None
     if offsets is not None:
         wanted = frozenset(check_whole("offset", each) for each in check_items("offsets", offsets))
-    letters = _dead_letter_topic(log, found)
-    done: list[DeadLetter] = []
-    if letters is None:
-        return done
     chosen = [
         letter
         for letter in dead_letters(log, found, consumer=consumer, where=where)
         if not letter.is_redriven and (wanted is None or letter.offset in wanted)
     ]
-    _check_takers(log, found, chosen)
-    redriven = redrive_topic(log, found)
-    count = log.describe_topic(redriven).settings.partitions
-    for letter in chosen:
-        (record,) = log.read(letters, 0, letter.offset, letter.offset + 1)
-        receipt = log.append(
-            redriven,
-            _with_header(letter.event, _DEAD_LETTER, str(letter.offset)),
-            partition=_redrive_partition(letter.partition, count),
+    if target is None:
+        _check_takers(log, found, chosen)
+    if dry_run or not chosen:
+        return chosen
+    return _Redrive(log, found, target).redriven(chosen)
+
+
+class _Redrive:
+    """Hands dead letters of one topic on."""
+
+    def __init__(self, log: Log, topic: Topic, target: Topic | None) -> None:
+        self._log = log
+        self._topic = topic
+        self._target = target
+        letters = _dead_letter_topic(log, topic)
+        assert letters is not None
+        self._letters = letters
+        self._redriven = redrive_topic(log, topic)
+        self._count = log.describe_topic(self._redriven).settings.partitions
+
+    def redriven(self, chosen: Iterable[DeadLetter]) -> list[DeadLetter]:
+        """Hand these on, and return those that this call has handed on."""
+        return [replace(letter, is_redriven=True) for letter in chosen if self._hand_on(letter)]
+
+    def _hand_on(self, letter: DeadLetter) -> bool:
+        (record,) = self._log.read(self._letters, 0, letter.offset, letter.offset + 1)
+        event = _with_header(letter.event, _DEAD_LETTER, str(letter.offset))
+        if self._target is not None:
+            self._append_to(self._target, letter, record)
+            # A note that this one is done, which is for no consumer.
+            event = _with_header(event, _CONSUMER, "")
+        receipt = self._log.append(
+            self._redriven,
+            event,
+            partition=_redrive_partition(letter.partition, self._count),
             tenant=record.tenant,
-            durability=log.durability_max,
-            idempotency_key=f"{letters.id}/{letter.offset}",
+            durability=self._log.durability_max,
+            idempotency_key=self._identity(letter),
         )
-        if not receipt.is_repeat:
-            done.append(letter)
-    return done
+        return not receipt.is_repeat
+
+    def _append_to(self, target: Topic, letter: DeadLetter, record: Record) -> None:
+        kind = self._log.describe_topic(self._topic).settings.value_kind
+        value = _value(letter.event, kind)
+        self._log.append(
+            target,
+            value,
+            key=None if isinstance(value, Event) else record.key,
+            tenant=record.tenant,
+            durability=self._log.durability_max,
+            idempotency_key=self._identity(letter),
+        )
+
+    def _identity(self, letter: DeadLetter) -> str:
+        return f"{self._letters.id}/{letter.offset}"
+
+
+def _target(log: Log, topic: Topic, to: TopicName) -> Topic:
+    found = log.topic(to, tenant=topic.tenant) if isinstance(to, str) else log.topic(to)
+    kinds = [log.describe_topic(each).settings.value_kind for each in (topic, found)]
+    if kinds[0] is not kinds[1]:
+        raise InvalidError(
+            "dead letters are redriven to a topic of the same kind",
+            kind=str(kinds[0]),
+            to=found.name,
+            to_kind=str(kinds[1]),
+        )
+    return found
+
+
+def _choice(log: Log, topic: Topic, where: Chosen) -> Callable[[Record, DeadLetter], bool]:
+    if callable(where):
+        return lambda _, letter: bool(where(letter))
+    is_wanted = _wanted(log, topic, "" if where is None else where)
+    return lambda record, _: is_wanted(record)
+
+
+def _record_of(letter: DeadLetter) -> tuple[object, ...]:
+    return letter.consumer, letter.consumer_tenant, letter.partition, letter.record_offset
 
 
 def redrive_topic(log: Log, topic: Topic) -> Topic:
@@ -176,7 +291,7 @@ def is_for(redrive: Record, topic: Topic, consumer: str, tenant: str | None = No
     """Whether a consumer of this name, of this tenant in a shared topic, is to have it."""
     whose = None if tenant == topic.tenant else tenant
     headers = redrive.headers
-    return (headers.get("strandline.consumer"), headers.get(_TENANT)) == (consumer, whose)
+    return (headers.get(_CONSUMER), headers.get(_TENANT)) == (consumer, whose)
 
 
 def _wanted(log: Log, topic: Topic, where: str) -> Callable[[Record], bool]:
@@ -247,7 +362,7 @@ def _dead_letter(record: Record, *, is_redriven: bool) -> DeadLetter:
     headers = record.headers
     return DeadLetter(
         offset=record.offset,
-        consumer=headers["strandline.consumer"],
+        consumer=headers[_CONSUMER],
         deliveries=int(headers["strandline.deliveries"]),
         reason=headers["strandline.reason"],
         partition=Partition(int(headers["strandline.partition"])),
@@ -255,6 +370,7 @@ def _dead_letter(record: Record, *, is_redriven: bool) -> DeadLetter:
         event=record.event,
         is_redriven=is_redriven,
         consumer_tenant=headers.get(_TENANT),
+        timestamp_us=record.timestamp_us,
     )
 
 
@@ -268,7 +384,7 @@ def _with_header(event: Event, name: str, text: str) -> Event:
     )
 
 
-def _value(event: Event, kind: ValueKind) -> "Event | bytes | pa.RecordBatch":
+def _value(event: Event, kind: ValueKind) -> Event | bytes | pa.RecordBatch:
     if kind is ValueKind.EVENT:
         own = {name: text for name, text in event.headers.items() if not name.startswith(_OURS)}
         return Event(

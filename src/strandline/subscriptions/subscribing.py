@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, Unpack, overload
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import LiveSubscription, Log, Reach, TopicName, Watch, check_log, parts_of
+from strandline.log import LiveSubscription, Log, Reach, TopicName, Watch, check_blocking, parts_of
 from strandline.log.broker import tolerated
 from strandline.log.queue_depth import check_count
+from strandline.subscriptions.added_partitions import AddedPartitions
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
 from strandline.subscriptions.cursor import Cursors, TopicPartition
 from strandline.subscriptions.markers import Marker
@@ -70,10 +72,10 @@ def subscribe(
     partitions. With `consumer`, a partition starts at the cursor of that consumer
     (of `tenant`), and at `start` if it has none there.
 
-    `partitions` None stands for all, and an empty one for none until the assignment
-    is changed. The same partition twice is read once; with two starts it is
-    InvalidError. With several topics, offsets and partitions are chosen through the
-    assignment.
+    `partitions` None stands for all, also those that are added later, which begin at
+    their first record; an empty one stands for none until the assignment is changed. The
+    same partition twice is read once; with two starts it is InvalidError. With several
+    topics, offsets and partitions are chosen through the assignment.
 
     InvalidError for a partition that there is not, and for a start that is negative
     or beyond the end; TrimmedError for one that is no longer kept.
@@ -92,7 +94,7 @@ def subscribe(
     in memory; None stands for the `queue_depth` that the log was opened with,
     without one for STRANDLINE_QUEUE_DEPTH, and without that READ_AHEAD.
     """
-    check_log(log)
+    check_blocking(log)
     depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
     check_flag("markers", markers)
     check_flag("durable_only", durable_only)
@@ -101,7 +103,11 @@ def subscribe(
     if isinstance(start, int) and len(starts) > 1:
         raise InvalidError("an offset is one partition's, give a mapping with one for each")
     reader = _Reader(consumer, parse_tenant(tenant), markers, durable_only, depth)
-    made = _opened(log, topics, _screens(log, topics, where), reader, clock or SystemClock())
+    added = None
+    if partitions is None and not isinstance(start, Mapping):
+        added = AddedPartitions(log, topics, start, consumer, reader.tenant)
+    screens = _screens(log, topics, where)
+    made = _opened(log, topics, screens, reader, clock=clock or SystemClock(), added=added)
     return _begun(made, log, starts, reader)
 
 
@@ -119,7 +125,8 @@ def records_for_consumer(
     depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
     topics = _topics(log, topic)
     reader = _Reader(consumer, tenant, False, False, depth, delivers_failed=True)
-    return _opened(log, topics, _screens(log, topics, where), reader, clock)
+    screens = _screens(log, topics, where)
+    return _opened(log, topics, screens, reader, clock=clock, added=None)
 
 
 class _Reader(NamedTuple):
@@ -138,7 +145,9 @@ def _opened(
     topics: Mapping[Topic, int],
     screens: Mapping[Topic, Screen] | None,
     reader: _Reader,
+    *,
     clock: Clock,
+    added: AddedPartitions | None,
 ) -> Subscription[Any]:
     """Return a subscription that reads no partition yet."""
     durable_only = reader.durable_only
@@ -157,6 +166,7 @@ def _opened(
         screens=screens,
         delivers_failed=reader.delivers_failed,
         is_remote=parts_of(log).store.capabilities.reach is Reach.NETWORK,
+        on_poll=None if added is None else partial(added.look, assignment),
     )
     return Subscription[Any](
         assignment, pages, watch, clock, markers=reader.markers, closing=closing

@@ -23,6 +23,7 @@ from strandline.testing import (
     conformance_evictions,
     conformance_hints,
     conformance_identities,
+    conformance_partitions,
     conformance_proof,
     conformance_reads,
     conformance_times,
@@ -64,7 +65,7 @@ RULES: tuple[Rule, ...] = _rules_of(
 )
 """The rules that hold on any clock."""
 
-TIMED_RULES: tuple[TimedRule, ...] = _rules_of(conformance_times)
+TIMED_RULES: tuple[TimedRule, ...] = _rules_of(conformance_times, conformance_partitions)
 """The rules that move the clock."""
 
 

@@ -9,7 +9,7 @@ Does not promise exactly once: a process may be killed after a function has retu
 before the log knows. Does not share a trigger among several runners: the second is refused.
 """
 
-from strandline.subscriptions.redriving import DeadLetter, dead_letters, redrive
+from strandline.subscriptions.redriving import DeadLetter, attempts, dead_letters, redrive
 from strandline.triggers.async_triggers import AsyncTriggers
 from strandline.triggers.counters import Counters
 from strandline.triggers.schedule import backoff
@@ -22,6 +22,7 @@ __all__ = [
     "DeadLetter",
     "Trigger",
     "Triggers",
+    "attempts",
     "backoff",
     "dead_letters",
     "on",

@@ -194,7 +194,7 @@ def _check_same(
             topic=known.name,
         )
     found = [] if known.version_of(schema) is not None else differences(schema, known.schema)
-    if partitions != known.partitions:
+    if partitions not in (known.partitions, *known.earlier_partitions):
         found.append(f"partitions: {partitions} given, {known.partitions} in the topic")
     found += [
         f"metadata {key}: {metadata.get(key)!r} given, {known.metadata.get(key)!r} in the topic"

@@ -28,6 +28,8 @@ class TopicDefinition:
     created_at_us: int
     payload_schema: pa.Schema | None = None
     """What the payloads of a topic of events are declared to have."""
+    earlier_partitions: tuple[int, ...] = ()
+    """How many there were before partitions were added, oldest first."""
 
     @property
     def id(self) -> UUID:
@@ -89,4 +91,5 @@ def defined(description: TopicDescription) -> TopicDefinition:
         settings.partitions,
         description.created_at_us,
         settings.payload_schema,
+        tuple(each.partitions for each in settings.earlier_partitions),
     )

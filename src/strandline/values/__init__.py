@@ -10,7 +10,9 @@ Does not know how values are stored or framed, nor whether a topic exists.
 from strandline.values._instants import us_from_datetime
 from strandline.values.description import (
     ConsumerLag,
+    HeldBack,
     LogDescription,
+    RetentionStatus,
     Segment,
     TopicDescription,
     TrimReport,
@@ -50,6 +52,7 @@ from strandline.values.names import (
     check_topic_name,
 )
 from strandline.values.partitioning import murmur2, partition_for_key
+from strandline.values.payloads import as_json
 from strandline.values.position import (
     Epoch,
     Marks,
@@ -65,6 +68,7 @@ from strandline.values.topic import (
     EARLIEST,
     LATEST,
     UNCHANGED,
+    EarlierPartitions,
     Limit,
     Offset,
     Partition,
@@ -95,9 +99,11 @@ __all__ = [
     "DivergedError",
     "Durability",
     "DurabilityName",
+    "EarlierPartitions",
     "Epoch",
     "Event",
     "FailedError",
+    "HeldBack",
     "InvalidError",
     "Limit",
     "LogDescription",
@@ -114,6 +120,7 @@ __all__ = [
     "ProofReport",
     "Record",
     "RejectedError",
+    "RetentionStatus",
     "Segment",
     "Start",
     "StartName",
@@ -130,6 +137,7 @@ __all__ = [
     "UnknownError",
     "ValueKind",
     "ValueKindName",
+    "as_json",
     "check_case_twin",
     "check_consumer_name",
     "check_idempotency_key",

@@ -38,7 +38,7 @@ def encode_exact(value: object) -> bytes:
     """
     try:
         encoded = _encode(value)
-        if _is_plain(value):
+        if is_plain(value):
             return encoded
         decoded = decode(encoded)
     except RecursionError:
@@ -55,7 +55,7 @@ def encode_exact(value: object) -> bytes:
     return encoded
 
 
-def _is_plain(value: object, depth: int = 1) -> bool:
+def is_plain(value: object, depth: int = 1) -> bool:
     """Whether there is nothing in it but what JSON has, not too deep.
 
     To see that takes less time than to decode.
@@ -68,7 +68,7 @@ def _is_plain(value: object, depth: int = 1) -> bool:
                 kind not in _PLAIN
                 # What is finite, taken from itself, leaves nothing.
                 and (kind is not float or item - item)
-                and not _is_plain(item, depth + 1)
+                and not is_plain(item, depth + 1)
             ):
                 return False
         return True
@@ -78,7 +78,7 @@ def _is_plain(value: object, depth: int = 1) -> bool:
             if (
                 kind not in _PLAIN
                 and (kind is not float or item - item)
-                and not _is_plain(item, depth + 1)
+                and not is_plain(item, depth + 1)
             ):
                 return False
         return True

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from strandline.values._event_rules import (
     NO_HEADERS_JSON,
@@ -20,6 +20,9 @@ from strandline.values._event_rules import (
 )
 from strandline.values._instants import datetime_from_us, us_from_datetime
 from strandline.values._json import encode_exact
+from strandline.values.payloads import event_payload_as
+
+T = TypeVar("T")
 
 _EACH_PART = tuple(map(itemgetter, range(5)))
 _new = object.__new__
@@ -150,6 +153,13 @@ class Event:
         if payload is _NOT_DECODED:
             payload = self._payload = decode_payload(self._parts[1])
         return payload
+
+    def payload_as(self, wanted: type[T]) -> T:
+        """Return the payload as a value of this type, decoded by msgspec or by pydantic.
+
+        A new one with each call. InvalidError, with the reason, if the payload is none.
+        """
+        return event_payload_as(self, wanted)
 
     @property
     def payload_json(self) -> bytes:

@@ -2,18 +2,22 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from strandline.values._event_rules import raise_no_event, record_text
 from strandline.values._instants import datetime_from_us
 from strandline.values.event import Event
+from strandline.values.payloads import record_payload_as
 from strandline.values.tenant import Tenant
 from strandline.values.topic import Offset, Partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+T = TypeVar("T")
 
 
 # No record can be part of a cycle, so the collector need not visit a million of them.
@@ -62,6 +66,15 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         """The decoded payload of the event."""
         value = self.value
         return value.payload if type(value) is Event else self.event.payload
+
+    def payload_as(self, wanted: type[T]) -> T:
+        """Return the payload of the event as a value of this type.
+
+        Decoded by msgspec: a dataclass, a msgspec Struct, a TypedDict or any other type that
+        it knows; or by pydantic, for a class of its models. InvalidError, with the reason
+        and the record's place, if the payload is none.
+        """
+        return record_payload_as(self, wanted)
 
     @property
     def headers(self) -> Mapping[str, str]:

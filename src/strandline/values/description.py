@@ -66,6 +66,35 @@ class TrimReport:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A partition of which retention could not remove all that it should."""
+
+    partition: Partition
+    offset: Offset
+    """The first record that a live consumer has not acked."""
+    consumers: tuple[str, ...]
+    """The consumers that are there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionStatus:
+    """The last run of retention over a topic, and which process makes the next one."""
+
+    holder: str
+    """Which worker has the lease."""
+    pid: int
+    host: str
+    until_us: int
+    """When another process may take over, unless it is renewed."""
+    ran_at_us: int | None
+    """None while the first run goes on."""
+    removed: int
+    """How many records the last run removed."""
+    held: tuple[HeldBack, ...]
+    """What holds it back."""
+
+
+@dataclass(frozen=True, slots=True)
 class TopicDescription:
     """One topic, as it is now."""
 
@@ -76,6 +105,8 @@ class TopicDescription:
     """By partition."""
     size_bytes: int
     """Of the records kept."""
+    retention: RetentionStatus | None = None
+    """What retention did last, where it runs by itself; None if it has not run yet."""
 
     @property
     def records(self) -> int:

@@ -6,6 +6,7 @@ from strandline._core import IS_COMPILED
 from strandline.values import _event_rules as rules
 from strandline.values._instants import datetime_from_us, us_from_datetime
 from strandline.values._json import encode_exact
+from strandline.values.payloads import event_payload_as
 
 if TYPE_CHECKING or not IS_COMPILED:
     from strandline.values._plain_event import Event
@@ -27,5 +28,7 @@ else:
         raise_no_event=rules.raise_no_event,
         record_text=rules.record_text,
     )
+    # What is uncommon is left to Python.
+    Event.payload_as = event_payload_as
 
 __all__ = ["Event"]

@@ -74,6 +74,34 @@ def topic_json(found: TopicDescription) -> dict[str, object]:
     }
 
 
+def retention_json(found: TopicDescription) -> dict[str, object]:
+    """Return what is kept of a topic, and what retention did last."""
+    settings = found.settings
+    kept = {
+        "topic": found.topic.name,
+        "tenant": found.topic.tenant,
+        "retention_age_s": settings.retention_age_s,
+        "retention_bytes": settings.retention_bytes,
+        "limit_bytes": settings.limit_bytes,
+    }
+    status = found.retention
+    if status is None:
+        unknown = dict.fromkeys(("ran_at", "removed", "pid", "host", "until"))
+        return {**kept, **unknown, "held": []}
+    return {
+        **kept,
+        "ran_at": moment(status.ran_at_us),
+        "removed": status.removed,
+        "pid": status.pid,
+        "host": status.host,
+        "until": moment(status.until_us),
+        "held": [
+            {"partition": each.partition, "offset": each.offset, "consumers": list(each.consumers)}
+            for each in status.held
+        ],
+    }
+
+
 def log_json(found: LogDescription) -> dict[str, object]:
     """Return a log as it is now."""
     return {

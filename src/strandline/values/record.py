@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from strandline._core import IS_COMPILED
+from strandline.values.payloads import record_payload_as
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -13,6 +14,9 @@ if TYPE_CHECKING or not IS_COMPILED:
     from strandline.values._plain_record import Record
 else:
     from strandline._core.core import Record
+
+    # What is uncommon is left to Python.
+    Record.payload_as = record_payload_as
 
 __all__ = ["Record", "with_value"]
 

@@ -3,7 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Final, Literal, NewType, TypeAlias, TypedDict, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Final,
+    Literal,
+    NamedTuple,
+    NewType,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+)
 from uuid import UUID
 
 import msgspec
@@ -136,6 +145,13 @@ Limit: TypeAlias = "int | Unchanged | None"
 """A limit to set, None to remove it, or UNCHANGED to leave it as it is."""
 
 
+class EarlierPartitions(NamedTuple):
+    """How many partitions a topic had, and until when values were routed by that count."""
+
+    partitions: int
+    until_us: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
     """What is fixed or chosen when a topic is created. Retention None keeps everything.
@@ -145,6 +161,7 @@ class TopicSettings:
     `schema` is that of a batch topic's first batches, as Arrow serializes it, and is for
     the rooms above the log to keep; of an event topic it is what its payloads are declared
     to have, see `payload_schema`. `metadata` is the user's own, sorted by key.
+    `earlier_partitions` are the counts before partitions were added, oldest first.
     """
 
     partitions: int = 1
@@ -155,6 +172,43 @@ class TopicSettings:
     proof: bool = False
     schema: bytes | None = None
     metadata: tuple[tuple[str, str], ...] = ()
+    earlier_partitions: tuple[EarlierPartitions, ...] = ()
+
+    def routing_partitions(self, now_us: int) -> int:
+        """Return the count by which values are routed at this time."""
+        for partitions, until_us in self.earlier_partitions:
+            if now_us < until_us:
+                return partitions
+        return self.partitions
+
+    def with_partitions(self, partitions: int, until_us: int) -> "TopicSettings":
+        """Return the settings with more partitions, which route values from `until_us` on."""
+        _check_count("partitions", partitions, PARTITIONS_MAX)
+        if partitions < self.partitions:
+            raise InvalidError(
+                "a topic never loses partitions, pass a count above the present one",
+                partitions=partitions,
+                partitions_now=self.partitions,
+            )
+        if partitions == self.partitions:
+            return self
+        latest_us = max((each.until_us for each in self.earlier_partitions), default=until_us)
+        earlier = EarlierPartitions(self.partitions, max(until_us, latest_us))
+        return replace(
+            self,
+            partitions=partitions,
+            earlier_partitions=(*self.earlier_partitions, earlier),
+        )
+
+    def is_same(self, wanted: "TopicSettings") -> bool:
+        """Whether a topic with these settings is what a caller wants that creates it.
+
+        A count that the topic had before partitions were added is no difference.
+        """
+        counts = {self.partitions, *(each.partitions for each in self.earlier_partitions)}
+        return wanted.partitions in counts and wanted == replace(
+            self, partitions=wanted.partitions, earlier_partitions=()
+        )
 
     @property
     def payload_schema(self) -> "pa.Schema | None":
@@ -254,6 +308,7 @@ class TopicSettings:
                 self.limit_bytes,
                 self.schema,
                 dict(self.metadata),
+                self.earlier_partitions,
             )
         )
 
@@ -270,6 +325,7 @@ class TopicSettings:
             proof=stored.proof,
             schema=stored.schema,
             metadata=sorted_metadata(stored.metadata),
+            earlier_partitions=stored.earlier_partitions,
         )
 
 
@@ -313,6 +369,7 @@ class _SettingsV1(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     limit_bytes: int | None = None
     schema: bytes | None = None
     metadata: dict[str, str] = {}
+    earlier_partitions: tuple[EarlierPartitions, ...] = ()
 
 
 _decode_version = msgspec.json.Decoder(_Version).decode

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, U
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
-from strandline.log import AsyncLog, Log, TopicName, Value, check_log
+from strandline.log import AsyncLog, Log, TopicName, Value, check_log, parts_of
+from strandline.log.appending import ROUTE_CHECK_S
 from strandline.subscriptions.assignment import checked_place
 from strandline.values import (
     ClosedError,
@@ -27,6 +28,7 @@ from strandline.values.arguments import (
     check_seconds,
     check_timeout,
     check_whole,
+    whole,
 )
 from strandline.values.html import html_table
 from strandline.values.names import check_text
@@ -98,7 +100,7 @@ class LiveView(Generic[StateT]):
         )
         self._log = log = log.blocking if isinstance(log, AsyncLog) else log
         self._topic = log.topic(topic)
-        self._count = log.describe_topic(self._topic).settings.partitions
+        self._settings = log.describe_topic(self._topic).settings
         self._view = view
         self._screen = view_screen(log, self._topic, view)
         self._clock = clock or SystemClock()
@@ -116,10 +118,14 @@ class LiveView(Generic[StateT]):
             self._saving,
             self._clock,
             quarantines=poison == "quarantine",
+            on_poll=partial(_follow_added, weakref.ref(self)),
         )
         self._reconciling = threading.Lock()
         self._folds: Mapping[int, Fold[StateT]] = {}
         self._turn = 0
+        #: Whether all partitions were asked for.
+        self._is_whole = False
+        self._counted_at = self._clock.monotonic()
         self._pid = os.getpid()
         # On another thread: the thread that runs the collector may hold a lock of the log.
         stop = partial(self._pump.stop, save=False)
@@ -133,10 +139,12 @@ class LiveView(Generic[StateT]):
 
         New ones are folded from their snapshot on, and ready once they have applied what
         they hold now; those that are given up lose their state; others are untouched.
+        If these are all, partitions that are added to the topic are assigned as well.
         """
         wanted = {int(self._place(each)) for each in check_items("partitions", partitions)}
         with self._reconciling:
             self._check_open()
+            self._is_whole = len(wanted) == self._settings.partitions
             kept = {p: fold for p, fold in self._folds.items() if p in wanted}
             added = {p: self._fold(p) for p in sorted(wanted - kept.keys())}
             released = [fold for p, fold in self._folds.items() if p not in wanted]
@@ -224,8 +232,8 @@ class LiveView(Generic[StateT]):
         return default if fold is None else fold.read(query, least)
 
     def partition_of(self, key: str) -> Partition:
-        """Return the partition of the records with this key."""
-        return partition_for_key(check_text(key, "key"), self._count)
+        """Return the partition of the records with this key that are appended now."""
+        return partition_for_key(check_text(key, "key"), self._routing_count())
 
     def applied(self, partition: int) -> int:
         """Return the last offset applied; -1 if there is none, or it is not assigned."""
@@ -403,7 +411,7 @@ class LiveView(Generic[StateT]):
     def _fold_for(self, value: Value, options: AppendOptions) -> Fold[StateT]:
         """Settle the partition, and refuse what would not be applied."""
         self._check_open()
-        partition = settled_partition(value, options, self._count)
+        partition = settled_partition(value, options, self._routing_count())
         if partition is None:
             turns = sorted(self._folds) or [0]
             self._turn += 1
@@ -430,8 +438,30 @@ class LiveView(Generic[StateT]):
             )
         return fold
 
+    def _routing_count(self) -> int:
+        """Return the count by which values are routed now."""
+        if self._clock.monotonic() >= self._counted_at + ROUTE_CHECK_S:
+            self._count_partitions()
+        return self._settings.routing_partitions(self._clock.now_us())
+
+    def _count_partitions(self) -> None:
+        self._counted_at = self._clock.monotonic()
+        store, topic = parts_of(self._log).store, self._topic
+        found = store.find_topic(topic.tenant, topic.name, fresh=True)
+        if found is not None and found.topic.id == topic.id:
+            self._settings = found.settings
+
+    def _follow_added(self) -> None:
+        self._count_partitions()
+        count = self._settings.partitions
+        if self._is_whole and len(self._folds) < count:
+            self.reconcile(range(count))
+
     def _place(self, partition: int) -> Partition:
-        return checked_place({self._topic: self._count}, self._topic, partition).partition
+        if (whole(partition) or 0) >= self._settings.partitions:
+            self._count_partitions()
+        count = self._settings.partitions
+        return checked_place({self._topic: count}, self._topic, partition).partition
 
     def _check_open(self) -> None:
         if os.getpid() != self._pid:
@@ -449,6 +479,13 @@ class LiveView(Generic[StateT]):
     def _deadline(self, timeout_s: float | None) -> float | None:
         checked_s = check_timeout(timeout_s)
         return None if checked_s is None else self._clock.monotonic() + checked_s
+
+
+def _follow_added(view: "weakref.ref[LiveView[Any]]") -> None:
+    # The pump must not keep a view alive that no caller refers to.
+    if (found := view()) is not None:
+        with contextlib.suppress(UnavailableError, ClosedError):
+            found._follow_added()  # noqa: SLF001 - A part of it.
 
 
 def forked() -> ClosedError:

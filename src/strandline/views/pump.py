@@ -71,7 +71,9 @@ class Pump(Generic[StateT]):
         clock: Clock,
         *,
         quarantines: bool,
+        on_poll: Callable[[], None],
     ) -> None:
+        self._on_poll = on_poll
         self._log = log
         self._topic = topic
         self._view = view
@@ -227,6 +229,7 @@ class Pump(Generic[StateT]):
         if now < self._poll_at:
             return
         self._poll_at = now + POLL_S
+        self._on_poll()
         self._cursors.doubt()
         for fold in (*self._served.values(), *self._to_open):
             if fold.target is None:

@@ -37,6 +37,11 @@ class Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     version: int
     where: str = ""
 
+    def continues(self, stored: "Binding") -> bool:
+        """Whether a snapshot of `stored` is of use: partitions may have been added since."""
+        is_same = msgspec.structs.replace(stored, partitions=self.partitions) == self
+        return is_same and stored.partitions <= self.partitions
+
 
 def binding_of(log: Log, topic: Topic, view: View[Any]) -> Binding:
     """Return what a snapshot of this view over this topic belongs to."""
@@ -182,4 +187,4 @@ class SnapshotFile:
         except (OSError, CorruptError) as error:
             self.fault = error
             return {}
-        return stored if binding == self._binding else {}
+        return stored if self._binding.continues(binding) else {}

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strandline.log import Log
+from strandline.log import Log, parts_of
 from strandline.typed import SchemaMismatchError
 from strandline.typed.schemas import conformed, with_schema
 from strandline.values import (
@@ -175,9 +175,10 @@ def topic_rows(log: Log, name: str, tenant: str | None) -> TopicRows:
     """Return how rows of this topic look: the tenant's own, else the global one."""
     topic = _find(log, name, tenant)
     settings = log.describe_topic(topic).settings
+    partitions = settings.routing_partitions(parts_of(log).clock.now_us())
     known = log.scope(topic.tenant).topic(topic)
     schema = known.schema if known.is_typed else None
-    return TopicRows(topic, settings.value_kind, settings.partitions, schema)
+    return TopicRows(topic, settings.value_kind, partitions, schema)
 
 
 def _find(log: Log, name: str, tenant: str | None) -> Topic:

@@ -1,6 +1,7 @@
 """Reading topics for ever, in micro-batches that tile the log."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import Log
+from strandline.log import Log, count_partitions
 from strandline.spark.source.admission import within_bytes, within_rows
 from strandline.spark.source.consumers import consumer_tenant, keep_up
 from strandline.spark.source.places import Bounds, SourcePartition, chosen_topics, kept_range
@@ -179,8 +180,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Positions(self._log, self._log.id, reader)
 
     def _current_places(self) -> Sequence[SourcePartition]:
-        """Return the partitions; of a pattern, those that there are now."""
+        """Return the partitions that there are now; of a pattern, those of each topic."""
         selection = self.reading.options.selection
+        if self._places is not None and selection.assigned is None:
+            counts = Counter(place.topic for place in self._places)
+            if any(count_partitions(self._log, each) > count for each, count in counts.items()):
+                self._places = None
         if self._places is not None and selection.pattern is not None:
             known = {place.topic for place in self._places}
             if set(chosen_topics(self._log, selection)) != known:

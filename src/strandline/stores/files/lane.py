@@ -216,7 +216,8 @@ class Lanes:
     def close_topic(self, topic: TopicEntry) -> None:
         """Finish what was accepted for a topic."""
         with self._lock:
-            self._topics.discard(topic)
+            # Entries of one topic share their lanes.
+            self._topics = {each for each in self._topics if each.lanes is not topic.lanes}
             lanes = tuple(topic.lanes.values())
             if lanes:
                 self._past[topic.topic.id] = merged(each.metrics() for each in lanes)

@@ -170,6 +170,7 @@ class FileStore:
 
     @translated
     def drop_topic(self, topic: TopicEntry) -> None:
+        topic = self._topics.fresh(topic) or topic
         with self._root.changing(), self._topics.dropping(topic):
             for files in topic.partitions:
                 fence_dropped(files.place)
@@ -315,7 +316,8 @@ class FileStore:
 
     @translated
     def flush(self) -> None:
-        for topic in self._topics.all():
+        for known in self._topics.all():
+            topic = self._topics.fresh(known) or known
             for number, files in enumerate(topic.partitions):
                 with contextlib.suppress(DroppedError):
                     marks = files.marks()

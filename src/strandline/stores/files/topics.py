@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -21,6 +22,7 @@ from strandline.stores.files.root import Root, TopicsVersion
 from strandline.stores.files.segment import begins_with_frame
 from strandline.values import (
     CorruptError,
+    EarlierPartitions,
     InvalidError,
     Partition,
     Tenant,
@@ -50,11 +52,12 @@ class _StoredTopic(msgspec.Struct, frozen=True):
     is_dropped: bool = False
     proof: bool = False
     limit_bytes: int | None = None
-    #: Left out where there is none.
+    #: Left out where there is none, as what follows.
     schema: bytes | msgspec.UnsetType = msgspec.UNSET
     metadata: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     #: The names of files of keys, without their suffix, that have to be there.
     keys: tuple[str, ...] = ()
+    earlier_partitions: tuple[EarlierPartitions, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,10 +83,12 @@ class FileTopics:
     def __init__(self, root: Root) -> None:
         self._root = root
         self._io = root.io
-        # Everything about a topic but its retention stays as it is for good.
+        # Everything about a topic but its retention stays as it is for good, and partitions
+        # are only added: an entry with more of them takes the place of the one before.
         self._entries: dict[UUID, TopicEntry] = {}
         self._by_name: dict[tuple[Tenant | None, str], TopicEntry] = {}
         self._names = TopicNames()
+        self._extending = threading.Lock()
         #: Of the topics that are known here; None if there may be others by now.
         self._version: TopicsVersion | None = None
         # The name of a damaged topic is unknown: no topic is certainly missing then.
@@ -118,6 +123,8 @@ class FileTopics:
             return None
         if stored.is_dropped:
             return None
+        if stored.partitions > len(entry.partitions):
+            entry = self._extended(stored, entry.directory)
         return replace(entry, settings=_settings(stored), keys=frozenset(stored.keys))
 
     def all(self) -> list[TopicEntry]:
@@ -152,7 +159,11 @@ class FileTopics:
         return made
 
     def change_settings(self, entry: TopicEntry, settings: TopicSettings) -> TopicEntry:
-        """Replace the settings of a topic."""
+        """Replace the settings of a topic, and make the partitions that it gains."""
+        added = range(entry.settings.partitions, settings.partitions)
+        if added:
+            self._make_partitions(entry.directory, added)
+            self._io.sync_directory(entry.directory)
         changed = replace(entry, settings=settings)
         self.store(changed)
         return changed
@@ -290,11 +301,7 @@ class FileTopics:
         directory = os.path.join(self._root.topics, str(topic.id))
         self._io.mkdir(directory)
         self._io.sync_directory(self._root.topics)
-        for number in range(settings.partitions):
-            partition = os.path.join(directory, str(number))
-            self._io.mkdir(partition)
-            self._io.mkdir(os.path.join(partition, SEGMENTS))
-            self._io.sync_directory(partition)
+        self._make_partitions(directory, range(settings.partitions))
         self._io.mkdir(os.path.join(directory, KEYS))
         # Before the topic is announced: its name may reach the disk before theirs.
         self._io.sync_directory(directory)
@@ -310,6 +317,31 @@ class FileTopics:
         self.store(entry)
         return self._cache(entry)
 
+    def _make_partitions(self, directory: str, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            partition = os.path.join(directory, str(number))
+            # One that is there was left by a crash before the topic's file named it.
+            for path in (partition, os.path.join(partition, SEGMENTS)):
+                if not self._io.exists(path):
+                    self._io.mkdir(path)
+            self._io.sync_directory(partition)
+
+    def _extended(self, stored: _StoredTopic, directory: str) -> TopicEntry:
+        """Return the topic with all of its partitions, those that were known as they were."""
+        with self._extending:
+            known = self._entries.get(stored.id)
+            fresh = self._entry(stored, directory)
+            if known is None:
+                return fresh
+            if len(known.partitions) < len(fresh.partitions):
+                added = fresh.partitions[len(known.partitions) :]
+                known = replace(
+                    known, settings=fresh.settings, partitions=(*known.partitions, *added)
+                )
+                self._entries[stored.id] = known
+                self._name(known)
+            return known
+
     def store(self, entry: TopicEntry, *, is_dropped: bool = False) -> None:
         """Put what the entry says in its file, durably."""
         topic, settings = entry.topic, entry.settings
@@ -323,6 +355,7 @@ class FileTopics:
             schema=settings.schema or msgspec.UNSET,
             metadata=dict(settings.metadata) or msgspec.UNSET,
             keys=tuple(sorted(entry.keys)),
+            earlier_partitions=settings.earlier_partitions or msgspec.UNSET,
         )
         unique = str(self._root.clock.new_id())
         checked.store(self._io, entry.path, KIND, stored, unique=unique)
@@ -352,4 +385,5 @@ def _settings(stored: _StoredTopic) -> TopicSettings:
         limit_bytes=stored.limit_bytes,
         schema=stored.schema or None,
         metadata=sorted_metadata(stored.metadata or None),
+        earlier_partitions=stored.earlier_partitions or (),
     )

@@ -79,8 +79,16 @@ class PostgresTopics:
             database.sql("INSERT INTO {schema}.topics VALUES (%s, %s, %s, %s, %s)"),
             (topic.id, topic.tenant or "", topic.name, settings.to_json(), created_at_us),
         )
+        slots = self._add_partitions(connection, topic, settings, range(settings.partitions))
+        return PostgresTopic(topic, settings, created_at_us, slots)
+
+    def _add_partitions(
+        self, connection: Connection, topic: Topic, settings: TopicSettings, numbers: range
+    ) -> Sequence[int]:
+        """Make empty partitions with these numbers; return their slots."""
+        database = self._database
         slots = []
-        for number in range(settings.partitions):
+        for number in numbers:
             origin = None
             if settings.proof:
                 origin = Chain(database.log_id, topic.id, number, settings.value_kind).origin
@@ -97,7 +105,7 @@ class PostgresTopics:
             database.sql("INSERT INTO {schema}.epochs VALUES (%s, 0, %s, 0)"),
             [(slot, database.clock.new_id()) for slot in slots],
         )
-        return PostgresTopic(topic, settings, created_at_us, slots)
+        return slots
 
     def store_settings(
         self, connection: Connection, topic: PostgresTopic, settings: TopicSettings
@@ -107,7 +115,9 @@ class PostgresTopics:
             self._database.sql("UPDATE {schema}.topics SET settings = %s WHERE id = %s"),
             (settings.to_json(), topic.topic.id),
         )
-        return replace(topic, settings=settings)
+        added = range(topic.settings.partitions, settings.partitions)
+        slots = self._add_partitions(connection, topic.topic, settings, added)
+        return replace(topic, settings=settings, slots=(*topic.slots, *slots))
 
     def drop(self, connection: Connection, topic: PostgresTopic) -> None:
         """Remove a topic and all that belongs to it."""

@@ -137,7 +137,7 @@ class SqliteDelta:
 
     def apply(self, write: SqliteAppend) -> Placement:
         entry, partition, request = write
-        slot = entry.first_slot + partition
+        slot = entry.slots[partition]
         row = self._heads.rows.get(slot) or self._load_head(slot)
         head = SlotHead(row, lambda: self._open_identities(row))
         decision = decide(head, request, self._database.clock.now_us())
@@ -209,7 +209,7 @@ class SqliteDelta:
         now_us: int,
     ) -> None:
         """Chain records that are about to be added."""
-        slot = entry.first_slot + partition
+        slot = entry.slots[partition]
         chain, value = self._heads.values.get(slot) or self._load_value(entry, partition)
         for offset, draft in enumerate(drafts, self._heads.rows[slot].high):
             value = link(value, chain.digest(offset, now_us, draft.key, tenant, draft.body))
@@ -217,7 +217,7 @@ class SqliteDelta:
         self._heads.values[slot] = chain, value
 
     def _load_value(self, entry: SqliteTopic, partition: int) -> tuple[Chain, bytes]:
-        database, slot = self._database, entry.first_slot + partition
+        database, slot = self._database, entry.slots[partition]
         chain = Chain(database.log_id, entry.topic.id, partition, entry.settings.value_kind)
         high = self._heads.rows[slot].high
         try:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from strandline.clock import Clock
 from strandline.log.topics import check_new_topic
+from strandline.stores.sqlite.added_slots import load_added_slots, store_added_slots
 from strandline.stores.sqlite.chain_values import make_table, remove_values
 from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.partition_row import (
@@ -39,12 +40,16 @@ _OF_SLOTS = ("partitions", "epochs", "producers", "sequences", "keys")
 
 @dataclass(frozen=True, slots=True)
 class SqliteTopic:
-    """A topic as it is stored; its partitions have adjacent slots."""
+    """A topic as it is stored; the partitions that it was created with have adjacent slots."""
 
     topic: Topic
     settings: TopicSettings
     first_slot: int
     created_at_us: int
+    #: The slots of partitions that were added later.
+    added_slots: tuple[int, ...] = ()
+    #: The slots of all partitions.
+    slots: Sequence[int] = field(init=False, repr=False, compare=False)
     #: The topic's id, as the checksums of its records have it.
     id_bytes: bytes = field(init=False, repr=False, compare=False)
 
@@ -53,15 +58,15 @@ class SqliteTopic:
     def __post_init__(self) -> None:
         object.__setattr__(self, "id_bytes", self.topic.id.bytes)
         object.__setattr__(self, "is_proved", self.settings.proof)
+        first_count = self.settings.partitions - len(self.added_slots)
+        first = range(self.first_slot, self.first_slot + first_count)
+        object.__setattr__(
+            self, "slots", (*first, *self.added_slots) if self.added_slots else first
+        )
 
     def slot(self, partition: int) -> int:
         """Return the slot of a partition."""
-        return self.first_slot + partition
-
-    @property
-    def slots(self) -> range:
-        """The slots of all partitions."""
-        return range(self.first_slot, self.first_slot + self.settings.partitions)
+        return self.slots[partition]
 
 
 class SqliteTopics:
@@ -78,17 +83,18 @@ class SqliteTopics:
         row = connection.execute(
             f"{_SELECT} WHERE tenant = ? AND name = ?", (tenant or "", name)
         ).fetchone()
-        return None if row is None else self._load(row)
+        return None if row is None else self._load(connection, row)
 
     def find_id(self, connection: sqlite3.Connection, topic_id: UUID) -> SqliteTopic | None:
         """Return the topic of this id."""
         row = connection.execute(f"{_SELECT} WHERE id = ?", (topic_id.bytes,)).fetchone()
-        return None if row is None else self._load(row)
+        return None if row is None else self._load(connection, row)
 
     def all(self, connection: sqlite3.Connection) -> list[SqliteTopic]:
         """Return the topics of all tenants."""
         self._check_count(connection)
-        return [self._load(row) for row in connection.execute(_SELECT).fetchall()]
+        rows = connection.execute(_SELECT).fetchall()
+        return [self._load(connection, row) for row in rows]
 
     def create(
         self,
@@ -106,14 +112,42 @@ class SqliteTopics:
     def change_settings(
         self, connection: sqlite3.Connection, entry: SqliteTopic, settings: TopicSettings
     ) -> SqliteTopic:
-        """Replace the settings of a topic."""
-        changed = replace(entry, settings=settings)
+        """Replace the settings of a topic, and make the partitions that it gains."""
+        added = settings.partitions - entry.settings.partitions
+        slots = entry.added_slots
+        if added:
+            row = load_log(connection, self._path)
+            first_slot = self._take_slots(connection, row, added)
+            new = range(first_slot, first_slot + added)
+            by_number = dict(enumerate(new, entry.settings.partitions))
+            store_added_slots(connection, entry.first_slot, by_number)
+            self._make_partitions(connection, new)
+            slots = (*slots, *new)
+        changed = replace(entry, settings=settings, added_slots=slots)
         self._store(connection, changed)
         return changed
 
     def drop(self, connection: sqlite3.Connection, entry: SqliteTopic) -> None:
         """Remove a topic and all that belongs to it."""
-        start, end = entry.slots.start, entry.slots.stop
+        first_count = len(entry.slots) - len(entry.added_slots)
+        runs = [(entry.first_slot, entry.first_slot + first_count)]
+        for start, end in runs + [(slot, slot + 1) for slot in entry.added_slots]:
+            self._remove_slots(connection, entry, start, end)
+        for table in ("keyed", "keyed_names", *(["added_slots"] if entry.added_slots else ())):
+            connection.execute(
+                f"DELETE FROM strandline_{table} WHERE first_slot = ?",  # noqa: S608 - Names of ours.
+                (entry.first_slot,),
+            )
+        connection.execute("DELETE FROM strandline_topics WHERE id = ?", (entry.topic.id.bytes,))
+        row = load_log(connection, self._path)
+        store_log(connection, row._replace(topics=row.topics - 1))
+
+    # --- inside ---
+
+    def _remove_slots(
+        self, connection: sqlite3.Connection, entry: SqliteTopic, start: int, end: int
+    ) -> None:
+        """Remove what lies in these slots."""
         for table in _OF_SLOTS:
             connection.execute(
                 f"DELETE FROM strandline_{table} WHERE slot >= ? AND slot < ?",  # noqa: S608 - Names of ours.
@@ -125,18 +159,12 @@ class SqliteTopics:
         )
         if entry.is_proved:
             remove_values(connection, place(start, 0), place(end, 0))
-        for table in ("keyed", "keyed_names"):
-            connection.execute(
-                f"DELETE FROM strandline_{table} WHERE first_slot = ?",  # noqa: S608 - Names of ours.
-                (start,),
-            )
-        connection.execute("DELETE FROM strandline_topics WHERE id = ?", (entry.topic.id.bytes,))
-        row = load_log(connection, self._path)
-        store_log(connection, row._replace(topics=row.topics - 1))
 
-    # --- inside ---
-
-    def _load(self, row: tuple[bytes, str, str, int, bytes, int, int]) -> SqliteTopic:
+    def _load(
+        self,
+        connection: sqlite3.Connection,
+        row: tuple[bytes, str, str, int, bytes, int, int],
+    ) -> SqliteTopic:
         check_row(self._path, "topics", row[3], row[:6], row[6])
         topic_id, tenant, name, first_slot, settings, created_at_us, _ = row
         try:
@@ -146,7 +174,11 @@ class SqliteTopics:
             raise CorruptError(
                 "this topic cannot be read", file=self._path, position=first_slot
             ) from error
-        return SqliteTopic(topic, loaded, first_slot, created_at_us)
+        added: tuple[int, ...] = ()
+        if loaded.earlier_partitions:
+            numbers = range(loaded.earlier_partitions[0].partitions, loaded.partitions)
+            added = load_added_slots(connection, self._path, first_slot, numbers)
+        return SqliteTopic(topic, loaded, first_slot, created_at_us, added)
 
     def _store(self, connection: sqlite3.Connection, entry: SqliteTopic) -> None:
         topic = entry.topic
@@ -167,27 +199,31 @@ class SqliteTopics:
         settings: TopicSettings,
     ) -> SqliteTopic:
         self._check_count(connection)
-        first_slot = self._take_slots(connection, settings.partitions)
+        log_row = load_log(connection, self._path)
+        log_row = log_row._replace(topics=log_row.topics + 1)
+        first_slot = self._take_slots(connection, log_row, settings.partitions)
         topic = Topic(name, self._clock.new_id(), tenant)
         entry = SqliteTopic(topic, settings, first_slot, self._clock.now_us())
         self._store(connection, entry)
         if settings.proof:
             make_table(connection)
-        store_partitions(connection, [PartitionRow(slot) for slot in entry.slots])
-        for slot in entry.slots:
-            add_epoch(connection, slot, Epoch(0, self._clock.new_id(), Offset(0)))
+        self._make_partitions(connection, entry.slots)
         return entry
 
-    def _take_slots(self, connection: sqlite3.Connection, count: int) -> int:
-        """Return the first of `count` slots that were never used."""
-        row = load_log(connection, self._path)
+    def _make_partitions(self, connection: sqlite3.Connection, slots: Sequence[int]) -> None:
+        store_partitions(connection, [PartitionRow(slot) for slot in slots])
+        for slot in slots:
+            add_epoch(connection, slot, Epoch(0, self._clock.new_id(), Offset(0)))
+
+    def _take_slots(self, connection: sqlite3.Connection, row: "LogRow", count: int) -> int:
+        """Store the log's row; return the first of `count` slots that were never used."""
         next_slot = row.next_slot
         if next_slot + count > SLOTS_MAX:
             raise InvalidError(
                 "this log has had as many partitions as one file can number, open another",
                 partitions_max=SLOTS_MAX,
             )
-        store_log(connection, row._replace(next_slot=next_slot + count, topics=row.topics + 1))
+        store_log(connection, row._replace(next_slot=next_slot + count))
         return next_slot
 
     def _case_variants(

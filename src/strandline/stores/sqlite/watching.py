@@ -47,7 +47,7 @@ class SqliteWatches(Watches[WatchedSlot, SqliteTopic]):
         """Pass on that a sync has covered everything up to `end`."""
         self.notify(WatchedSlot(slot, durable_only=True), end)
 
-    def notify_slots_dropped(self, slots: range) -> None:
+    def notify_slots_dropped(self, slots: Collection[int]) -> None:
         """Pass on that a topic was dropped."""
         self.notify_dropped([WatchedSlot(slot, only) for slot in slots for only in (False, True)])
 

@@ -1,0 +1,160 @@
+"""Commands that change a topic: more partitions, other limits, its end."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from strandline.cli.command import command
+from strandline.cli.options import (
+    Json,
+    Tenant,
+    TopicName,
+    Url,
+    existing,
+    opened,
+    parse_age,
+    parse_size,
+    topic_of,
+)
+from strandline.cli.screen import show, show_json, show_table
+from strandline.values import UNCHANGED, InvalidError, Limit, Mode, TopicDescription
+from strandline.values.json_forms import moment, retention_json, topic_json
+
+
+@command(
+    "add-partitions",
+    examples="""$ strandline add-partitions orders 4
+        $ strandline add-partitions orders 8 --json""",
+    answers="the topic, as `describe TOPIC` gives it.",
+)
+def add_partitions(
+    topic: TopicName,
+    partitions: Annotated[
+        int, typer.Argument(metavar="N", min=1, help="How many there are then, in all.")
+    ],
+    *,
+    url: Url = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Add partitions to a topic. Most keys belong to another partition from then on.
+
+    Readers see the new ones within a second; values are routed to them two seconds later.
+    """
+    with existing(url, Mode.WRITE) as log:
+        found = log.add_partitions(topic_of(log, topic, tenant), partitions)
+    if json:
+        show_json(topic_json(found))
+    else:
+        show(f"{topic}: {partitions} partitions")
+
+
+@command(
+    "retention",
+    examples="""$ strandline retention orders --age 30d --bytes 10GiB
+        $ strandline retention orders --age none --json
+        $ strandline retention""",
+    answers="{topics: [{topic, tenant, retention_age_s, retention_bytes, limit_bytes, ran_at, "
+    "removed, pid, host, until, held: [{partition, offset, consumers}, …]}, …]}.",
+)
+def retention(
+    topic: Annotated[
+        str | None, typer.Argument(metavar="[TOPIC]", help="A topic; else all that have limits.")
+    ] = None,
+    *,
+    url: Url = None,
+    age: Annotated[
+        str | None,
+        typer.Option("--age", metavar="AGE", help="Remove older records; none for no limit."),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option("--bytes", metavar="SIZE", help="Keep so much of a partition; none."),
+    ] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option("--limit-bytes", metavar="SIZE", help="Though a consumer is behind; none."),
+    ] = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Show what is kept, when retention last ran, and what holds it back; or change it.
+
+    Of a topic, with --age, --bytes or --limit-bytes: change what is kept. What is not named
+    stays as it is.
+    """
+    if age is None and size is None and limit is None:
+        with opened(url, Mode.READ) as log:
+            if topic is not None:
+                found = [log.describe_topic(topic_of(log, topic, tenant))]
+            else:
+                each = [log.describe_topic(one) for one in log.topics(tenant=tenant)]
+                found = [one for one in each if one.settings.has_limits]
+    else:
+        if topic is None:
+            raise InvalidError("say of which topic to change what is kept")
+        with existing(url, Mode.WRITE) as log:
+            changed = log.change_retention(
+                topic_of(log, topic, tenant),
+                retention_age_s=UNCHANGED if age is None else _limit(age, parse_age),
+                retention_bytes=UNCHANGED if size is None else _limit(size, parse_size),
+                limit_bytes=UNCHANGED if limit is None else _limit(limit, parse_size),
+            )
+        found = [changed]
+    shown = [retention_json(one) for one in found]
+    if json:
+        show_json({"topics": shown})
+        return
+    show_table(
+        ("topic", "age", "bytes", "limit bytes", "last run", "removed", "by", "held back by"),
+        [_row(one) for one in found],
+    )
+
+
+@command(
+    "drop",
+    examples="""$ strandline create old
+        $ strandline drop old --yes --json""",
+    answers="{topic, tenant, records}: what was removed.",
+)
+def drop(
+    topic: TopicName,
+    *,
+    url: Url = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove it; else only what it holds is shown.")
+    ] = False,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Remove a topic with its records and consumers, for good."""
+    with existing(url, Mode.WRITE) as log:
+        found = log.describe_topic(topic_of(log, topic, tenant))
+        if not yes:
+            raise InvalidError(
+                "this removes the topic for good, pass --yes to do so",
+                topic=topic,
+                records=found.records,
+                consumers=sorted({each.consumer for each in log.consumers(found.topic)}),
+            )
+        log.drop_topic(found.topic)
+    if json:
+        show_json({"topic": topic, "tenant": tenant, "records": found.records})
+    else:
+        show(f"{topic}: dropped, with {found.records:,} records")
+
+
+def _limit(text: str, parse: Callable[[str], int]) -> Limit:
+    return None if text == "none" else parse(text)
+
+
+def _row(found: TopicDescription) -> tuple[object, ...]:
+    settings, status = found.settings, found.retention
+    limits = (settings.retention_age_s, settings.retention_bytes, settings.limit_bytes)
+    if status is None:
+        return (found.topic.name, *limits, None, None, None, None)
+    held = [f"{'|'.join(each.consumers)} at {each.partition}:{each.offset}" for each in status.held]
+    ran_at = moment(status.ran_at_us)
+    by = f"{status.pid} on {status.host}"
+    return (found.topic.name, *limits, ran_at, status.removed, by, ", ".join(held) or None)

@@ -1,0 +1,224 @@
+"""Retention that runs by itself, in any process that writes. See design 0095."""
+
+import logging
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from strandline.clock import Clock, Timer
+from strandline.log.claims import host_name
+from strandline.log.cursors import ConsumerCursors
+from strandline.log.retention import Retention
+from strandline.log.store import DroppedError, Store, StoredTopic
+from strandline.values import (
+    ClosedError,
+    HeldBack,
+    Mode,
+    RetentionStatus,
+    StrandlineError,
+    Topic,
+    TrimReport,
+)
+from strandline.values.arguments import check_flag
+
+FIRST_DELAY_S: Final = 5.0
+"""After how long a process that has begun to write looks for the first time."""
+INTERVAL_S: Final = 60.0
+"""How often retention is applied to each topic, by whichever process."""
+LEASE_S: Final = 10 * INTERVAL_S
+"""After how long without a report another process takes over."""
+REPORT_S: Final = 5 * INTERVAL_S
+"""How often a run is reported that has removed nothing and found nothing new."""
+STEP_RECORDS: Final = 100_000
+"""How many records of a partition are removed at a time at most."""
+REST_MIN_S: Final = 0.05
+STOP_TIMEOUT_S: Final = 10.0
+#: It rests so many times as long as it worked.
+_REST: Final = 9
+
+RETENTION_KEY: Final = "retention"
+_logger = logging.getLogger("strandline")
+_encode = msgspec.json.encode
+_decode = msgspec.json.Decoder(RetentionStatus).decode
+
+
+def load_status(store: Store[StoredTopic], topic: StoredTopic) -> RetentionStatus | None:
+    """Return what is known of the last run over a topic; None if there was none."""
+    return _loaded(store.get_key(topic, RETENTION_KEY))
+
+
+def _loaded(raw: bytes | None) -> RetentionStatus | None:
+    try:
+        return None if raw is None else _decode(raw)
+    except msgspec.MsgspecError:
+        # It is only a report: the next run replaces it.
+        return None
+
+
+class RetentionWorker:
+    """Trims topics to their retention, a step at a time, on timers of its own.
+
+    Of the processes that have a log open, one at a time holds the lease of a topic, in the
+    topic's keyed area. A step that fails is logged and tried again after the interval.
+    """
+
+    def __init__(
+        self,
+        store: Store[StoredTopic],
+        cursors: ConsumerCursors,
+        clock: Clock,
+        *,
+        is_wanted: bool,
+    ) -> None:
+        self._store = store
+        self._retention = Retention(store, cursors, clock)
+        self._cursors = cursors
+        self._clock = clock
+        self._pid = os.getpid()
+        # Where that costs next to nothing, each append has its topic trimmed.
+        is_needed = store.mode is Mode.WRITE and not store.capabilities.trims_at_once
+        self._is_over = not (check_flag("retention", is_wanted) and is_needed)
+        self._holder = ""
+        self._topics: deque[Topic] = deque()
+        self._timer: Timer | None = None
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+
+    def begin(self, topic: StoredTopic) -> None:
+        """Begin, if it has not begun: this process writes to a topic."""
+        if self._timer is not None or self._is_over:
+            return
+        if not self._holder:
+            self._holder = str(self._clock.new_id())
+        elif not topic.settings.has_limits:
+            # There was nothing to do in the log, and is nothing new.
+            return
+        self._call_later(FIRST_DELAY_S)
+
+    def stop(self) -> None:
+        """End, after the step that runs."""
+        self._is_over = True
+        if os.getpid() != self._pid:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._is_idle.wait(STOP_TIMEOUT_S)
+
+    def _call_later(self, delay_s: float) -> None:
+        # The timer keeps no log open that no caller refers to.
+        self._timer = self._clock.call_later(delay_s, partial(_run, weakref.ref(self)))
+
+    def step(self) -> None:
+        """Work on one topic, and have the next step made later."""
+        self._is_idle.clear()
+        began_at = self._clock.monotonic()
+        try:
+            if self._is_over:
+                return
+            if not self._work():
+                self._timer = None
+                return
+        except ClosedError:
+            return
+        except StrandlineError as error:
+            _logger.warning("retention failed and is tried again: %s", error)
+        finally:
+            self._is_idle.set()
+        spent_s = self._clock.monotonic() - began_at
+        self._call_later(max(REST_MIN_S, _REST * spent_s) if self._topics else INTERVAL_S)
+
+    def _work(self) -> bool:
+        """Work on the next topic that is ours; False if no topic has limits."""
+        if not self._topics:
+            every = (self._fresh(each.topic) for each in self._store.topics())
+            self._topics.extend(found.topic for found in every if found is not None)
+            if not self._topics:
+                return False
+        while self._topics:
+            found = self._fresh(self._topics.popleft())
+            if found is None:
+                continue
+            try:
+                if self._is_mine(found):
+                    self._apply(found)
+                    break
+            except DroppedError:
+                continue
+        return True
+
+    def _fresh(self, topic: Topic) -> StoredTopic | None:
+        """Return a topic as it is now, if it has limits."""
+        found = self._store.find_topic(topic.tenant, topic.name, fresh=True)
+        if found is None or found.topic.id != topic.id:
+            return None
+        return found if found.settings.has_limits else None
+
+    def _is_mine(self, topic: StoredTopic) -> bool:
+        """Whether the lease of a topic is ours now; one that has run out is taken over."""
+        now_us = self._clock.now_us()
+        raw = self._store.get_key(topic, RETENTION_KEY)
+        known = _loaded(raw)
+        if known is not None and known.until_us > now_us:
+            return known.holder == self._holder
+        taken = RetentionStatus(
+            holder=self._holder,
+            pid=os.getpid(),
+            host=host_name(),
+            until_us=now_us + round(LEASE_S * 1_000_000),
+            ran_at_us=None if known is None else known.ran_at_us,
+            removed=0 if known is None else known.removed,
+            held=() if known is None else known.held,
+        )
+        return self._store.put_key(topic, RETENTION_KEY, _encode(taken), raw)
+
+    def _apply(self, topic: StoredTopic) -> None:
+        reports = []
+        for number in range(topic.settings.partitions):
+            reports.append(self._retention.apply(topic, number, records_max=STEP_RECORDS))
+            if self._is_over:
+                return
+        if any(each.removed >= STEP_RECORDS for each in reports):
+            # There is more to remove, after a rest.
+            self._topics.appendleft(topic.topic)
+        self._report(topic, reports)
+
+    def _report(self, topic: StoredTopic, reports: list[TrimReport]) -> None:
+        raw = self._store.get_key(topic, RETENTION_KEY)
+        known = _loaded(raw)
+        if known is None or known.holder != self._holder:
+            return
+        now_us = self._clock.now_us()
+        held = tuple(
+            HeldBack(
+                each.partition,
+                each.held_at,
+                self._cursors.names_at(topic, each.partition, each.held_at),
+            )
+            for each in reports
+            if each.held_at is not None
+        )
+        removed = sum(each.removed for each in reports)
+        is_new = known.ran_at_us is None or removed > 0 or held != known.held
+        if not is_new and now_us < (known.ran_at_us or 0) + round(REPORT_S * 1_000_000):
+            # Each report is a durable write.
+            return
+        status = replace(
+            known,
+            until_us=now_us + round(LEASE_S * 1_000_000),
+            ran_at_us=now_us,
+            removed=removed,
+            held=held,
+        )
+        self._store.put_key(topic, RETENTION_KEY, _encode(status), raw)
+
+
+def _run(worker: "Callable[[], RetentionWorker | None]") -> None:
+    if (found := worker()) is not None:
+        found.step()

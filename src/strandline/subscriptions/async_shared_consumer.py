@@ -1,0 +1,51 @@
+"""A member of a work queue for an event loop."""
+
+from strandline.log.off_loop import off_loop, to_its_end
+from strandline.log.queue_depth import check_count
+from strandline.subscriptions.delivery import Delivery
+from strandline.subscriptions.shared_consumer import SharedConsumer
+from strandline.subscriptions.stream import AsyncStream
+
+
+class AsyncSharedConsumer(AsyncStream[Delivery]):
+    """A `SharedConsumer` with calls to be awaited, and `async for`; one task reads at a time.
+
+    A step that is cancelled loses no delivery: the next one has it.
+    """
+
+    def __init__(self, blocking: SharedConsumer) -> None:
+        self._blocking = blocking
+
+    @property
+    def blocking(self) -> SharedConsumer:
+        """The same consumer for threads."""
+        return self._blocking
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """The name of the topic, of the same tenant, of its dead letters."""
+        return self._blocking.dead_letter_topic
+
+    async def next(self, timeout_s: float | None = None) -> Delivery | None:
+        """Return the next delivery, or None if there is none within `timeout_s`."""
+        found = await self._blocking._fetch_on_loop(1, timeout_s)
+        return found[0] if found else None
+
+    async def fetch(self, max_records: int = 100, timeout_s: float | None = None) -> list[Delivery]:
+        """Return up to so many deliveries. As `SharedConsumer.fetch`."""
+        most = check_count("max_records", max_records)
+        return await self._blocking._fetch_on_loop(most, timeout_s)
+
+    ack = off_loop(SharedConsumer.ack)
+    nack = off_loop(SharedConsumer.nack)
+    extend = off_loop(SharedConsumer.extend)
+    dead_letter = off_loop(SharedConsumer.dead_letter)
+    seek = off_loop(SharedConsumer.seek)
+    lag = off_loop(SharedConsumer.lag)
+
+    async def close(self) -> None:
+        """End reading, and let other members have what this one holds."""
+        await to_its_end(self._blocking.close)
+
+    def __repr__(self) -> str:
+        return f"AsyncSharedConsumer({self._blocking!r})"

@@ -1,0 +1,83 @@
+"""The partitions of a work queue: all that its topic has, also those that are added."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from strandline.clock import Clock
+from strandline.log import Log, Watch, count_partitions
+from strandline.subscriptions.cursor import TopicPartition
+from strandline.subscriptions.pages import POLL_S
+from strandline.subscriptions.queue_store import QueueStore
+from strandline.subscriptions.start import resolve
+from strandline.values import CONSUMER_IDLE_S, EARLIEST, Partition, Start, StartName, Topic
+from strandline.values.arguments import check_choice
+
+SEEN_S: Final = CONSUMER_IDLE_S / 7
+"""How often a member that is read says that its consumer is alive."""
+
+
+class QueuePartitions:
+    """Has the consumer exist in each partition, watched, and its state follow its cursor."""
+
+    def __init__(
+        self,
+        log: Log,
+        topic: Topic,
+        consumer: str,
+        tenant: str | None,
+        *,
+        start: Start | StartName | datetime,
+        queue: QueueStore,
+        watch: Watch,
+        clock: Clock,
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._consumer = consumer
+        self._tenant = tenant
+        if not isinstance(start, datetime):
+            start = check_choice("start", start, Start, "a datetime")
+        self._start: Start | datetime = start
+        self._queue = queue
+        self._watch = watch
+        self._clock = clock
+        self._looked_at = self._seen_at = clock.monotonic()
+        self.count = 0
+
+    def join(self) -> None:
+        """Join the partitions that there are, and were not joined."""
+        added = range(self.count, count_partitions(self._log, self._topic))
+        for partition in added:
+            # For a moment: UnavailableError if a consumer that is not shared has this name.
+            self._log.claim(self._topic, self._consumer, partition, tenant=self._tenant).release()
+        self._register(added)
+        for partition in added:
+            self._queue.follow_cursor(partition)
+            self._watch.add(self._topic, partition, 0)
+            self.count = partition + 1
+
+    def keep_up(self) -> None:
+        """Follow what others have changed, and be seen, if that is due. May block."""
+        now = self._clock.monotonic()
+        if now < self._looked_at + POLL_S:
+            return
+        self._looked_at = now
+        if not isinstance(self._start, datetime):
+            # What is added now begins at its first record.
+            self._start = EARLIEST
+        self.join()
+        for partition in range(self.count):
+            self._queue.follow_cursor(partition)
+        if now >= self._seen_at + SEEN_S:
+            self._seen_at = now
+            self._register(range(self.count))
+
+    def _register(self, partitions: Iterable[int]) -> None:
+        starts = {}
+        for partition in partitions:
+            place = TopicPartition(self._topic, Partition(partition))
+            marks = self._log.marks(*place)
+            starts[partition] = resolve(self._log, place, self._start, marks, marks.high)
+        if starts:
+            self._log.register(self._topic, self._consumer, starts, tenant=self._tenant)

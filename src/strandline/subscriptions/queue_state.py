@@ -1,0 +1,162 @@
+"""What the members of a work queue share of one partition: pure, no I/O. See design 0096.
+
+Invariants: everything before `floor` is settled, and the record at `floor` is not. Runs of
+`settled` lie above the floor, ascend, and do not touch. Every record before `next` that is
+not settled has an entry; from `next` on none was ever delivered.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+FREE: Final = ""
+"""The holder of a record that waits to be delivered again."""
+
+
+class Lease(msgspec.Struct, frozen=True, array_like=True):
+    """A record that was delivered and is not settled, or waits for its time."""
+
+    offset: int
+    count: int
+    """How often it was delivered."""
+    until_us: int
+    """When it may be delivered again."""
+    holder: str
+    """Which member has it; FREE for none."""
+
+
+class QueueState(msgspec.Struct, frozen=True):
+    """One partition of a work queue."""
+
+    floor: int
+    next: int
+    settled: tuple[tuple[int, int], ...] = ()
+    """Runs [start, end) of settled records above the floor."""
+    leases: tuple[Lease, ...] = ()
+    """By offset."""
+    cursor: int = 0
+    """How far the consumer's cursor in the log surely is."""
+
+    def lease(self, offset: int) -> Lease | None:
+        """Return the entry of a record."""
+        return next((each for each in self.leases if each.offset == offset), None)
+
+    def is_settled(self, offset: int) -> bool:
+        """Whether a record needs no delivery any more."""
+        if offset < self.floor:
+            return True
+        return any(start <= offset < end for start, end in self.settled)
+
+    @property
+    def settled_count(self) -> int:
+        """How many records above the floor are settled."""
+        return sum(end - start for start, end in self.settled)
+
+
+def available(
+    state: QueueState, end: int, now_us: int, key_of: Callable[[int], str | None] | None
+) -> Iterator[int]:
+    """Yield the records that may be delivered now, in order, up to `end`.
+
+    With `key_of`, a record comes only once no earlier one of its key is unsettled.
+    """
+    busy: set[str] = set()
+    for offset, is_ready in _unsettled(state, end, now_us):
+        key = None if key_of is None else key_of(offset)
+        if key is not None and key in busy:
+            continue
+        if is_ready:
+            yield offset
+        if key is not None:
+            busy.add(key)
+
+
+def _unsettled(state: QueueState, end: int, now_us: int) -> Iterator[tuple[int, bool]]:
+    for each in state.leases:
+        yield each.offset, each.until_us <= now_us
+    for offset in range(state.next, end):
+        yield offset, True
+
+
+def with_leases(
+    state: QueueState, offsets: Iterable[int], holder: str, until_us: int
+) -> QueueState:
+    """Return the state with these records delivered to a member, once more."""
+    known = {each.offset: each for each in state.leases}
+    following = state.next
+    for offset in offsets:
+        count = known[offset].count if offset in known else 0
+        # With an order by key, records that were passed over wait without a holder.
+        for skipped in range(following, offset):
+            known[skipped] = Lease(skipped, 0, 0, FREE)
+        following = max(following, offset + 1)
+        known[offset] = Lease(offset, count + 1, until_us, holder)
+    return msgspec.structs.replace(state, next=following, leases=_in_order(known.values()))
+
+
+def with_lease(state: QueueState, lease: Lease) -> QueueState:
+    """Return the state with one entry replaced."""
+    others = (each for each in state.leases if each.offset != lease.offset)
+    return msgspec.structs.replace(state, leases=_in_order((*others, lease)))
+
+
+def with_settled(state: QueueState, offsets: Iterable[int]) -> QueueState:
+    """Return the state with these records settled; the floor follows."""
+    gone = {each for each in offsets if each >= state.floor}
+    runs = _joined((*state.settled, *((each, each + 1) for each in gone)))
+    floor = state.floor
+    if runs and runs[0][0] <= floor:
+        floor = max(floor, runs[0][1])
+        runs = runs[1:]
+    return msgspec.structs.replace(
+        state,
+        floor=floor,
+        next=max(state.next, floor),
+        settled=runs,
+        leases=tuple(each for each in state.leases if each.offset not in gone),
+    )
+
+
+def moved_to(state: QueueState, floor: int) -> QueueState:
+    """Return the state with everything before `floor` settled."""
+    if floor <= state.floor:
+        return state
+    kept = _joined((*state.settled, (state.floor, floor)))
+    joined_floor = kept[0][1]
+    return msgspec.structs.replace(
+        state,
+        floor=joined_floor,
+        next=max(state.next, joined_floor),
+        settled=kept[1:],
+        leases=tuple(each for each in state.leases if each.offset >= joined_floor),
+    )
+
+
+def cut_to(state: QueueState, high: int) -> QueueState:
+    """Return the state of a partition that ends at `high`: it may have lost records."""
+    if state.next <= high:
+        return state
+    runs = tuple((start, min(end, high)) for start, end in state.settled if start < high)
+    return msgspec.structs.replace(
+        state,
+        floor=min(state.floor, high),
+        next=high,
+        settled=runs,
+        leases=tuple(each for each in state.leases if each.offset < high),
+        cursor=min(state.cursor, high),
+    )
+
+
+def _in_order(leases: Iterable[Lease]) -> tuple[Lease, ...]:
+    return tuple(sorted(leases, key=lambda each: each.offset))
+
+
+def _joined(runs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(runs):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return tuple(found)

@@ -1,0 +1,104 @@
+"""Dead letters that were redriven to a work queue: delivered as the records that they were."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strandline.log import Log
+from strandline.log.topics import is_internal_name
+from strandline.subscriptions.dead_letters import append_dead_letter
+from strandline.subscriptions.delivery import Delivery
+from strandline.subscriptions.redriving import is_for, may_be_redriven, original, redrive_topic
+from strandline.values import Record, Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strandline.subscriptions.shared_consumer import SharedConsumer
+
+
+class RedrivenQueue:
+    """What one member gets of its topic's redrive topic, itself a work queue of this name."""
+
+    def __init__(
+        self,
+        log: Log,
+        topic: Topic,
+        consumer: str,
+        tenant: str | None,
+        new_reader: Callable[[Topic], SharedConsumer],
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._consumer = consumer
+        self._tenant = tenant
+        self._new_reader = new_reader
+        self._is_redrive_topic = is_internal_name(topic.name)
+        self._reader: SharedConsumer | None = None
+        #: By the place of the record that they carry.
+        self._carriers: dict[tuple[int, int], Delivery] = {}
+
+    def look(self) -> Delivery | None:
+        """Return the next record that was redriven; None if there is none. May block."""
+        if self._reader is None:
+            if self._is_redrive_topic or not may_be_redriven(self._log, self._topic):
+                return None
+            self._reader = self._new_reader(redrive_topic(self._log, self._topic))
+        while (carrier := self._reader.next(timeout_s=0)) is not None:
+            if not is_for(carrier.record, self._topic, self._consumer, self._tenant):
+                self._reader.ack(carrier)
+                continue
+            record = original(self._log, self._topic, carrier.record)
+            self._carriers[record.partition, record.offset] = carrier
+            return Delivery(record, carrier.count)
+        return None
+
+    def holds(self, record: Record) -> bool:
+        """Whether the record was delivered from here and is not settled."""
+        return (record.partition, record.offset) in self._carriers
+
+    def ack(self, record: Record) -> None:
+        """The record is handled."""
+        self._the_reader().ack(self._carriers[record.partition, record.offset])
+        self._drop(record)
+
+    def nack(self, record: Record, *, delay_s: float, reason: str, deliveries_max: int) -> bool:
+        """Have the record delivered again, or dead-lettered again if that was often enough."""
+        carrier = self._carriers[record.partition, record.offset]
+        if carrier.count >= deliveries_max:
+            self.dead_letter(record, reason=reason)
+            return True
+        self._the_reader().nack(carrier, delay_s=delay_s)
+        self._drop(record)
+        return False
+
+    def extend(self, record: Record, visibility_s: float) -> None:
+        """Hide the record from other members for longer."""
+        self._the_reader().extend(self._carriers[record.partition, record.offset], visibility_s)
+
+    def dead_letter(self, record: Record, *, reason: str) -> None:
+        """Dead-letter the record again."""
+        carrier = self._carriers[record.partition, record.offset]
+        append_dead_letter(
+            self._log,
+            self._topic,
+            record,
+            self._consumer,
+            tenant=self._tenant,
+            deliveries=carrier.count,
+            reason=reason,
+            redrive=carrier.record.offset,
+        )
+        self.ack(record)
+
+    def close(self) -> None:
+        """Let other members have what this one holds."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _the_reader(self) -> SharedConsumer:
+        assert self._reader is not None
+        return self._reader
+
+    def _drop(self, record: Record) -> None:
+        self._carriers.pop((record.partition, record.offset), None)

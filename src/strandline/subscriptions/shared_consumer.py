@@ -1,0 +1,493 @@
+"""A work queue: members of one name share the records of a topic. See design 0096."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from strandline.clock import Clock, SystemClock
+from strandline.log import Log, TopicName, check_blocking
+from strandline.log.off_loop import in_thread
+from strandline.log.queue_depth import check_count
+from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
+from strandline.subscriptions.deadline import deadline_in, is_over
+from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
+from strandline.subscriptions.outstanding import DELIVERIES_MAX
+from strandline.subscriptions.pages import POLL_S
+from strandline.subscriptions.queue_keys import QueueKeys
+from strandline.subscriptions.queue_partitions import QueuePartitions
+from strandline.subscriptions.queue_state import (
+    FREE,
+    Lease,
+    QueueState,
+    available,
+    with_lease,
+    with_leases,
+    with_settled,
+)
+from strandline.subscriptions.queue_store import QueueStore
+from strandline.subscriptions.redriven_queue import RedrivenQueue
+from strandline.subscriptions.stream import Stream
+from strandline.values import (
+    EARLIEST,
+    ClosedError,
+    ConflictError,
+    InvalidError,
+    Offset,
+    Partition,
+    Record,
+    Start,
+    StartName,
+    StrandlineError,
+    Topic,
+    TrimmedError,
+    check_consumer_name,
+    parse_tenant,
+)
+from strandline.values.arguments import check_items, check_seconds, check_whole
+from strandline.values.names import check_text
+from strandline.values.prompt import prompt_text
+from strandline.writes.loops import check_on_asyncio
+
+if TYPE_CHECKING:
+    from strandline.subscriptions.async_shared_consumer import AsyncSharedConsumer
+
+VISIBILITY_S: Final = 30.0
+"""For how long a delivered record is hidden from other members, unless that is extended."""
+
+WINDOW: Final = 4096
+"""How far beyond the first record that is not settled records are delivered."""
+
+#: How soon is looked again for what another member may free at any moment.
+_SOON_S: Final = 0.05
+_US: Final = 1_000_000
+
+
+class _HeldRecord(NamedTuple):
+    """A delivery that this member made."""
+
+    record: Record
+    deliveries: int
+
+
+class SharedConsumer(Stream[Delivery]):
+    """A member of a work queue: each record goes to one member at a time. At least once.
+
+    Any number of members of one name, in threads, processes and, where the log reaches
+    further, hosts, share the records of all partitions. A delivery is leased for
+    `visibility_s`, which `extend` prolongs; if it is neither acked nor nacked by then, or
+    its member has died, the record goes to any member again. Acks come in any order; what
+    is acked beyond the first record that is not is kept in the log, and is not delivered
+    again after a crash. The consumer's cursor never passes a record that is not settled.
+
+    A record that was delivered `deliveries_max` times is dead-lettered. `order="key"`
+    delivers a record only once no earlier one of its key is unsettled: a nacked or leased
+    one holds up its key, and no other. `start` is where a queue of a new name begins.
+
+    Any thread may call `ack`, `nack`, `extend` and `dead_letter`; one at a time reads.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topic: TopicName,
+        name: str,
+        *,
+        tenant: str | None = None,
+        start: Start | StartName | datetime = EARLIEST,
+        deliveries_max: int = DELIVERIES_MAX,
+        visibility_s: float = VISIBILITY_S,
+        order: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__()
+        check_blocking(log)
+        self._log = log
+        self._topic = log.topic(topic)
+        self._name = check_consumer_name(name)
+        self._tenant = parse_tenant(tenant)
+        self._deliveries_max = check_count("deliveries_max", deliveries_max)
+        self._visibility_s = check_seconds("visibility_s", visibility_s, allows_zero=False)
+        if order not in (None, "key"):
+            raise InvalidError('order is "key", or None for none', order=order)
+        self._clock = clock or SystemClock()
+        self._member = str(self._clock.new_id())
+        self._queue = QueueStore(log, self._topic, self._name, self._tenant)
+        self._keys = QueueKeys(log, self._topic) if order == "key" else None
+        self._dead_letter_topic = dead_letter_topic_name(self._topic)
+        self._lock = threading.Lock()
+        self._held: dict[tuple[int, int], _HeldRecord] = {}
+        self._ready: deque[Delivery] = deque()
+        self._is_closed = False
+        self._turn = self._clock.random_bytes(1)[0]
+        self._watch = log.watch()
+        self._redriven = RedrivenQueue(
+            log, self._topic, self._name, self._tenant, self._new_redriven_reader
+        )
+        self._partitions = QueuePartitions(
+            *(log, self._topic, self._name, self._tenant),
+            start=start,
+            queue=self._queue,
+            watch=self._watch,
+            clock=self._clock,
+        )
+        try:
+            self._partitions.join()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """The name of the topic, of the same tenant, where records are dead-lettered."""
+        return self._dead_letter_topic
+
+    # --- reading ---
+
+    def next(self, timeout_s: float | None = None) -> Delivery | None:
+        """Return the next delivery, or None if there is none within `timeout_s`."""
+        found = self._fetch(1, timeout_s)
+        return found[0] if found else None
+
+    def fetch(self, max_records: int = 100, timeout_s: float | None = None) -> list[Delivery]:
+        """Return up to so many deliveries, as soon as there is one; none if the time is up.
+
+        They are leased together, at the cost of one, each for `visibility_s` from now on.
+        """
+        return self._fetch(check_count("max_records", max_records), timeout_s)
+
+    def _fetch(self, most: int, timeout_s: float | None) -> list[Delivery]:
+        deadline = deadline_in(self._clock, timeout_s)
+        while True:
+            self._look(most)
+            if found := self._take(most):
+                return found
+            if is_over(self._clock, deadline):
+                return []
+            self._watch.wait(self._wait_s(deadline))
+
+    async def _fetch_on_loop(self, most: int, timeout_s: float | None) -> list[Delivery]:
+        check_on_asyncio()
+        deadline = deadline_in(self._clock, timeout_s)
+        while True:
+            await in_thread(self._look, most)
+            if found := self._take(most):
+                return found
+            if is_over(self._clock, deadline):
+                return []
+            await self._watch.wait_on_loop(await in_thread(self._wait_s, deadline))
+
+    def _look(self, most: int) -> None:
+        """Have deliveries ready, if there are any. May block; what is ready stays so."""
+        self._check_open()
+        if self._ready:
+            return
+        self._partitions.keep_up()
+        if (redriven := self._redriven.look()) is not None:
+            self._ready.append(redriven)
+            return
+        for step in range(self._partitions.count):
+            partition = (self._turn + step) % self._partitions.count
+            if self._lease(partition, most):
+                self._turn = partition + 1
+                return
+
+    def _take(self, most: int) -> list[Delivery]:
+        """Return deliveries that are ready. Does not block."""
+        found: list[Delivery] = []
+        while self._ready and len(found) < most:
+            found.append(self._ready.popleft())
+        return found
+
+    def _wait_s(self, deadline: float | None) -> float:
+        """Return how long to wait for a hint before the next look."""
+        now = self._clock.monotonic()
+        due = now + (_SOON_S if self._is_due_soon() else POLL_S)
+        return max(0.0, (due if deadline is None else min(due, deadline)) - now)
+
+    def _is_due_soon(self) -> bool:
+        """Whether a member may free a record, or one becomes due, before the next poll."""
+        soon_us = self._clock.now_us() + round(POLL_S * _US)
+        for partition in range(self._partitions.count):
+            leases = self._queue.look(partition).leases
+            if any(each.until_us <= soon_us for each in leases):
+                return True
+            if self._keys is not None and leases:
+                return True
+        return False
+
+    # --- settling ---
+
+    def ack(self, delivered: Record | Delivery | Sequence[Record | Delivery]) -> None:
+        """The record is handled, or each of several. Durable when this returns.
+
+        Again is no error. ConflictError if a lease has run out and another member has, or had,
+        the record since; the others of the call are acked then. InvalidError for a record that
+        was not delivered here.
+        """
+        many = [delivered] if isinstance(delivered, Record | Delivery) else delivered
+        records = [record_of(each) for each in check_items("delivered", many)]
+        for record in [*filter(self._redriven.holds, records)]:
+            self._redriven.ack(record)
+            records.remove(record)
+        by_partition: dict[int, list[int]] = {}
+        for record in records:
+            self._count_of(record)
+            by_partition.setdefault(record.partition, []).append(record.offset)
+        lost = [
+            (partition, offset)
+            for partition, offsets in by_partition.items()
+            for offset in self._settle(partition, offsets)
+        ]
+        if lost:
+            raise self._lost(*lost[0])
+
+    def nack(self, record: Record | Delivery, *, delay_s: float = 0.0, reason: str = "") -> bool:
+        """Have the record delivered again after `delay_s`, or dead-lettered after the last try.
+
+        The delay is kept in the log, and outlives this process. Returns whether it was
+        dead-lettered; it is acked then. Raises as `ack`.
+        """
+        record = record_of(record)
+        delay_s, reason = check_seconds("delay_s", delay_s), check_text(reason, "reason")
+        if self._redriven.holds(record):
+            return self._redriven.nack(
+                record, delay_s=delay_s, reason=reason, deliveries_max=self._deliveries_max
+            )
+        count = self._count_of(record)
+        if count >= self._deliveries_max:
+            self.dead_letter(record, reason=reason)
+            return True
+        due_us = self._clock.now_us() + round(delay_s * _US)
+        self._replace(record, lambda lease: Lease(lease.offset, lease.count, due_us, FREE))
+        self._drop(record)
+        return False
+
+    def extend(self, record: Record | Delivery, visibility_s: float | None = None) -> None:
+        """Hide the record from other members for so long from now on. Raises as `ack`."""
+        record = record_of(record)
+        given = self._visibility_s if visibility_s is None else visibility_s
+        wanted_s = check_seconds("visibility_s", given, allows_zero=False)
+        if self._redriven.holds(record):
+            self._redriven.extend(record, wanted_s)
+            return
+        self._count_of(record)
+        until_us = self._clock.now_us() + round(wanted_s * _US)
+        self._replace(
+            record, lambda lease: Lease(lease.offset, lease.count, until_us, self._member)
+        )
+
+    def dead_letter(self, record: Record | Delivery, *, reason: str = "") -> None:
+        """Dead-letter the record, however often it was delivered; it is acked then."""
+        record, reason = record_of(record), check_text(reason, "reason")
+        if self._redriven.holds(record):
+            self._redriven.dead_letter(record, reason=reason)
+            return
+        count = self._count_of(record)
+        # A member that has lost the record must not dead-letter it, too.
+        self._replace(record, lambda lease: lease)
+        self._append_dead_letter(record, count, reason)
+        self.ack(record)
+
+    # --- the rest ---
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Begin again at `offset` in a partition, forwards or back, for all members.
+
+        What they have of it can no longer be acked. Deliveries are counted again.
+        """
+        partition, offset = check_whole("partition", partition), check_whole("offset", offset)
+        self._queue.restart(partition, offset)
+        with self._lock:
+            self._held = {each: held for each, held in self._held.items() if each[0] != partition}
+            kept = [each for each in self._ready if each.record.partition != partition]
+            self._ready = deque(kept)
+
+    def lag(self) -> Mapping[Partition, int]:
+        """Return for each partition how many records are not acked."""
+        found = {}
+        for number in range(self._partitions.count):
+            state = self._queue.look(number)
+            high = self._log.marks(self._topic, number).high
+            found[Partition(number)] = max(0, high - state.floor - state.settled_count)
+        return found
+
+    def __repr__(self) -> str:
+        return prompt_text("SharedConsumer", self._name, self._topic.name, held=len(self._held))
+
+    def close(self) -> None:
+        """End reading, and let other members have at once what this one holds. May be repeated."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._watch.close()
+        with self._lock:
+            partitions = {partition for partition, _ in self._held}
+        # What cannot be given back is free once its lease has run out.
+        with contextlib.suppress(StrandlineError):
+            for partition in sorted(partitions):
+                self._queue.change(partition, self._given_back)
+            self._redriven.close()
+
+    async def __aenter__(self) -> AsyncSharedConsumer:
+        from strandline.subscriptions.async_shared_consumer import (  # noqa: PLC0415 - Made of this.
+            AsyncSharedConsumer,
+        )
+
+        return AsyncSharedConsumer(self)
+
+    # --- inside ---
+
+    def _new_redriven_reader(self, topic: Topic) -> SharedConsumer:
+        # One delivery more than allowed: such a record is dead-lettered for its own topic.
+        return SharedConsumer(
+            self._log,
+            topic,
+            self._name,
+            tenant=self._tenant,
+            deliveries_max=self._deliveries_max + 1,
+            visibility_s=self._visibility_s,
+            clock=self._clock,
+        )
+
+    def _lease(self, partition: int, most: int) -> bool:
+        """Have records of a partition delivered to this member; False if there is none."""
+        high = self._log.marks(self._topic, partition).high
+        now_us = self._clock.now_us()
+        until_us = now_us + round(self._visibility_s * _US)
+        key_of = None if self._keys is None else self._keys.of(partition)
+
+        def lease(state: QueueState) -> tuple[QueueState, list[int]]:
+            end = min(int(high), state.floor + WINDOW)
+            chosen: list[int] = []
+            for offset in available(state, end, now_us, key_of):
+                chosen.append(offset)
+                if len(chosen) == most:
+                    break
+            return with_leases(state, chosen, self._member, until_us), chosen
+
+        state, chosen = self._queue.change(partition, lease)
+        for offset in chosen:
+            self._hand_over(partition, offset, state)
+        return bool(chosen)
+
+    def _hand_over(self, partition: int, offset: int, state: QueueState) -> None:
+        lease = state.lease(offset)
+        assert lease is not None
+        try:
+            (record,) = self._log.read(self._topic, partition, offset, records_max=1)
+        except TrimmedError:
+            # Removed by force a moment ago: no member gets it.
+            return
+        with self._lock:
+            self._held[partition, offset] = _HeldRecord(record, lease.count)
+        if lease.count > self._deliveries_max:
+            # Each member that had it has died, or let its lease run out.
+            self._append_dead_letter(record, lease.count - 1, NEVER_HANDLED)
+            self.ack(record)
+            return
+        self._ready.append(Delivery(record, lease.count))
+
+    def _settle(self, partition: int, offsets: Sequence[int]) -> list[int]:
+        """Settle records, and return those that another member has."""
+
+        def settle(state: QueueState) -> tuple[QueueState, list[int]]:
+            lost = [each for each in offsets if not self._may_settle(state, partition, each)]
+            return with_settled(state, set(offsets) - set(lost)), lost
+
+        _, lost = self._queue.change(partition, settle)
+        with self._lock:
+            for offset in offsets:
+                self._held.pop((partition, offset), None)
+        return lost
+
+    def _may_settle(self, state: QueueState, partition: int, offset: int) -> bool:
+        lease = state.lease(offset)
+        held = self._held.get((partition, offset))
+        if held is None:
+            # Settled by this member before.
+            return lease is None
+        if lease is None:
+            return False
+        return lease.holder == self._member and held.deliveries == lease.count
+
+    def _replace(self, record: Record, replaced: Callable[[Lease], Lease]) -> None:
+        """Replace the entry of a record that this member has; ConflictError if it has not."""
+        partition, offset = record.partition, record.offset
+
+        def change(state: QueueState) -> tuple[QueueState, bool]:
+            lease = state.lease(offset)
+            if lease is None or not self._may_settle(state, partition, offset):
+                return state, False
+            return with_lease(state, replaced(lease)), True
+
+        _, is_ours = self._queue.change(partition, change)
+        if not is_ours:
+            self._drop(record)
+            raise self._lost(partition, offset)
+
+    def _given_back(self, state: QueueState) -> tuple[QueueState, None]:
+        leases = tuple(
+            Lease(each.offset, each.count, 0, FREE) if each.holder == self._member else each
+            for each in state.leases
+        )
+        return _with(state, leases), None
+
+    def _count_of(self, record: Record) -> int:
+        with self._lock:
+            held = self._held.get((record.partition, record.offset))
+        if held is not None and record.topic == self._topic.name:
+            return held.deliveries
+        state = self._queue.look(record.partition) if self._is_here(record) else None
+        if state is not None and state.is_settled(record.offset):
+            return 0
+        raise InvalidError(
+            "this record is not held by this consumer, pass what it delivered",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+        )
+
+    def _is_here(self, record: Record) -> bool:
+        return record.topic == self._topic.name and record.partition < self._partitions.count
+
+    def _drop(self, record: Record) -> None:
+        with self._lock:
+            self._held.pop((record.partition, record.offset), None)
+
+    def _append_dead_letter(self, record: Record, count: int, reason: str) -> None:
+        append_dead_letter(
+            self._log,
+            self._topic,
+            record,
+            self._name,
+            tenant=self._tenant,
+            deliveries=count,
+            reason=reason,
+        )
+
+    def _lost(self, partition: int, offset: int) -> ConflictError:
+        return ConflictError(
+            "the lease of this record has run out and another member has it, or had: drop your"
+            " work on it, and extend leases in time",
+            topic=self._topic.name,
+            partition=partition,
+            offset=Offset(offset),
+        )
+
+    def _check_open(self) -> None:
+        self._check_process()
+        if self._is_closed:
+            raise ClosedError("this consumer was closed, open it again")
+        if self._watch.is_closed:
+            raise ClosedError("the log is closed, open it again")
+
+
+def _with(state: QueueState, leases: Iterable[Lease]) -> QueueState:
+    for lease in leases:
+        state = with_lease(state, lease)
+    return state

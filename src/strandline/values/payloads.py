@@ -1,0 +1,183 @@
+"""Payloads as people write them: values that JSON does not have, turned into such as it has.
+
+Both directions are on request: an encoder that a log was opened with, and the type that a
+reader names.
+"""
+
+import dataclasses
+import datetime as dt
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from strandline.values._json import JSON_DEPTH_MAX, is_plain
+from strandline.values.errors import InvalidError
+
+if TYPE_CHECKING:
+    from strandline.values.event import Event
+    from strandline.values.record import Record
+
+Encoder: TypeAlias = Callable[[Any], Any]
+"""Called with each value that is not JSON; returns what stands for it."""
+
+T = TypeVar("T")
+
+
+class EventOptions(TypedDict, total=False):
+    """What an event may be given besides its kind and payload, see `Event`."""
+
+    key: str | None
+    headers: Mapping[str, str]
+    occurred_at: dt.datetime | None
+
+
+_NOWHERE: Mapping[str, object] = {}
+
+_TEXTS = (dt.date, dt.time)
+#: What msgspec would write in a form of its own.
+_LEFT = (dt.datetime, dt.date, dt.time, Decimal, UUID)
+
+
+def as_json(value: Any) -> Any:
+    """Return what stands for a value in JSON; the encoder that `open` may be given.
+
+    A datetime with a time zone, a date and a time become text in ISO 8601, a Decimal and
+    a UUID text, a member of an Enum its value; a dataclass, a msgspec Struct and a pydantic
+    model become objects. TypeError for anything else, InvalidError for a datetime without
+    a time zone. What is inside of these is encoded in the same way.
+    """
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is None:
+            raise InvalidError("a datetime has a time zone, such as datetime.UTC", value=value)
+        return value.isoformat()
+    if isinstance(value, _TEXTS):
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    return _as_object(value)
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    if isinstance(value, msgspec.Struct):
+        found: dict[str, Any] = msgspec.to_builtins(value, builtin_types=_LEFT)
+        return found
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    if is_pydantic(type(value)):
+        dumped: dict[str, Any] = value.model_dump(by_alias=True)
+        return dumped
+    raise TypeError(type(value).__name__)
+
+
+def encoded_with(encoder: Encoder | None, value: Any) -> Any:
+    """Return `value` with everything that is not JSON replaced by what the encoder returns.
+
+    InvalidError, which says where, for what the encoder does not take. Without one it stays.
+    """
+    if encoder is None or is_plain(value):
+        return value
+    return _converted(encoder, value, "$", 0)
+
+
+def _converted(encoder: Encoder, value: Any, path: str, depth: int) -> Any:
+    if depth > JSON_DEPTH_MAX:
+        raise InvalidError("this value nests too deeply or contains itself", path=path)
+    if isinstance(value, dict):
+        return {
+            _key(encoder, key, path): _converted(encoder, item, f"{path}.{key}", depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [
+            _converted(encoder, item, f"{path}[{index}]", depth + 1)
+            for index, item in enumerate(value)
+        ]
+    # Members of an enumeration of texts or numbers are such, and are read back as their values.
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return _converted(encoder, _encoded(encoder, value, path), path, depth + 1)
+
+
+def _key(encoder: Encoder, key: Any, path: str) -> Any:
+    while not isinstance(key, str):
+        found = _encoded(encoder, key, path)
+        if not isinstance(found, str) and not isinstance(key, Enum):
+            raise InvalidError("a key in JSON is text, pass a str", path=path, key=key)
+        key = found
+    return key
+
+
+def _encoded(encoder: Encoder, value: Any, path: str) -> Any:
+    try:
+        return encoder(value)
+    except TypeError as error:
+        raise InvalidError(
+            "the encoder takes no value of this type, convert it first",
+            path=path,
+            type=type(value).__name__,
+        ) from error
+
+
+def check_encoder(encoder: object) -> Encoder | None:
+    """Return the encoder; InvalidError for what cannot be called."""
+    if encoder is None or callable(encoder):
+        return encoder
+    raise InvalidError(
+        "an encoder is a function of a value that is not JSON, such as strandline.as_json",
+        type=type(encoder).__name__,
+    )
+
+
+def decoded_as(payload_json: bytes, wanted: type[T], place: Mapping[str, object] = _NOWHERE) -> T:
+    """Return a payload as a value of this type; InvalidError, with the reason, if it is none."""
+    try:
+        if is_pydantic(wanted):
+            return wanted.model_validate_json(payload_json)  # type: ignore[attr-defined, no-any-return]
+        decoder: msgspec.json.Decoder[T] = _decoder(wanted)  # type: ignore[arg-type]
+        return decoder.decode(payload_json)
+    except TypeError as error:
+        raise InvalidError(
+            "no payload can be decoded as this type, pass a dataclass, a Struct, a pydantic"
+            " model or another type that msgspec knows",
+            type=repr(wanted),
+            reason=str(error),
+            **place,
+        ) from error
+    except (ValueError, RecursionError) as error:
+        # Also what msgspec and pydantic raise.
+        name = getattr(wanted, "__name__", repr(wanted))
+        raise InvalidError(
+            "this payload is no such value", type=name, reason=_in_one_line(error), **place
+        ) from error
+
+
+def event_payload_as(event: "Event", wanted: type[T]) -> T:
+    """Return the payload of an event as a value of this type."""
+    return decoded_as(event.payload_json, wanted)
+
+
+def record_payload_as(record: "Record", wanted: type[T]) -> T:
+    """Return the payload of a record's event as a value of this type."""
+    place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+    return decoded_as(record.event.payload_json, wanted, place)
+
+
+def is_pydantic(wanted: object) -> bool:
+    """Whether this is a class of pydantic's models; pydantic is not imported for that."""
+    return isinstance(wanted, type) and hasattr(wanted, "__pydantic_validator__")
+
+
+@lru_cache(maxsize=256)
+def _decoder(wanted: Any) -> "msgspec.json.Decoder[Any]":
+    return msgspec.json.Decoder(wanted)
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

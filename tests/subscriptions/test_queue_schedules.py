@@ -1,0 +1,115 @@
+"""Work queues through seeded lives, and planted bugs that these lives must notice."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from strandline.subscriptions import queue_state, shared_consumer
+from strandline.subscriptions.queue_state import Lease, QueueState
+from strandline.subscriptions.shared_consumer import SharedConsumer
+from tests.subscriptions.queue_schedules import live
+
+SEEDS = 12
+PLANTED_SEEDS = 40
+
+
+@pytest.mark.slow
+def test_a_work_queue_keeps_its_promises_in_seeded_lives() -> None:
+    assert live(range(SEEDS)) == {}
+
+
+def no_fence(*_: object) -> bool:
+    return True
+
+
+def cursor_before_gap(state: QueueState, offsets: Any) -> QueueState:
+    changed = _with_settled(state, offsets)
+    end = max([changed.floor, *(end for _, end in changed.settled)])
+    return msgspec.structs.replace(changed, floor=end, settled=(), next=max(state.next, end))
+
+
+def gaps_forgotten(state: QueueState, offsets: Any) -> QueueState:
+    changed = _with_settled(state, offsets)
+    return msgspec.structs.replace(
+        changed,
+        settled=(),
+        leases=tuple(
+            sorted(
+                (
+                    *changed.leases,
+                    *(Lease(n, 1, 0, "") for run in changed.settled for n in range(*run)),
+                ),
+                key=lambda each: each.offset,
+            )
+        ),
+    )
+
+
+def leases_ignored(state: QueueState, end: int, now_us: int, key_of: Any) -> Iterator[int]:
+    return _available(state, end, now_us + 10**12, key_of)
+
+
+def keys_ignored(state: QueueState, end: int, now_us: int, _: Any) -> Iterator[int]:
+    return _available(state, end, now_us, None)
+
+
+def not_counted(state: QueueState, offsets: Any, holder: str, until_us: int) -> QueueState:
+    changed = _with_leases(state, offsets, holder, until_us)
+    leases = tuple(msgspec.structs.replace(each, count=1) for each in changed.leases)
+    return msgspec.structs.replace(changed, leases=leases)
+
+
+def counted_twice(state: QueueState, offsets: Any, holder: str, until_us: int) -> QueueState:
+    changed = _with_leases(state, offsets, holder, until_us)
+    leases = tuple(
+        msgspec.structs.replace(each, count=each.count + 1) if each.holder == holder else each
+        for each in changed.leases
+    )
+    return msgspec.structs.replace(changed, leases=leases)
+
+
+def skipped_lost(state: QueueState, offsets: Any, holder: str, until_us: int) -> QueueState:
+    changed = _with_leases(state, offsets, holder, until_us)
+    kept = tuple(each for each in changed.leases if each.count)
+    return msgspec.structs.replace(changed, leases=kept)
+
+
+def nacks_lost(self: SharedConsumer, record: Any, **_: Any) -> bool:
+    self._settle(record.record.partition, [record.record.offset])
+    return False
+
+
+def not_extended(*_: object) -> None:
+    pass
+
+
+_with_settled = queue_state.with_settled
+_with_leases = queue_state.with_leases
+_available = queue_state.available
+
+BUGS: dict[str, tuple[object, str, Callable[..., Any]]] = {
+    "fence left out": (SharedConsumer, "_may_settle", no_fence),
+    "cursor before gap": (shared_consumer, "with_settled", cursor_before_gap),
+    "gaps forgotten": (shared_consumer, "with_settled", gaps_forgotten),
+    "leases ignored": (shared_consumer, "available", leases_ignored),
+    "keys ignored": (shared_consumer, "available", keys_ignored),
+    "deliveries counted twice": (shared_consumer, "with_leases", counted_twice),
+    "skipped records lost": (shared_consumer, "with_leases", skipped_lost),
+    "nacks lost": (SharedConsumer, "nack", nacks_lost),
+    "lease not renewed": (SharedConsumer, "extend", not_extended),
+    "deliveries not counted": (shared_consumer, "with_leases", not_counted),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, planted = BUGS[bug]
+    monkeypatch.setattr(owner, name, planted)
+
+    for seed in range(PLANTED_SEEDS):
+        if live(range(seed, seed + 1)):
+            return
+    pytest.fail(f"no life notices: {bug}")
