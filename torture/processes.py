@@ -6,6 +6,7 @@ import functools
 from tests.processes import (
     catalogue_kills,
     contention,
+    group_runs,
     joins,
     kills,
     outboxes,
@@ -21,6 +22,7 @@ from tests.processes.sweeps import FAILED_SYNC, WORKLOADS
 from tests.processes.sweeps import FAULTS as FAULTS_OF_CALLS
 
 FAULTS = (*FAULTS_OF_CALLS, FAILED_SYNC)
+GROUP_SIZES = (2, 3, 4, 8, 16)
 STRIDE = 16
 OUTBOX_STRIDE = 151
 #: A little more than there are; no other counts are in step with them.
@@ -50,6 +52,12 @@ def kill(seed: int) -> None:
 def kill_consumers(seed: int) -> None:
     """Kill a consumer until it has had everything."""
     joins.kill_consumers(_server(), _scheme(seed), seed)
+
+
+def disturb_groups(seed: int) -> None:
+    """Kill, stop and wake the members of a group of 2 to 16 while others join and leave."""
+    members = GROUP_SIZES[seed // len(SCHEMES) % len(GROUP_SIZES)]
+    group_runs.run(_server(), _scheme(seed), seed, members=members)
 
 
 def contend(seed: int) -> None:

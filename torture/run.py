@@ -79,6 +79,7 @@ TORTURES = (
         f"logs with {joins.JOINS_PER_LOG} joins", processes.join, 10_000 // joins.JOINS_PER_LOG
     ),
     Torture("logs with killed consumers", processes.kill_consumers, 200),
+    Torture("groups with disturbed members", processes.disturb_groups, 500),
     Torture("partitions that change hands", processes.take_over, processes.TAKEOVERS),
     Torture("hostile values", hostile.attack_all, hostile.SEEDS),
     Torture(

@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import NamedTuple
 
-from strandline.log import cursors, decide, draft, ranges, retention, terms, topics
+from strandline.log import cursors, decide, draft, lags, ranges, retention, terms, topics
 from strandline.log.access import Access
 from strandline.log.cursors import ConsumerCursors
 from strandline.log.identities import Identities
@@ -82,6 +82,27 @@ BUGS = (
         "False",
         "a_head_of_what_was_trimmed_is_not_confirmed",
     ),
+    _bug(
+        ConsumerCursors,
+        "_move",
+        "_check_generation(...)",
+        "None",
+        "a_holder_of_an_earlier_generation_is_refused",
+    ),
+    _bug(
+        ConsumerCursors,
+        "register",
+        "known.generation > generation",
+        "False",
+        "a_holder_of_an_earlier_generation_is_refused",
+    ),
+    _bug(
+        ConsumerCursors,
+        "_with",
+        "known.generation",
+        "0",
+        "a_holder_of_an_earlier_generation_is_refused",
+    ),
     _bug(ConsumerCursors, "ack", "max(...)", "offset", "an_ack_never_goes_back"),
     _bug(
         ConsumerCursors, "ack", "check_not_beyond(...)", "end", "an_ack_beyond_the_end_is_refused"
@@ -89,13 +110,13 @@ BUGS = (
     _bug(
         ConsumerCursors,
         "held_at",
-        "self._is_live(...)",
+        "holds_retention(...)",
         "False",
         "trimming_stops_at_the_slowest_consumer",
     ),
     _bug(
-        ConsumerCursors,
-        "_is_live",
+        lags,
+        "holds_retention",
         "_IDLE_US",
         "_IDLE_US * 9",
         "an_idle_consumer_no_longer_holds_trimming",

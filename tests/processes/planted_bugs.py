@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import NamedTuple
 
+from strandline.groups import Membership
+from strandline.log.cursors import ConsumerCursors
 from strandline.stores.files.identity_window import IdentityWindow
 from strandline.stores.files.keys import FileKeys
 from strandline.stores.files.partition_lock import PartitionLock
@@ -17,9 +19,9 @@ from strandline.stores.sqlite.outbox import Outbox
 from strandline.stores.sqlite.store import SqliteStore
 from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.stores.sqlite.trimming import Trimming
-from strandline.subscriptions.consumer import Consumer
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.cursor import Cursor
+from strandline.subscriptions.deliveries import Deliveries
 from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.subscriptions.outstanding import Attempts
 from strandline.subscriptions.subscription import Subscription
@@ -252,11 +254,27 @@ PROCESS_BUGS = [
     ),
     _sqlite(
         "a consumer acks what it delivers",
-        Consumer,
+        Deliveries,
         "_deliver",
         "with self._lock: ...",
-        "self._log.ack(self._topic, self._name, record.partition, record.offset + 1); _",
+        "self._log.ack(self._topic, 'billing', record.partition, record.offset + 1); _",
         caught_by="consumers",
+    ),
+    _sqlite(
+        "a group fences no cursor",
+        ConsumerCursors,
+        "_move",
+        "_check_generation(...)",
+        "None",
+        caught_by="groups",
+    ),
+    _sqlite(
+        "a member is never sure to have lost its lease",
+        Membership,
+        "is_valid",
+        "return _",
+        "return True",
+        caught_by="groups",
     ),
     _sqlite(
         "a trigger acks before its function was called",
@@ -269,7 +287,7 @@ PROCESS_BUGS = [
     _sqlite(
         "a trigger forgets at each restart what it has handled",
         HandledKeys,
-        "_load",
+        "catch_up",
         "self._log.read(...)",
         "()",
         caught_by="triggers",

@@ -7,6 +7,7 @@ import pytest
 
 from tests.processes import (
     contention,
+    group_runs,
     holder,
     joins,
     kills,
@@ -56,6 +57,11 @@ def by_joins(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
 def by_consumers(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
     for number in range(3):
         joins.kill_consumers(server, bug.scheme, seed + number, bug=bug.title)
+
+
+def by_groups(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
+    for number in range(4):
+        group_runs.run(server, bug.scheme, seed + number, members=5, bug=bug.title)
 
 
 def by_outboxes(server: ForkServer, bug: Planted, seed: int, _: Path) -> None:
@@ -112,6 +118,7 @@ SLICES: dict[str, Slice] = {
     "joins": by_joins,
     "outboxes": by_outboxes,
     "consumers": by_consumers,
+    "groups": by_groups,
     "triggers": by_triggers,
     "poison": by_a_poison("handle"),
     "poison in a batch": by_a_poison("consume"),

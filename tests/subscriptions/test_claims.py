@@ -13,7 +13,6 @@ import pytest
 import strandline as sl
 from strandline.log.claims import LocalClaims
 from strandline.stores.claim_locks import LockClaims
-from strandline.triggers import Triggers
 from tests.subscriptions.doubles import fill
 
 OpenAgain = Callable[[], sl.Log]
@@ -117,19 +116,6 @@ def test_a_consumer_that_could_not_be_made_holds_nothing(open_again: OpenAgain) 
 
 
 @pytest.mark.slow
-def test_a_second_runner_of_one_trigger_is_refused(open_again: OpenAgain) -> None:
-    runners = [Triggers(open_again()), Triggers(open_again())]
-    for runner in runners:
-        runner.on("orders", name="worker")(lambda _: None)
-
-    with runners[0], pytest.raises(sl.UnavailableError, match="pid="):
-        runners[1].start()
-
-    with runners[1]:
-        pass
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
 def test_a_killed_holder_lets_go_at_once(tmp_path: Path, scheme: str) -> None:
     url = f"{scheme}:{tmp_path / 'events'}"
@@ -144,13 +130,13 @@ def test_a_killed_holder_lets_go_at_once(tmp_path: Path, scheme: str) -> None:
             assert holder.stdout is not None
             assert holder.stdout.readline() == b"held\n"
             with pytest.raises(sl.UnavailableError) as caught:
-                log.consumer("orders", "worker")
+                log.consumer("orders", "worker", group=False)
             log.consumer("orders", "worker", partitions=[0]).close()
             holder.kill()
             holder.wait()
 
         assert caught.value.fields["pid"] == holder.pid
-        log.consumer("orders", "worker").close()
+        log.consumer("orders", "worker", group=False).close()
 
 
 @pytest.mark.slow

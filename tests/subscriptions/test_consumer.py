@@ -45,11 +45,12 @@ class ForgetfulLog(Log):
         end: int,
         *,
         tenant: str | None = None,
+        generation: int | None = None,
     ) -> Offset:
         if self.forgets:
             self.forgets = False
             raise UnavailableError("the cursors rest")
-        return super().ack(topic, consumer, partition, end, tenant=tenant)
+        return super().ack(topic, consumer, partition, end, tenant=tenant, generation=generation)
 
 
 @pytest.fixture
@@ -380,9 +381,9 @@ def test_outstanding_follows_the_first_that_is_not_acked() -> None:
     for offset in (5, 6, 7):
         outstanding.deliver(offset)
 
-    outstanding.settle(6)
+    outstanding.settle([6])
     before = outstanding.floor, len(outstanding)
-    outstanding.settle(5)
+    outstanding.settle([5])
 
     assert before == (5, 3)
     assert (outstanding.floor, len(outstanding)) == (7, 1)

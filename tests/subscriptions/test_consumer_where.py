@@ -153,9 +153,9 @@ def test_runs_that_are_passed_over_join_the_floor_in_any_order_of_acks() -> None
     outstanding.deliver(10)
     assert outstanding.pass_over(12) == 1
 
-    outstanding.settle(10)
-    assert (outstanding.floor, outstanding.floor_after(3)) == (3, 12)
-    outstanding.settle(3)
+    outstanding.settle([10])
+    assert (outstanding.floor, outstanding.floor_after([3])) == (3, 12)
+    outstanding.settle([3])
 
     assert outstanding.floor == 12
     assert outstanding.pass_over(5) == 0

@@ -129,8 +129,8 @@ def test_a_nack_with_a_delay_that_is_none_changes_nothing(
 def test_an_ack_that_settles_before_it_stores_is_found_out(
     log: RefusingLog, worker: sl.Consumer
 ) -> None:
-    def settling(self: Outstanding, offset: int) -> int:
-        self.settle(offset)
+    def settling(self: Outstanding, offsets: list[int]) -> int:
+        self.settle(offsets)
         return self.floor + 1
 
     with (

@@ -8,8 +8,7 @@ from unittest import mock
 import pytest
 
 import strandline as sl
-from strandline.subscriptions import membership
-from strandline.subscriptions.membership import HEARTBEAT_S
+from strandline.subscriptions.rebalancing import HEARTBEAT_S, Rebalancing
 from strandline.testing import FakeClock
 from strandline.triggers import Triggers
 from strandline.values import CONSUMER_IDLE_S
@@ -115,24 +114,24 @@ def test_a_silent_consumer_expires_and_one_that_is_read_does_not(
     log: sl.Log, clock: FakeClock
 ) -> None:
     log.create_topic("quiet", partitions=2)
-    with log.consumer("quiet", "read", clock=clock) as read:
+    with log.consumer("quiet", "read", clock=clock, lease_s=HEARTBEAT_S) as read:
         log.consumer("quiet", "closed", clock=clock).close()
         for _ in range(8):
             clock.advance(HEARTBEAT_S)
             assert read.next(0.0) is None
 
-        live = {(each.consumer, each.is_live) for each in log.consumers("quiet")}
+        live = {(each.consumer, each.holds_retention) for each in log.consumers("quiet")}
 
     assert live == {("closed", False), ("read", True)}
 
 
 def test_a_heartbeat_is_sent_on_an_event_loop_too(log: sl.Log, clock: FakeClock) -> None:
     log.create_topic("quiet")
-    with log.consumer("quiet", "read", clock=clock) as read:
+    with log.consumer("quiet", "read", clock=clock, lease_s=HEARTBEAT_S) as read:
         clock.advance(CONSUMER_IDLE_S + 1)
         assert asyncio.run(sl.AsyncConsumer(read).next(0.0)) is None
 
-        assert [each.is_live for each in log.consumers("quiet")] == [True]
+        assert [each.holds_retention for each in log.consumers("quiet")] == [True]
 
 
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
@@ -163,19 +162,21 @@ def test_a_consumer_is_made_on_an_event_loop(tmp_path: Path, scheme: str) -> Non
 
 
 def test_a_consumer_that_registers_nothing_is_found_out(log: sl.Log, clock: FakeClock) -> None:
-    def registers_nothing(self: membership.Membership, partitions: list[int]) -> dict[int, int]:
+    def registers_nothing(
+        self: Rebalancing, partitions: list[int], generation: int | None
+    ) -> dict[int, int]:
         return {each: int(log.marks("orders", each).low) for each in partitions}
 
     with (
-        mock.patch.object(membership.Membership, "_register", registers_nothing),
-        pytest.raises(AssertionError),
+        mock.patch.object(Rebalancing, "_register", registers_nothing),
+        pytest.raises((AssertionError, sl.LeaseLostError)),
     ):
         test_retention_keeps_what_a_live_consumer_has_not_acked(log, clock)
 
 
 def test_a_consumer_without_heartbeats_is_found_out(log: sl.Log, clock: FakeClock) -> None:
     with (
-        mock.patch.object(membership.Membership, "is_heartbeat_due", return_value=False),
+        mock.patch.object(Rebalancing, "_send_heartbeat"),
         pytest.raises(AssertionError),
     ):
         test_a_silent_consumer_expires_and_one_that_is_read_does_not(log, clock)

@@ -8,6 +8,9 @@ from typing import Any
 import strandline as sl
 from strandline.clock import SystemClock
 
+CONSUMERS = 2
+"""How many consumers a trigger has, each of which looks at its group from time to time."""
+
 PATIENCE_S = 20.0
 """How long a test waits for what must happen; only a failure takes as long."""
 

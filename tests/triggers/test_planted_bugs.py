@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pytest
 
 import strandline as sl
-from strandline.subscriptions import Consumer, dead_letters, redriving
+from strandline.subscriptions import dead_letters, redriving
+from strandline.subscriptions.dead_letters import DeadLettering
 from strandline.testing import FakeClock
 from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
 from tests.planting import Bug
@@ -134,7 +135,7 @@ BUGS = (
         a_key_that_waits,
     ),
     _bug(settling.Settling, "_give_up", "_.dead_letter(...)", "pass", redriven),
-    _bug(Consumer, "_dead_letter", "self.ack(...)", "pass", redriven),
+    _bug(DeadLettering, "dead_letter", "self._acks.settle(...)", "pass", redriven),
     _bug(
         DISPATCH,
         "_finish_calls",

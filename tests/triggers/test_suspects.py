@@ -13,7 +13,7 @@ from strandline.subscriptions.outstanding import Attempts
 from strandline.testing import FakeClock
 from strandline.triggers import Counters, Triggers, dead_letters, gate
 from strandline.triggers.gate import ALONE_S, Gate
-from tests.triggers.calls import Calls, cursors, publish, wait_until
+from tests.triggers.calls import CONSUMERS, Calls, cursors, publish, wait_until
 
 
 def crash(log: sl.Log, name: str, count: int) -> None:
@@ -179,10 +179,11 @@ def test_a_suspect_that_takes_hours_holds_others_up_for_a_minute(clock: FakeCloc
         if record.offset == 0:
             assert ends.wait(20)
 
+    before = clock.pending_timers
     with triggers, contextlib.ExitStack() as cleanup:
         cleanup.callback(ends.set)
         assert calls.wait_for(1) == [0]
-        wait_until(lambda: clock.pending_timers == 1)
+        wait_until(lambda: clock.pending_timers == before + CONSUMERS + 1)
         clock.advance(ALONE_S)
         assert calls.wait_for(2) == [0, 1]
 
@@ -200,9 +201,9 @@ def test_a_key_function_is_called_for_a_suspect_only_when_it_is_alone(log: sl.Lo
 
     begin = Consumer.begin_alone
 
-    def begin_alone(consumer: Consumer, record: sl.Record) -> None:
-        begin(consumer, record)
-        order.note(("alone", record.offset))
+    def begin_alone(consumer: Consumer, delivery: sl.Delivery) -> None:
+        begin(consumer, delivery)
+        order.note(("alone", delivery.record.offset))
 
     triggers.on("orders", name="billing", dedupe_key=key)(lambda r: order.note(("call", r.offset)))
     with mock.patch.object(Consumer, "begin_alone", begin_alone), triggers:

@@ -12,7 +12,7 @@ import strandline as sl
 from strandline.subscriptions import OUTSTANDING_MAX
 from strandline.testing import FakeClock
 from strandline.triggers import Counters, Triggers, on, redrive
-from tests.triggers.calls import Calls, cursors, publish, wait_until
+from tests.triggers.calls import CONSUMERS, Calls, cursors, publish, wait_until
 from tests.triggers.conftest import OpenAgain
 
 
@@ -112,13 +112,13 @@ def test_a_failure_is_tried_again_by_its_schedule_with_the_count(clock: FakeCloc
         assert calls.wait_for(2) == [(1, 1), (2, 1)]
         wait_until(lambda: triggers.metrics()["billing"].retried == 1)
         clock.advance(4.9)
-        assert clock.pending_timers == 1
+        assert clock.pending_timers == CONSUMERS + 1
         assert cursors(log, "billing")[0] == 0
         clock.advance(0.1)
         assert calls.wait_for(3)[2:] == [(1, 2)]
         wait_until(lambda: triggers.metrics()["billing"].retried == 2)
         clock.advance(59.9)
-        assert clock.pending_timers == 1
+        assert clock.pending_timers == CONSUMERS + 1
         assert len(calls.seen) == 3
         clock.advance(0.1)
         assert calls.wait_for(4)[3:] == [(1, 3)]
@@ -274,7 +274,7 @@ def test_a_stop_lets_functions_end(clock: FakeClock) -> None:
     calls.wait_for(1)
     triggers.request_stop()
     # From here on it waits for the function, for as long as its clock says.
-    wait_until(lambda: clock.pending_timers == 1)
+    wait_until(lambda: clock.pending_timers == CONSUMERS + 1)
     gate.set()
     triggers.stop()
 

@@ -24,6 +24,21 @@ from strandline.cli.screen import show, show_json, show_table
 from strandline.values import ConsumerLag, Mode
 from strandline.values.json_forms import lag_json
 
+_COLUMNS = {
+    "consumer": "consumer",
+    "tenant": "tenant",
+    "partition": "partition",
+    "cursor": "cursor",
+    "lag": "lag",
+    "lag_s": "lag, s",
+    "trend": "trend/s",
+    "seen_at": "last seen",
+    "is_live": "live",
+    "member": "member",
+    "held_since": "since",
+    "reason": "why",
+}
+
 _Consumer = Annotated[str, typer.Argument(metavar="CONSUMER", help="The consumer's name.")]
 _ConsumerTenant = Annotated[
     str | None,
@@ -36,8 +51,8 @@ _ConsumerTenant = Annotated[
     examples="""$ strandline ack orders mailer --to 2
         $ strandline consumers orders
         $ strandline consumers orders --json""",
-    answers="{topic, consumers: [{consumer, tenant, partition, cursor, lag, seen_at, "
-    "is_live}, …]}.",
+    answers="{topic, consumers: [{consumer, tenant, partition, cursor, lag, lag_s, trend, "
+    "seen_at, is_live, holds_retention, member, held_since, generation, reason}, …]}.",
 )
 def consumers(
     topic: TopicName,
@@ -47,7 +62,7 @@ def consumers(
     consumer_tenant: _ConsumerTenant = None,
     json: Json = False,
 ) -> None:
-    """List the consumers of a topic, with how far behind each one is."""
+    """List the consumers of a topic: how far behind, and which member holds what, and why."""
     with opened(url, Mode.READ) as log:
         found = log.consumers(topic_of(log, topic, tenant), tenant=consumer_tenant or tenant)
     _show(topic, found, json=json)
@@ -173,7 +188,5 @@ def _show(topic: str, lags: Sequence[ConsumerLag], *, json: bool) -> None:
     if json:
         show_json({"topic": topic, "consumers": shown})
         return
-    show_table(
-        ("consumer", "tenant", "partition", "cursor", "lag", "last seen", "live"),
-        [tuple(each.values()) for each in shown],
-    )
+    rows = [tuple(each[name] for name in _COLUMNS) for each in shown]
+    show_table(tuple(_COLUMNS.values()), rows)

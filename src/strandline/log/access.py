@@ -190,6 +190,15 @@ class Access:
         found = self.with_partitions(found, (partition,))
         return found, check_partition(partition, found.settings.partitions), whose, name
 
+    def moved(
+        self, topic: TopicName, consumer: str, partition: int, tenant: str | None, offset: int
+    ) -> tuple[StoredTopic, Partition, Tenant | None, str]:
+        """Return the same for a cursor that goes to `offset`, before which all is durable then."""
+        found, number, whose, name = self.cursor(topic, consumer, partition, tenant)
+        self.check_mode(Mode.CONSUME)
+        self.durable_before(found, number, offset)
+        return found, number, whose, name
+
     # --- whether it may be made ---
 
     def check_mode(self, least: Mode) -> None:

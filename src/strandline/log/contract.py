@@ -389,6 +389,7 @@ class LogConsumers(Protocol):
         starts: Mapping[int, int],
         *,
         tenant: str | None = None,
+        generation: int | None = None,
     ) -> Mapping[Partition, Offset]:
         """Have the consumer exist in these partitions, and return its cursors there.
 
@@ -396,6 +397,10 @@ class LogConsumers(Protocol):
         one gets it at its offset in `starts`, or at the low-water mark if that is
         higher. All of them or none. InvalidError beyond the high-water mark.
         DivergedError as for `cursor`.
+
+        With `generation`, these partitions are its holder's from now on: every `ack`,
+        `seek` and `register` of an earlier generation is LeaseLostError. So is this one if
+        a later generation was there first.
         """
 
     def claim(
@@ -417,12 +422,14 @@ class LogConsumers(Protocol):
         end: int,
         *,
         tenant: str | None = None,
+        generation: int | None = None,
     ) -> Offset:
         """Acknowledge everything before `end`, and return the cursor.
 
         The cursor never goes back: a lower `end` changes nothing, and is still a sign
         of life. InvalidError beyond the high-water mark. DivergedError if the log has
-        lost records that the cursor had passed.
+        lost records that the cursor had passed. LeaseLostError if `generation` is given and
+        is not the present one; the cursor does not move then.
         """
 
     def seek(
@@ -433,10 +440,12 @@ class LogConsumers(Protocol):
         offset: int,
         *,
         tenant: str | None = None,
+        generation: int | None = None,
     ) -> None:
         """Put the cursor to `offset`, forwards or back.
 
         TrimmedError below the low-water mark, InvalidError beyond the high-water mark.
+        LeaseLostError as for `ack`.
         """
 
     def cursor(

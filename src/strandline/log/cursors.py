@@ -1,20 +1,21 @@
 """Named cursors, kept in the keyed area of their topic. See LogConsumers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from uuid import UUID
 
 import msgspec
 
 from strandline.clock import Clock
+from strandline.log.lags import ConsumerCursor, consumer_lag, holds_retention, sampled
 from strandline.log.ranges import check_kept, check_not_beyond
 from strandline.log.registering import registered_at
 from strandline.log.store import PartitionState, Store, StoredTopic
+from strandline.log.stored_groups import group_key, load_group
 from strandline.values import (
-    CONSUMER_IDLE_S,
     ConsumerLag,
     CorruptError,
     DivergedError,
     InvalidError,
+    LeaseLostError,
     Offset,
     Partition,
     Position,
@@ -25,17 +26,6 @@ from strandline.values import (
 )
 
 _PREFIX = "cursors/"
-_IDLE_US = CONSUMER_IDLE_S * 1_000_000
-
-
-class ConsumerCursor(msgspec.Struct, frozen=True):
-    """One consumer's place in one partition, and the history that it is a place in."""
-
-    partition: int
-    offset: int
-    seen_at_us: int
-    epoch: int
-    epoch_id: UUID
 
 
 class StoredConsumer(msgspec.Struct, frozen=True):
@@ -65,7 +55,14 @@ class ConsumerCursors:
         self._clock = clock
 
     def ack(
-        self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str, end: int
+        self,
+        topic: StoredTopic,
+        partition: int,
+        tenant: Tenant | None,
+        name: str,
+        end: int,
+        *,
+        generation: int | None = None,
     ) -> Offset:
         """Move the cursor to `end`, never back; return it."""
 
@@ -73,7 +70,7 @@ class ConsumerCursors:
             offset = check_not_beyond(state.marks, end, topic.topic, partition)
             return offset if known is None else max(offset, known)
 
-        return self._move(topic, partition, tenant, name, forwards)
+        return self._move(topic, partition, tenant, name, forwards, generation=generation)
 
     def register(
         self,
@@ -81,8 +78,12 @@ class ConsumerCursors:
         tenant: Tenant | None,
         name: str,
         starts: Mapping[Partition, int],
+        generation: int | None = None,
     ) -> Mapping[Partition, Offset]:
-        """Have a cursor in each of these partitions, where there is none at its start."""
+        """Have a cursor in each of these partitions, where there is none at its start.
+
+        With a generation, every earlier one is refused from now on.
+        """
         key = _key(tenant, name)
         while True:
             raw = self._store.get_key(topic, key)
@@ -91,9 +92,11 @@ class ConsumerCursors:
             for partition, start in starts.items():
                 state = self._store.state(topic, partition)
                 known = consumer.cursor(partition)
+                if generation is not None and known is not None and known.generation > generation:
+                    raise _lost(topic, name, known, partition, generation)
                 at = None if known is None else self._checked(topic, state, known)
                 found[partition] = registered_at(at, start, state.marks, topic.topic)
-                consumer = self._with(consumer, partition, found[partition], state)
+                consumer = self._with(consumer, partition, found[partition], state, generation)
             if self._store.put_key(topic, key, _encode(consumer), raw):
                 return found
 
@@ -129,14 +132,23 @@ class ConsumerCursors:
         return _encode(msgspec.structs.replace(consumer, cursors=tuple(cursors)))
 
     def seek(
-        self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str, offset: int
+        self,
+        topic: StoredTopic,
+        partition: int,
+        tenant: Tenant | None,
+        name: str,
+        offset: int,
+        *,
+        generation: int | None = None,
     ) -> None:
         """Put the cursor to `offset`, forwards or back."""
 
         def anywhere(state: PartitionState, _: Offset | None) -> Offset:
             return check_kept(state.marks, offset, topic.topic, partition)
 
-        self._move(topic, partition, tenant, name, anywhere, is_checked=False)
+        self._move(
+            topic, partition, tenant, name, anywhere, generation=generation, is_checked=False
+        )
 
     def cursor(
         self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str
@@ -150,46 +162,42 @@ class ConsumerCursors:
 
     def lags(self, topic: StoredTopic, tenant: Tenant | None) -> Sequence[ConsumerLag]:
         """Return the tenant's consumers, sorted by name and partition."""
-        numbers = range(topic.settings.partitions)
-        ends = [self._store.state(topic, number).marks.high for number in numbers]
-        lags = [
-            ConsumerLag(
-                consumer.name,
-                tenant,
-                Partition(cursor.partition),
-                Offset(cursor.offset),
-                max(0, ends[cursor.partition] - cursor.offset),
-                cursor.seen_at_us,
-                self._is_live(cursor),
-            )
+        found = [
+            consumer_lag(self._store, topic, cursor, group, now_us)
+            for now_us in [self._clock.now_us()]
             for consumer in self._all(topic)
             if consumer.tenant == tenant
+            for group in [load_group(self._store, topic, tenant, consumer.name)]
             for cursor in consumer.cursors
             # One of a partition that was added a moment ago comes with the next call.
-            if cursor.partition < len(ends)
+            if cursor.partition < topic.settings.partitions
         ]
-        return sorted(lags, key=lambda lag: (lag.consumer, lag.partition))
+        return sorted(found, key=lambda lag: (lag.consumer, lag.partition))
 
     def held_at(self, topic: StoredTopic, partition: int) -> Offset | None:
         """Return the cursor of the slowest live consumer of any tenant."""
         cursors = (consumer.cursor(partition) for consumer in self._all(topic))
-        live = (each for each in cursors if each is not None and self._is_live(each))
+        now_us = self._clock.now_us()
+        live = (each for each in cursors if each is not None and holds_retention(each, now_us))
         return min((Offset(each.offset) for each in live), default=None)
 
     def names_at(self, topic: StoredTopic, partition: int, offset: int) -> tuple[str, ...]:
         """Return the live consumers, of any tenant, whose cursor is at this offset."""
+        now_us = self._clock.now_us()
         found = {
             consumer.name
             for consumer in self._all(topic)
             if (each := consumer.cursor(partition)) is not None
             and each.offset == offset
-            and self._is_live(each)
+            and holds_retention(each, now_us)
         }
         return tuple(sorted(found))
 
     def delete(self, topic: StoredTopic, tenant: Tenant | None, name: str) -> bool:
-        """Remove a consumer; False if there was none."""
-        return self._store.remove_key(topic, _key(tenant, name))
+        """Remove a consumer with its group; False if there was none."""
+        was_known = self._store.remove_key(topic, _key(tenant, name))
+        self._store.remove_key(topic, group_key(tenant, name))
+        return was_known
 
     # --- inside ---
 
@@ -201,6 +209,7 @@ class ConsumerCursors:
         name: str,
         moved: Moved,
         *,
+        generation: int | None,
         is_checked: bool = True,
     ) -> Offset:
         key = _key(tenant, name)
@@ -209,6 +218,8 @@ class ConsumerCursors:
             state = self._store.state(topic, partition)
             consumer = _loaded(raw, tenant, name)
             known = consumer.cursor(partition)
+            if generation is not None:
+                _check_generation(topic, name, known, partition, generation)
             at: Offset | None = None
             if known is not None and is_checked:
                 at = self._checked(topic, state, known)
@@ -218,10 +229,22 @@ class ConsumerCursors:
                 return offset
 
     def _with(
-        self, consumer: StoredConsumer, partition: int, offset: int, state: PartitionState
+        self,
+        consumer: StoredConsumer,
+        partition: int,
+        offset: int,
+        state: PartitionState,
+        generation: int | None = None,
     ) -> StoredConsumer:
         epoch = epoch_before(offset, state.epochs)
-        cursor = ConsumerCursor(partition, offset, self._clock.now_us(), epoch.number, epoch.id)
+        now_us = self._clock.now_us()
+        known = consumer.cursor(partition)
+        if generation is None:
+            generation = 0 if known is None else known.generation
+        samples = sampled(() if known is None else known.samples, now_us, state, offset)
+        cursor = ConsumerCursor(
+            partition, offset, now_us, epoch.number, epoch.id, generation, samples
+        )
         others = (each for each in consumer.cursors if each.partition != partition)
         cursors = tuple(sorted((*others, cursor), key=lambda each: each.partition))
         return msgspec.structs.replace(consumer, cursors=cursors)
@@ -244,8 +267,29 @@ class ConsumerCursors:
             if (found := _of_key(key, raw)) is not None:
                 yield found
 
-    def _is_live(self, cursor: ConsumerCursor) -> bool:
-        return self._clock.now_us() - cursor.seen_at_us <= _IDLE_US
+
+def _check_generation(
+    topic: StoredTopic,
+    name: str,
+    known: ConsumerCursor | None,
+    partition: int,
+    generation: int,
+) -> None:
+    # A cursor that is missing was removed, with all that its members held.
+    if known is None or known.generation != generation:
+        raise _lost(topic, name, known, partition, generation)
+
+
+def _lost(
+    topic: StoredTopic, name: str, known: ConsumerCursor | None, partition: int, generation: int
+) -> LeaseLostError:
+    return LeaseLostError(
+        partition,
+        topic=topic.topic.name,
+        consumer=name,
+        generation=generation,
+        current=None if known is None else known.generation,
+    )
 
 
 def _check_partitions(stored: StoredConsumer, key: str, topic: StoredTopic) -> None:

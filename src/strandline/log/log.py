@@ -19,7 +19,7 @@ from strandline.log.cursors import ConsumerCursors
 from strandline.log.describing import describe_log, describe_topic, log_html
 from strandline.log.history import History
 from strandline.log.metrics import LogCounts, LogMetrics
-from strandline.log.numbers import check_timestamp, check_whole
+from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.parts import put_together, unsendable
 from strandline.log.positions import position_at, resolve
 from strandline.log.queue_depth import check_count, default_queue_depth
@@ -324,6 +324,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         starts: Mapping[int, int],
         *,
         tenant: str | None = None,
+        generation: int | None = None,
     ) -> Mapping[Partition, Offset]:
         found, whose, name = self._access.consumer(topic, consumer, tenant)
         self._access.check_mode(Mode.CONSUME)
@@ -331,7 +332,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         wanted = check_starts(starts, found.settings.partitions)
         for number, start in wanted.items():
             self._access.durable_before(found, number, start)
-        return self._cursors.register(found, whose, name, wanted)
+        return self._cursors.register(
+            found, whose, name, wanted, check_limit("generation", generation)
+        )
 
     def claim(
         self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
@@ -348,13 +351,12 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         end: int,
         *,
         tenant: str | None = None,
+        generation: int | None = None,
     ) -> Offset:
-        end = check_whole("end", end)
-        found, number, whose, name = self._access.cursor(topic, consumer, partition, tenant)
-        self._access.check_mode(Mode.CONSUME)
-        self._access.durable_before(found, number, end)
+        end, generation = check_whole("end", end), check_limit("generation", generation)
+        found, number, whose, name = self._access.moved(topic, consumer, partition, tenant, end)
         self._counts.acks += 1
-        return self._cursors.ack(found, number, whose, name, end)
+        return self._cursors.ack(found, number, whose, name, end, generation=generation)
 
     def seek(
         self,
@@ -364,12 +366,11 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         offset: int,
         *,
         tenant: str | None = None,
+        generation: int | None = None,
     ) -> None:
-        offset = check_whole("offset", offset)
-        found, number, whose, name = self._access.cursor(topic, consumer, partition, tenant)
-        self._access.check_mode(Mode.CONSUME)
-        self._access.durable_before(found, number, offset)
-        self._cursors.seek(found, number, whose, name, offset)
+        offset, generation = check_whole("offset", offset), check_limit("generation", generation)
+        found, number, whose, name = self._access.moved(topic, consumer, partition, tenant, offset)
+        self._cursors.seek(found, number, whose, name, offset, generation=generation)
 
     def cursor(
         self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None

@@ -53,6 +53,12 @@ class LogMetrics:
     writes: WriteMetrics | None
     """What the write coordinators did: flushes by reason, syncs, back-pressure, and how long
     a write took to be sent, applied, frozen and flushed. None for a store without one."""
+    partitions_assigned: int = 0
+    """How often a consumer was given a partition, in a group or by hand."""
+    partitions_revoked: int = 0
+    """How often one handed a partition over to another member of its group."""
+    partitions_lost: int = 0
+    """How often one lost a partition, because its lease ran out."""
 
     @property
     def appends(self) -> int:
@@ -83,6 +89,9 @@ class LogMetrics:
             "subscriptions": self.subscriptions,
             "waits": self.waits,
             "hints": self.hints,
+            "partitions_assigned": self.partitions_assigned,
+            "partitions_revoked": self.partitions_revoked,
+            "partitions_lost": self.partitions_lost,
             "writes": None if self.writes is None else asdict(self.writes),
             "topics": topics,
         }
@@ -132,6 +141,9 @@ class LogCounts:
 
     reads: int = 0
     acks: int = 0
+    partitions_assigned: int = 0
+    partitions_revoked: int = 0
+    partitions_lost: int = 0
     topics: dict[UUID, TopicCounts] = field(default_factory=dict)
 
     def of(self, topic: Topic) -> TopicCounts:
@@ -149,7 +161,8 @@ class LogCounts:
         }
         total = _merged_or_none(writes.values())
         return LogMetrics(
-            topics, self.reads, self.acks, store.watches, store.waits, store.hints, total
+            *(topics, self.reads, self.acks, store.watches, store.waits, store.hints, total),
+            *(self.partitions_assigned, self.partitions_revoked, self.partitions_lost),
         )
 
 

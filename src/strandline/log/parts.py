@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.broker import Broker
+from strandline.log.metrics import LogCounts
 from strandline.log.store import Store, StoreTier
-from strandline.values import InvalidError, Topic
+from strandline.values import InvalidError, Mode, Topic
 
 if TYPE_CHECKING:
     from strandline.log.log import Log
@@ -59,6 +60,16 @@ def count_partitions(log: "Log", topic: Topic) -> int:
     """Return how many partitions a topic has now; 0 if it was dropped. At little cost."""
     found = parts_of(log).store.find_topic(topic.tenant, topic.name, fresh=True)
     return 0 if found is None or found.topic.id != topic.id else found.settings.partitions
+
+
+def check_may_consume(log: "Log") -> None:
+    """Raise InvalidError unless the log's mode allows to move cursors."""
+    log._access.check_mode(Mode.CONSUME)  # noqa: SLF001 - For rooms above, as the parts.
+
+
+def counts_of(log: "Log") -> LogCounts:
+    """Return what a log counts for its metrics."""
+    return log._counts  # noqa: SLF001 - For rooms above, as the parts.
 
 
 def parts_of(log: "Log") -> LogParts:

@@ -28,8 +28,15 @@ class ShownLag(msgspec.Struct):
     partition: int
     cursor: int
     lag: int
+    lag_s: float | None
+    trend: float | None
     seen_at: str
     is_live: bool
+    holds_retention: bool
+    member: str | None
+    held_since: str | None
+    generation: int
+    reason: str
 
 
 class ShownConsumers(msgspec.Struct):

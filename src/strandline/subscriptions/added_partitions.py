@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from strandline.clock import Clock
 from strandline.log import Log, count_partitions
 from strandline.subscriptions.assignment import Assignment
-from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.start import StartPoint, Starts
 from strandline.values import EARLIEST, Topic, UnavailableError
 
@@ -48,32 +46,3 @@ class AddedPartitions:
             return self._start
         cursor = self._log.cursor(topic, self._consumer, partition, tenant=self._tenant)
         return self._start if cursor is None else cursor
-
-
-class PartitionCount:
-    """How many partitions a consumer's topic has, looked at again where it `follows` that."""
-
-    def __init__(self, log: Log, topic: Topic, clock: Clock, *, follows: bool) -> None:
-        self._log = log
-        self._topic = topic
-        self._clock = clock
-        self._follows = follows
-        self._known = count_partitions(log, topic)
-        self._look_at = clock.monotonic() + POLL_S
-
-    def now(self) -> int:
-        """Return how many there are."""
-        self._known = max(self._known, count_partitions(self._log, self._topic))
-        return self._known
-
-    def is_due(self, now: float) -> bool:
-        """Whether it is time for `has_grown`."""
-        return self._follows and now >= self._look_at
-
-    def has_grown(self) -> bool:
-        """Whether there are more than at the last look, if that is due. May have to wait."""
-        now = self._clock.monotonic()
-        if not self.is_due(now):
-            return False
-        self._look_at, before = now + POLL_S, self._known
-        return self.now() > before

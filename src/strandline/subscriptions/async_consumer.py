@@ -1,7 +1,7 @@
 """A consumer for an event loop."""
 
 from strandline.log.off_loop import off_loop, to_its_end
-from strandline.subscriptions.consumer import Consumer
+from strandline.subscriptions.consumer import FETCH_MAX, Consumer
 from strandline.subscriptions.delivery import Delivery
 from strandline.subscriptions.stream import AsyncStream
 
@@ -33,12 +33,26 @@ class AsyncConsumer(AsyncStream[Delivery]):
         """
         return await self._blocking._next_on_loop(timeout_s)
 
+    async def fetch(
+        self,
+        max_records: int = FETCH_MAX,
+        max_bytes: int | None = None,
+        timeout_s: float | None = None,
+    ) -> list[Delivery]:
+        """Return what can be had at once; waits until there is at least one.
+
+        As `Consumer.fetch`.
+        """
+        return await self._blocking._fetch_on_loop(max_records, max_bytes, timeout_s)
+
+    commit = off_loop(Consumer.commit)
     assign = off_loop(Consumer.assign)
     assigned = off_loop(Consumer.assigned)
     ack = off_loop(Consumer.ack)
     nack = off_loop(Consumer.nack)
     dead_letter = off_loop(Consumer.dead_letter)
     attempts = off_loop(Consumer.attempts)
+    holds = off_loop(Consumer.holds)
     begin_alone = off_loop(Consumer.begin_alone)
     hand_back = off_loop(Consumer.hand_back)
     seek = off_loop(Consumer.seek)

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
-from strandline.clock import Clock, SystemClock
-from strandline.log import Log, TopicName, check_blocking
-from strandline.log.off_loop import in_thread
+from strandline.clock import Clock
+from strandline.groups import LEASE_S, AssignmentEvent
+from strandline.log import Log, TopicName, check_blocking, count_partitions
 from strandline.log.queue_depth import check_count
-from strandline.subscriptions.added_partitions import PartitionCount
 from strandline.subscriptions.assignment import checked_place
-from strandline.subscriptions.async_subscription import AsyncSubscription
-from strandline.subscriptions.counting import Counting
-from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
-from strandline.subscriptions.deadline import deadline_in, is_over
-from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
-from strandline.subscriptions.membership import Membership
-from strandline.subscriptions.outstanding import DELIVERIES_MAX, Attempts, Outstanding
-from strandline.subscriptions.pages import POLL_S, FailedRecord
-from strandline.subscriptions.passed_over import PassedOver
-from strandline.subscriptions.redeliveries import Due, Redeliveries
-from strandline.subscriptions.redriven import Redriven
+from strandline.subscriptions.consumer_name import ConsumerName
+from strandline.subscriptions.consumer_parts import (
+    ConsumerSettings,
+    checked_count,
+    checked_lease,
+    checked_start,
+    consumer_parts,
+)
+from strandline.subscriptions.dead_letters import dead_letter_topic_name
+from strandline.subscriptions.deliveries import FetchLimits
+from strandline.subscriptions.delivery import Delivery, record_of
+from strandline.subscriptions.outstanding import DELIVERIES_MAX, Attempts
 from strandline.subscriptions.stream import Stream
-from strandline.subscriptions.subscribing import records_for_consumer
-from strandline.subscriptions.subscription import Subscription
 from strandline.values import (
     EARLIEST,
-    InvalidError,
     Offset,
     Partition,
     Record,
@@ -38,22 +34,42 @@ from strandline.values import (
     check_consumer_name,
     parse_tenant,
 )
-from strandline.values.arguments import check_flag, check_items, check_seconds, check_whole
+from strandline.values.arguments import (
+    check_flag,
+    check_items,
+    check_seconds,
+    check_timeout,
+    check_whole,
+)
 from strandline.values.names import check_text
-from strandline.values.prompt import prompt_text
-from strandline.writes.loops import check_on_asyncio
+from strandline.values.prompt import Shown, prompt_text
 
 if TYPE_CHECKING:
     from strandline.subscriptions import AsyncConsumer
+
+FETCH_MAX = 500
+"""How many records a fetch returns at most, unless it says itself."""
 
 
 class Consumer(Stream[Delivery]):
     """Reads a topic from its cursor, which follows what is acked. At least once.
 
+    Consumers of one name, in any threads, processes and hosts that the log reaches, are one
+    **group**: each is a member, partitions are shared out among them by themselves, and one
+    that ends is succeeded. A member holds a lease, which is renewed beside its reading; one
+    that is silent for `lease_s` loses its partitions. What it stores of them later is
+    LeaseLostError, and moves no cursor. With `group=False`, or with `partitions`, a consumer
+    reads exactly what it is given (`assign`): UnavailableError, with the `pid` and `host` of
+    the one that does, if another of its name reads one of them. `on_assignment` is called
+    with `Assigned` and `Revoked`, on another thread.
+
     A record is outstanding from its delivery until it is acked or dead-lettered. The
     cursor in the log is the first outstanding one, so a nacked record holds it back while
     later ones are acked; after a restart everything from the cursor on is delivered again.
-    A partition without a cursor begins at `start`.
+    A partition without a cursor begins at `start`. Cursors are stored before an ack
+    returns; with `commit_every` or `commit_every_s`, after so many acked records or seconds,
+    and by `commit` and `close`: what was acked and not stored is delivered again after a
+    crash.
 
     Deliveries are counted in the log, so that a record which kills its consumer each
     time becomes a dead letter, too. If several records are in flight (neither acked nor
@@ -62,15 +78,12 @@ class Consumer(Stream[Delivery]):
     the process ends again. With None the consumer dead-letters nothing: the caller does,
     by `attempts`, and calls `begin_alone` before it handles a suspect.
 
-    `for` and `next` may be mixed, one thread at a time; a step that times out or fails
-    loses no delivery. `ack`, `nack` and `lag` may be called from any thread. `async with`
-    gives an `AsyncConsumer` over this one. Two members of one name split its
-    partitions by hand: `partitions` and `assign`; None stands for all.
+    `for`, `next` and `fetch` may be mixed, one thread at a time; a step that times out or
+    fails loses no delivery. `ack`, `nack` and `lag` may be called from any thread. `async
+    with` gives an `AsyncConsumer` over this one.
 
     A consumer exists from when this returns: it is listed, and holds retention back in
-    each of its partitions, at `start` until it acks. LATEST is the end at that moment.
-    While it is open, no other of its name may read a partition of its own, in any
-    process: UnavailableError, with the `pid` and `host` of the one that does.
+    each partition, at `start` until it acks. LATEST is the end at that moment.
 
     With `where`, a predicate as for `subscribe`, only what matches comes; the cursor moves
     past the rest within POLL_S. A record on which the predicate fails is dead-lettered.
@@ -93,46 +106,48 @@ class Consumer(Stream[Delivery]):
         read_ahead: int | None = None,
         clock: Clock | None = None,
         redriven: bool = True,
+        group: bool = True,
+        lease_s: float = LEASE_S,
+        on_assignment: Callable[[AssignmentEvent], object] | None = None,
+        commit_every: int | None = None,
+        commit_every_s: float | None = None,
     ) -> None:
         super().__init__()
-        self._takes_redriven = check_flag("redriven", redriven)
-        if deliveries_max is not None:
-            check_count("deliveries_max", deliveries_max)
         check_blocking(log)
         self._log = log
-        self._topic = log.topic(topic)
-        self._name = check_consumer_name(name)
-        self._tenant = tenant = parse_tenant(tenant)
-        self._deliveries_max = deliveries_max
-        self._clock = clock or SystemClock()
-        #: Held by one ack at a time, while it is stored.
-        self._acking = threading.Lock()
-        self._membership = Membership(
-            log, self._topic, name, tenant=tenant, start=start, clock=self._clock
-        )
-        self._nacked, self._preparing = Redeliveries(), threading.Lock()
-        self._on_its_way: Record | FailedRecord | Delivery | None = None
+        whose = ConsumerName(log.topic(topic), check_consumer_name(name), parse_tenant(tenant))
+        self._topic, self._name, self._tenant = whose
         self._dead_letter_topic = dead_letter_topic_name(self._topic)
-        self._counting = Counting(log, self._topic, self._name, tenant, deliveries_max)
-        self._lock, self._outstanding = self._counting.lock, self._counting.outstanding
-        self._subscription: Subscription[Record | FailedRecord] = records_for_consumer(
-            log,
-            self._topic,
-            self._name,
-            tenant=tenant,
+        settings = ConsumerSettings(
+            start=checked_start(start),
             where=where,
+            deliveries_max=checked_count("deliveries_max", deliveries_max),
             read_ahead=read_ahead,
-            clock=self._clock,
+            clock=clock,
+            takes_redriven=check_flag("redriven", redriven),
+            is_manual=not check_flag("group", group) or partitions is not None,
+            lease_s=checked_lease(lease_s),
+            on_assignment=on_assignment,
+            commit_every=checked_count("commit_every", commit_every),
+            commit_every_s=check_timeout(commit_every_s, name="commit_every_s"),
         )
-        self.passed_over = PassedOver(self._counting, self._acking, where)
+        self._deliveries_max = deliveries_max
+        parts = consumer_parts(log, whose, settings)
+        self.passed_over = parts.passed_over
         """What `where` has left out since the consumer was opened."""
-        self._count = PartitionCount(log, self._topic, self._clock, follows=partitions is None)
-        whose = log, self._topic, self._name, tenant
-        self._redriven = Redriven(*whose, deliveries_max=deliveries_max, clock=self._clock)
+        self._subscription = parts.subscription
+        self._counting = parts.counting
+        self._lock = parts.counting.lock
+        self._redriven = parts.redriven
+        self._membership = parts.membership
+        self._acks = parts.acks
+        self._dead_letters = parts.dead_letters
+        self._deliveries = parts.deliveries
+        self._rebalancing = parts.rebalancing
+        self._steps = parts.steps
+        self._settlement = parts.settlement
         try:
-            self.assign(range(self._count.now()) if partitions is None else partitions)
-            if redriven:
-                self._redriven.expect_if_any()
+            self._begin(partitions, settings)
         except BaseException:
             self.close()
             raise
@@ -145,24 +160,13 @@ class Consumer(Stream[Delivery]):
     def assign(self, partitions: Iterable[int]) -> None:
         """Read exactly these partitions from now on, new ones from the cursor.
 
-        What was outstanding in a released one goes to the consumer that reads it next.
-        UnavailableError if another consumer of this name reads one of them. What
-        raises changes nothing.
+        A member of a group is given no others from then on. What was outstanding in a
+        released one goes to the consumer that reads it next. UnavailableError if another
+        consumer of this name reads one of them. What raises changes nothing.
         """
-        counts, each_of = {self._topic: self._count.now()}, check_items("partitions", partitions)
-        wanted = {checked_place(counts, self._topic, each).partition for each in each_of}
-        added = sorted(wanted - set(self._outstanding))
-        cursors = self._membership.join(added)
-        try:
-            for partition, cursor in cursors.items():
-                self._enter(partition, cursor)
-            self._redriven.assign(wanted)
-        except BaseException:
-            for partition in added:
-                self._leave(partition)
-            raise
-        for released in set(self._outstanding) - wanted:
-            self._leave(released)
+        wanted = self._checked(partitions)
+        self._rebalancing.assign(wanted)
+        self._redriven.assign(wanted)
 
     def assigned(self) -> list[Partition]:
         """Return the partitions that this member reads, ascending."""
@@ -176,107 +180,107 @@ class Consumer(Stream[Delivery]):
         flight when one of them has to be alone: ack first. Otherwise as
         `Subscription.next`. A nack by another thread is noticed within POLL_S.
         """
-        deadline = deadline_in(self._clock, timeout_s)
-        is_last = False
-        self._subscription.check_open()
-        while (delivery := self._hand_over()) is None:
-            if self._is_upkeep_due():
-                self._keep_up()
-            elif self._find():
-                self._prepare()
-                is_last = False
-            elif is_last:
-                self._redriven.look()
-                return self._hand_over()
-            else:
-                self._on_its_way = self._subscription.next(self._wait_s(deadline))
-                self._note_passed()
-                is_last = is_over(self._clock, deadline)
-        return delivery
+        found = self._steps.take(timeout_s, None)
+        return found[0] if found else None
 
     async def _next_on_loop(self, timeout_s: float | None = None) -> Delivery | None:
-        check_on_asyncio()
-        deadline = deadline_in(self._clock, timeout_s)
-        is_last = False
-        records = AsyncSubscription(self._subscription)
-        self._subscription.check_open()
-        while (delivery := self._hand_over()) is None:
-            if self._is_upkeep_due():
-                await in_thread(self._keep_up)
-            elif await self._find_on_loop():
-                await in_thread(self._prepare)
-                is_last = False
-            elif is_last:
-                if self._redriven.is_expected:
-                    await in_thread(self._redriven.look)
-                return self._hand_over()
-            else:
-                self._on_its_way = await records.next(self._wait_s(deadline))
-                self._note_passed()
-                is_last = is_over(self._clock, deadline)
-        return delivery
+        found = await self._steps.take_on_loop(timeout_s, None)
+        return found[0] if found else None
 
-    def ack(self, record: Record | Delivery) -> Offset:
-        """The record is handled. Returns the cursor, which is stored then.
+    def fetch(
+        self,
+        max_records: int = FETCH_MAX,
+        max_bytes: int | None = None,
+        timeout_s: float | None = None,
+    ) -> list[Delivery]:
+        """Return what can be had at once, in order; waits until there is at least one.
 
-        Again is no error; InvalidError for a record that was not delivered here. What
-        raises changes nothing: the record is still outstanding.
+        An empty list if there is none within `timeout_s`. The first comes whatever its
+        size, and no other that would exceed `max_bytes`. What was delivered before comes by
+        itself. Raises as `next`.
         """
-        record = record_of(record)
-        # Two at a time would each store a cursor that knows nothing of the other.
-        with self._acking:
-            if self._redriven.holds(record):
-                return self._ack_redriven(record)
-            return self._ack(record)
+        return self._steps.take(timeout_s, _limits(max_records, max_bytes))
+
+    async def _fetch_on_loop(
+        self, max_records: int, max_bytes: int | None, timeout_s: float | None
+    ) -> list[Delivery]:
+        return await self._steps.take_on_loop(timeout_s, _limits(max_records, max_bytes))
+
+    @overload
+    def ack(self, records: Record | Delivery, *, up_to: bool = False) -> Offset: ...
+    @overload
+    def ack(self, records: Iterable[Record | Delivery]) -> Mapping[Partition, Offset]: ...
+    def ack(
+        self, records: Record | Delivery | Iterable[Record | Delivery], *, up_to: bool = False
+    ) -> Offset | Mapping[Partition, Offset]:
+        """The record is handled, or each of these; with `up_to`, everything before it, too.
+
+        Returns the cursor, of several records that of each partition. It is stored then,
+        unless the consumer commits later. Again is no error; InvalidError for a record that
+        was not delivered here, LeaseLostError for one of a partition that this member has
+        lost. What raises changes nothing: the record is still outstanding.
+        """
+        if isinstance(records, Record | Delivery):
+            return self._settlement.ack(records, up_to=check_flag("up_to", up_to))
+        return self._settlement.ack_many([*check_items("records", records)])
+
+    def commit(self) -> Mapping[Partition, Offset]:
+        """Store what was acked so far, durable then; return the cursors that have moved."""
+        return self._acks.commit()
 
     def nack(self, record: Record | Delivery, *, delay_s: float = 0.0, reason: str = "") -> bool:
         """Have the record delivered again after `delay_s`, or dead-lettered after the last try.
 
         Returns whether it was dead-lettered; it is acked then. InvalidError if it is not
-        outstanding.
+        outstanding, LeaseLostError as for `ack`.
         """
-        record = record_of(record)
+        found = record_of(record)
         delay_s, reason = check_seconds("delay_s", delay_s), check_text(reason, "reason")
-        if self._redriven.holds(record):
-            return self._redriven.nack(record, delay_s=delay_s, reason=reason)
+        if self._redriven.holds(found):
+            return self._redriven.nack(found, delay_s=delay_s, reason=reason)
+        self._settlement.check_held(record)
         with self._lock:
-            outstanding = self._of(record)
-            count = outstanding.count(record.offset)
-            charged = outstanding.attempts(record.offset).charged + 1
-            is_delayed = outstanding.is_delayed(record.offset)
+            outstanding = self._settlement.of(record)
+            count = outstanding.count(found.offset)
+            charged = outstanding.attempts(found.offset).charged + 1
+            is_delayed = outstanding.is_delayed(found.offset)
             if self._deliveries_max is None or is_delayed or charged < self._deliveries_max:
-                if outstanding.delay(record.offset):
-                    due_at = self._clock.monotonic() + delay_s
-                    self._nacked.add(Due(due_at, record.partition, record.offset))
+                self._deliveries.delay(outstanding, found, delay_s)
                 return False
-        self._dead_letter(outstanding, record, count, reason)
+        self._dead_letters.dead_letter(outstanding, found, count, reason)
         return True
 
     def dead_letter(self, record: Record | Delivery, *, reason: str = "") -> None:
         """Dead-letter the record, however often it was delivered; it is acked then.
 
-        InvalidError if it is not outstanding.
+        InvalidError if it is not outstanding, LeaseLostError as for `ack`.
         """
-        record, reason = record_of(record), check_text(reason, "reason")
-        if self._redriven.holds(record):
-            self._redriven.dead_letter(record, reason=reason)
+        found, reason = record_of(record), check_text(reason, "reason")
+        if self._redriven.holds(found):
+            self._redriven.dead_letter(found, reason=reason)
             return
+        self._settlement.check_held(record)
         with self._lock:
-            outstanding = self._of(record)
-            count = outstanding.count(record.offset)
-        self._dead_letter(outstanding, record, count, reason)
+            outstanding = self._settlement.of(record)
+            count = outstanding.count(found.offset)
+        self._dead_letters.dead_letter(outstanding, found, count, reason)
 
     def attempts(self, record: Record | Delivery) -> Attempts:
         """Return how the deliveries of an outstanding record before this one have ended."""
-        record = record_of(record)
         with self._lock:
-            return self._of(record).attempts(record.offset)
+            return self._settlement.of(record).attempts(record_of(record).offset)
+
+    def holds(self, record: Record | Delivery) -> bool:
+        """Whether the record is outstanding, and no other member can have its partition.
+
+        Asks no log: call it before an effect that cannot be undone.
+        """
+        return self._settlement.holds(record)
 
     def begin_alone(self, record: Record | Delivery) -> None:
         """Count that the record is handled from now on, and no other. Written on return."""
-        record = record_of(record)
-        self._of(record)
-        self._counting.begin_alone(record)
+        self._settlement.check_held(record)
+        self._counting.begin_alone(record_of(record))
 
     def hand_back(self, handled: Iterable[Record | Delivery] = ()) -> None:
         """Uncount deliveries that were never handled, at an orderly end: all but these."""
@@ -285,14 +289,22 @@ class Consumer(Stream[Delivery]):
     def seek(self, partition: int, offset: int) -> None:
         """Go to `offset`, forwards or back, and drop what is outstanding there.
 
-        Deliveries are counted again.
+        Deliveries are counted again. In a group only the member that holds the partition
+        may: LeaseLostError for others.
         """
         partition, offset = check_whole("partition", partition), check_whole("offset", offset)
-        self._log.seek(self._topic, self._name, partition, offset, tenant=self._tenant)
-        self._counting.restart(partition, offset)
-        if partition in self._outstanding:
-            self._stop_reading(partition)
-            self._enter(partition, offset)
+        generation = self._rebalancing.entered.get(partition)
+        if generation is None and partition in self._rebalancing.left:
+            raise self._settlement.lost(partition)
+        self._log.seek(
+            *(self._topic, self._name, partition, offset),
+            tenant=self._tenant,
+            generation=generation,
+        )
+        self._counting.restart(partition, offset, generation or 0)
+        if generation is not None:
+            self._deliveries.leave(partition)
+            self._deliveries.enter(partition, offset, generation)
 
     def lag(self) -> Mapping[Partition, int]:
         """Return for each assigned partition how many records are not acked."""
@@ -302,199 +314,46 @@ class Consumer(Stream[Delivery]):
         }
 
     def __repr__(self) -> str:
-        return prompt_text("Consumer", self._name, self._subscription, tenant=self._tenant)
+        held = Shown(", ".join(map(str, sorted(self._rebalancing.entered))) or "none")
+        way = "partitions" if self._membership.is_manual else "group_partitions"
+        return prompt_text(
+            "Consumer", self._name, self._subscription, tenant=self._tenant, **{way: held}
+        )
 
     def close(self) -> None:
-        """End reading, also for a thread that waits. What is outstanding is delivered again."""
+        """End reading, also for a thread that waits. What is outstanding is delivered again.
+
+        What was acked is stored, and the partitions are another member's to take at once.
+        """
         self._subscription.close()
         self._redriven.close()
         self.passed_over.try_store()
+        self._acks.close()
         self._counting.try_release()
-        self._membership.close()
+        self._rebalancing.close()
 
     async def __aenter__(self) -> AsyncConsumer:
         from strandline.subscriptions import AsyncConsumer  # noqa: PLC0415 - Made of this.
 
         return AsyncConsumer(self)
 
-    def _ack(self, record: Record) -> Offset:
-        with self._lock:
-            outstanding = self._of(record)
-            was_alone = outstanding.is_alone(record.offset)
-            floor = outstanding.floor_after(record.offset)
-        if floor > outstanding.stored:
-            outstanding.stored = self._log.ack(
-                self._topic, self._name, record.partition, floor, tenant=self._tenant
-            )
-        with self._lock:
-            outstanding.settle(record.offset)
-            floor = outstanding.floor
-        if was_alone and record.offset >= floor:
-            # It comes again after a crash, which must not be taken for its own.
-            self._counting.note(record.partition)
-        return floor
+    def _begin(self, partitions: Iterable[int] | None, settings: ConsumerSettings) -> None:
+        count = count_partitions(self._log, self._topic)
+        chosen = None
+        if settings.is_manual:
+            chosen = self._checked(range(count) if partitions is None else partitions)
+        self._rebalancing.begin(chosen, count, is_every=partitions is None)
+        if chosen is not None:
+            self._redriven.assign(chosen)
+        if settings.takes_redriven:
+            self._redriven.expect_if_any()
 
-    def _ack_redriven(self, record: Record) -> Offset:
-        with self._lock:
-            outstanding = self._outstanding.get(record.partition)
-            is_twice = outstanding is not None and outstanding.is_outstanding(record.offset)
-        if is_twice:
-            # It was gone back to as well, and need not come a second time.
-            self._ack(record)
-        self._redriven.ack(record)
-        return Offset(record.offset + 1) if outstanding is None else outstanding.floor
+    def _checked(self, partitions: Iterable[int]) -> set[int]:
+        counts = {self._topic: count_partitions(self._log, self._topic)}
+        each_of = check_items("partitions", partitions)
+        return {int(checked_place(counts, self._topic, each).partition) for each in each_of}
 
-    def _enter(self, partition: int, start: int) -> None:
-        assignment = self._subscription.assignment
-        assignment.add(partition, start)
-        floor = assignment.position(partition)
-        self._counting.enter(partition, floor)
 
-    def _leave(self, partition: int) -> None:
-        self._stop_reading(partition)
-        self._membership.leave(partition)
-
-    def _stop_reading(self, partition: int) -> None:
-        with self._preparing:
-            self._subscription.assignment.remove(partition)
-            with self._lock:
-                self._outstanding.pop(partition, None)
-                self._nacked.remove_partition(partition)
-            item = self._on_its_way
-            record = item if item is None or isinstance(item, Record) else item.record
-            if record is not None and record.partition == partition:
-                self._on_its_way = None
-
-    def _of(self, record: Record) -> Outstanding:
-        if record.topic == self._topic.name and record.partition in self._outstanding:
-            return self._outstanding[record.partition]
-        raise InvalidError(
-            "this consumer does not read the record's partition",
-            topic=record.topic,
-            partition=record.partition,
-        )
-
-    # What is on its way is a record that was found, then the delivery made of it. Whatever
-    # breaks a step off leaves it there, for the next step to take up.
-
-    def _find(self) -> bool:
-        """Return whether a record is on its way, after a look at what is due again."""
-        if self._on_its_way is None:
-            self._find_due()
-        if self._on_its_way is None:
-            self._counting.check_room()
-        return self._on_its_way is not None
-
-    async def _find_on_loop(self) -> bool:
-        # Invariant: what is due is removed only once it is on its way.
-        if self._first_due() is None:
-            return self._find()
-        return await in_thread(self._find_in_turn)
-
-    def _find_in_turn(self) -> bool:
-        with self._preparing:
-            return self._find()
-
-    def _find_due(self) -> None:
-        due = self._first_due()
-        if due is None:
-            return
-        _, partition, offset = due
-        (self._on_its_way,) = self._log.read(self._topic, partition, offset, records_max=1)
-        with self._lock:
-            self._nacked.remove(due)
-            self._outstanding[partition].end_delay(offset)
-
-    def _first_due(self) -> Due | None:
-        with self._lock:
-            return self._nacked.first(self._clock.monotonic(), self._outstanding)
-
-    def _prepare(self) -> None:
-        """Make a delivery of the record on its way, or dead-letter it. May have to wait."""
-        with self._preparing:
-            found = self._on_its_way
-            if found is None or isinstance(found, Delivery):
-                # A step that was cancelled has got so far after all.
-                return
-            record = found.record if isinstance(found, FailedRecord) else found
-            outstanding = self._outstanding[record.partition]
-            self.passed_over.note(record.partition, record.offset)
-            with self._lock:
-                attempts = outstanding.attempts(record.offset)
-            allowed = self._deliveries_max
-            reason = str(found.error) if isinstance(found, FailedRecord) else NEVER_HANDLED
-            if allowed is not None and (
-                isinstance(found, FailedRecord) or attempts.is_too_often(allowed)
-            ):
-                self._dead_letter(outstanding, record, attempts.count, reason)
-                self._on_its_way = None
-                return
-            if allowed is not None:
-                self._counting.check_alone(record, allowed)
-            if allowed is not None or not attempts.is_suspect:
-                self._counting.count(record)
-            self._on_its_way = self._deliver(outstanding, record)
-
-    def _deliver(self, outstanding: Outstanding, record: Record) -> Delivery | None:
-        with self._lock:
-            if outstanding.is_settled(record.offset):
-                # Acked by another thread while it was on its way to come again.
-                return None
-            return Delivery(record, outstanding.deliver(record.offset))
-
-    def _dead_letter(self, waiting: Outstanding, record: Record, count: int, reason: str) -> None:
-        append_dead_letter(
-            self._log,
-            self._topic,
-            record,
-            self._name,
-            tenant=self._tenant,
-            deliveries=count,
-            reason=reason,
-        )
-        with self._lock:
-            waiting.take_on(record.offset)
-        self.ack(record)
-        # A later seek back to it delivers it again, with a new count.
-        self._counting.note(record.partition)
-        if self._takes_redriven:
-            self._redriven.expect()
-
-    # --- beside the topic itself ---
-
-    def _is_upkeep_due(self) -> bool:
-        now = self._clock.monotonic()
-        beside = self._membership.is_heartbeat_due, self._redriven.is_due, self.passed_over.is_due
-        return self._count.is_due(now) or any(is_due(now) for is_due in beside)
-
-    def _keep_up(self) -> None:
-        """Send a heartbeat, and look for what was redriven. May have to wait."""
-        now = self._clock.monotonic()
-        if self._membership.is_heartbeat_due(now):
-            self._membership.send_heartbeat()
-        self.passed_over.store_if_due(now)
-        if self._count.has_grown():
-            self._membership.begin_at_first()
-            self.assign(range(self._count.now()))
-        self._redriven.look()
-
-    def _note_passed(self) -> None:
-        if self._on_its_way is None:
-            with self._preparing:
-                self.passed_over.follow(self._subscription.assignment)
-
-    def _hand_over(self) -> Delivery | None:
-        if (redriven := self._redriven.take()) is not None:
-            return redriven
-        made = self._on_its_way
-        if not isinstance(made, Delivery):
-            return None
-        self._on_its_way = None
-        return made
-
-    def _wait_s(self, deadline: float | None) -> float:
-        now = self._clock.monotonic()
-        with self._lock:
-            due = self._nacked.next_at(now + POLL_S)
-        ends = (due, now + POLL_S) if deadline is None else (due, now + POLL_S, deadline)
-        return max(0.0, min(ends) - now)
+def _limits(max_records: int, max_bytes: int | None) -> FetchLimits:
+    check_count("max_records", max_records)
+    return FetchLimits(max_records, checked_count("max_bytes", max_bytes))

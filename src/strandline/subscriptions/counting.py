@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from strandline.log import Log
@@ -30,24 +30,22 @@ class Counting:
         self.outstanding: dict[int, Outstanding] = {}
         self._log = log
         self._topic = topic
-        self._consumer = consumer
-        self._tenant = tenant
         self._deliveries_max = deliveries_max
         self._notes = DeliveryCounts(log, topic, consumer, tenant)
         self._noting = threading.Lock()
         self._isolated: tuple[Outstanding, int] | None = None
         """The record in flight that has to be alone, unless it was settled meanwhile."""
 
-    def enter(self, partition: int, floor: Offset) -> None:
+    def enter(self, partition: int, floor: Offset, generation: int = 0) -> None:
         """Begin to count in a partition, from what earlier processes have noted."""
-        outstanding = Outstanding(floor, self._notes.load(partition, floor))
+        outstanding = Outstanding(floor, self._notes.load(partition, floor), generation)
         with self.lock:
             self.outstanding[partition] = outstanding
 
-    def restart(self, partition: int, floor: int) -> None:
+    def restart(self, partition: int, floor: int, generation: int = 0) -> None:
         """Drop all counts of a partition, whose cursor is at `floor`."""
         with self._noting:
-            self._notes.store(partition, floor, {})
+            self._notes.store(partition, floor, {}, generation)
 
     def floors(self) -> dict[Partition, Offset]:
         """Return the first record of each partition that is not settled."""
@@ -102,6 +100,25 @@ class Counting:
         for partition in unnoted:
             self.note(partition, end if partition == record.partition else 0)
 
+    @property
+    def is_one_isolated(self) -> bool:
+        """Whether a record is in flight that has to be alone."""
+        with self.lock:
+            return self._is_one_isolated()
+
+    def count_many(self, partition: int, offsets: Sequence[int]) -> None:
+        """Count first deliveries that are about to be made together, in one note."""
+        outstanding = self.outstanding[partition]
+        with self.lock:
+            is_alone = False
+            if self._deliveries_max is not None:
+                is_alone = len(offsets) == 1 and not any(n.in_flight() for n in self._each())
+                for each in () if is_alone else self._each():
+                    each.share()
+            outstanding.begin_many(offsets, alone=is_alone)
+            outstanding.is_noted = False
+        self._note_all()
+
     def begin_alone(self, record: Record) -> None:
         """Count a delivery whose record is handled from now on, and no other."""
         with self.lock:
@@ -137,6 +154,15 @@ class Counting:
         with contextlib.suppress(StrandlineError):
             self.release()
 
+    def release_partition(self, partition: int) -> None:
+        """Uncount what was counted ahead in one partition, which another process reads next."""
+        with self.lock:
+            outstanding = self.outstanding.get(partition)
+            if outstanding is not None:
+                outstanding.release()
+        if outstanding is not None and not outstanding.is_noted:
+            self.note(partition)
+
     def note(self, partition: int, reserved_end: int = 0) -> None:
         """Store what the consumer's next process needs of a partition."""
         # One at a time: the last note has to be the latest.
@@ -146,33 +172,27 @@ class Counting:
                 if outstanding is None:
                     return
                 outstanding.reserve(reserved_end)
-                kept = outstanding.worth_keeping()
+                runs = outstanding.first_runs()
+                kept = outstanding.worth_keeping(runs)
                 # Not the floor: a crash before that is stored would look like a seek back.
-                cursor = outstanding.stored
+                cursor, generation = outstanding.stored, outstanding.generation
                 outstanding.is_noted = True
             try:
-                self._notes.store(partition, cursor, kept)
+                self._notes.store(partition, cursor, kept, generation, runs)
             except BaseException:
                 with self.lock:
                     outstanding.release()
                     outstanding.is_noted = False
                 raise
 
-    def store_cursors(self) -> None:
-        """Store each cursor that is behind what is settled; the caller lets no other ack in."""
-        with self.lock:
-            moved = [(n, each, each.floor) for n, each in self.outstanding.items()]
-        for partition, outstanding, floor in moved:
-            if floor > outstanding.stored:
-                outstanding.stored = self._log.ack(
-                    self._topic, self._consumer, partition, floor, tenant=self._tenant
-                )
-
     def _note_all(self) -> None:
         with self.lock:
             unnoted = [n for n, each in self.outstanding.items() if not each.is_noted]
         for partition in unnoted:
             self.note(partition)
+
+    def _each(self) -> Iterable[Outstanding]:
+        return self.outstanding.values()
 
     def _is_one_isolated(self) -> bool:
         return self._isolated is not None and self._isolated[0].is_alone(self._isolated[1])

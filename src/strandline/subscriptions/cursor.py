@@ -124,6 +124,12 @@ class Cursor:
         self.next = Offset(offset + 1)
         self.end = max(self.end, self.next)
 
+    def deliver_many(self, count: int) -> None:
+        """Hand over so many records, the next ones, once all markers are."""
+        assert not self.markers
+        self.next = Offset(self.next + count)
+        self.end = max(self.end, self.next)
+
     def pass_over(self, end: int) -> None:
         """Move on to `end` without handing over what is before it, once all markers are."""
         assert not self.markers

@@ -1,10 +1,15 @@
 """Where records go that a consumer could not handle: an event topic beside their own."""
 
 import base64
+from collections.abc import Callable
 
 import pyarrow as pa
 
 from strandline.log import Log
+from strandline.subscriptions.acks import Acks
+from strandline.subscriptions.consumer_name import ConsumerName
+from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.outstanding import Outstanding
 from strandline.values import Event, Offset, Record, Topic, check_topic_name
 from strandline.values.internal_topics import DEAD_LETTERS_PREFIX
 
@@ -87,3 +92,40 @@ def _stream(batch: pa.RecordBatch) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     return bytes(sink.getvalue())
+
+
+class DeadLettering:
+    """Dead-letters the records of one consumer. Thread-safe."""
+
+    def __init__(
+        self,
+        log: Log,
+        whose: ConsumerName,
+        counting: Counting,
+        acks: Acks,
+        expect: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._topic, self._consumer, self._tenant = whose
+        self._counting = counting
+        self._acks = acks
+        self._expect = expect
+        """Called once there is something that may be redriven."""
+
+    def dead_letter(self, waiting: Outstanding, record: Record, count: int, reason: str) -> None:
+        """Dead-letter a record that was delivered so often; it is acked then."""
+        append_dead_letter(
+            self._log,
+            self._topic,
+            record,
+            self._consumer,
+            tenant=self._tenant,
+            deliveries=count,
+            reason=reason,
+        )
+        with self._counting.lock:
+            waiting.take_on(record.offset)
+        self._acks.settle(record.partition, waiting, [record.offset])
+        # A later seek back to it delivers it again, with a new count.
+        self._counting.note(record.partition)
+        self._expect()

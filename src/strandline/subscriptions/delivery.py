@@ -1,6 +1,6 @@
 """A record in a consumer's hands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from strandline.values import InvalidError, Record
@@ -16,6 +16,8 @@ class Delivery:
     record: Record
     count: int
     """How often the consumer was given it, this time and earlier processes included."""
+    generation: int = field(default=0, compare=False, repr=False)
+    """That in which the consumer held the partition. See `LeaseLostError`."""
 
     # Hidden from type checkers, to which any name would exist then.
     if not TYPE_CHECKING:

@@ -1,16 +1,19 @@
 """How often records were delivered, kept in the log: it survives a crash of the consumer."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from strandline.log import Log, count_partitions
 from strandline.subscriptions.outstanding import Attempts
-from strandline.values import Event, InvalidError, Topic
+from strandline.values import Event, InvalidError, Marks, Record, Topic
 from strandline.values.internal_topics import DELIVERIES_PREFIX
 
 NOTES_KEPT: Final = 128
 """About how many notes of a partition are kept; the last one counts."""
+
+_LATE_NOTES_MAX: Final = 8
+"""How many notes a member that has lost a partition can write before it knows, at most."""
 
 
 class DeliveryCounts:
@@ -46,7 +49,7 @@ class DeliveryCounts:
         marks = self._log.marks(self._notes, partition)
         if marks.low == marks.high:
             return {}
-        (last,) = self._log.read(self._notes, partition, marks.high - 1, marks.high)
+        last = self._last(self._notes, partition, marks)
         if cursor < last.payload["floor"]:
             return {}
         # Notes of earlier versions have no charges.
@@ -56,11 +59,24 @@ class DeliveryCounts:
             if offset >= cursor:
                 alone, failed = charges.get(offset, (0, 0))
                 found[offset] = Attempts(count - alone - failed, alone, failed)
+        for start, end in last.payload.get("runs", ()):
+            for offset in range(max(start, cursor), end):
+                found[offset] = Attempts(shared=1)
         return found
 
-    def store(self, partition: int, floor: int, attempts: Mapping[int, Attempts]) -> None:
-        """Put these attempts in place of those of the last note. Written when this returns."""
-        note = {
+    def store(
+        self,
+        partition: int,
+        floor: int,
+        attempts: Mapping[int, Attempts],
+        generation: int = 0,
+        runs: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """Put these attempts in place of those of the last note. Written when this returns.
+
+        Each record of the `runs`, [start, end), was delivered once, beside others.
+        """
+        note: dict[str, object] = {
             "consumer": self._consumer,
             "floor": floor,
             "counts": [[offset, each.count] for offset, each in attempts.items()],
@@ -70,10 +86,20 @@ class DeliveryCounts:
                 if each.charged
             ],
         }
+        if runs:
+            note["runs"] = [list(each) for each in runs]
+        if generation:
+            note["generation"] = generation
         kept = self._kept(partition)
         receipt = self._log.append(kept, Event("deliveries", note), partition=partition)
         if receipt.offset and receipt.offset % NOTES_KEPT == 0:
             self._log.trim(kept, partition, receipt.offset)
+
+    def _last(self, notes: Topic, partition: int, marks: Marks) -> Record:
+        """Return the last note of the latest generation: one that has lost it may note after."""
+        start = max(marks.low, marks.high - _LATE_NOTES_MAX)
+        found = list(self._log.read(notes, partition, start, marks.high))
+        return max(found, key=lambda each: (each.payload.get("generation", 0), each.offset))
 
     def _kept(self, partition: int) -> Topic:
         if self._notes is None:

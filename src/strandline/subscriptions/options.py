@@ -1,10 +1,11 @@
 """What `subscribe` and a consumer may be given by name."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Literal, TypedDict
 
 from strandline.clock import Clock
+from strandline.groups import AssignmentEvent
 from strandline.subscriptions.start import Partitions, Starts
 from strandline.values import Start, StartName
 
@@ -43,3 +44,8 @@ class ConsumerOptions(TypedDict, total=False):
     deliveries_max: int
     read_ahead: int | None
     clock: Clock | None
+    group: bool
+    lease_s: float
+    on_assignment: Callable[[AssignmentEvent], object] | None
+    commit_every: int | None
+    commit_every_s: float | None

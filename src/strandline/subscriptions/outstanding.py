@@ -4,7 +4,7 @@ Invariant: everything before `floor` is settled, and the record at `floor` is no
 cursor stored at `floor` is never ahead of what was processed, in whatever order that was.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,6 +12,9 @@ from strandline.values import InvalidError, Offset, UnavailableError
 
 DELIVERIES_MAX: Final = 5
 """After how many deliveries a record that is nacked again is dead-lettered."""
+
+RUN_MIN: Final = 16
+"""How many first deliveries in a row are noted as one run."""
 
 OUTSTANDING_MAX: Final = 1024
 """How many records a consumer gets beyond the first that it has not acked."""
@@ -64,11 +67,14 @@ class Outstanding:
         "_reserved_end",
         "_settled",
         "floor",
+        "generation",
         "is_noted",
         "stored",
     )
 
-    def __init__(self, floor: Offset, earlier: Mapping[int, Attempts]) -> None:
+    def __init__(self, floor: Offset, earlier: Mapping[int, Attempts], generation: int = 0) -> None:
+        self.generation = generation
+        """That in which its member holds the partition."""
         self._earlier = dict(earlier)
         """The deliveries of unsettled records that have ended, also in earlier processes."""
         self.floor = floor
@@ -87,9 +93,14 @@ class Outstanding:
         self.is_noted = True
         """Whether the log knows all that `worth_keeping` would say, or less suffices."""
 
+    @property
+    def room(self) -> int:
+        """How many records may be given besides."""
+        return max(0, OUTSTANDING_MAX - len(self))
+
     def check_room(self, partition: int) -> None:
         """Raise UnavailableError unless one more record may be given."""
-        if len(self) >= OUTSTANDING_MAX:
+        if not self.room:
             raise UnavailableError(
                 "too many records are outstanding, ack the first of them",
                 partition=partition,
@@ -143,6 +154,19 @@ class Outstanding:
             self._in_flight = {offset: self._in_flight[offset] for offset in kept}
             self.is_noted = False
 
+    def is_first(self, offset: int) -> bool:
+        """Whether the record was never delivered before, in any process."""
+        return offset not in self._earlier
+
+    def begin_many(self, offsets: Sequence[int], *, alone: bool) -> None:
+        """First deliveries are in flight from now on, and handed over."""
+        self._in_flight.update(dict.fromkeys(offsets, alone))
+
+    def deliver_many(self, offsets: Sequence[int]) -> None:
+        """Note that first deliveries are handed over."""
+        self._delivered.update(offsets)
+        self._next = max(self._next, offsets[-1] + 1)
+
     def deliver(self, offset: int) -> int:
         """Note that the record is handed over, and return how many deliveries that makes."""
         self._delivered.add(offset)
@@ -165,11 +189,26 @@ class Outstanding:
             self._delivered.add(offset)
             self._next = max(self._next, offset + 1)
 
-    def worth_keeping(self) -> dict[int, Attempts]:
+    def first_runs(self) -> list[tuple[int, int]]:
+        """Return long runs of first deliveries in flight, which `worth_keeping` leaves out."""
+        runs: list[tuple[int, int]] = []
+        start = end = -1
+        for offset in sorted(self._in_flight):
+            is_plain = not self._in_flight[offset] and offset not in self._earlier
+            if is_plain and offset == end:
+                end += 1
+                continue
+            runs.append((start, end))
+            start, end = (offset, offset + 1) if is_plain else (-1, -1)
+        runs.append((start, end))
+        return [(start, end) for start, end in runs if end - start >= RUN_MIN]
+
+    def worth_keeping(self, runs: Iterable[tuple[int, int]] = ()) -> dict[int, Attempts]:
         """Return what the consumer's next process needs, should this one end now."""
         kept = {n: each for n, each in self._earlier.items() if not self.is_settled(n)}
-        for offset, alone in self._in_flight.items():
-            kept[offset] = _ended(self.attempts(offset), alone=alone)
+        known = {offset for start, end in runs for offset in range(start, end)}
+        for offset in self._in_flight.keys() - known:
+            kept[offset] = _ended(self.attempts(offset), alone=self._in_flight[offset])
         for offset in range(self._next, self._reserved_end):
             kept.setdefault(offset, Attempts(shared=1))
         return kept
@@ -188,27 +227,30 @@ class Outstanding:
         """Whether the record was delivered and is not settled."""
         return offset in self._delivered and offset not in self._settled
 
-    def floor_after(self, offset: int) -> Offset:
-        """Return the floor as `settle` would leave it; raises as that does."""
-        if offset < self.floor:
-            return self.floor
-        if offset not in self._delivered:
-            raise InvalidError("this record was not delivered here", offset=offset)
-        floor = offset + 1 if offset == self.floor else int(self.floor)
-        while floor in self._settled or floor in self._passed:
+    def up_to(self, offset: int) -> list[int]:
+        """Return what is outstanding up to this record; raises as `floor_after`."""
+        self._check_delivered(offset)
+        return [each for each in range(self.floor, offset + 1) if each in self._delivered]
+
+    def floor_after(self, offsets: Collection[int]) -> Offset:
+        """Return the floor as `settle` of each would leave it; raises as that does."""
+        for offset in offsets:
+            self._check_delivered(offset)
+        floor, settled = int(self.floor), set(offsets)
+        while floor in settled or floor in self._settled or floor in self._passed:
             floor = self._passed.get(floor, floor + 1)
         return Offset(floor)
 
-    def settle(self, offset: int) -> None:
-        """The record is settled; again is no error, but InvalidError if never delivered."""
-        if offset < self.floor:
-            return
-        if offset not in self._delivered:
-            raise InvalidError("this record was not delivered here", offset=offset)
-        self._delayed.discard(offset)
-        self._in_flight.pop(offset, None)
-        self._earlier.pop(offset, None)
-        self._settled.add(offset)
+    def settle(self, offsets: Iterable[int]) -> None:
+        """Each is settled; again is no error, but InvalidError if one was never delivered."""
+        for offset in offsets:
+            if offset < self.floor:
+                continue
+            self._check_delivered(offset)
+            self._delayed.discard(offset)
+            self._in_flight.pop(offset, None)
+            self._earlier.pop(offset, None)
+            self._settled.add(offset)
         self._rise()
 
     def _rise(self) -> None:
@@ -222,6 +264,10 @@ class Outstanding:
                 self.floor = Offset(self._passed.pop(self.floor))
             else:
                 return
+
+    def _check_delivered(self, offset: int) -> None:
+        if offset >= self.floor and offset not in self._delivered:
+            raise InvalidError("this record was not delivered here", offset=offset)
 
     def delay(self, offset: int) -> bool:
         """The record has failed and waits to be delivered again; False if it does already."""

@@ -144,6 +144,22 @@ class Pages:
                 self._cursors.doubt()
                 raise
 
+    def take_many(self, most: int) -> list[Record]:
+        """Return what is buffered of one page, up to `most` records; none where `take` is due."""
+        with self._lock:
+            cursor, page = self._cursor, self._page
+            if cursor is None or cursor.is_removed or cursor.markers or self._page_end is not None:
+                return []
+            taken: list[Any] = [page[n] for n in range(min(most, len(page)))]
+            if taken:
+                assert taken[0].offset == cursor.next
+                cursor.deliver_many(len(taken))
+                for _ in taken:
+                    page.popleft()
+                if not page:
+                    self._cursors.queue(cursor)
+            return taken
+
     def on_hints(self, hints: Collection[Hint]) -> None:
         """Follow the hints of one wait. Without any, the next take looks everywhere."""
         if not hints:

@@ -1,12 +1,13 @@
 """What the predicate of a consumer leaves out: settled as it passes, and stored now and then."""
 
 import contextlib
-import threading
 
+from strandline.subscriptions.acks import Acks
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.outstanding import Outstanding
 from strandline.subscriptions.pages import POLL_S
-from strandline.values import StrandlineError
+from strandline.values import LeaseLostError, StrandlineError
 
 
 class PassedOver:
@@ -16,10 +17,11 @@ class PassedOver:
     after a restart everything would be looked through again.
     """
 
-    def __init__(self, counting: Counting, acking: threading.Lock, where: str) -> None:
+    def __init__(self, counting: Counting, acks: Acks, where: str) -> None:
         self._counting = counting
-        self._acking = acking
-        self._is_screened = bool(where.strip())
+        self._acks = acks
+        self.is_screened = bool(where.strip())
+        """Whether there is a predicate at all."""
         self.count = 0
         """How many records were passed over."""
         self._is_unstored = False
@@ -27,21 +29,25 @@ class PassedOver:
 
     def follow(self, assignment: Assignment) -> None:
         """Note how far a subscription has come, all of whose records were delivered."""
-        if self._is_screened:
+        if self.is_screened:
             for partition in assignment.assigned():
                 self.note(partition, assignment.position(partition))
 
     def note(self, partition: int, end: int) -> None:
         """What was not delivered before `end` never is."""
-        if not self._is_screened:
+        if not self.is_screened:
             return
         with self._counting.lock:
             outstanding = self._counting.outstanding.get(partition)
             if outstanding is None:
                 return
-            before = outstanding.floor
-            self.count += outstanding.pass_over(end)
-            self._is_unstored |= outstanding.floor > before
+            self.note_locked(outstanding, end)
+
+    def note_locked(self, outstanding: Outstanding, end: int) -> None:
+        """Do the same for a caller that holds the lock."""
+        before = outstanding.floor
+        self.count += outstanding.pass_over(end)
+        self._is_unstored |= outstanding.floor > before
 
     def is_due(self, now: float) -> bool:
         """Whether it is time for `store_if_due` to store something."""
@@ -60,10 +66,12 @@ class PassedOver:
                 self._store()
 
     def _store(self) -> None:
-        with self._acking:
-            self._is_unstored = False
-            try:
-                self._counting.store_cursors()
-            except BaseException:
-                self._is_unstored = True
-                raise
+        self._is_unstored = False
+        try:
+            self._acks.commit()
+        except LeaseLostError:
+            # What is still held is found out at the next step.
+            return
+        except BaseException:
+            self._is_unstored = True
+            raise

@@ -38,10 +38,13 @@ class Redeliveries:
         """Return when the next one is due, or the time given if there is none."""
         return self._heap[0].at if self._heap else at_most
 
-    def remove(self, due: Due) -> None:
-        """Forget one of them, which need not be the first any more."""
+    def remove(self, due: Due) -> bool:
+        """Forget one of them, which need not be the first any more; False if there is none."""
+        if due not in self._heap:
+            return False
         self._heap.remove(due)
         heapq.heapify(self._heap)
+        return True
 
     def remove_partition(self, partition: int) -> None:
         """Forget those of a partition."""

@@ -51,6 +51,7 @@ class Redriven:
         *,
         deliveries_max: int | None,
         clock: Clock,
+        lease_s: float,
     ) -> None:
         self._log = log
         self._topic = topic
@@ -60,12 +61,14 @@ class Redriven:
         #: One delivery more than allowed: such a record is dead-lettered for its own topic.
         self._reader_max = None if deliveries_max is None else deliveries_max + 1
         self._clock = clock
+        self._lease_s = lease_s
         self._lock = threading.RLock()
         #: Whether there may be anything to look for.
         self.is_expected = False
         self._is_closed = False
         self._look_at = _AT_ONCE
-        self._partitions: frozenset[int] = frozenset()
+        #: None in a group: which of its members gets what, its own group decides.
+        self._partitions: frozenset[int] | None = None
         self._reader: Consumer | None = None
         self._ready: deque[Delivery] = deque()
         #: By the place of the record that they carry.
@@ -179,10 +182,11 @@ class Redriven:
             topic,
             self._consumer,
             tenant=self._tenant,
-            partitions=self._readable(self._partitions),
+            partitions=None if self._partitions is None else self._readable(self._partitions),
             deliveries_max=self._reader_max,
             clock=self._clock,
             redriven=False,
+            lease_s=self._lease_s,
         )
 
     def _dead_letter(self, record: Record, carrier: Record, count: int, reason: str) -> None:

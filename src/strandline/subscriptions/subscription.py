@@ -98,6 +98,17 @@ class Subscription(Stream[ItemT]):
             end_limit(limit)
             self._reading.release()
 
+    def _take_nowait(self, most: int) -> list[ItemT]:
+        """Return up to so many items that can be had without a wait. Raises as `next`."""
+        self._begin_step()
+        try:
+            first = self._take()
+            if first is None:
+                return []
+            return [first, *self._pages.take_many(most - 1)]
+        finally:
+            self._reading.release()
+
     async def _next_on_loop(self, timeout_s: float | None = None) -> ItemT | None:
         check_on_asyncio()
         deadline = deadline_in(self._clock, timeout_s)

@@ -3,7 +3,13 @@
 import os
 
 from strandline.testing.conformance_checks import OpenLog, event, fill, numbers, refused
-from strandline.values import InvalidError, TrimmedError, UnavailableError, ValueKind
+from strandline.values import (
+    InvalidError,
+    LeaseLostError,
+    TrimmedError,
+    UnavailableError,
+    ValueKind,
+)
 
 
 def trimming_moves_the_low_water_mark_exactly(open_log: OpenLog) -> None:
@@ -303,7 +309,36 @@ def consumers_are_listed_with_their_lag(open_log: OpenLog) -> None:
 
     found = [(each.consumer, each.partition, each.cursor, each.lag) for each in listed]
     assert found == [("billing", 0, 2, 3), ("billing", 1, 1, 2), ("mail", 0, 5, 0)]
-    assert all(each.is_live and each.tenant is None for each in listed)
+    assert all(each.holds_retention and each.tenant is None for each in listed)
+
+
+def a_holder_of_an_earlier_generation_is_refused(open_log: OpenLog) -> None:
+    """A lease that was lost moves no cursor."""
+    log = open_log()
+    log.create_topic("orders", partitions=2)
+    fill(log, "orders", 5)
+    log.register("orders", "billing", {0: 0, 1: 0}, generation=3)
+    log.ack("orders", "billing", 0, 2, generation=3)
+
+    log.register("orders", "billing", {0: 0}, generation=4)
+
+    for late in (
+        lambda: log.ack("orders", "billing", 0, 4, generation=3),
+        lambda: log.ack("orders", "billing", 0, 0, generation=3),
+        lambda: log.ack("orders", "billing", 0, 4, generation=5),
+        lambda: log.seek("orders", "billing", 0, 0, generation=3),
+        lambda: log.register("orders", "billing", {0: 0, 1: 0}, generation=3),
+        lambda: log.ack("orders", "others", 0, 4, generation=3),
+    ):
+        with refused(LeaseLostError) as caught:
+            late()
+        assert caught.value.partition == 0
+    assert log.cursor("orders", "billing", 0) == 2
+    assert log.ack("orders", "billing", 0, 3, generation=4) == 3
+    assert log.ack("orders", "billing", 0, 4) == 4
+    log.seek("orders", "billing", 0, 1, generation=4)
+    assert log.cursor("orders", "billing", 0) == 1
+    assert [each.generation for each in log.consumers("orders")] == [4, 3]
 
 
 def consumer_names_that_look_alike_are_apart(open_log: OpenLog) -> None:

@@ -116,7 +116,7 @@ def an_idle_consumer_no_longer_holds_trimming(open_log: OpenTimedLog, clock: Fak
 
     held = log.trim("orders", 0, 9)
     clock.advance(1)
-    live = {each.consumer: each.is_live for each in log.consumers("orders")}
+    live = {each.consumer: each.holds_retention for each in log.consumers("orders")}
     past = log.trim("orders", 0, 9)
 
     assert held.low == 1
@@ -126,7 +126,7 @@ def an_idle_consumer_no_longer_holds_trimming(open_log: OpenTimedLog, clock: Fak
     with refused(TrimmedError):
         log.read("orders", 0, 1)
     log.ack("orders", "silent", 0, 4)
-    assert all(each.is_live for each in log.consumers("orders"))
+    assert all(each.holds_retention for each in log.consumers("orders"))
 
 
 def registering_is_a_heartbeat(open_log: OpenTimedLog, clock: FakeClock) -> None:

@@ -1,7 +1,18 @@
 """What became of a trigger's records, in numbers."""
 
 from dataclasses import astuple, dataclass
-from typing import Self
+from typing import Final, Self
+
+from strandline.triggers.settling import Verdict
+
+_COUNTED: Final = {
+    Verdict.HANDLED: "handled",
+    Verdict.REPEATED: "deduplicated",
+    Verdict.UNWANTED: "passed_over",
+    Verdict.FAILED: "retried",
+    Verdict.DEAD_LETTER: "dead_lettered",
+    Verdict.LOST: "lost",
+}
 
 
 @dataclass(slots=True)
@@ -17,8 +28,15 @@ class Counters:
     """Records passed over because their key was handled."""
     passed_over: int = 0
     """Records that the predicate does not match."""
+    lost: int = 0
+    """Records whose partition went to another process before they were settled."""
     in_flight: int = 0
     """Functions that run at this moment."""
+
+    def count(self, verdict: Verdict) -> None:
+        """Count what became of one delivery."""
+        name = _COUNTED[verdict]
+        setattr(self, name, getattr(self, name) + 1)
 
     def __iadd__(self, other: "Counters") -> Self:
         for name, count in zip(self.__slots__, astuple(other), strict=True):

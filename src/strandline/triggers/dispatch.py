@@ -1,6 +1,7 @@
 """One trigger at work on an event loop: feeding, calling, settling."""
 
 import asyncio
+import contextlib
 import inspect
 import logging
 from collections import deque
@@ -9,23 +10,23 @@ from dataclasses import replace
 from typing import Any, Final
 
 from strandline.clock import Clock
+from strandline.groups import Assigned, AssignmentEvent
 from strandline.log import Log
 from strandline.subscriptions import AsyncConsumer, Delivery
 from strandline.subscriptions.pages import POLL_S
 from strandline.triggers.alarm import Alarm, wait_until
 from strandline.triggers.counters import Counters
-from strandline.triggers.entry import ActiveDelivery, TooOftenError
+from strandline.triggers.entry import ActiveDelivery, TooOftenError, is_async, light
 from strandline.triggers.filtering import wanted
 from strandline.triggers.gate import Gate
 from strandline.triggers.handled_keys import HandledKey, HandledKeys, digest_of
 from strandline.triggers.lanes import KeyLanes
 from strandline.triggers.settling import Finished, Settling, Verdict, reason_of
-from strandline.triggers.source import RedriveSource, Source, TopicSource
+from strandline.triggers.source import RedriveSource, Source, TopicSource, Watcher
 from strandline.triggers.stop import Stop
 from strandline.triggers.trigger import Trigger
 from strandline.triggers.workers import Workers
-from strandline.values import Record, StrandlineError, UnavailableError
-from strandline.values.record import with_value
+from strandline.values import LeaseLostError, Record, StrandlineError, UnavailableError
 
 CANCEL_TIMEOUT_S: Final = 5.0
 """How long cancelled functions and the last acks may take, once time is up."""
@@ -55,9 +56,13 @@ class Dispatch:
             self._keys = HandledKeys(log, topic, trigger.name, window_us)
         self._settling = Settling(log, topic, trigger, self._keys, clock)
         self._sources: list[Source] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        #: Whether another process may have handled keys that are not known here.
+        self._has_new_partitions = False
         for kind in (TopicSource, RedriveSource):
+            number = len(self._sources)
             try:
-                self._sources.append(kind(log, topic, trigger, clock))
+                self._sources.append(kind(log, topic, trigger, clock, self._watcher(number)))
             except BaseException:
                 self.close()
                 raise
@@ -79,6 +84,7 @@ class Dispatch:
     async def run(self, stop: Stop) -> None:
         """Work until a stop is requested; raises what prevents it from working."""
         self._stop = stop
+        self._loop = asyncio.get_running_loop()
         self._alarm = Alarm(self._clock, self._stir)
         self._has_work = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -118,6 +124,7 @@ class Dispatch:
                 delivery = await self._next_of(source)
             except TimeoutError:
                 # Stirred: something may be due earlier than this step knew.
+                self.begin_ready()
                 continue
             except UnavailableError as error:
                 _logger.debug("trigger %s has to wait: %s", self.trigger.name, error)
@@ -159,12 +166,17 @@ class Dispatch:
         self._is_stirred.set()
 
     def _take(self, source: Source, delivery: Delivery) -> None:
-        entry = ActiveDelivery(source, _light(delivery.record), delivery.count, None)
+        entry = ActiveDelivery(source, light(delivery.record), delivery.count, None)
         delayed = self._delayed.pop(entry.place, None)
         if delayed is not None:
             entry = delayed
             entry.count = delivery.count
-        attempts = source.consumer.attempts(delivery.record)
+        entry.generation = delivery.generation
+        try:
+            attempts = source.consumer.attempts(delivery)
+        except LeaseLostError:
+            # Gone to another process since it was delivered.
+            return
         entry.attempt, entry.is_suspect = attempts.charged + 1, attempts.is_suspect
         if attempts.is_too_often(self._attempts_max):
             entry.error = TooOftenError(
@@ -230,11 +242,18 @@ class Dispatch:
                 return
             if not self._gate.may_begin(alone=self._ready[0].is_suspect):
                 return
+            if self._ready[0].is_in_doubt:
+                # The feeders find out whether the lease still holds.
+                self._alarm.ring_in(POLL_S)
+                return
             self._begin(self._ready.popleft())
         if self._is_roomy():
             self._has_room.set()
 
     def _begin(self, entry: ActiveDelivery) -> None:
+        if entry.is_gone:
+            self._finish(entry, Verdict.LOST, holds_lanes=True)
+            return
         if not entry.is_suspect:
             if entry.record is None and entry.error is None:
                 self._read(entry)
@@ -251,11 +270,19 @@ class Dispatch:
             self._fail(entry, entry.error)
         elif entry.record is None:
             self._finish(entry, Verdict.UNWANTED, holds_lanes=True)
-        elif entry.key is not None and self._keys is not None and self._keys.is_handled(*entry.key):
+        elif entry.key is not None and self._is_handled(*entry.key):
             self._finish(entry, Verdict.REPEATED, holds_lanes=True)
         else:
             return False
         return True
+
+    def _is_handled(self, key: bytes, timestamp_us: int) -> bool:
+        assert self._keys is not None
+        if self._has_new_partitions:
+            # What came from another process was handled there until then.
+            self._has_new_partitions = False
+            self._keys.catch_up()
+        return self._keys.is_handled(key, timestamp_us)
 
     # --- the call ---
 
@@ -291,7 +318,7 @@ class Dispatch:
     async def _begin_alone(self, entry: ActiveDelivery) -> None:
         while True:
             try:
-                await asyncio.to_thread(entry.source.consumer.begin_alone, entry.carrier)
+                await asyncio.to_thread(entry.source.consumer.begin_alone, entry.delivered)
             except UnavailableError as error:
                 _logger.warning("trigger %s cannot count yet: %s", self.trigger.name, error)
                 await wait_until(self._clock, asyncio.Event(), POLL_S)
@@ -313,7 +340,7 @@ class Dispatch:
         arguments: tuple[Any, ...] = (record,)
         if self.trigger.takes_delivery:
             arguments = record, Delivery(record, entry.count)
-        if _is_async(function):
+        if is_async(function):
             await function(*arguments)
         else:
             result = await self._workers.run(function, *arguments)
@@ -330,14 +357,7 @@ class Dispatch:
             " topic=%s partition=%d offset=%d attempt=%d of=%d cause=%s",
             *(self.trigger.name, delay_s, entry.carrier.topic, entry.carrier.partition),
             *(entry.carrier.offset, entry.attempt, self._attempts_max, reason_of(error)),
-            extra={
-                "trigger": self.trigger.name,
-                "topic": entry.carrier.topic,
-                "partition": entry.carrier.partition,
-                "offset": entry.carrier.offset,
-                "attempt": entry.attempt,
-                "cause": reason_of(error),
-            },
+            extra={"trigger": self.trigger.name, "cause": reason_of(error), **entry.shown},
         )
         self._delayed[entry.place] = entry
         self._finish(entry, Verdict.FAILED, error, delay_s=delay_s)
@@ -354,6 +374,7 @@ class Dispatch:
         entry.record = None
         finished = Finished(entry.source, entry.carrier, entry.count, verdict)
         finished.key, finished.error, finished.delay_s = entry.key, error, delay_s
+        finished.generation = entry.generation
         if entry.is_suspect:
             entry.settled = finished.settled = asyncio.Event()
         self._finished.append(finished)
@@ -383,7 +404,7 @@ class Dispatch:
         for finished in batch:
             if finished.settled is not None:
                 finished.settled.set()
-            self._count(finished)
+            self._note_end(finished)
             if finished.verdict is Verdict.FAILED:
                 self._alarm.ring_in(finished.delay_s)
         if self._keys is not None and self._settling.horizon_us is not None:
@@ -398,19 +419,35 @@ class Dispatch:
         passed = sum(source.consumer.passed_over.count for source in self._sources)
         return replace(self.counters, passed_over=self.counters.passed_over + passed)
 
-    def _count(self, finished: Finished) -> None:
-        counters = self.counters
-        match finished.verdict:
-            case Verdict.HANDLED:
-                counters.handled += 1
-            case Verdict.REPEATED:
-                counters.deduplicated += 1
-            case Verdict.UNWANTED:
-                counters.passed_over += 1
-            case Verdict.FAILED:
-                counters.retried += 1
-            case Verdict.DEAD_LETTER:
-                counters.dead_lettered += 1
+    def _note_end(self, finished: Finished) -> None:
+        self.counters.count(finished.verdict)
+        if finished.verdict is Verdict.LOST:
+            # One that failed waits for a next try that another process makes.
+            self._stop_waiting(finished.source, finished.carrier.partition)
+
+    # --- partitions that come and go ---
+
+    def _watcher(self, number: int) -> Watcher:
+        def watch(event: AssignmentEvent) -> None:
+            if isinstance(event, Assigned):
+                self._has_new_partitions = True
+            elif self._loop is not None:
+                # A loop that is closed has nothing left to forget.
+                with contextlib.suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._forget, number, event.partition)
+
+        return watch
+
+    def _forget(self, number: int, partition: int) -> None:
+        self._stop_waiting(self._sources[number], partition)
+        self.begin_ready()
+
+    def _stop_waiting(self, source: Source, partition: int) -> None:
+        """Drop what waits for its next try: that is another process's to make."""
+        for place, entry in tuple(self._delayed.items()):
+            if entry.source is source and entry.carrier.partition == partition:
+                del self._delayed[place]
+                self._ready.extend(self._lanes.leave(entry))
 
     # --- the end ---
 
@@ -458,13 +495,3 @@ class Dispatch:
                 await asyncio.to_thread(source.consumer.hand_back, running)
             except StrandlineError as error:
                 _logger.debug("trigger %s leaves its counts: %s", self.trigger.name, error)
-
-
-def _light(record: Record) -> Record:
-    return with_value(record, b"")
-
-
-def _is_async(function: Any) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - Of an object whose call is async.
-    )

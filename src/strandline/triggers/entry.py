@@ -1,11 +1,15 @@
 """A delivery that a trigger has in hand."""
 
 import asyncio
+import inspect
 from dataclasses import dataclass
+from typing import Any
 
+from strandline.subscriptions import Delivery
 from strandline.triggers.handled_keys import HandledKey
 from strandline.triggers.source import Source
-from strandline.values import Record, StrandlineError
+from strandline.values import LeaseLostError, Record, StrandlineError
+from strandline.values.record import with_value
 
 
 class TooOftenError(StrandlineError):
@@ -30,8 +34,52 @@ class ActiveDelivery:
     """Set once it is settled."""
     key: HandledKey | None = None
     error: Exception | None = None
+    generation: int = 0
+    """That in which its consumer holds the partition."""
 
     @property
     def place(self) -> tuple[int, int, int]:
         """Identifies it among all that are in flight."""
         return id(self.source), self.carrier.partition, self.carrier.offset
+
+    @property
+    def delivered(self) -> Delivery:
+        """The delivery that it is, without its value."""
+        return Delivery(self.carrier, self.count, self.generation)
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """What a log line says of it."""
+        carrier = self.carrier
+        return {
+            "topic": carrier.topic,
+            "partition": carrier.partition,
+            "offset": carrier.offset,
+            "attempt": self.attempt,
+        }
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its partition went to another process."""
+        try:
+            self.source.consumer.attempts(self.delivered)
+        except LeaseLostError:
+            return True
+        return False
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether it has to be found out first which process holds its partition."""
+        return not self.is_gone and not self.source.consumer.holds(self.delivered)
+
+
+def light(record: Record) -> Record:
+    """Return a record without its value."""
+    return with_value(record, b"")
+
+
+def is_async(function: Any) -> bool:
+    """Whether a call of it has to be awaited."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - Of an object whose call is async.
+    )

@@ -61,7 +61,10 @@ class HandledKeys:
         """All of them as a heap."""
         self._stored: deque[tuple[int, int]] = deque()
         """Of each note its offset, and the latest time in it."""
-        self._load()
+        self._own: set[int] = set()
+        """Notes of this process that lie beyond what was read."""
+        self._end = 0
+        self.catch_up()
 
     def __len__(self) -> int:
         return len(self._earliest)
@@ -88,6 +91,7 @@ class HandledKeys:
             Event("handled", {"consumer": self._consumer, "keys": keys}),
             durability=self._log.durability_max,
         )
+        self._own.add(receipt.offset)
         self._stored.append((receipt.offset, max(each.timestamp_us for each in handled)))
 
     def trim(self, horizon_us: int) -> None:
@@ -110,9 +114,14 @@ class HandledKeys:
         if not times:
             del self._times[key]
 
-    def _load(self) -> None:
-        low = self._log.marks(self._notes, 0).low
-        for note in self._log.read(self._notes, 0, low):
+    def catch_up(self) -> None:
+        """Read what other processes have handled since the last time."""
+        start = max(self._end, self._log.marks(self._notes, 0).low)
+        for note in self._log.read(self._notes, 0, start):
+            self._end = note.offset + 1
+            if note.offset in self._own:
+                self._own.remove(note.offset)
+                continue
             latest_us = 0
             for key, timestamp_us in note.payload["keys"]:
                 self.add(HandledKey(bytes.fromhex(key), timestamp_us))

@@ -8,10 +8,11 @@ from enum import Enum
 
 from strandline.clock import Clock
 from strandline.log import Log
+from strandline.subscriptions import Delivery
 from strandline.triggers.handled_keys import HandledKey, HandledKeys
 from strandline.triggers.source import Source
 from strandline.triggers.trigger import Trigger
-from strandline.values import Record, Topic
+from strandline.values import LeaseLostError, Record, Topic
 
 _REASON_CHARS_MAX = 2_000
 _NOTES_BETWEEN_TRIMS = 256
@@ -25,6 +26,8 @@ class Verdict(Enum):
     HANDLED = "handled"
     REPEATED = "repeated"
     UNWANTED = "unwanted"
+    LOST = "lost"
+    """Another process has the partition now, and handles it."""
     FAILED = "failed"
     """It comes again."""
     DEAD_LETTER = "hopeless"
@@ -48,8 +51,14 @@ class Finished:
     key: HandledKey | None = None
     error: BaseException | None = None
     delay_s: float = 0.0
+    generation: int = 0
     is_settled: bool = False
     settled: asyncio.Event | None = None
+
+    @property
+    def delivered(self) -> Delivery:
+        """The delivery that it was, without its value."""
+        return Delivery(self.carrier, self.count, self.generation)
 
 
 class Settling:
@@ -78,17 +87,31 @@ class Settling:
         # The last first, so that the cursor moves once for all of them.
         for one in sorted(batch, key=lambda each: -each.carrier.offset):
             if one.verdict.is_final and not one.is_settled:
-                one.source.consumer.ack(one.carrier)
-                one.is_settled = True
+                self._settle_one(one)
         for one in batch:
             if not one.is_settled:
+                self._settle_one(one)
+
+    def _settle_one(self, one: Finished) -> None:
+        try:
+            if one.verdict.is_final:
+                one.source.consumer.ack(one.delivered)
+            elif one.verdict is not Verdict.LOST:
                 self._give_up(one)
-                one.is_settled = True
+        except LeaseLostError as error:
+            one.verdict = Verdict.LOST
+            _logger.warning(
+                "trigger %s has lost a record that it handled, which comes again elsewhere: %s",
+                *(self._trigger.name, error),
+            )
+        one.is_settled = True
 
     def _give_up(self, one: Finished) -> None:
         if one.verdict is Verdict.FAILED:
-            one.source.consumer.nack(one.carrier, delay_s=one.delay_s)
+            one.source.consumer.nack(one.delivered, delay_s=one.delay_s)
             return
+        # What is no longer held raises here, before anything is stored.
+        one.source.consumer.attempts(one.delivered)
         reason = reason_of(one.error)
         carrier = one.source.read(one.carrier.partition, one.carrier.offset)
         one.source.dead_letter(carrier, deliveries=one.count, reason=reason)

@@ -1,15 +1,20 @@
 """Where a trigger's records come from: its topic, and what is redriven of it."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
 from strandline.clock import Clock
+from strandline.groups import AssignmentEvent
 from strandline.log import Log
 from strandline.subscriptions import Consumer
 from strandline.subscriptions.dead_letters import append_dead_letter
 from strandline.subscriptions.redriving import is_for, original, redrive_topic
 from strandline.triggers.trigger import Trigger
 from strandline.values import EARLIEST, Record, Start, Topic, ValueKind
+
+Watcher = Callable[[AssignmentEvent], None]
+"""Is called when a partition comes or goes, on another thread."""
 
 
 class Source(Protocol):
@@ -32,13 +37,17 @@ class Source(Protocol):
 class TopicSource:
     """The topic itself: each record stands for itself."""
 
-    def __init__(self, log: Log, topic: Topic, trigger: Trigger, clock: Clock) -> None:
+    def __init__(
+        self, log: Log, topic: Topic, trigger: Trigger, clock: Clock, watcher: Watcher
+    ) -> None:
         self._log = log
         self._topic = topic
         # Rows of batches are picked in the newest schema, which the trigger does itself.
         is_event = log.describe_topic(topic).settings.value_kind is ValueKind.EVENT
         where = trigger.where if is_event else ""
-        self.consumer = _consumer(log, topic, trigger, trigger.start, clock, where=where)
+        self.consumer = _consumer(
+            log, topic, trigger, clock, start=trigger.start, where=where, watcher=watcher
+        )
 
     def read(self, partition: int, offset: int) -> Record:
         """See Source."""
@@ -56,12 +65,16 @@ class TopicSource:
 class RedriveSource:
     """Dead letters of the topic that were redriven."""
 
-    def __init__(self, log: Log, topic: Topic, trigger: Trigger, clock: Clock) -> None:
+    def __init__(
+        self, log: Log, topic: Topic, trigger: Trigger, clock: Clock, watcher: Watcher
+    ) -> None:
         self._log = log
         self._topic = topic
         self._name = trigger.name
         self._redriven = redrive_topic(log, topic)
-        self.consumer = _consumer(log, self._redriven, trigger, EARLIEST, clock)
+        self.consumer = _consumer(
+            log, self._redriven, trigger, clock, start=EARLIEST, watcher=watcher
+        )
 
     def read(self, partition: int, offset: int) -> Record:
         """See Source."""
@@ -94,10 +107,11 @@ def _consumer(
     log: Log,
     topic: Topic,
     trigger: Trigger,
-    start: Start | datetime,
     clock: Clock,
     *,
+    start: Start | datetime,
     where: str = "",
+    watcher: Watcher,
 ) -> Consumer:
     # The trigger dead-letters a record itself, and logs it.
     return Consumer(
@@ -109,6 +123,7 @@ def _consumer(
         deliveries_max=None,
         clock=clock,
         redriven=False,
+        on_assignment=watcher,
     )
 
 

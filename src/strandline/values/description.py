@@ -40,11 +40,28 @@ class ConsumerLag:
     """The high-water mark less the cursor."""
     seen_at_us: int
     """Its last heartbeat: an ack, also one that changed nothing, or a seek."""
-    is_live: bool
+    is_live: bool = False
+    """Whether a member holds the partition whose lease has not run out."""
+    holds_retention: bool = True
     """Whether it still holds trimming back. It does so again after its next heartbeat."""
+    lag_s: float | None = 0.0
+    """How long ago the record at the cursor was appended; 0 once it has caught up, None if
+    that record was trimmed meanwhile."""
+    trend: float | None = None
+    """By how many records a second `lag` grew in the last minute or since its last ack,
+    whichever is longer; negative while it catches up, None as long as that is unknown."""
+    member: str | None = None
+    """`host:pid` of the member that holds the partition; None while none does."""
+    generation: int = 0
+    """That of the member which holds the partition, or held it last; 0 for none."""
+    held_since_us: int | None = None
+    """Since when it holds the partition."""
+    reason: str = ""
+    """Why the partition moved to where it is."""
 
     def _repr_html_(self) -> str:
-        fields = {name: getattr(self, name) for name in ("partition", "cursor", "lag", "is_live")}
+        shown = ("partition", "cursor", "lag", "lag_s", "trend", "member", "is_live")
+        fields = {name: getattr(self, name) for name in shown}
         return html_fields(f"Consumer {self.consumer}", fields)
 
 

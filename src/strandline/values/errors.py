@@ -4,6 +4,7 @@ StrandlineError
 ├── InvalidError          fix the call
 │   └── RejectedError     fix the write: its store refused it at .epoch
 ├── ConflictError         another process wrote first: read again, retry
+├── LeaseLostError        drop what was read of .partition: another member has it now
 ├── UnavailableError      retry later (.write holds what was not taken)
 │   └── NotReadyError     retry when .partition has caught up
 ├── TrimmedError          start again from .oldest: what lay before it is gone
@@ -131,6 +132,27 @@ class ConflictError(StrandlineError):
 
     See docs/reference/errors/ConflictError.md.
     """
+
+
+class LeaseLostError(StrandlineError):
+    """This member of a group has lost `partition`: another one has it, or may take it.
+
+    Nothing was stored, and no cursor was moved. Drop what was read of the partition: the
+    member that holds it now is given what was not acked.
+
+    See docs/reference/errors/LeaseLostError.md.
+    """
+
+    partition: int
+
+    def __init__(self, partition: int, **fields: object) -> None:
+        super().__init__(
+            "this member has lost the partition, drop what it read of it: what was not acked "
+            "goes to the member that holds it now",
+            partition=partition,
+            **fields,
+        )
+        self.partition = partition
 
 
 class UnavailableError(StrandlineError):

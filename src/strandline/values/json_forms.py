@@ -124,8 +124,15 @@ def lag_json(lag: ConsumerLag) -> dict[str, object]:
         "partition": lag.partition,
         "cursor": lag.cursor,
         "lag": lag.lag,
+        "lag_s": lag.lag_s,
+        "trend": lag.trend,
         "seen_at": moment(lag.seen_at_us),
         "is_live": lag.is_live,
+        "holds_retention": lag.holds_retention,
+        "member": lag.member,
+        "held_since": None if lag.held_since_us is None else moment(lag.held_since_us),
+        "generation": lag.generation,
+        "reason": lag.reason,
     }
 
 

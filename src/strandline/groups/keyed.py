@@ -1,0 +1,59 @@
+"""One value of a topic's keyed area, read and replaced by compare-and-set."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from strandline.log import Log, parts_of
+from strandline.log.parts import check_may_consume
+from strandline.log.store import StoredTopic, dropped
+from strandline.values import Topic
+
+ValueT = TypeVar("ValueT")
+
+
+class KeyedValue(Generic[ValueT]):
+    """Reads and changes the value. Any thread may use it."""
+
+    def __init__(
+        self,
+        log: Log,
+        topic: Topic,
+        key: str,
+        *,
+        decode: Callable[[bytes | None], ValueT],
+        encode: Callable[[ValueT], bytes],
+    ) -> None:
+        check_may_consume(log)
+        self._store = parts_of(log).store
+        self._topic = topic
+        self._key = key
+        self._decode = decode
+        self._encode = encode
+        self._stored: Any = None
+
+    def get(self) -> ValueT:
+        """Return the value as it is now."""
+        return self._decode(self._store.get_key(self._found(), self._key))
+
+    def change(self, changed: Callable[[ValueT], ValueT]) -> ValueT:
+        """Replace the value by what `changed` makes of it, durable then; return that.
+
+        `changed` is called again if another process was faster. What it raises changes
+        nothing, and nothing is stored if it returns the value as it is.
+        """
+        topic = self._found()
+        while True:
+            raw = self._store.get_key(topic, self._key)
+            value = self._decode(raw)
+            wanted = changed(value)
+            if wanted is value or wanted == value:
+                return value
+            if self._store.put_key(topic, self._key, self._encode(wanted), raw):
+                return wanted
+
+    def _found(self) -> StoredTopic:
+        if self._stored is None:
+            self._stored = self._store.find_topic_id(self._topic.id)
+        if self._stored is None:
+            raise dropped(self._topic)
+        return self._stored  # type: ignore[no-any-return]

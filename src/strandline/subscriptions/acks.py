@@ -1,0 +1,167 @@
+"""A consumer's acks: in memory at once, in the log now or a little later."""
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from strandline.clock import Clock, Timer
+from strandline.log import Log
+from strandline.subscriptions.consumer_name import ConsumerName
+from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.outstanding import Outstanding
+from strandline.values import (
+    ClosedError,
+    LeaseLostError,
+    Offset,
+    Partition,
+    StrandlineError,
+)
+
+_logger = logging.getLogger("strandline")
+
+
+class Acks:
+    """Settles records and stores cursors. Thread-safe.
+
+    Without `commit_every` and `commit_every_s`, a cursor is stored before an ack returns.
+    With one of them, an ack counts in memory, and cursors are stored together: after so many
+    acked records, or so long after the first of them. What was acked and not stored when a
+    process ends, or loses a partition, is delivered again.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        whose: ConsumerName,
+        counting: Counting,
+        clock: Clock,
+        *,
+        commit_every: int | None,
+        commit_every_s: float | None,
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._topic, self._name, self._tenant = whose
+        self._counting = counting
+        self._clock = clock
+        self._commit_every = commit_every
+        self._commit_every_s = commit_every_s
+        self._on_lost = on_lost
+        #: Held by one ack at a time, while it is stored: two at a time would each store a
+        #: cursor that knows nothing of the other.
+        self.storing = threading.RLock()
+        self._pending = 0
+        self._timer: Timer | None = None
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether cursors are stored later than their acks return."""
+        return self._commit_every is not None or self._commit_every_s is not None
+
+    def settle(self, partition: int, outstanding: Outstanding, offsets: Collection[int]) -> Offset:
+        """These are handled. Returns the cursor; what raises changes nothing."""
+        with self.storing:
+            with self._counting.lock:
+                was_alone = [each for each in offsets if outstanding.is_alone(each)]
+                floor = outstanding.floor_after(offsets)
+            if not self.is_deferred:
+                self._store(partition, outstanding, floor)
+            with self._counting.lock:
+                outstanding.settle(offsets)
+                floor = outstanding.floor
+            if any(each >= floor for each in was_alone):
+                # It comes again after a crash, which must not be taken for its own.
+                self._counting.note(partition)
+            if self.is_deferred:
+                self._defer(len(offsets))
+            return floor
+
+    def commit(self) -> Mapping[Partition, Offset]:
+        """Store what was acked so far; return the cursors that are stored then."""
+        with self.storing:
+            self._pending = 0
+            self._cancel()
+            return {Partition(n): self.commit_partition(n) for n in self._partitions()}
+
+    def commit_partition(self, partition: int) -> Offset:
+        """Store what was acked of one partition."""
+        with self.storing:
+            outstanding = self._counting.outstanding.get(partition)
+            if outstanding is None:
+                raise LeaseLostError(partition, topic=self._topic.name, consumer=self._name)
+            self._store(partition, outstanding, outstanding.floor)
+            return outstanding.stored
+
+    def check_held(self, partition: int, generation: int) -> None:
+        """Raise LeaseLostError if another member holds the partition. Asks the log."""
+        # An ack of nothing: it moves no cursor, and is refused as any other.
+        self._ack(partition, generation, Offset(0))
+
+    def close(self) -> None:
+        """Store what was acked, as far as the log takes it."""
+        self._cancel()
+        for partition in self._partitions():
+            try:
+                self.commit_partition(partition)
+            except StrandlineError as error:
+                _logger.debug("consumer %s leaves acks unstored: %s", self._name, error)
+
+    def _store(self, partition: int, outstanding: Outstanding, floor: Offset) -> None:
+        if floor <= outstanding.stored:
+            return
+        outstanding.stored = self._ack(partition, outstanding.generation, floor)
+
+    def _ack(self, partition: int, generation: int, end: Offset) -> Offset:
+        try:
+            return self._log.ack(
+                self._topic,
+                self._name,
+                partition,
+                end,
+                tenant=self._tenant,
+                generation=generation or None,
+            )
+        except LeaseLostError:
+            self._on_lost()
+            raise
+
+    def _defer(self, count: int) -> None:
+        self._pending += count
+        if self._commit_every is not None and self._pending >= self._commit_every:
+            self.commit()
+        elif self._commit_every_s is not None and self._timer is None:
+            action = _late_commit(weakref.WeakMethod(self._commit_late))
+            self._timer = self._clock.call_later(self._commit_every_s, action)
+
+    def _commit_late(self) -> None:
+        try:
+            self.commit()
+        except ClosedError:
+            return
+        except StrandlineError as error:
+            # The next ack, or the close, stores it.
+            _logger.warning("consumer %s could not store its acks: %s", self._name, error)
+            self._timer = None
+
+    def _cancel(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _partitions(self) -> Iterable[int]:
+        with self._counting.lock:
+            return [
+                number
+                for number, each in self._counting.outstanding.items()
+                if each.floor > each.stored
+            ]
+
+
+def _late_commit(commit: "weakref.WeakMethod[Callable[[], None]]") -> Callable[[], None]:
+    # A consumer that is no longer referred to is not kept by its timer.
+    def run() -> None:
+        if (found := commit()) is not None:
+            found()
+
+    return run

@@ -1,0 +1,185 @@
+"""What a consumer is put together from, and the settings that its parts share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from strandline.clock import Clock, SystemClock
+from strandline.groups import LEASE_S_MIN, AssignmentEvent, Membership
+from strandline.log import Log, count_partitions, parts_of
+from strandline.log.queue_depth import check_count
+from strandline.subscriptions.acks import Acks
+from strandline.subscriptions.consumer_name import ConsumerName
+from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.dead_letters import DeadLettering
+from strandline.subscriptions.deliveries import Deliveries
+from strandline.subscriptions.pages import FailedRecord
+from strandline.subscriptions.passed_over import PassedOver
+from strandline.subscriptions.rebalancing import Rebalancing
+from strandline.subscriptions.redriven import Redriven
+from strandline.subscriptions.settlement import Settlement
+from strandline.subscriptions.stepping import Steps
+from strandline.subscriptions.subscribing import records_for_consumer
+from strandline.subscriptions.subscription import Subscription
+from strandline.values import InvalidError, Record, Start, StartName, Topic
+from strandline.values.arguments import check_choice, check_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """The options of `Consumer`, checked."""
+
+    start: Start | datetime
+    where: str
+    deliveries_max: int | None
+    read_ahead: int | None
+    clock: Clock | None
+    takes_redriven: bool
+    is_manual: bool
+    lease_s: float
+    on_assignment: Callable[[AssignmentEvent], object] | None
+    commit_every: int | None
+    commit_every_s: float | None
+
+
+class ConsumerParts(NamedTuple):
+    """The parts of one consumer. None of them refers to the consumer itself."""
+
+    subscription: Subscription[Record | FailedRecord]
+    counting: Counting
+    redriven: Redriven
+    membership: Membership
+    acks: Acks
+    dead_letters: DeadLettering
+    deliveries: Deliveries
+    rebalancing: Rebalancing
+    steps: Steps
+    passed_over: PassedOver
+    settlement: Settlement
+
+
+def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) -> ConsumerParts:
+    """Return the parts of a consumer that reads no partition yet."""
+    topic, name, tenant = whose
+    clock = settings.clock or SystemClock()
+    membership = _membership(log, whose, settings)
+    counting = Counting(log, topic, name, tenant, settings.deliveries_max)
+    subscription = _subscription(log, whose, settings, clock)
+    redriven = Redriven(
+        *(log, topic, name, tenant),
+        deliveries_max=settings.deliveries_max,
+        clock=clock,
+        lease_s=settings.lease_s,
+    )
+    acks = Acks(
+        log,
+        whose,
+        counting,
+        clock,
+        commit_every=settings.commit_every,
+        commit_every_s=settings.commit_every_s,
+        on_lost=membership.doubt,
+    )
+    passed_over = PassedOver(counting, acks, settings.where)
+    expect = redriven.expect if settings.takes_redriven else _expect_nothing
+    dead_letters = DeadLettering(log, whose, counting, acks, expect)
+    deliveries = Deliveries(
+        log,
+        topic,
+        counting,
+        subscription,
+        passed_over=passed_over,
+        clock=clock,
+        deliveries_max=settings.deliveries_max,
+        dead_letter=dead_letters.dead_letter,
+    )
+    rebalancing = Rebalancing(
+        log,
+        whose,
+        membership,
+        deliveries=deliveries,
+        acks=acks,
+        counting=counting,
+        start=settings.start,
+        clock=_lease_clock(log, settings),
+        on_event=settings.on_assignment,
+        on_chosen=redriven.assign,
+    )
+    steps = Steps(
+        subscription,
+        deliveries,
+        redriven,
+        rebalancing=rebalancing,
+        clock=clock,
+        passed_over=passed_over,
+    )
+    return ConsumerParts(
+        *(subscription, counting, redriven, membership, acks, dead_letters, deliveries),
+        *(rebalancing, steps, passed_over),
+        Settlement(whose, counting, acks, redriven, membership=membership, rebalancing=rebalancing),
+    )
+
+
+def _subscription(
+    log: Log, whose: ConsumerName, settings: ConsumerSettings, clock: Clock
+) -> Subscription[Record | FailedRecord]:
+    return records_for_consumer(
+        log,
+        whose.topic,
+        whose.name,
+        tenant=whose.tenant,
+        where=settings.where,
+        read_ahead=settings.read_ahead,
+        clock=clock,
+    )
+
+
+def _membership(log: Log, whose: ConsumerName, settings: ConsumerSettings) -> Membership:
+    return Membership(
+        log,
+        whose.topic,
+        whose.name,
+        tenant=whose.owner,
+        lease_s=settings.lease_s,
+        clock=_lease_clock(log, settings),
+        partitions=_count_of(log, whose.topic),
+        is_manual=settings.is_manual,
+    )
+
+
+def _lease_clock(log: Log, settings: ConsumerSettings) -> Clock:
+    # Leases are counted by the log's clock, as everything that is stored.
+    return settings.clock or parts_of(log).clock
+
+
+def checked_lease(lease_s: float) -> float:
+    """Return the time of a lease; InvalidError for one that cannot be renewed in time."""
+    seconds = check_seconds("lease_s", lease_s)
+    if seconds < LEASE_S_MIN:
+        raise InvalidError(
+            "a lease must last longer than the store takes to renew it, pass a longer lease_s",
+            lease_s=lease_s,
+            least=LEASE_S_MIN,
+        )
+    return seconds
+
+
+def checked_start(start: Start | StartName | datetime) -> Start | datetime:
+    """Return the start; that of a name if it is text."""
+    return (
+        start if isinstance(start, datetime) else check_choice("start", start, Start, "a datetime")
+    )
+
+
+def checked_count(name: str, count: int | None) -> int | None:
+    """Return a count of at least 1, or None."""
+    return None if count is None else check_count(name, count)
+
+
+def _count_of(log: Log, topic: Topic) -> Callable[[], int]:
+    return lambda: count_partitions(log, topic)
+
+
+def _expect_nothing() -> None:
+    """Nothing is redriven to this consumer."""

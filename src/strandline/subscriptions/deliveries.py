@@ -1,0 +1,321 @@
+"""From records that were read to deliveries: one at a time, or as many as there are.
+
+What is on its way is a record that was found, then the delivery made of it; what is gathered
+are records that will be delivered together. Whatever breaks a step off leaves both where they
+are, for the next step to take up.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from strandline.clock import Clock
+from strandline.log import Log
+from strandline.log.draft import size_of
+from strandline.log.off_loop import in_thread
+from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
+from strandline.subscriptions.outstanding import Outstanding
+from strandline.subscriptions.pages import POLL_S, FailedRecord
+from strandline.subscriptions.passed_over import PassedOver
+from strandline.subscriptions.redeliveries import Due, Redeliveries
+from strandline.subscriptions.subscription import Subscription
+from strandline.values import Record, Topic
+
+ItemT = TypeVar("ItemT")
+
+DeadLetter = Callable[[Outstanding, Record, int, str], None]
+"""Dead-letters a record that was delivered so often, for this reason."""
+
+
+class FetchLimits(NamedTuple):
+    """How much one fetch returns at most."""
+
+    records: int
+    bytes: int | None
+
+
+class Deliveries:
+    """The records of one consumer between the log and its caller.
+
+    One thread takes at a time; partitions are entered and left from any thread.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topic: Topic,
+        counting: Counting,
+        subscription: Subscription[Record | FailedRecord],
+        *,
+        passed_over: PassedOver,
+        clock: Clock,
+        deliveries_max: int | None,
+        dead_letter: DeadLetter,
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._counting = counting
+        self._lock = counting.lock
+        self._outstanding = counting.outstanding
+        self._subscription = subscription
+        self._take_nowait = subscription._take_nowait  # noqa: SLF001 - A step that both faces share.
+        self._passed_over = passed_over
+        self._clock = clock
+        self._deliveries_max = deliveries_max
+        self._dead_letter = dead_letter
+        self._nacked = Redeliveries()
+        self._preparing = threading.Lock()
+        self._on_its_way: Record | FailedRecord | Delivery | None = None
+        self._gathered: deque[Record] = deque()
+        self._taken: deque[Record | FailedRecord] = deque()
+        """Read, and after what is gathered."""
+        self._made: deque[Delivery] = deque()
+        """Of what was gathered, until it is taken."""
+
+    # --- partitions ---
+
+    def enter(self, partition: int, start: int, generation: int) -> None:
+        """Deliver this partition too, from `start` on."""
+        assignment = self._subscription.assignment
+        assignment.add(partition, start)
+        self._counting.enter(partition, assignment.position(partition), generation)
+
+    def stop(self, partition: int) -> None:
+        """Deliver no more of this partition; what was delivered stays outstanding."""
+        with self._preparing:
+            self._subscription.assignment.remove(partition)
+            with self._lock:
+                self._nacked.remove_partition(partition)
+            item = self._on_its_way
+            record = item if item is None or isinstance(item, Record) else item.record
+            if record is not None and record.partition == partition:
+                self._on_its_way = None
+            _keep(self._gathered, lambda each: each.partition != partition)
+            _keep(self._taken, lambda each: _record(each).partition != partition)
+            _keep(self._made, lambda each: each.record.partition != partition)
+
+    def leave(self, partition: int) -> None:
+        """Forget this partition."""
+        self.stop(partition)
+        with self._lock:
+            self._outstanding.pop(partition, None)
+
+    def is_drained(self, partition: int) -> bool:
+        """Whether everything that was delivered of a partition is settled or has failed."""
+        with self._lock:
+            outstanding = self._outstanding.get(partition)
+            return outstanding is None or not outstanding.in_flight()
+
+    def delay(self, outstanding: Outstanding, record: Record, delay_s: float) -> None:
+        """Have a record that has failed delivered again. The caller holds the lock."""
+        if outstanding.delay(record.offset):
+            due_at = self._clock.monotonic() + delay_s
+            self._nacked.add(Due(due_at, record.partition, record.offset))
+
+    # --- one at a time ---
+
+    def put(self, record: Record | FailedRecord | None) -> None:
+        """Have the record on its way; None after a wait in which there was none."""
+        self._on_its_way = record
+        if record is None:
+            with self._preparing:
+                self._passed_over.follow(self._subscription.assignment)
+
+    def take(self) -> Delivery | None:
+        """Return the delivery that is made, if one is."""
+        if self._made:
+            return self._made.popleft()
+        made = self._on_its_way
+        if not isinstance(made, Delivery):
+            return None
+        self._on_its_way = None
+        return made
+
+    def find(self) -> bool:
+        """Return whether a record is on its way, after a look at what is due again."""
+        if self._on_its_way is None:
+            self._find_due()
+        if self._on_its_way is None and (self._gathered or self._taken):
+            with self._preparing:
+                if self._gathered:
+                    self._on_its_way = self._gathered.popleft()
+                elif self._taken:
+                    self._on_its_way = self._taken.popleft()
+        if self._on_its_way is None:
+            self._counting.check_room()
+        elif isinstance(self._on_its_way, Record):
+            self._check_room(self._on_its_way)
+        return self._on_its_way is not None
+
+    async def find_on_loop(self) -> bool:
+        """Do the same on the running event loop."""
+        # Invariant: what is due is removed only once it is on its way.
+        if self._first_due() is None and not self._gathered and not self._taken:
+            return self.find()
+        return await in_thread(self._find_in_turn)
+
+    def prepare(self) -> None:
+        """Make a delivery of the record on its way, or dead-letter it. May have to wait."""
+        with self._preparing:
+            found = self._on_its_way
+            if found is None or isinstance(found, Delivery):
+                # A step that was cancelled has got so far after all.
+                return
+            record = _record(found)
+            outstanding = self._outstanding.get(record.partition)
+            if outstanding is None:
+                self._on_its_way = None
+                return
+            self._passed_over.note(record.partition, record.offset)
+            with self._lock:
+                attempts = outstanding.attempts(record.offset)
+            allowed = self._deliveries_max
+            reason = str(found.error) if isinstance(found, FailedRecord) else NEVER_HANDLED
+            if allowed is not None and (
+                isinstance(found, FailedRecord) or attempts.is_too_often(allowed)
+            ):
+                self._dead_letter(outstanding, record, attempts.count, reason)
+                self._on_its_way = None
+                return
+            if allowed is not None:
+                self._counting.check_alone(record, allowed)
+            if allowed is not None or not attempts.is_suspect:
+                self._counting.count(record)
+            self._on_its_way = self._deliver(outstanding, record)
+
+    def wait_s(self, deadline: float | None) -> float:
+        """Return how long it may wait: until something is due, the next look, or the deadline."""
+        now = self._clock.monotonic()
+        with self._lock:
+            due = self._nacked.next_at(now + POLL_S)
+        ends = (due, now + POLL_S) if deadline is None else (due, now + POLL_S, deadline)
+        return max(0.0, min(ends) - now)
+
+    def _find_in_turn(self) -> bool:
+        self._find_due_in_turn()
+        return self.find()
+
+    def _find_due_in_turn(self) -> None:
+        with self._preparing:
+            if self._on_its_way is None:
+                self._find_due()
+
+    def _find_due(self) -> None:
+        due = self._first_due()
+        if due is None:
+            return
+        _, partition, offset = due
+        (self._on_its_way,) = self._log.read(self._topic, partition, offset, records_max=1)
+        with self._lock:
+            if self._nacked.remove(due):
+                self._outstanding[partition].end_delay(offset)
+            else:
+                # The partition was left meanwhile.
+                self._on_its_way = None
+
+    def _first_due(self) -> Due | None:
+        with self._lock:
+            return self._nacked.first(self._clock.monotonic(), self._outstanding)
+
+    def _check_room(self, record: Record) -> None:
+        with self._lock:
+            outstanding = self._outstanding.get(record.partition)
+            if outstanding is not None and not outstanding.is_outstanding(record.offset):
+                outstanding.check_room(record.partition)
+
+    def _deliver(self, outstanding: Outstanding, record: Record) -> Delivery | None:
+        with self._lock:
+            if outstanding.is_settled(record.offset):
+                # Acked by another thread while it was on its way to come again.
+                return None
+            count = outstanding.deliver(record.offset)
+            return Delivery(record, count, outstanding.generation)
+
+    # --- many at once ---
+
+    def take_many(self) -> list[Delivery]:
+        """Return the deliveries that are made."""
+        if not self._made:
+            made = self.take()
+            return [] if made is None else [made]
+        found = [*self._made]
+        self._made.clear()
+        return found
+
+    def gather(self, limits: FetchLimits) -> bool:
+        """Make deliveries of what can be had without a wait and is delivered the first time.
+
+        False if there is none, and where something is due again or has to be alone: that
+        comes by itself. May have to wait for the log.
+        """
+        if self._first_due() is not None or self._counting.is_one_isolated:
+            return False
+        with self._preparing:
+            self._collect(limits)
+            by_partition: dict[int, list[int]] = {}
+            for record in self._gathered:
+                by_partition.setdefault(record.partition, []).append(record.offset)
+            for partition, offsets in by_partition.items():
+                self._counting.count_many(partition, offsets)
+            self._made.extend(self._deliver_many(by_partition))
+            self._gathered.clear()
+            return bool(self._made)
+
+    def _collect(self, limits: FetchLimits) -> None:
+        """Gather records up to the limits; what ends it early comes by itself."""
+        gathered, taken = self._gathered, self._taken
+        if self._on_its_way is not None and not isinstance(self._on_its_way, Delivery):
+            taken.appendleft(self._on_its_way)
+            self._on_its_way = None
+        room = {number: each.room for number, each in self._outstanding.items()}
+        size = 0
+        for each in gathered:
+            room[each.partition] -= 1
+            size += size_of(each)
+        while len(gathered) < limits.records:
+            if not taken:
+                taken.extend(self._take_nowait(limits.records - len(gathered)))
+            if not taken or not isinstance(record := taken[0], Record):
+                return
+            if limits.bytes is not None:
+                size += size_of(record)
+                if gathered and size > limits.bytes:
+                    return
+            if record.partition in self._outstanding:
+                if not self._is_first(record) or room.get(record.partition, 0) <= 0:
+                    return
+                room[record.partition] -= 1
+                gathered.append(record)
+            # Else the partition was left meanwhile.
+            taken.popleft()
+
+    def _is_first(self, record: Record) -> bool:
+        outstanding = self._outstanding.get(record.partition)
+        return outstanding is not None and outstanding.is_first(record.offset)
+
+    def _deliver_many(self, by_partition: Mapping[int, Sequence[int]]) -> Iterator[Delivery]:
+        with self._lock:
+            generations = {}
+            for partition, offsets in by_partition.items():
+                outstanding = self._outstanding.get(partition)
+                if outstanding is not None:
+                    for end in offsets if self._passed_over.is_screened else ():
+                        self._passed_over.note_locked(outstanding, end)
+                        outstanding.deliver(end)
+                    outstanding.deliver_many(offsets)
+                    generations[partition] = outstanding.generation
+        for record in self._gathered:
+            if record.partition in generations:
+                yield Delivery(record, 1, generations[record.partition])
+
+
+def _record(found: Record | FailedRecord) -> Record:
+    return found.record if isinstance(found, FailedRecord) else found
+
+
+def _keep(items: deque[ItemT], is_kept: Callable[[ItemT], bool]) -> None:
+    kept = [each for each in items if is_kept(each)]
+    items.clear()
+    items.extend(kept)

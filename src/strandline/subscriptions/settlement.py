@@ -1,0 +1,135 @@
+"""What was delivered and is settled by its consumer: acks of one, of several, of all before."""
+
+from collections.abc import Mapping, Sequence
+
+from strandline.groups import Membership
+from strandline.subscriptions.acks import Acks
+from strandline.subscriptions.consumer_name import ConsumerName
+from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.delivery import Delivery, record_of
+from strandline.subscriptions.outstanding import Outstanding
+from strandline.subscriptions.rebalancing import Rebalancing
+from strandline.subscriptions.redriven import Redriven
+from strandline.values import InvalidError, LeaseLostError, Offset, Partition, Record
+
+
+class Settlement:
+    """Finds what a delivered record belongs to, and acks it there. Thread-safe."""
+
+    def __init__(
+        self,
+        whose: ConsumerName,
+        counting: Counting,
+        acks: Acks,
+        redriven: Redriven,
+        *,
+        membership: Membership,
+        rebalancing: Rebalancing,
+    ) -> None:
+        self._topic, self._consumer, _ = whose
+        self._lock = counting.lock
+        self._outstanding = counting.outstanding
+        self._acks = acks
+        self._redriven = redriven
+        self._membership = membership
+        self._rebalancing = rebalancing
+
+    def ack(self, delivered: Record | Delivery, *, up_to: bool) -> Offset:
+        """Ack one, or everything up to it."""
+        record = record_of(delivered)
+        with self._acks.storing:
+            if self._redriven.holds(record):
+                return self._ack_redriven(record)
+            with self._lock:
+                outstanding = self.of(delivered)
+                offset = record.offset
+                offsets = outstanding.up_to(offset) if up_to else [offset]
+            self._check_lease(record.partition, outstanding)
+            return self._acks.settle(record.partition, outstanding, offsets)
+
+    def ack_many(self, delivered: Sequence[Record | Delivery]) -> Mapping[Partition, Offset]:
+        """Ack each of these, with one change of each partition's cursor."""
+        found: dict[Partition, tuple[Outstanding, set[int]]] = {}
+        redriven = []
+        with self._acks.storing:
+            for each in delivered:
+                record = record_of(each)
+                if self._redriven.holds(record):
+                    redriven.append(record)
+                    continue
+                with self._lock:
+                    outstanding = self.of(each)
+                found.setdefault(record.partition, (outstanding, set()))[1].add(record.offset)
+            for partition, (outstanding, _) in found.items():
+                self._check_lease(partition, outstanding)
+            cursors = {
+                partition: self._acks.settle(partition, outstanding, offsets)
+                for partition, (outstanding, offsets) in found.items()
+            }
+            for record in redriven:
+                cursors[record.partition] = self._ack_redriven(record)
+        return cursors
+
+    def of(self, delivered: Record | Delivery) -> Outstanding:
+        """Return what the record belongs to. The caller holds the lock.
+
+        InvalidError for a record of another partition, LeaseLostError where that went to
+        another member.
+        """
+        record = record_of(delivered)
+        if record.topic == self._topic.name:
+            outstanding = self._outstanding.get(record.partition)
+            if outstanding is not None:
+                if isinstance(delivered, Delivery):
+                    self._check_generation(delivered, outstanding)
+                return outstanding
+            if record.partition in self._rebalancing.left:
+                raise self.lost(record.partition)
+        raise InvalidError(
+            "this consumer does not read the record's partition",
+            topic=record.topic,
+            partition=record.partition,
+        )
+
+    def holds(self, delivered: Record | Delivery) -> bool:
+        """Whether the record is outstanding here, under a lease that surely holds."""
+        record = record_of(delivered)
+        if self._redriven.holds(record):
+            return True
+        try:
+            with self._lock:
+                outstanding = self.of(delivered)
+                return self._membership.is_valid and outstanding.is_outstanding(record.offset)
+        except (InvalidError, LeaseLostError):
+            return False
+
+    def check_held(self, delivered: Record | Delivery) -> None:
+        """Raise as `of`; asks the log where the lease is in doubt."""
+        with self._lock:
+            outstanding = self.of(delivered)
+        self._check_lease(record_of(delivered).partition, outstanding)
+
+    def lost(self, partition: int, generation: int | None = None) -> LeaseLostError:
+        """Return the error for a partition that went to another member."""
+        return LeaseLostError(
+            partition, topic=self._topic.name, consumer=self._consumer, generation=generation
+        )
+
+    def _check_lease(self, partition: int, outstanding: Outstanding) -> None:
+        # As long as the lease surely holds, no other member can have taken over.
+        if outstanding.generation and not self._membership.is_valid:
+            self._acks.check_held(partition, outstanding.generation)
+
+    def _check_generation(self, delivered: Delivery, outstanding: Outstanding) -> None:
+        if delivered.generation and delivered.generation != outstanding.generation:
+            raise self.lost(delivered.record.partition, delivered.generation)
+
+    def _ack_redriven(self, record: Record) -> Offset:
+        with self._lock:
+            outstanding = self._outstanding.get(record.partition)
+            is_twice = outstanding is not None and outstanding.is_outstanding(record.offset)
+        if outstanding is not None and is_twice:
+            # It was gone back to as well, and need not come a second time.
+            self._acks.settle(record.partition, outstanding, [record.offset])
+        self._redriven.ack(record)
+        return Offset(record.offset + 1) if outstanding is None else outstanding.floor

@@ -1,0 +1,114 @@
+"""One step of a consumer: deliveries, as soon as there are any. For threads and for loops."""
+
+from strandline.clock import Clock
+from strandline.log.off_loop import in_thread
+from strandline.subscriptions.async_subscription import AsyncSubscription
+from strandline.subscriptions.deadline import deadline_in, is_over
+from strandline.subscriptions.deliveries import Deliveries, FetchLimits
+from strandline.subscriptions.delivery import Delivery
+from strandline.subscriptions.pages import FailedRecord
+from strandline.subscriptions.passed_over import PassedOver
+from strandline.subscriptions.rebalancing import Rebalancing
+from strandline.subscriptions.redriven import Redriven
+from strandline.subscriptions.subscription import Subscription
+from strandline.values import Record
+from strandline.writes.loops import check_on_asyncio
+
+
+class Steps:
+    """Takes deliveries of a topic and of what is redriven of it. One caller at a time."""
+
+    def __init__(
+        self,
+        subscription: Subscription[Record | FailedRecord],
+        deliveries: Deliveries,
+        redriven: Redriven,
+        *,
+        rebalancing: Rebalancing,
+        clock: Clock,
+        passed_over: PassedOver,
+    ) -> None:
+        self._subscription = subscription
+        self._deliveries = deliveries
+        self._redriven = redriven
+        self._rebalancing = rebalancing
+        self._clock = clock
+        self._passed_over = passed_over
+
+    def take(self, timeout_s: float | None, limits: FetchLimits | None) -> list[Delivery]:
+        """Return what there is within the limits, one delivery without limits.
+
+        Waits until there is at least one; none if that takes longer than `timeout_s`.
+        """
+        deadline = deadline_in(self._clock, timeout_s)
+        is_last = False
+        self._subscription.check_open()
+        while not (found := self._hand_over(limits)):
+            if self._is_upkeep_due():
+                self._keep_up()
+            elif limits is not None and self._deliveries.gather(limits):
+                is_last = False
+            elif self._deliveries.find():
+                self._deliveries.prepare()
+                is_last = False
+            elif is_last:
+                self._look_for_redriven()
+                return self._hand_over(limits)
+            else:
+                wait_s = self._deliveries.wait_s(deadline)
+                self._deliveries.put(self._subscription.next(wait_s))
+                is_last = is_over(self._clock, deadline)
+        return found
+
+    async def take_on_loop(
+        self, timeout_s: float | None, limits: FetchLimits | None
+    ) -> list[Delivery]:
+        """Do what `take` does on the running event loop."""
+        check_on_asyncio()
+        deadline = deadline_in(self._clock, timeout_s)
+        is_last = False
+        records = AsyncSubscription(self._subscription)
+        self._subscription.check_open()
+        while not (found := self._hand_over(limits)):
+            if self._is_upkeep_due():
+                await in_thread(self._keep_up)
+            elif limits is not None and await in_thread(self._deliveries.gather, limits):
+                is_last = False
+            elif await self._deliveries.find_on_loop():
+                await in_thread(self._deliveries.prepare)
+                is_last = False
+            elif is_last:
+                if self._redriven.is_expected:
+                    await in_thread(self._look_for_redriven)
+                return self._hand_over(limits)
+            else:
+                wait_s = self._deliveries.wait_s(deadline)
+                self._deliveries.put(await records.next(wait_s))
+                is_last = is_over(self._clock, deadline)
+        return found
+
+    def _is_upkeep_due(self) -> bool:
+        now = self._clock.monotonic()
+        is_due = self._redriven.is_due(now) or self._passed_over.is_due(now)
+        return is_due or not self._rebalancing.is_valid
+
+    def _keep_up(self) -> None:
+        """Find out what is still held, and look for what was redriven. May have to wait."""
+        if not self._rebalancing.is_valid:
+            self._rebalancing.step()
+        self._passed_over.store_if_due(self._clock.monotonic())
+        self._look_for_redriven()
+
+    def _look_for_redriven(self) -> None:
+        self._redriven.look()
+
+    def _hand_over(self, limits: FetchLimits | None) -> list[Delivery]:
+        if not self._rebalancing.is_valid:
+            # What is made may be another member's by now.
+            return []
+        if (redriven := self._redriven.take()) is not None:
+            return [redriven]
+        if limits is not None:
+            return self._deliveries.take_many()
+        made = self._deliveries.take()
+        return [] if made is None else [made]
