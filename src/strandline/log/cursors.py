@@ -127,7 +127,7 @@ class ConsumerCursors:
             offset = min(each.offset, state.marks.high)
             epoch = epoch_before(offset, state.epochs)
             cursors.append(
-                ConsumerCursor(each.partition, offset, each.seen_at_us, epoch.number, epoch.id)
+                msgspec.structs.replace(each, offset=offset, epoch=epoch.number, epoch_id=epoch.id)
             )
         return _encode(msgspec.structs.replace(consumer, cursors=tuple(cursors)))
 
