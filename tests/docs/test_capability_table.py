@@ -21,9 +21,8 @@ KINDS = {
 def table() -> dict[str, dict[str, str]]:
     """Return the cells of the table, by row and kind."""
     text = PAGE.read_text(encoding="utf-8")
-    lines = re.findall(
-        r"^\|.*\|$", text[text.index("## What each backend reaches") :], re.MULTILINE
-    )
+    begin = text.index("## What each backend reaches")
+    lines = re.findall(r"^\|.*\|$", text[begin:], re.MULTILINE)
     rows = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in lines]
     kinds = rows[0][1:]
     return {row[0]: dict(zip(kinds, row[1:], strict=False)) for row in rows[2:]}
