@@ -17,6 +17,7 @@ from strandline.log import (
     Log,
     MeasuredStore,
     SegmentedStore,
+    SelectingStore,
     Store,
     TransactionalStore,
 )
@@ -110,7 +111,10 @@ def test_the_example_is_short_and_the_page_shows_it() -> None:
 
 
 def test_the_page_names_every_call_of_the_port() -> None:
-    protocols = (Store, DurableStore, MeasuredStore, SegmentedStore, TransactionalStore)
+    protocols = (
+        *(Store, DurableStore, MeasuredStore, SegmentedStore, SelectingStore),
+        TransactionalStore,
+    )
     calls = {name for each in protocols for name in dir(each) if not name.startswith("_")}
     table = re.findall(r"^\| (`[a-z_`, ]+`) \|", PAGE.read_text(), re.MULTILINE)
 

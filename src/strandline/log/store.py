@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from types import NotImplementedType
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from strandline.clock import Clock
@@ -368,7 +368,8 @@ class SegmentedStore(Protocol[T_contra]):
 class RecordBound(NamedTuple):
     """A comparison that every wanted event meets, of what the store keeps beside its payload."""
 
-    column: Literal["kind", "key", "timestamp", "occurred_at"]
+    #: One of kind, key, timestamp, occurred_at.
+    column: str
     #: One of eq, lt, le, gt, ge, in, prefix, null, not_null.
     comparison: str
     #: Texts, which are compared by their bytes of UTF-8, or times in microseconds.

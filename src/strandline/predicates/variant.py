@@ -36,6 +36,8 @@ _WHOLE: Final = frozenset({int, type(None)})
 _INEXACT: Final = frozenset({BOOLEAN, DOUBLE, DATE})
 _EXACT: Final = frozenset({float, list, dict})
 _DECIMAL_END: Final = 10**DIGITS_MAX
+#: Spark's parser takes numbers of up to 1,000 digits.
+_READ_END: Final = 10**1000
 _encode_text: Final = msgspec.json.Encoder().encode
 _SHORT_EXPONENTS: Final = range(-3, 7)
 
@@ -83,7 +85,7 @@ def _cast_to(kind: SqlType) -> Callable[[Any, SqlType], Any]:
 
 
 def _one(value: Any, kind: SqlType, cast: Callable[[Any, SqlType], Any], *, is_try: bool) -> Any:
-    if value is None:
+    if value is None or (type(value) is int and abs(value) >= _READ_END):
         return None
     try:
         found = cast(_met(value), kind)

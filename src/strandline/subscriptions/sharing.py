@@ -46,7 +46,7 @@ class SharedPage:
         """Whether the record at `offset` is in it."""
         return self.records[0].offset <= offset <= self.records[-1].offset
 
-    def wanted(self, screen: Screen, start: int, count: int) -> "Wanted":
+    def wanted(self, screen: Screen, start: int, count: int) -> "WantedRecords":
         """Return the first `count` records from `start` on that match, or on which it fails."""
         first = self.records[0].offset
         with self._lock:
@@ -59,23 +59,23 @@ class SharedPage:
         items = [(first + at, fresh(self.records[at])) for at in found[begin : begin + count]]
         is_more = begin + count < len(found)
         end = first + (found[begin + count] if is_more else len(self.records))
-        return Wanted(items, end)
+        return WantedRecords(items, end)
 
-    def _wanted_by(self, screen: Screen, begin: int, count: int) -> "Wanted":
+    def _wanted_by(self, screen: Screen, begin: int, count: int) -> "WantedRecords":
         records = self.records[begin:]
         items: list[tuple[int, Record | InvalidError]] = []
         for record, outcome in zip(records, screen.sift(records), strict=True):
             if outcome is None:
                 continue
             if len(items) == count:
-                return Wanted(items, record.offset)
+                return WantedRecords(items, record.offset)
             items.append(
                 (record.offset, outcome if isinstance(outcome, InvalidError) else fresh(outcome))
             )
-        return Wanted(items, records[-1].offset + 1)
+        return WantedRecords(items, records[-1].offset + 1)
 
 
-class Wanted(NamedTuple):
+class WantedRecords(NamedTuple):
     """Records that match, by offset, and the error of each that fails, up to some offset.
 
     The records are the caller's own.

@@ -8,10 +8,12 @@ import pytest
 
 import strandline as sl
 from strandline.log import parts_of
+from strandline.log.store import RecordBound
 from strandline.stores.postgres import selecting
 from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.screening import EventScreen
 from strandline.subscriptions.selecting import Selecting
+from strandline.values import Partition
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +56,7 @@ def texts() -> Iterator[str]:
 def differences(log: sl.Log) -> list[str]:
     """Return the predicates of which the server finds another first record than kernels do."""
     records = list(log.read("orders", 0, 0))
-    place, selecting_of = TopicPartition(log.topic("orders"), 0), Selecting(log)
+    place, selecting_of = TopicPartition(log.topic("orders"), Partition(0)), Selecting(log)
     found = []
     for text in texts():
         screen = EventScreen(text, 0)
@@ -110,7 +112,7 @@ def test_a_rare_record_is_found_with_few_reads(new_url: Callable[[], str]) -> No
 def test_what_is_evicted_or_beyond_the_end_is_read_as_ever(log: sl.Log) -> None:
     store: Any = parts_of(log).store
     topic = store.find_topic_id(log.topic("orders").id)
-    bounds = [selecting.RecordBound("kind", "eq", ("no such",))]
+    bounds = [RecordBound("kind", "eq", ("no such",))]
     assert store.first_meeting(topic, 0, 5, bounds) == RECORDS
     assert store.first_meeting(topic, 0, RECORDS, bounds) == RECORDS
 
