@@ -8,10 +8,8 @@ import pyarrow as pa
 
 from strandline.predicates.paths import PathText, shown_path
 from strandline.predicates.sql_type import OPAQUE, VARIANT, SqlType, is_nested, sql_type
+from strandline.predicates.stored import DECLARED
 from strandline.values.batches import decode_schema
-
-DECLARED: Final = b"strandline.payload_schema"
-"""In the metadata of a column of JSON: the schema that is declared for it, as it is stored."""
 
 _SHOWN_MAX: Final = 10
 

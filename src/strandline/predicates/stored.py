@@ -1,7 +1,7 @@
 """Columns as they are stored, in the type in which a predicate calculates."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from strandline.predicates.sql_type import (
     arrow_type,
     is_nested,
 )
+
+DECLARED: Final = b"strandline.payload_schema"
+"""In the metadata of a column of JSON: the schema that is declared for it, as it is stored."""
 
 
 def conversion(kind: SqlType, stored: pa.DataType) -> Callable[[Any], Any] | None:
