@@ -78,6 +78,10 @@ def install() -> None:
         folder = PLACE / "used"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
+        for core in ("on", "off"):
+            variables = {"STRANDLINE_CORE": core}
+            run([str(python), "-I", "-c", _TEN_LINES], variables, folder)
+            shutil.rmtree(folder / "events")
         run([str(python), "-I", "-c", _TEN_LINES], folder=folder)
         run(
             [str(python.with_name("strandline")), "verify", "--url", "file:./events"], folder=folder

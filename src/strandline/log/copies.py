@@ -38,7 +38,8 @@ def ends_at(log: "Log", moment_us: int) -> dict[PartitionKey, int]:
     """Return where each partition ends in a copy without what was appended from a moment on.
 
     Timestamps never fall within a partition, so that it is a prefix. What must be whole to
-    be of use is left whole: the segment catalogue, the later schemas, the tokens.
+    be of use is left whole: the segment catalogue, the later schemas, the tokens. See
+    design 0109.
     """
     ends = {}
     for tenant in (None, *log.tenants()):
