@@ -30,7 +30,7 @@ from strandline.values import (
     check_consumer_name,
     parse_tenant,
 )
-from strandline.values.arguments import check_flag
+from strandline.values.arguments import check_flag, whole
 
 _RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
 
@@ -109,7 +109,7 @@ class Access:
     def with_partitions(self, topic: StoredTopic, numbers: Iterable[object]) -> StoredTopic:
         """Return the topic, looked up again if it lacks one: another process may have added it."""
         count = topic.settings.partitions
-        if all(isinstance(each, int) and each < count for each in numbers):
+        if all((whole(each) or 0) < count for each in numbers):
             return topic
         return self.find(topic.topic, fresh=True)
 
