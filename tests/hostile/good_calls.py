@@ -92,8 +92,7 @@ class World:
     @cached_property
     def leased(self) -> sl.Record:
         """A record that the member holds."""
-        found = self.member.next(timeout_s=5)
-        assert found is not None
+        (found,) = self.member.fetch(1, timeout_s=5)
         return found.record
 
     @cached_property
