@@ -96,9 +96,8 @@ def open_log(
     JSON. With `retention=False` this process leaves it to others to apply the topics'
     retention in the background.
     Further `options` are the store's own: `exclusive`, `take_over` and `compression` of
-    `file:`, see `FileStore`; `schema` of `postgresql:`; `token` of `http:` and `https:`,
-    without which it is STRANDLINE_TOKEN. Raises InvalidError for whatever
-    is none of these; no bad value is replaced by a default.
+    `file:`, see `FileStore`; `schema` of `postgresql:`; `token` of `http:` and `https:`, by
+    default STRANDLINE_TOKEN. InvalidError for whatever is none of these.
     """
     kind, location = _parse(url)
     for name in ("exclusive", "take_over"):
