@@ -56,7 +56,7 @@ def finish(report: Report, url: str, store: str, without: list[str]) -> None:
 def take_out(without: list[str]) -> None:
     """Plant bugs for the rest of this process: leave checks out."""
     if "refusal" in without:
-        mock.patch("strandline.log.log.check_may_shorten", return_value=None).start()
+        mock.patch("strandline.log.topic_changes.check_may_shorten", return_value=None).start()
     if "only copy" in without:
         mock.patch.object(removal, "_is_only_copy", return_value=False).start()
     if "beginning" in without:

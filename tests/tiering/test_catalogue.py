@@ -74,7 +74,7 @@ def ready(log: Any, **options: Any) -> SegmentCatalogue:
 def shortened(log: Any, partition: int, before: int) -> None:
     """Trim the catalogue, as versions without the refusal could."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("strandline.log.log.check_may_shorten", lambda _: None)
+        patch.setattr("strandline.log.topic_changes.check_may_shorten", lambda _: None)
         log.trim(SEGMENTS_TOPIC, partition, before, force=True)
 
 

@@ -115,7 +115,7 @@ def test_an_object_that_may_be_the_only_copy_is_not_swept(
         kept = dict(objects.objects)
         log.append("t", sl.Event("k", {}))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("strandline.log.log.check_may_shorten", lambda _: None)
+            patch.setattr("strandline.log.topic_changes.check_may_shorten", lambda _: None)
             log.drop_topic(SEGMENTS_TOPIC)
 
         with caplog.at_level(logging.WARNING, "strandline"):
@@ -202,7 +202,7 @@ def test_a_dropped_topic_stays_known_to_the_catalogue_and_leaves_no_object(tmp_p
 def test_without_the_refusal_the_attempts_succeed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strandline.log.log.check_may_shorten", lambda _: None)
+    monkeypatch.setattr("strandline.log.topic_changes.check_may_shorten", lambda _: None)
 
     for backend in BACKENDS:
         (tmp_path / backend).mkdir()

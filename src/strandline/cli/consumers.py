@@ -177,10 +177,8 @@ def lag(
     if json:
         show_json({"lag": sum(each.lag for _, each in found), "consumers": shown})
         return
-    show_table(
-        ("topic", "consumer", "tenant", "partition", "cursor", "lag", "last seen", "live"),
-        [tuple(each.values()) for each in shown],
-    )
+    rows = [(each["topic"], *(each[name] for name in _COLUMNS)) for each in shown]
+    show_table(("topic", *_COLUMNS.values()), rows)
 
 
 def _show(topic: str, lags: Sequence[ConsumerLag], *, json: bool) -> None:

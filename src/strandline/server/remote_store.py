@@ -88,18 +88,28 @@ def change_store_settings(call: Call, port: StorePort, given: wire.ChangeCall) -
         TopicSettings.from_json(given.expected),
         TopicSettings.from_json(given.settings),
     )
-    limits = wanted.retention_age_s, wanted.retention_bytes, wanted.limit_bytes
-    allowed = expected.with_limits(
-        retention_age_s=limits[0], retention_bytes=limits[1], limit_bytes=limits[2]
-    )
-    if allowed != wanted:
-        raise InvalidError("of a topic's settings only the limits change")
+    if not _may_become(expected, wanted):
+        raise InvalidError("of a topic's settings only the limits change, and partitions are added")
 
     def change(present: TopicSettings) -> TopicSettings:
         return wanted if present == expected else present
 
     present = port.store.change_settings(topic, change)
+    port.topics.forget(given.topic_id)
     return wire.WireTopic(topic.topic.to_json(), present.to_json(), topic.created_at_us)
+
+
+def _may_become(present: TopicSettings, wanted: TopicSettings) -> bool:
+    """Whether the settings differ by their limits alone, and by partitions that are added."""
+    if wanted.partitions > present.partitions and wanted.earlier_partitions:
+        until_us = wanted.earlier_partitions[-1].until_us
+        present = present.with_partitions(wanted.partitions, until_us)
+    changed = present.with_limits(
+        retention_age_s=wanted.retention_age_s,
+        retention_bytes=wanted.retention_bytes,
+        limit_bytes=wanted.limit_bytes,
+    )
+    return changed == wanted
 
 
 @port_call("drop-topic", wire.TopicCall)

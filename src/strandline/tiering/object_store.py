@@ -135,6 +135,11 @@ _stores: dict[str, ObstoreStore] = {}
 _stores_lock = threading.Lock()
 
 
+def is_in_memory(store: ObjectStore) -> bool:
+    """Whether only this process can reach its objects."""
+    return _parsed(store.url)[0] == "memory"
+
+
 def open_store(url: str) -> ObjectStore:
     """Return the store at `url`, one object for each URL in a process.
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import django
 import psycopg
 import sqlalchemy
-from django.conf import settings
+from django.conf import UserSettingsHolder, global_settings, settings
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
@@ -106,20 +106,26 @@ class CoreShop(SessionShop):
 
 
 class DjangoShop:
+    """Has settings of its own while it is used: other tests of the process have others."""
+
     def __init__(self, server: PostgresServer) -> None:
-        if not settings.configured:
-            place = {"NAME": "postgres", "USER": "lab", "HOST": str(server.folder)}
-            settings.configure(
-                DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", **place}}
-            )
-            django.setup()
+        place = {"NAME": "postgres", "USER": "lab", "HOST": str(server.folder)}
+        self._settings = UserSettingsHolder(global_settings)
+        self._settings.DATABASES = {"default": {"ENGINE": "django.db.backends.postgresql", **place}}
 
     @contextlib.contextmanager
     def passed(self) -> Iterator[Any]:
         from django.db import connection  # noqa: PLC0415 - Once it is configured.
 
-        yield connection
-        connection.close()
+        before, settings._wrapped = settings._wrapped, self._settings  # noqa: SLF001 - To put it back.
+        django.setup()
+        _forget_connections()
+        try:
+            yield connection
+            connection.close()
+        finally:
+            settings._wrapped = before  # noqa: SLF001 - As above.
+            _forget_connections()
 
     def add(self, given: Any, name: str) -> None:
         with given.cursor() as cursor:
@@ -130,6 +136,15 @@ class DjangoShop:
 
         block: contextlib.AbstractContextManager[Any] = atomic(using=given.alias)
         return block
+
+
+def _forget_connections() -> None:
+    from django.db import connections  # noqa: PLC0415 - Once it is configured.
+
+    vars(connections).pop("settings", None)
+    connections._settings = None  # noqa: SLF001 - Read again from the settings.
+    with contextlib.suppress(AttributeError):
+        del connections["default"]
 
 
 SHOPS = (OwnShop, PsycopgShop, PoolShop, SessionShop, CoreShop, DjangoShop)

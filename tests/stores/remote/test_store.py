@@ -159,9 +159,9 @@ def test_two_remote_consumers_share_no_partition(log: Log, remote: Callable[...,
     log.append("orders", Event("a"))
     first, second = remote(), remote()
 
-    with first.consumer("orders", "mailer") as consumer:
+    with first.consumer("orders", "mailer", group=False) as consumer:
         with pytest.raises(UnavailableError):
-            second.consumer("orders", "mailer")
+            second.consumer("orders", "mailer", group=False)
         delivery = consumer.next(30)
         assert delivery is not None
     with second.consumer("orders", "mailer") as consumer:

@@ -1,5 +1,6 @@
 """Frames of columns: many records as one Arrow record batch, perhaps compressed."""
 
+from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 from struct import Struct
@@ -174,8 +175,11 @@ def _teach_core() -> None:
 
     count, column_count, buffer_count = 64, 5, 14
     schema = frame_schema(ValueKind.EVENT, 0)
-    arrays = [pa.array(["a"] * count, each.type) for each in list(schema)[:-1]]
-    batch = pa.RecordBatch.from_arrays([*arrays, pa.nulls(count, _US)], schema=schema)
+    # Made of buffers: for the first array that it makes of a list, pyarrow imports pandas.
+    ends = pa.py_buffer(array("i", range(count + 1)))
+    texts = pa.StringArray.from_buffers(count, ends, pa.py_buffer(b"a" * count))
+    arrays = [*([texts] * (column_count - 1)), pa.nulls(count, _US)]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
     message = batch.serialize().to_pybytes()
     length = 8 + int.from_bytes(message[4:8], "little")
     nodes_at = length - 16 * column_count

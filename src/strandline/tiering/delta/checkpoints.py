@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Final
 from urllib.parse import quote
 
-from strandline.tiering.object_store import ObjectStore
+from strandline.tiering.object_store import ObjectStore, is_in_memory
 from strandline.values import InvalidError
 from strandline.values.extras import missing
 
@@ -30,7 +30,7 @@ def checkpoint(store: ObjectStore, folder: str, version: int) -> None:
 
     The table is the same without; what fails is left to the next one.
     """
-    if (version + 1) % COMMITS or store.url.startswith("memory:"):
+    if (version + 1) % COMMITS or is_in_memory(store):
         return
     try:
         deltalake = require_deltalake()
