@@ -356,8 +356,8 @@ log.scope().publish("x", {"a": 1})  # arg-type
 log.append("x", b"", durability="safe")  # arg-type
 log.create_topic("x", value_kind="text")  # arg-type
 log.subscribe("x", start="newest")  # call-overload
-log.consumer("x", "c", start=5)  # arg-type
-log.consumer("x", "c").ack(0)  # arg-type
+log.consumer("x", "c", start=5)  # call-overload
+log.consumer("x", "c").ack(0)  # call-overload
 log.reading()  # attr-defined
 log.append("x", sl.Event("a"), durability="durable").wait("written")
 log.append_many("x", [b"", b""])

@@ -220,7 +220,7 @@ class Consumer(Stream[Delivery]):
         was not delivered here, LeaseLostError for one of a partition that this member has
         lost. What raises changes nothing: the record is still outstanding.
         """
-        if isinstance(records, Record | Delivery):
+        if isinstance(records, Record | Delivery) or not isinstance(records, Iterable):
             return self._settlement.ack(records, up_to=check_flag("up_to", up_to))
         return self._settlement.ack_many([*check_items("records", records)])
 
