@@ -14,7 +14,7 @@ import strandline as sl
 from strandline.cli.app import app
 from strandline.cli.exit_codes import ExitCode
 from tests.hostile.attack import HangsError, deadline
-from tests.hostile.good_calls import content
+from tests.hostile.stored import content
 
 WORDS = {
     "empty": "",
@@ -79,12 +79,16 @@ GOOD: dict[str, list[str]] = {
     "dead-letters redrive": ["topic=events"],
     "dead-letters show": ["topic=events", "offset=0"],
     "doctor": [],
+    "token create": ["--scope", "read"],
+    "token list": [],
+    "token revoke": ["token=0123456789ab"],
     "pipeline init": ["folder=shop"],
 }
 """The words of a call that succeeds or says why not; an argument with its name in front."""
 
 NOT_ATTACKED = {
     "bench": "measures for seconds",
+    "serve": "serves until it is stopped",
     **dict.fromkeys(
         (
             *("pipeline audit", "pipeline tier", "pipeline rebuild", "pipeline snapshot"),

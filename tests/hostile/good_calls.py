@@ -16,6 +16,7 @@ from strandline.predicates import check_syntax
 from strandline.spark import jobs, pipelines
 from strandline.testing import FakeClock
 from strandline.values import Record
+from tests.hostile.stored import content
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
 BATCH = pa.RecordBatch.from_pylist([{"id": 1, "name": "a"}, {"id": 2, "name": None}], SCHEMA)
@@ -187,18 +188,6 @@ class World:
         return content(self.log)
 
 
-def content(log: sl.Log) -> object:
-    """Return everything that is stored in a log, to compare."""
-    found = []
-    for tenant in (None, *log.tenants()):
-        for internal in (False, True):
-            for topic in log.topics(tenant=tenant, internal=internal):
-                described = log.describe_topic(topic)
-                cursors = [repr(each) for each in log.consumers(topic)]
-                found.append((topic, described.settings, described.marks, cursors))
-    return found
-
-
 class Call(NamedTuple):
     """Something to call, with arguments that are right."""
 
@@ -343,11 +332,13 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Event.payload_as": lambda w: _call(sl.Event("k", 1).payload_as, wanted=int),
     "Record.payload_as": lambda w: _call(next(w.log.read("events", 0, 0)).payload_as, wanted=dict),
     "Log.event": lambda w: _call(w.log.event, kind="k", payload=1),
-    "Consumer.ack": lambda w: _call(w.consumer.ack, record=w.delivered),
+    "Consumer.ack": lambda w: _call(w.consumer.ack, records=w.delivered),
     "AsyncConsumer.next": lambda w: _call(sl.AsyncConsumer(w.consumer).next, timeout_s=0),
     "Consumer.assign": lambda w: _call(w.consumer.assign, partitions=[0]),
     "Consumer.attempts": lambda w: _call(w.consumer.attempts, record=w.delivered),
     "Consumer.begin_alone": lambda w: _call(w.consumer.begin_alone, record=w.delivered),
+    "Consumer.fetch": lambda w: _call(w.consumer.fetch, max_records=1, timeout_s=0),
+    "Consumer.holds": lambda w: _call(w.consumer.holds, record=w.delivered),
     "Consumer.hand_back": lambda w: _call(w.consumer.hand_back, handled=()),
     "Consumer.nack": lambda w: _call(w.consumer.nack, record=w.delivered),
     "Consumer.next": lambda w: _call(w.consumer.next, timeout_s=0),

@@ -15,7 +15,7 @@ NOT_ATTACKED: dict[str, str] = {
             *("TierReport.with_added", "Counters", "DeadLetter", "Trigger", "PartitionHealth"),
             *("Publication", "ViewHealth", "Predicate", "Scope", "ScopedSubscription"),
             *("Subscription", "Assignment", "CopiedSegment.epoch_run", "SavedPartition"),
-            *("SavedView", "Scan"),
+            *("SavedView", "Scan", "Counters.count"),
         ),
         _RESULTS,
     ),
