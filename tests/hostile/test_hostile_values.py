@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 import strandline as sl
-from strandline.log import appending, positions
+from strandline.log import appending, positions, topic_changes
 from strandline.log import log as log_module
 from strandline.values import arguments
 from tests.hostile import commands
@@ -80,8 +80,8 @@ def _as_it_is(_: str, value: Any, *__: Any, **___: Any) -> Any:
     ("home", "check", "case"),
     [
         (appending, "check_items", Case("Log.append_many", "keys", "one")),
-        (log_module, "check_flag", Case("Log.trim", "force", "text")),
-        (log_module, "check_whole", Case("Log.trim", "before", "text")),
+        (topic_changes, "check_flag", Case("Log.trim", "force", "text")),
+        (topic_changes, "check_whole", Case("Log.trim", "before", "text")),
         (positions, "checked_position", Case("Log.resolve", "position", "object")),
     ],
 )
