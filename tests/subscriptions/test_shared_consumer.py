@@ -325,6 +325,23 @@ def test_wrong_calls_are_refused(log: sl.Log, join: Join) -> None:
         join("alone")
 
 
+@pytest.mark.parametrize("given", [{}, {"group": False}, {"partitions": [0]}])
+def test_a_name_is_a_queue_or_not_for_as_long_as_it_is_open(
+    log: sl.Log, join: Join, given: dict[str, Any]
+) -> None:
+    fill(log, 2)
+    with join(), join() as other:
+        with pytest.raises(sl.UnavailableError, match=r"join it with shared=True.* pid=\d+"):
+            log.consumer("jobs", "workers", **given)
+        assert len(took(other)) == 1
+
+    with log.consumer("jobs", "workers", **given) as alone:
+        assert alone.next(timeout_s=0) is not None
+        with pytest.raises(sl.UnavailableError, match=r"is not shared.* pid=\d+"):
+            join()
+    assert len(took(join())) == 1
+
+
 def test_an_event_loop_has_the_same_calls(log: sl.Log) -> None:
     fill(log, 5)
 

@@ -19,7 +19,7 @@ from strandline.log.stored_groups import (
     encode_group,
     group_key,
 )
-from strandline.values import Partition, Tenant, Topic
+from strandline.values import Partition, Tenant, Topic, UnavailableError
 
 LEASE_S: Final = 10.0
 """After how long without a heartbeat another member takes over, by default."""
@@ -34,6 +34,8 @@ LOOKS: Final = 10
 """How often a member looks at its group in the time of its lease."""
 
 _JOINED: Final = "it is the first to hold it"
+_SHARED: Final = "a work queue has this name: join it with shared=True, or choose another name"
+_NOT_SHARED: Final = "a consumer that is not shared has this name: close it, or choose another name"
 
 
 class Plan(NamedTuple):
@@ -61,6 +63,7 @@ class Membership:
         clock: Clock,
         partitions: Callable[[], int],
         is_manual: bool,
+        is_shared: bool = False,
     ) -> None:
         self.lease_s = lease_s
         self.tick_s = lease_s / LOOKS
@@ -69,6 +72,7 @@ class Membership:
         self.is_manual = is_manual
         self.chosen: frozenset[int] = frozenset()
         """What a manual member reads."""
+        self._is_shared = is_shared
         self._topic = topic
         self._name = name
         self._tenant = tenant
@@ -103,7 +107,8 @@ class Membership:
     def look(self) -> Plan:
         """Renew the lease when that is due, remove members that have ended, and plan.
 
-        The first look joins the group. May have to wait.
+        The first look joins the group: UnavailableError while its name is that of a work
+        queue and this is no member of one, or the other way round. May have to wait.
         """
         if self._proof is None:
             self._proof = self._proofs.give(self._me.id)
@@ -222,8 +227,24 @@ class Membership:
             # One that has renewed its lease meanwhile lives.
             if other is not None and other.beat == beat:
                 group = group.without_member(member_id, now_us, reason)
-        me = StoredMember(*self._me, self.lease_s, self._beat, now_us, is_manual=self.is_manual)
+        self._check_kind(group, now_us)
+        me = StoredMember(
+            *(*self._me, self.lease_s, self._beat, now_us),
+            is_manual=self.is_manual,
+            is_shared=self._is_shared,
+        )
         return group.with_member(me)
+
+    def _check_kind(self, group: StoredGroup, now_us: int) -> None:
+        for each in group.members:
+            if each.is_shared != self._is_shared and each.is_live_at(now_us):
+                raise UnavailableError(
+                    _SHARED if each.is_shared else _NOT_SHARED,
+                    consumer=self._name,
+                    topic=self._topic.name,
+                    pid=each.pid,
+                    host=each.host,
+                )
 
     def _planned(self, group: StoredGroup) -> Plan:
         mine = {each.partition: each for each in group.holds if each.member == self._me.id}

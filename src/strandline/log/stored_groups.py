@@ -31,6 +31,8 @@ class StoredMember(msgspec.Struct, frozen=True, omit_defaults=True):
     """When it was renewed, for people."""
     is_manual: bool = False
     """Whether it reads the partitions that it was given, and is given no others."""
+    is_shared: bool = False
+    """Whether it is a member of a work queue, which shares records and holds no partition."""
 
     @property
     def place(self) -> str:

@@ -1,16 +1,29 @@
 """The partitions of a work queue: all that its topic has, also those that are added."""
 
+import contextlib
+import threading
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
 from strandline.clock import Clock
+from strandline.groups import LEASE_S, Membership
 from strandline.log import Log, Watch, count_partitions
+from strandline.log.terms import owner
 from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.queue_store import QueueStore
 from strandline.subscriptions.start import resolve
-from strandline.values import CONSUMER_IDLE_S, EARLIEST, Partition, Start, StartName, Topic
+from strandline.values import (
+    CONSUMER_IDLE_S,
+    EARLIEST,
+    Partition,
+    Start,
+    StartName,
+    StrandlineError,
+    Topic,
+    parse_tenant,
+)
 from strandline.values.arguments import check_choice
 
 SEEN_S: Final = CONSUMER_IDLE_S / 7
@@ -31,6 +44,8 @@ class QueuePartitions:
         queue: QueueStore,
         watch: Watch,
         clock: Clock,
+        lease_clock: Clock,
+        visibility_s: float,
     ) -> None:
         self._log = log
         self._topic = topic
@@ -44,13 +59,35 @@ class QueuePartitions:
         self._clock = clock
         self._looked_at = self._seen_at = clock.monotonic()
         self.count = 0
+        self._membership = Membership(
+            *(log, topic, consumer),
+            tenant=owner(topic, parse_tenant(tenant)),
+            # It outlasts a delivery, also one from just before the next renewal.
+            lease_s=LEASE_S + 2 * visibility_s,
+            clock=lease_clock,
+            partitions=lambda: 0,
+            is_manual=True,
+            is_shared=True,
+        )
+        self._staying = threading.Lock()
+
+    def stay(self) -> None:
+        """Be a member, so that no consumer that is not shared takes the name.
+
+        UnavailableError if one has it.
+        """
+        with self._staying:
+            self._membership.look()
+
+    def leave(self) -> None:
+        """Be no member any more. May be repeated."""
+        with self._staying, contextlib.suppress(StrandlineError):
+            self._membership.leave()
 
     def join(self) -> None:
         """Join the partitions that there are, and were not joined."""
         added = range(self.count, count_partitions(self._log, self._topic))
-        for partition in added:
-            # For a moment: UnavailableError if a consumer that is not shared has this name.
-            self._log.claim(self._topic, self._consumer, partition, tenant=self._tenant).release()
+        self.stay()
         self._register(added)
         for partition in added:
             self._queue.follow_cursor(partition)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from strandline.clock import Clock, SystemClock
-from strandline.log import Log, TopicName, check_blocking
+from strandline.log import Log, TopicName, check_blocking, parts_of
 from strandline.log.off_loop import in_thread
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
@@ -134,6 +134,8 @@ class SharedConsumer(Stream[Delivery]):
             queue=self._queue,
             watch=self._watch,
             clock=self._clock,
+            lease_clock=clock or parts_of(log).clock,
+            visibility_s=self._visibility_s,
         )
         try:
             self._partitions.join()
@@ -276,6 +278,7 @@ class SharedConsumer(Stream[Delivery]):
             self._redriven.extend(record, wanted_s)
             return
         self._count_of(record)
+        self._partitions.stay()
         until_us = self._clock.now_us() + round(wanted_s * _US)
         self._replace(
             record, lambda lease: Lease(lease.offset, lease.count, until_us, self._member)
@@ -332,6 +335,7 @@ class SharedConsumer(Stream[Delivery]):
             for partition in sorted(partitions):
                 self._queue.change(partition, self._given_back)
             self._redriven.close()
+        self._partitions.leave()
 
     async def __aenter__(self) -> AsyncSharedConsumer:
         from strandline.subscriptions.async_shared_consumer import (  # noqa: PLC0415 - Made of this.
