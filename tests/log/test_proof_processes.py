@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
-from strandline.stores.files.partition_writer import PartitionWriter
+from strandline.stores.files import proving
 from tests.logs import file_log
 from tests.planting import Bug
 
@@ -81,8 +81,8 @@ def test_a_process_that_misses_the_others_is_noticed(tmp_path: Path) -> None:
     url = f"file:{tmp_path / 'log'}"
     with sl.open(url) as log:
         log.create_topic("orders", proof=True)
-    right = "end.next == old.next == self._head.next"
-    bug = Bug("the chain is ours alone", PartitionWriter, "_value_at", right, "True")
+    right = "end.next == old.next == next_offset"
+    bug = Bug("the chain is ours alone", proving, "value_at", right, "True")
 
     with bug.planted(), pytest.raises(AssertionError, match="are not what was written"):
         take_turns(url)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 
 from strandline.stores.files import proving, sealing
-from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.testing import FakeClock
 from strandline.values import Durability, Event
 from tests.log.files.crashes import PATH, SEGMENT_BYTES, START_US, TickingClock, open_log
@@ -22,10 +21,10 @@ IMAGES_PER_POINT = 3
 BUGS = [
     Bug(
         "an end that was found has the chain of the beginning",
-        PartitionWriter,
-        "_value_found",
+        proving,
+        "value_found",
         "value_before(...)",
-        "self.place.chain.origin",
+        "files.place.chain.origin",
     ),
     Bug(
         "a trim keeps the anchor of the frame",
