@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from msgspec.structs import replace
 
 import strandline as sl
 from strandline.log import Log
@@ -15,6 +14,7 @@ from strandline.typed.catalogue import Catalogue
 from strandline.typed.delivered import DeliveredBatch, VisibleRows
 from strandline.typed.readers import ConsumerProgress, Readers
 from strandline.values import Tenant, Topic
+from strandline.values.record import with_value
 from tests.typed.paired_runs import STEPS, Seen, difference, life
 
 pytestmark = pytest.mark.slow
@@ -105,7 +105,7 @@ def test_a_count_of_what_is_hidden_is_caught(monkeypatch: pytest.MonkeyPatch) ->
     def telling(self: VisibleRows, record: sl.Record) -> Any:
         found = of(self, record)
         if found is None and isinstance(record.value, pa.RecordBatch):
-            return DeliveredBatch(replace(record, value=record.value.slice(0, 0)), pa.array([]))
+            return DeliveredBatch(with_value(record, record.value.slice(0, 0)), pa.array([]))
         return found
 
     monkeypatch.setattr(VisibleRows, "of", telling)
