@@ -65,9 +65,10 @@ PROCESS_BUGS = [
         "only the first outstanding record is counted",
         DeliveryCounts,
         "store",
-        "kept = self._kept()",
+        "kept = self._kept(partition)",
         "note['counts'] = [each for each in note['counts'] if each[0] == floor]\n"
         "note['charges'] = [each for each in note['charges'] if each[0] == floor]\n"
+        "note.pop('runs', None)\n"
         "_",
         caught_by="poison",
     ),
