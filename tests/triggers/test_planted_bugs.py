@@ -9,6 +9,7 @@ import pytest
 import strandline as sl
 from strandline.subscriptions import dead_letters, redriving
 from strandline.subscriptions.dead_letters import DeadLettering
+from strandline.subscriptions.redriving import _Redrive
 from strandline.testing import FakeClock
 from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
 from tests.planting import Bug
@@ -145,7 +146,7 @@ BUGS = (
     ),
     _bug(DISPATCH, "_handle", "not self._is_stopping", "True", handing_back),
     _bug(workers, "_carried", "not isinstance(error, StopIteration)", "True", any_error),
-    _bug(KEYS, "_load", "self._log.read(...)", "()", a_window),
+    _bug(KEYS, "catch_up", "self._log.read(...)", "()", a_window),
     _bug(
         KEYS,
         "is_handled",
@@ -178,7 +179,7 @@ BUGS = (
         "False",
         a_lagging_partition,
     ),
-    _bug(redriving, "redrive", 'f"{letters.id}/{letter.offset}"', "None", two_redrivers),
+    _bug(_Redrive, "_hand_on", "self._identity(...)", "None", two_redrivers),
     _bug(redriving, "_redriven", "int(...)", "-1", redriven),
     _bug(dead_letters, "append_dead_letter", 'f"{identity}/{redrive}"', "identity", redriven_again),
 )
