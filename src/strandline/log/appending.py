@@ -43,6 +43,7 @@ ROUTE_CHECK_S: Final = 1.0
 
 _IDENTITY_AGE_US = IDENTITY_AGE_S * 1_000_000
 _FIRST = Partition(0)
+_NAMES: tuple[type, ...] = (str, Topic)
 _, _WRITTEN, _DURABLE = Durability
 _EVENT = ValueKind.EVENT
 # What makes a named tuple by name is slow, and one is made for each append.
@@ -159,7 +160,8 @@ class Appends:
     ) -> Receipt:
         """Append one value; the outcome may still be open if this may not wait."""
         try:
-            lane = self._lanes.get(topic) or self._lane(topic, (value,))
+            known = self._lanes.get(topic) if isinstance(topic, _NAMES) else None
+            lane = known or self._lane(topic, (value,))
         except TypeError:
             # What cannot be looked up is no topic either.
             lane = self._lane(topic, (value,))
@@ -183,7 +185,8 @@ class Appends:
     ) -> Receipts:
         """Append each value as a record of its own; as `append`."""
         try:
-            lane = self._lanes.get(topic) or self._lane(topic, values)
+            known = self._lanes.get(topic) if isinstance(topic, _NAMES) else None
+            lane = known or self._lane(topic, values)
         except TypeError:
             # What cannot be looked up is no topic either.
             lane = self._lane(topic, values)

@@ -328,7 +328,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> Mapping[Partition, Offset]:
         found, whose, name = self._access.consumer(topic, consumer, tenant)
         self._access.check_mode(Mode.CONSUME)
-        found = self._access.with_partitions(found, starts)
+        if isinstance(starts, Mapping):
+            found = self._access.with_partitions(found, starts)
         wanted = check_starts(starts, found.settings.partitions)
         for number, start in wanted.items():
             self._access.durable_before(found, number, start)

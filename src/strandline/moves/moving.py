@@ -13,6 +13,7 @@ from strandline.moves.topic_move import TopicMove, kept_of
 from strandline.opening import is_shared, open_log, place_url
 from strandline.values import CorruptError, InvalidError, Mode
 from strandline.values.arguments import check_items
+from strandline.values.names import check_text
 
 #: Looked at again while writers go on, at most so often, until little is left.
 _PASSES: Final = 5
@@ -39,7 +40,7 @@ def copy(
     damaged, or the two differ.
     """
     found, place = place_url(source), _located(target)
-    chosen = None if topics is None else frozenset(check_items("topics", topics))
+    chosen = None if topics is None else frozenset(_names(topics))
     ids = GivenIds()
     with open_log(found, mode=Mode.READ) as old:
         with ids.next_id(old.id):
@@ -47,6 +48,10 @@ def copy(
         with new:
             move = _LogMove(old, new, ids, chosen, progress or (lambda _: None))
             return LogCopy(found, place, tuple(move.run()))
+
+
+def _names(topics: Iterable[str]) -> list[str]:
+    return [check_text(each, "topic") for each in check_items("topics", topics)]
 
 
 def _located(target: LogLocation) -> str:

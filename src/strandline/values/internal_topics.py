@@ -76,13 +76,16 @@ def may_shorten(name: str) -> bool:
     return not any(each.cost is None and each.name == name for each in INTERNAL_TOPICS)
 
 
-def check_may_shorten(topic: str | Topic) -> None:
+def check_may_shorten(topic: object) -> None:
     """Raise InvalidError if no record of the topic may ever be removed.
 
     Called before records are removed: trimming, forced or not, retention, eviction and
     dropping.
     """
-    name = topic.name if isinstance(topic, Topic) else topic
+    if not isinstance(topic, str | Topic):
+        # What is no topic is refused where it is looked up.
+        return
+    name = topic.name if isinstance(topic, Topic) else str.__str__(topic)
     for known in INTERNAL_TOPICS:
         if known.cost is None and name == known.name:
             raise InvalidError(

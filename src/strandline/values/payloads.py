@@ -146,27 +146,27 @@ def decoded_as(payload_json: bytes, wanted: type[T], place: Mapping[str, object]
         raise InvalidError(
             "no payload can be decoded as this type, pass a dataclass, a Struct, a pydantic"
             " model or another type that msgspec knows",
-            type=repr(wanted),
+            type=wanted,
             reason=str(error),
             **place,
         ) from error
     except (ValueError, RecursionError) as error:
         # Also what msgspec and pydantic raise.
-        name = getattr(wanted, "__name__", repr(wanted))
+        name = getattr(wanted, "__name__", wanted)
         raise InvalidError(
             "this payload is no such value", type=name, reason=_in_one_line(error), **place
         ) from error
 
 
-def event_payload_as(event: "Event", wanted: type[T]) -> T:
+def event_payload_as(self: "Event", wanted: type[T]) -> T:
     """Return the payload of an event as a value of this type."""
-    return decoded_as(event.payload_json, wanted)
+    return decoded_as(self.payload_json, wanted)
 
 
-def record_payload_as(record: "Record", wanted: type[T]) -> T:
+def record_payload_as(self: "Record", wanted: type[T]) -> T:
     """Return the payload of a record's event as a value of this type."""
-    place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-    return decoded_as(record.event.payload_json, wanted, place)
+    place = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+    return decoded_as(self.event.payload_json, wanted, place)
 
 
 def is_pydantic(wanted: object) -> bool:
