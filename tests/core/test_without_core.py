@@ -13,17 +13,17 @@ ROOT = Path(__file__).parents[2]
 # Each with the marks of what is left out.
 SLICES = {
     "rules": (
-        "not slow",
+        "not slow and not heavy",
         "tests/conformance/test_file.py",
         "tests/conformance/test_memory.py",
         "tests/conformance/test_sqlite.py",
         "tests/log/files/test_bit_flips.py",
-        "tests/log/files/test_crash_images.py",
         "tests/log/files/test_failing_calls.py",
         "tests/values/test_event.py",
         "tests/values/test_record.py",
         "tests/core/test_choice.py",
     ),
+    "crashes": ("not heavy", "tests/log/files/test_crash_images.py"),
     "kills": ("not heavy", "tests/processes/test_kills.py"),
 }
 
