@@ -116,7 +116,9 @@ def deadline() -> Iterator[None]:
 def _stored(before: object, world: World, error: Exception) -> tuple[str | None, bool]:
     if world.content() == before:
         return None, False
-    if isinstance(error, sl.UnavailableError) and "is stored" in str(error):
+    # A job that has asked Spark has taken its arguments, and may have begun.
+    is_open = any(each in str(error) for each in ("is stored", "Spark was asked"))
+    if isinstance(error, sl.UnavailableError) and is_open:
         return None, True
     return f"stored something, and raised {type(error).__name__}: {str(error)[:200]}", True
 
