@@ -136,6 +136,15 @@ def test_a_command_that_lets_an_error_through_is_found() -> None:
         assert len(commands.attack([Command("trim", "before", "--before", "number")])) == 1
 
 
+def test_what_cannot_be_called_watches_no_assignment() -> None:
+    wrong: Any = sl.Durability.DURABLE
+    with sl.open("memory:") as log:
+        log.create_topic("events")
+        with pytest.raises(sl.InvalidError, match=r"on_assignment is a function.*'Durability'"):
+            log.consumer("events", "c", on_assignment=wrong)
+        assert not log.consumers("events")
+
+
 def test_an_error_shows_a_value_that_cannot_be_shown() -> None:
     class Unshown:
         def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from strandline.subscriptions.consumer_parts import (
     checked_count,
     checked_lease,
     checked_start,
+    checked_watcher,
     consumer_parts,
 )
 from strandline.subscriptions.dead_letters import dead_letter_topic_name
@@ -127,7 +128,7 @@ class Consumer(Stream[Delivery]):
             takes_redriven=check_flag("redriven", redriven),
             is_manual=not check_flag("group", group) or partitions is not None,
             lease_s=checked_lease(lease_s),
-            on_assignment=on_assignment,
+            on_assignment=checked_watcher(on_assignment),
             commit_every=checked_count("commit_every", commit_every),
             commit_every_s=check_timeout(commit_every_s, name="commit_every_s"),
         )

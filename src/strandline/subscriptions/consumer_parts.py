@@ -165,6 +165,17 @@ def checked_lease(lease_s: float) -> float:
     return seconds
 
 
+def checked_watcher(
+    on_assignment: Callable[[AssignmentEvent], object] | None,
+) -> Callable[[AssignmentEvent], object] | None:
+    """Return what is called with events; InvalidError for what cannot be called."""
+    if on_assignment is None or callable(on_assignment):
+        return on_assignment
+    raise InvalidError(
+        "on_assignment is a function of an Assigned or Revoked", type=type(on_assignment).__name__
+    )
+
+
 def checked_start(start: Start | StartName | datetime) -> Start | datetime:
     """Return the start; that of a name if it is text."""
     return (
