@@ -32,8 +32,7 @@ class StorePort:
         """Return the partition that a message names, or raise."""
         topic = self.topics.by_id(call.caller, given.topic_id)
         if given.partition >= topic.settings.partitions:
-            self.topics.forget(given.topic_id)  # It may have been added meanwhile.
-            topic = self.topics.by_id(call.caller, given.topic_id)
+            topic = self.topics.refreshed(call.caller, topic.topic)
         if not 0 <= given.partition < topic.settings.partitions:
             raise InvalidError("the topic has no such partition", partition=given.partition)
         return topic, given.partition

@@ -46,6 +46,15 @@ class RemoteTopics:
         self._known[topic_id] = found
         return found
 
+    def refreshed(self, caller: Caller, topic: Topic) -> StoredTopic:
+        """Return a topic as the store has it now, with the partitions that were added."""
+        found = self._store.find_topic(topic.tenant, topic.name, fresh=True)
+        if found is None or found.topic.id != topic.id:
+            self.forget(topic.id)
+            return self.by_id(caller, topic.id)
+        self._known[topic.id] = found
+        return found
+
     def is_known(self, topic_id: UUID) -> bool:
         """Whether `by_id` needs no look at the store."""
         return topic_id in self._known

@@ -123,14 +123,13 @@ class RemoteStore:
     def change_settings(
         self, topic: RemoteTopic, change: Callable[[TopicSettings], TopicSettings]
     ) -> TopicSettings:
+        settings = topic.settings
         while True:
-            present = self.find_topic_id(topic.topic.id)
-            if present is None:
-                raise dropped(topic.topic)
-            wanted = change(present.settings)
-            call = wire.ChangeCall(topic.topic.id, present.settings.to_json(), wanted.to_json())
+            wanted = change(settings)
+            call = wire.ChangeCall(topic.topic.id, settings.to_json(), wanted.to_json())
             found = self._call(topic, "change-settings", call, wire.WireTopic)
-            if TopicSettings.from_json(found.settings) == wanted:
+            settings = TopicSettings.from_json(found.settings)
+            if settings == wanted:
                 return wanted
 
     def drop_topic(self, topic: RemoteTopic) -> None:
