@@ -48,7 +48,7 @@ class RemoteTopics:
 
     def refreshed(self, caller: Caller, topic: Topic) -> StoredTopic:
         """Return a topic as the store has it now, with the partitions that were added."""
-        found = self._store.find_topic(topic.tenant, topic.name, fresh=True)
+        found: StoredTopic | None = self._store.find_topic(topic.tenant, topic.name, fresh=True)
         if found is None or found.topic.id != topic.id:
             self.forget(topic.id)
             return self.by_id(caller, topic.id)
