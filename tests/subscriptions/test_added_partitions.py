@@ -197,7 +197,7 @@ def test_a_trigger_handles_what_is_added(reading: sl.Log, other: sl.Log) -> None
     with triggers:
         other.add_partitions("orders", 3)
         other.append("orders", EVENT, partition=2)
-        assert handled.wait(20)
+        assert handled.wait(60)
     assert seen == [2]
 
 
