@@ -1,6 +1,7 @@
 """What notebooks show: small tables, with nothing in them that a browser would obey."""
 
 import contextlib
+import signal
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -109,9 +110,13 @@ def test_the_example_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> Non
     notebook = nbformat.reads(NOTEBOOK.read_text(), as_version=4)  # type: ignore[no-untyped-call]
     assert all(not cell.get("outputs") for cell in notebook.cells), "stored without outputs"
 
-    NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
-    ).execute()
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        NotebookClient(
+            notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        ).execute()
+    finally:
+        signal.signal(signal.SIGINT, on_interrupt)
 
     tables = [
         output["data"]["text/html"]

@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -21,15 +22,20 @@ LEASE_S = 0.6
 #: More than there are kills: what is dead-lettered here was so without a reason.
 DELIVERIES_MAX = 1_000
 JUMP_US = 3_600_000_000
+NEVER_S = 3_600.0
 
 
 class JumpingClock:
-    """The system's clock, whose wall clock is set an hour forth or back every few reads."""
+    """The system's clock, whose wall clock is set an hour forth or back every few reads.
 
-    def __init__(self, rng: random.Random) -> None:
+    Its timers run `late_s` after their time.
+    """
+
+    def __init__(self, rng: random.Random, late_s: float = 0.0) -> None:
         self._clock = SystemClock()
         self._rng = rng
         self._moved_us = 0
+        self._late_s = late_s
 
     def now_us(self) -> int:
         if self._rng.random() < 0.05:
@@ -40,7 +46,7 @@ class JumpingClock:
         return self._clock.monotonic()
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:
-        return self._clock.call_later(delay_s, action)
+        return self._clock.call_later(delay_s + self._late_s, action)
 
     def wait(self, event: threading.Event | Signal, timeout_s: float | None) -> bool:
         return self._clock.wait(event, timeout_s)
@@ -65,18 +71,7 @@ def consume(report: Report, url: str, seed: int, leaves_after: int) -> None:
     """Be a member until killed, or until so many records were handled."""
     rng = random.Random(seed)
     log = open_store(url)
-
-    def told(event: AssignmentEvent) -> None:
-        report.say(type(event).__name__, event.partition, event.generation)
-
-    consumer = log.consumer(
-        TOPIC,
-        NAME,
-        lease_s=LEASE_S,
-        deliveries_max=DELIVERIES_MAX,
-        clock=JumpingClock(rng),
-        on_assignment=told,
-    )
+    consumer = _joined(report, log, JumpingClock(rng))
     for number, delivery in enumerate(consumer):
         if number == leaves_after:
             break
@@ -84,6 +79,38 @@ def consume(report: Report, url: str, seed: int, leaves_after: int) -> None:
     consumer.close()
     log.close()
     report.say("left")
+
+
+def sleep_with_a_record(report: Report, url: str) -> None:
+    """Take a record, stop until somebody continues this process, and try to ack it then."""
+    log = open_store(url)
+    # Nothing of this member but the ack itself finds out that it has lost its lease.
+    consumer = _joined(report, log, JumpingClock(random.Random(), late_s=NEVER_S))
+    delivery = next(iter(consumer))
+    report.say("took", delivery.record.partition, delivery.record.offset)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    report.say("woke", consumer.holds(delivery))
+    try:
+        consumer.ack(delivery)
+    except sl.LeaseLostError:
+        report.say("refused")
+    else:
+        report.say("acked")
+    os._exit(0)
+
+
+def _joined(report: Report, log: sl.Log, clock: JumpingClock) -> sl.Consumer:
+    def told(event: AssignmentEvent) -> None:
+        report.say(type(event).__name__, event.partition, event.generation)
+
+    return log.consumer(
+        TOPIC,
+        NAME,
+        lease_s=LEASE_S,
+        deliveries_max=DELIVERIES_MAX,
+        clock=clock,
+        on_assignment=told,
+    )
 
 
 def _handle(

@@ -198,3 +198,29 @@ def run(
         group = GroupRun(server, url, seed, members, bug)
         group.work()
     return group.history
+
+
+def check_sleeper(server: ForkServer, scheme: str, *, bug: str | None = None) -> None:
+    """A member that sleeps while another handles its record knows it, and is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = url_in(scheme, Path(folder, "log"))
+        server.run("workloads:create", url=url)
+        server.run("group_members:feed", url=url)
+        sleeper = server.start("group_members:sleep_with_a_record", bug=bug, url=url)
+        _, *place = _until(sleeper, "took")
+        sleeper.wait_until_stopped()
+        other = server.start("group_members:consume", url=url, seed=0, leaves_after=1_000)
+        _until(other, "acked", *place)
+        sleeper.signal(signal.SIGCONT)
+        heard = list(sleeper.messages())
+        other.kill()
+        sleeper.reap()
+    assert heard == [["woke", False], ["refused"]], f"{url}: {heard}"
+
+
+def _until(child: Child, *wanted: object) -> Message:
+    """Return the first message that begins so."""
+    for message in child.messages():
+        if message[: len(wanted)] == list(wanted):
+            return message
+    raise AssertionError(f"it ended and never said {wanted}")

@@ -15,3 +15,9 @@ def test_members_that_are_disturbed_handle_each_record_once_and_lose_none(
     history = group_runs.run(server, scheme, seed, members=members)
 
     assert history.generations > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_member_that_slept_through_its_lease_is_refused(server: ForkServer, scheme: str) -> None:
+    group_runs.check_sleeper(server, scheme)

@@ -11,7 +11,7 @@ import pytest
 import strandline as sl
 
 RECORDS = 80
-KILLS = 4
+ROUNDS = 5
 
 
 @pytest.mark.slow
@@ -22,20 +22,22 @@ def test_no_record_is_lost_and_none_acked_twice_whichever_member_is_killed(
     seed = random.randrange(2**32)
     sys.stdout.write(f"seed={seed}\n")
     chance = random.Random(seed)
-    url, notes = f"{scheme}:{tmp_path / 'log'}", tmp_path / "notes"
+    url, notes, no_more = f"{scheme}:{tmp_path / 'log'}", tmp_path / "notes", tmp_path / "no-more"
     with sl.open(url) as log:
         log.create_topic("jobs", partitions=2)
-        for number in range(RECORDS):
-            log.append("jobs", sl.Event("job", {"n": number}), partition=number % 2)
-    members = [begun(url, notes) for _ in range(3)]
+        add_round(log, 0)
+    members = [begun(url, notes, no_more) for _ in range(3)]
     try:
-        for _ in range(KILLS):
+        for number in range(1, ROUNDS):
             # A moment of work, cut short at any place.
             with pytest.raises(subprocess.TimeoutExpired):
                 members[0].wait(timeout=chance.uniform(0.3, 1.0))
             members[0].kill()
             members.pop(0).wait()
-            members.append(begun(url, notes))
+            members.append(begun(url, notes, no_more))
+            with sl.open(url) as log:
+                add_round(log, number)
+        no_more.touch()
         for member in members:
             assert member.wait(timeout=120) == 0
     finally:
@@ -60,8 +62,13 @@ def test_no_record_is_lost_and_none_acked_twice_whichever_member_is_killed(
         assert log.marks("jobs", 0).high == RECORDS // 2
 
 
-def begun(url: str, notes: Path) -> "subprocess.Popen[bytes]":
+def add_round(log: sl.Log, number: int) -> None:
+    for each in range(number * RECORDS // ROUNDS, (number + 1) * RECORDS // ROUNDS):
+        log.append("jobs", sl.Event("job", {"n": each}), partition=each % 2)
+
+
+def begun(url: str, notes: Path, no_more: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.subscriptions.queue_worker", url, str(notes)],
+        [sys.executable, "-m", "tests.subscriptions.queue_worker", url, str(notes), str(no_more)],
         cwd=Path(__file__).parents[2],
     )

@@ -21,7 +21,7 @@ from strandline.subscriptions.pages import POLL_S, FailedRecord
 from strandline.subscriptions.passed_over import PassedOver
 from strandline.subscriptions.redeliveries import Due, Redeliveries
 from strandline.subscriptions.subscription import Subscription
-from strandline.values import Record, Topic
+from strandline.values import InvalidError, Record, Topic
 
 ItemT = TypeVar("ItemT")
 
@@ -79,8 +79,10 @@ class Deliveries:
     def enter(self, partition: int, start: int, generation: int) -> None:
         """Deliver this partition too, from `start` on."""
         assignment = self._subscription.assignment
-        assignment.add(partition, start)
-        self._counting.enter(partition, assignment.position(partition), generation)
+        # In one step for who takes: a record of a partition that is not counted is dropped.
+        with self._preparing:
+            assignment.add(partition, start)
+            self._counting.enter(partition, assignment.position(partition), generation)
 
     def stop(self, partition: int) -> None:
         """Deliver no more of this partition; what was delivered stays outstanding."""
@@ -165,7 +167,7 @@ class Deliveries:
                 return
             record = _record(found)
             outstanding = self._outstanding.get(record.partition)
-            if outstanding is None:
+            if outstanding is None or not self._is_read_as_before(record):
                 self._on_its_way = None
                 return
             self._passed_over.note(record.partition, record.offset)
@@ -192,6 +194,14 @@ class Deliveries:
             due = self._nacked.next_at(now + POLL_S)
         ends = (due, now + POLL_S) if deadline is None else (due, now + POLL_S, deadline)
         return max(0.0, min(ends) - now)
+
+    def _is_read_as_before(self, record: Record) -> bool:
+        """Whether its partition was neither left nor entered since the record was taken."""
+        try:
+            # One that was entered since has not come to the record again.
+            return record.offset < self._subscription.assignment.position(record.partition)
+        except InvalidError:
+            return False
 
     def _find_in_turn(self) -> bool:
         self._find_due_in_turn()
