@@ -371,7 +371,7 @@ log.append("x", pa.record_batch({"a": [1]}))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_type_checker_refuses_what_the_log_would_refuse(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(CHECKED)

@@ -19,6 +19,7 @@ def test_each_name_is_given_once() -> None:
     assert len(names) == len(set(names))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "entry",
     [entry for entry in ENTRIES if not entry.name.startswith("spark.")],

@@ -13,7 +13,7 @@ from benchmarks.sizes import TINY
 ENTRIES = (*reading.entries(TINY), *spark_sink.entries(TINY))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_each_contender_does_a_round(entry: Entry, spark: SparkSession, tmp_path: Path) -> None:
     scratch = tmp_path / "entry"

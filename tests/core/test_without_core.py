@@ -15,8 +15,6 @@ SLICES = {
     "rules": (
         "not slow and not heavy",
         "tests/conformance/test_file.py",
-        "tests/conformance/test_memory.py",
-        "tests/conformance/test_sqlite.py",
         "tests/log/files/test_bit_flips.py",
         "tests/log/files/test_failing_calls.py",
         "tests/values/test_event.py",
@@ -24,13 +22,24 @@ SLICES = {
         "tests/core/test_choice.py",
     ),
     "crashes": ("not heavy", "tests/log/files/test_crash_images.py"),
+    "other stores": (
+        "not slow and not heavy",
+        "tests/conformance/test_memory.py",
+        "tests/conformance/test_sqlite.py",
+    ),
     "kills": ("not heavy", "tests/processes/test_kills.py"),
 }
 
 
 @needs_core
 @pytest.mark.slow
-@pytest.mark.parametrize("slice_", SLICES)
+@pytest.mark.parametrize(
+    "slice_",
+    [
+        pytest.param(each, marks=pytest.mark.heavy if each == "other stores" else ())
+        for each in SLICES
+    ],
+)
 def test_the_suite_passes_in_plain_python(slice_: str) -> None:
     marks, *paths = SLICES[slice_]
 

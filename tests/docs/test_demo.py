@@ -55,7 +55,7 @@ def test_a_day_is_the_same_each_time_and_has_its_troubles() -> None:
     assert any(offer.is_double for offer in offers)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("quick_spark")
 def test_the_demo_balances_and_a_planted_loss_or_repeat_does_not(tmp_path: Path) -> None:

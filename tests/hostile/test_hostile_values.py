@@ -40,8 +40,14 @@ def test_every_good_call_names_parameters_that_there_are() -> None:
     assert set().union(*taken.values()) >= COMPONENTS
 
 
-@pytest.mark.parametrize(("scheme", "values_each"), [("memory", 3), ("file", 1), ("sqlite", 1)])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("scheme", "values_each"),
+    [
+        pytest.param("memory", 3, marks=pytest.mark.slow),
+        pytest.param("file", 1, marks=pytest.mark.heavy),
+        pytest.param("sqlite", 1, marks=pytest.mark.heavy),
+    ],
+)
 def test_a_hostile_argument_is_refused_and_nothing_is_stored(scheme: str, values_each: int) -> None:
     assert attack(sample(SEED, values_each), scheme) == []
 
@@ -108,7 +114,7 @@ def test_a_hostile_word_of_a_command_is_refused_and_nothing_is_stored() -> None:
     assert commands.attack(chosen) == []
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_many_hostile_words_of_commands_are_refused() -> None:
     assert commands.attack(commands.sample(SEED + 1, 400)) == []
 

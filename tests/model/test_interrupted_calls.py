@@ -66,7 +66,7 @@ BUGS: dict[str, tuple[str, str, Any]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_lock_that_is_taken_unsafely_is_found(tmp_path: Path, bug: str) -> None:
     scheme, call, planted = BUGS[bug]

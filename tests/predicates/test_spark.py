@@ -84,7 +84,7 @@ CHOSEN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [1, 2, 8, 16])
+@pytest.mark.parametrize("seed", [1, 8])
 def test_generated_predicates_select_the_same_rows_or_fail_as_in_spark(
     spark: SparkSession, seed: int, tmp_path: Path
 ) -> None:

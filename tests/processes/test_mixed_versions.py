@@ -63,6 +63,7 @@ def asked(source: Path, *words: object) -> Any:
     return ended(started(source, *words), source)
 
 
+@pytest.mark.heavy
 @SCHEMES
 def test_old_and_new_processes_append_to_one_log_and_see_the_same(
     scheme: str, old: Path, tmp_path: Path
@@ -90,6 +91,7 @@ def test_old_and_new_processes_append_to_one_log_and_see_the_same(
         assert asked(source, "verify", url) == [[100, True], [100, True]]
 
 
+@pytest.mark.heavy
 @SCHEMES
 def test_a_consumer_goes_on_in_the_other_version_where_it_was(
     scheme: str, old: Path, tmp_path: Path

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 RECORDS = 800
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_worker_that_is_lost_costs_no_row_and_repeats_none(tmp_path: Path, bucket: str) -> None:

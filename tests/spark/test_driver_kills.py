@@ -12,17 +12,9 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 # Spark starts once more than there are points.
-@pytest.mark.parametrize(
-    "points",
-    [
-        pytest.param(2, marks=pytest.mark.slow),
-        pytest.param(len(POINTS), marks=pytest.mark.heavy),
-    ],
-)
-def test_drivers_and_a_worker_are_killed_and_each_row_is_there_once(
-    points: int, tmp_path: Path
-) -> None:
+@pytest.mark.heavy
+def test_drivers_and_a_worker_are_killed_and_each_row_is_there_once(tmp_path: Path) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     print(f"seed={seed}")  # noqa: T201 - Repeats a failure.
 
-    driver_kills.run(tmp_path, seed, points)
+    driver_kills.run(tmp_path, seed, len(POINTS))

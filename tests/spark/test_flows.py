@@ -349,6 +349,7 @@ def killed(url: str, folder: Path, job: str) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.heavy
 def test_what_a_killed_job_left_is_finished_by_the_next(
     spark: SparkSession, log: Any, url: str, tmp_path: Path
 ) -> None:
@@ -377,6 +378,7 @@ def test_what_a_killed_job_left_is_finished_by_the_next(
     assert audited.records == 900
 
 
+@pytest.mark.heavy
 def test_a_killed_backfill_and_a_killed_rebuild_are_run_again(
     spark: SparkSession, log: Any, url: str, tmp_path: Path
 ) -> None:

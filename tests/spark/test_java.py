@@ -86,7 +86,7 @@ print(session.sparkContext._jvm.System.getProperty("java.home"))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_spark_runs_where_there_is_no_java(tmp_path: Path) -> None:
     """`bash` and the core programs are there, `java` is not."""
     programs = tmp_path / "bin"

@@ -133,6 +133,7 @@ def broken():
 """
 
 
+@pytest.mark.heavy
 def test_a_pipeline_that_fails_names_its_cause_first_also_as_json(folder: Path) -> None:
     ran("pipeline", "init", "shop")
     (folder / "shop" / "transformations" / "orders.py").write_text(FAILING)

@@ -118,7 +118,7 @@ def test_a_folder_without_a_pipeline_is_refused(tmp_path: Path) -> None:
         pipelines.run(str(tmp_path))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_killed_run_is_gone_on_with_and_the_next_is_incremental(
     spark: SparkSession, log: sl.Log, url: str, folder: str
 ) -> None:
@@ -174,7 +174,7 @@ def name_large_orders() -> DataFrame:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_full_refresh_writes_to_a_topic_once_more_unless_its_writes_have_a_name(
     spark: SparkSession, log: sl.Log, url: str, folder: str
 ) -> None:

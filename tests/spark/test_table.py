@@ -173,6 +173,7 @@ def test_a_flipped_bit_in_a_page_of_the_tier_is_an_error(
         table(spark, url, "t", columns=["payload"]).collect()
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_tier_in_s3_goes_through_the_source_where_spark_has_no_means(

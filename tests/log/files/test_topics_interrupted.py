@@ -91,7 +91,9 @@ def check_each_line(folder: Path, call: Calling) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", [find_first, find_another, create, drop])
+@pytest.mark.parametrize(
+    "call", [find_first, pytest.param(find_another, marks=pytest.mark.heavy), create, drop]
+)
 def test_topics_are_found_after_an_interrupt_of_any_line(tmp_path: Path, call: Calling) -> None:
     assert check_each_line(tmp_path, call) > 20
 

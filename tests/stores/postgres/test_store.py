@@ -298,6 +298,7 @@ def careless_server() -> Iterator[PostgresServer]:
     found.close()
 
 
+@pytest.mark.heavy
 def test_next_ends_in_its_time_while_the_server_is_down() -> None:
     # Without the limit of `next`, the log would wait for the server for an hour.
     with (
