@@ -4,6 +4,7 @@ python -m tests.core.lane_check LIBRARY FOLDER
 """
 
 import importlib.util
+import logging.handlers
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,8 @@ def check(folder: Path) -> None:
             if part.start in (6, 96):
                 log.append_many("t", given[part])
         _agrees(log, given)
-        assert log.append("t", sl.Event("last"), durability="durable").wait().offset == len(given)
-        assert log.marks("t", 0).durable == len(given) + 1
-    _recovers(sl, folder / "shared", [*given, sl.Event("last")])
+        _receipts(sl, log, len(given))
+    _recovers(sl, folder / "shared", [*given, sl.Event("watched"), sl.Event("last")])
     clock = FakeClock()
     with file_log(f"{folder}/back", clock=clock) as log:
         log.create_topic("t")
@@ -52,6 +52,7 @@ def check(folder: Path) -> None:
         clock.set_now_us(first - 5_000_000)
         assert log.append("t", sl.Event("k")).timestamp_us >= first
     _fences(sl, f"{folder}/fenced")
+    _fails(sl, f"{folder}/failed")
     _damage(sl, folder / "shared")
 
 
@@ -72,13 +73,44 @@ def _agrees(log: Any, given: list[Any]) -> None:
     assert all(report.is_sound for report in log.verify("t"))
 
 
+def _receipts(sl: Any, log: Any, end: int) -> None:
+    from strandline.stores.files.watching import FileWatches  # noqa: PLC0415 - As above.
+
+    before = log.metrics()
+    notified: list[int] = []
+    notify = FileWatches.__call__
+    # A subscription would come upon the record by itself, only later.
+    FileWatches.__call__ = lambda *given, **_: notified.append(given[2])  # type: ignore[method-assign]
+    with log.subscribe("t", start=sl.LATEST) as subscription:
+        assert subscription.next(timeout_s=0) is None
+        receipt = log.append("t", sl.Event("watched"))
+        assert subscription.next(timeout_s=60).offset == receipt.offset == end
+    FileWatches.__call__ = notify  # type: ignore[method-assign]
+    assert end + 1 in notified
+    after = log.metrics()
+    assert (after.appends, after.records) == (before.appends + 1, before.records + 1)
+    assert after.bytes > before.bytes
+    assert receipt.level is sl.Durability.WRITTEN
+    log.sync("t", 0)
+    assert receipt.level is sl.Durability.DURABLE
+    last = log.append("t", sl.Event("last"))
+    assert last.level is sl.Durability.WRITTEN
+    assert last.wait("durable").offset == end + 1
+    assert log.marks("t", 0).durable == end + 2
+
+
 def _recovers(sl: Any, path: Path, given: list[Any]) -> None:
     """Have the end found by the frames alone, as after a loss of power."""
     for tail in path.rglob("*.tail"):
         tail.write_bytes(bytes(tail.stat().st_size))
+    handler = logging.handlers.BufferingHandler(1_000)
+    logging.getLogger("strandline").addHandler(handler)
     with sl.open(f"file:{path}") as log:
         _agrees(log, given)
         log.append("t", sl.Event("after"))
+    logging.getLogger("strandline").removeHandler(handler)
+    # Frames that do not follow each other are reported as damage.
+    assert not handler.buffer
 
 
 def _fences(sl: Any, path: str) -> None:
@@ -99,6 +131,30 @@ def _fences(sl: Any, path: str) -> None:
             else:
                 raise AssertionError("a fenced writer was not told")
             assert [each.kind for each in new.read("t", 0, 0)] == ["first", "new"]
+
+
+def _fails(sl: Any, path: str) -> None:
+    from strandline.io import SystemIo  # noqa: PLC0415 - After the core was chosen.
+    from strandline.testing import FakeClock, FaultyIo  # noqa: PLC0415
+    from tests.core.test_lane import fast  # noqa: PLC0415
+    from tests.logs import file_log  # noqa: PLC0415
+
+    io = FaultyIo(SystemIo())
+    with file_log(path, io=io, clock=FakeClock(), exclusive=True) as log:
+        log.create_topic("t")
+        fast(log)
+        receipt = log.append("t", sl.Event("k"))
+        io.fail(1, 5, kinds={"sync"})
+        calls: list[Any] = [
+            lambda: receipt.wait("durable"),
+            lambda: log.append("t", sl.Event("k")),
+        ]
+        for call in calls:
+            try:
+                call()
+            except (sl.FailedError, sl.UnknownError):
+                continue
+            raise AssertionError("a log that has failed goes on")
 
 
 def _damage(sl: Any, path: Path) -> None:

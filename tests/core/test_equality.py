@@ -22,6 +22,7 @@ def core() -> Any:
     return import_module("strandline._core.core")
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_json_is_encoded_to_the_same_bytes_or_left_to_python(value: object) -> None:
     try:
@@ -34,6 +35,7 @@ def test_json_is_encoded_to_the_same_bytes_or_left_to_python(value: object) -> N
     assert found is NotImplemented or found == expected
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_stored_json_is_decoded_to_the_same_value(value: object) -> None:
     try:
@@ -79,6 +81,7 @@ def test_what_is_odd_is_left_to_python(text: bytes) -> None:
     assert core().decode(text) is NotImplemented
 
 
+@pytest.mark.slow
 @given(arguments())
 def test_an_event_has_the_same_parts_and_is_refused_with_the_same_error(given: Any) -> None:
     ours, plain = made(Event, given), made(PlainEvent, given)
@@ -93,6 +96,7 @@ def test_an_event_has_the_same_parts_and_is_refused_with_the_same_error(given: A
     assert ours.stored_row() == plain_row(plain.parts())
 
 
+@pytest.mark.slow
 @given(st.lists(arguments(), min_size=1, max_size=6), st.integers(1, 30))
 def test_columns_are_the_bytes_that_pyarrow_writes(each: list[Any], times: int) -> None:
     events = [event for given in each if isinstance(event := made(Event, given), Event)] * times

@@ -18,6 +18,7 @@ CATCHING_UP = "if (LIKELY(!memcmp(tail, lane->end, END_BYTES))) {"
 KEY = "parts.has_key = bit_at(columns->key_bits, row);"
 LATEST = "if (now < lane->head.last_us) now = lane->head.last_us;"
 LEAVING = "if (!lane->is_exclusive) lane_unlock(lane);"
+WATCHED = "(void)is_watched; return true;"
 BUGS = {
     "a frame does not name the one before it": (
         "lane.c",
@@ -30,6 +31,14 @@ BUGS = {
     "the fence is not looked at": ("lane_tail.c", "if (LIKELY(!is_fenced(fence)))", "if (1)"),
     "the end is not told": ("lane_tail.c", TELLING, ""),
     "others are not caught up with": ("lane_tail.c", CATCHING_UP, "{"),
+    "a receipt is durable by a sync that had begun": (
+        "appender.c",
+        "begun + 1, epoch",
+        "begun, epoch",
+    ),
+    "watchers are not notified": ("appender.c", "if (LIKELY(!is_watched)) return true;", WATCHED),
+    "an append is not counted": ("appender.c", "appender->appends++;", ""),
+    "a failed log goes on": ("appender.c", "if (!is_open) Py_RETURN_NOTIMPLEMENTED;", ""),
     "a checksum is not verified": ("reader.c", "!= read_u32(frame))", "!= read_u32(frame) && 0)"),
     "a missing key is an empty one": ("columns.c", KEY, "parts.has_key = true;"),
     "headers are not sorted": ("json_encode.c", "return order < 0 ||", "return 0 &&"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from types import NotImplementedType
-from typing import Any, final
+from typing import Any, Self, final
 
 from strandline.values.record import Record as Record
 
@@ -188,3 +188,71 @@ class Lane:
     def is_armed(self) -> bool: ...
     @property
     def is_broken(self) -> bool: ...
+    @property
+    def is_closed(self) -> bool: ...
+
+class ReceiptFields:
+    """What a receipt is made of: see `strandline.log.receipts`. Immutable.
+
+    Made by an Appender, it has its outcome made when that is first asked for.
+    """
+
+    def __new__(
+        cls,
+        outcome: Any,
+        partition: Any,
+        level: Any,
+        durability_max: Any,
+        offered: Any,
+        index: int = 0,
+        /,
+    ) -> Self: ...
+    @property
+    def _outcome(self) -> Any: ...
+    @property
+    def _is_reached(self) -> bool:
+        """Whether an Appender made it: then it is written, and no more was requested."""
+
+    def _placement(self) -> Any:
+        """Return `_outcome.result()`."""
+
+@final
+class Appender:
+    """Appends single events without terms to the one partition of a topic.
+
+    Counts them. `seam` is None, or called in place of `lane.append`. `ending.reason`,
+    `written.value`, `durable.begun` and `listener.partitions` are read at each append;
+    `announce` is called with the new end while there are such partitions. `failed` is called
+    with an error and the event, and raises what the caller gets. `make_outcome` is called
+    with the last epoch written, the round of syncing to wait for, and the placement.
+    """
+
+    def __new__(
+        cls,
+        lane: Lane,
+        seam: Callable[[Any, int], Any] | None,
+        ending: object,
+        written: object,
+        durable: object,
+        listener: object,
+        announce: Callable[[int], None],
+        failed: Callable[[BaseException, Any], Any],
+        make_outcome: Callable[[int, int, Any], Any],
+        receipt: type[ReceiptFields],
+        partition: int,
+        level: Any,
+        durability_max: Any,
+        bytes_max: int,
+        /,
+    ) -> Self: ...
+    def take_counts(self) -> tuple[int, int]:
+        """Return how many events it has appended and how large they count, since the last time."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its lane is, for good."""
+
+def append_warm(appenders: dict[str, Appender], topic: object, value: object, /) -> Any:
+    """Append an event to the topic of this name, and return the receipt; NotImplemented if
+    there is no such appender, the value is no event, or it has to be done in Python.
+    """

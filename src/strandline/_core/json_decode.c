@@ -1,7 +1,7 @@
 /* JSON in: the same values as msgspec decodes, or nothing.
  *
  * Each function returns NULL for what it does not know, with or without an exception:
- * `json_decode` clears it, Python decodes the text anew and says what is wrong.
+ * `json_decode` clears it, Python decodes the text again and raises what is wrong.
  */
 #include "core.h"
 #include <math.h>

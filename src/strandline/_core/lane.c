@@ -6,7 +6,7 @@
  * released, an append is one step to all other threads. It is released in one place only,
  * `lane_pwrite_large`.
  *
- * `append` answers NotImplemented with nothing done for all that is Python's: a lane that is
+ * An append answers NotImplemented with nothing done for all that is Python's: a lane that is
  * not armed, a partition to be looked at, a lock that another process has, a segment that is
  * full, space to be reserved, a record that is too large.
  */
@@ -23,9 +23,6 @@ enum {
     /* From here on, no zeros are written ahead. */
     LARGE_BYTES = 128 * 1024
 };
-/* Done, left to Python with nothing done, or an exception. */
-typedef enum { DONE, LEFT, FAILED } Step;
-
 static PyObject *lane_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *io, *clock, *fenced, *let_lock_go;
     long long segment_bytes;
@@ -241,29 +238,26 @@ static bool write_frame(Lane *lane, size_t size, uint32_t count, int64_t now, in
     return is_written;
 }
 
-/* Append the body that stands behind FRAME_HEAD bytes in `frame`; `is_busy` is set. */
-static PyObject *append_body(Lane *lane, int kind, size_t body_length, uint32_t count,
-                             int64_t size_bytes) {
+Step lane_append_body(Lane *lane, int kind, size_t body_length, uint32_t count, int64_t size_bytes,
+                      Placed *placed) {
     int64_t now;
     Step step = enter(lane);
-    if (step == FAILED) return NULL;
-    if (step == LEFT) Py_RETURN_NOTIMPLEMENTED;
-    int64_t offset = lane->head.next;
+    if (step != DONE) return step;
+    placed->offset = lane->head.next;
     bool is_known = lane_now(lane, &now);
     bool is_done = is_known && has_room(lane, FRAME_HEAD + body_length);
     if (is_done) {
         if (now < lane->head.last_us) now = lane->head.last_us;
         write_frame_head(lane, kind, body_length, count, now);
         is_known = write_frame(lane, FRAME_HEAD + body_length, count, now, size_bytes);
+        placed->timestamp_us = now;
     }
     leave(lane);
-    if (!is_known || PyErr_Occurred()) return NULL;
-    if (!is_done) Py_RETURN_NOTIMPLEMENTED;
-    return Py_BuildValue("(LL())", (long long)offset, (long long)now);
+    if (!is_known || PyErr_Occurred()) return FAILED;
+    return is_done ? DONE : LEFT;
 }
 
-/* Have room for a body, and keep other threads out of the lane; NULL where there is no memory. */
-static char *begin_body(Lane *lane, size_t body_length) {
+char *lane_begin_body(Lane *lane, size_t body_length) {
     buffer_reset(&lane->frame);
     if (!buffer_reserve(&lane->frame, FRAME_HEAD + body_length)) {
         PyErr_NoMemory();
@@ -273,8 +267,23 @@ static char *begin_body(Lane *lane, size_t body_length) {
     return lane->frame.bytes + FRAME_HEAD;
 }
 
-static bool is_free(const Lane *lane) {
-    return lane->is_armed && !lane->is_held && !lane->is_busy;
+Step lane_append_event(Lane *lane, Event *event, int64_t bytes_max, Placed *placed) {
+    if (!lane_is_free(lane) || event_size(event) > bytes_max
+        || event->row_length > SHORT_WRITE_BYTES / 2)
+        return LEFT;
+    size_t body_length = 1 + (size_t)event->row_length;
+    char *body = lane_begin_body(lane, body_length);
+    if (!body) return FAILED;
+    memcpy(msgpack_put_array_head(body, 1), event->row, event->row_length);
+    Step step = lane_append_body(lane, FRAME_ROWS, body_length, 1, event_size(event), placed);
+    lane->is_busy = false;
+    return step;
+}
+
+PyObject *lane_answer(Step step, const Placed *placed) {
+    if (step == FAILED) return NULL;
+    if (step == LEFT) Py_RETURN_NOTIMPLEMENTED;
+    return Py_BuildValue("(LL())", (long long)placed->offset, (long long)placed->timestamp_us);
 }
 
 static PyObject *lane_append(Lane *lane, PyObject *const *args, Py_ssize_t given) {
@@ -282,66 +291,12 @@ static PyObject *lane_append(Lane *lane, PyObject *const *args, Py_ssize_t given
         PyErr_SetString(PyExc_TypeError, "append() takes an event and bytes_max");
         return NULL;
     }
-    Event *event = (Event *)args[0];
     long long bytes_max = PyLong_AsLongLong(args[1]);
     if (bytes_max < 0 && PyErr_Occurred()) return NULL;
-    if (!is_free(lane) || Py_TYPE(event) != EventType || event_size(event) > bytes_max
-        || event->row_length > SHORT_WRITE_BYTES / 2)
-        Py_RETURN_NOTIMPLEMENTED;
-    size_t body_length = 1 + (size_t)event->row_length;
-    char *body = begin_body(lane, body_length);
-    if (!body) return NULL;
-    memcpy(msgpack_put_array_head(body, 1), event->row, event->row_length);
-    PyObject *placed = append_body(lane, FRAME_ROWS, body_length, 1, event_size(event));
-    lane->is_busy = false;
-    return placed;
-}
-
-/* How large the rows of events are, and how large these count; false if one is Python's. */
-static bool measure(PyObject *events, Py_ssize_t count, long long bytes_max, size_t *rows,
-                    int64_t *size_bytes) {
-    *rows = 0;
-    *size_bytes = 0;
-    for (Py_ssize_t index = 0; index < count; index++) {
-        Event *event = (Event *)PyList_GetItem(events, index);
-        if (Py_TYPE(event) != EventType || event_size(event) > bytes_max) return false;
-        *rows += event->row_length;
-        *size_bytes += event_size(event);
-    }
-    return true;
-}
-
-static void write_rows(char *to, PyObject *events, Py_ssize_t count) {
-    to = msgpack_put_array_head(to, (size_t)count);
-    for (Py_ssize_t index = 0; index < count; index++) {
-        Event *event = (Event *)PyList_GetItem(events, index);
-        memcpy(to, event->row, event->row_length);
-        to += event->row_length;
-    }
-}
-
-static PyObject *lane_append_many(Lane *lane, PyObject *args) {
-    PyObject *events;
-    long long bytes_max;
-    size_t rows;
-    int64_t size_bytes;
-    if (!PyArg_ParseTuple(args, "O!L:append_many", &PyList_Type, &events, &bytes_max)) return NULL;
-    Py_ssize_t count = PyList_Size(events);
-    if (count < 1 || !is_free(lane) || !measure(events, count, bytes_max, &rows, &size_bytes))
-        Py_RETURN_NOTIMPLEMENTED;
-    bool is_columns = count >= COLUMNS_MIN;
-    size_t head = count < 16 ? 1 : 3;
-    size_t body_length = is_columns ? columns_measure(events, count) : head + rows;
-    if (!body_length || body_length > FRAME_BYTES_MAX) Py_RETURN_NOTIMPLEMENTED;
-    char *body = begin_body(lane, body_length);
-    if (!body) return NULL;
-    /* Nothing calls Python between measuring and writing: the list cannot change. */
-    if (is_columns) columns_write(body, events, count);
-    else write_rows(body, events, count);
-    PyObject *placed = append_body(
-        lane, is_columns ? FRAME_COLUMNS : FRAME_ROWS, body_length, (uint32_t)count, size_bytes);
-    lane->is_busy = false;
-    return placed;
+    if (Py_TYPE(args[0]) != EventType) Py_RETURN_NOTIMPLEMENTED;
+    Placed placed;
+    Step step = lane_append_event(lane, (Event *)args[0], bytes_max, &placed);
+    return lane_answer(step, &placed);
 }
 
 static PyObject *lane_last_frame(Lane *lane, PyObject *unused) {
@@ -360,13 +315,19 @@ static PyObject *lane_is_broken(Lane *lane, void *closure) {
     return PyBool_FromLong(lane->is_broken);
 }
 
+static PyObject *lane_is_closed(Lane *lane, void *closure) {
+    (void)closure;
+    return PyBool_FromLong(lane->is_closed);
+}
+
 static PyObject *lane_is_armed(Lane *lane, void *closure) {
     (void)closure;
-    return PyBool_FromLong(is_free(lane));
+    return PyBool_FromLong(lane_is_free(lane));
 }
 
 static PyGetSetDef attributes[] = {{"is_broken", (getter)lane_is_broken, NULL, NULL, NULL},
                                    {"is_armed", (getter)lane_is_armed, NULL, NULL, NULL},
+                                   {"is_closed", (getter)lane_is_closed, NULL, NULL, NULL},
                                    {0}};
 static PyMethodDef methods[] = {
     {"arm", (PyCFunction)(void *)lane_arm, METH_VARARGS, NULL},

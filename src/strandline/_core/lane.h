@@ -48,8 +48,34 @@ typedef struct {
     bool others_wrote;
 } Lane;
 
+/* Done, left to Python with nothing done, or an exception. */
+typedef enum { DONE, LEFT, FAILED } Step;
+/* Where an append went. */
+typedef struct {
+    int64_t offset, timestamp_us;
+} Placed;
+
 extern PyTypeObject *LaneType;
 extern PyType_Spec lane_spec;
+
+/* --- lane.c --- */
+
+/* Whether it may append now. */
+static inline bool lane_is_free(const Lane *lane) {
+    return lane->is_armed && !lane->is_held && !lane->is_busy;
+}
+Step lane_append_event(Lane *lane, Event *event, int64_t bytes_max, Placed *placed);
+/* Have room for a body, and keep other threads out of the lane; NULL where there is no memory. */
+char *lane_begin_body(Lane *lane, size_t body_length);
+/* Append the body that stands behind FRAME_HEAD bytes in `frame`; `is_busy` is set. */
+Step lane_append_body(Lane *lane, int kind, size_t body_length, uint32_t count, int64_t size_bytes,
+                      Placed *placed);
+/* What `append` returns to Python. */
+PyObject *lane_answer(Step step, const Placed *placed);
+
+/* --- lane_batch.c --- */
+
+PyObject *lane_append_many(Lane *lane, PyObject *args);
 
 /* --- lane_io.c: each returns false with an exception --- */
 

@@ -1,5 +1,5 @@
 /* The module, and what it is told by Python. */
-#include "lane.h"
+#include "receipt.h"
 
 Twins twins;
 
@@ -87,6 +87,7 @@ static PyMethodDef functions[] = {
     {"encode_columns", encode_columns, METH_O, NULL},
     {"size_of", size_of, METH_O, NULL},
     {"route", route, METH_VARARGS, NULL},
+    {"append_warm", (PyCFunction)(void *)append_warm, METH_FASTCALL, NULL},
     {"crc32c", checksum, METH_VARARGS, NULL},
     {"encode", encode, METH_O, NULL},
     {"decode", decode, METH_O, NULL},
@@ -110,7 +111,9 @@ static bool add_types(PyObject *module) {
     } types[] = {{"Event", &event_spec, &EventType},
                  {"Record", &record_spec, &RecordType},
                  {"Reader", &reader_spec, &ReaderType},
-                 {"Lane", &lane_spec, &LaneType}};
+                 {"Lane", &lane_spec, &LaneType},
+                 {"ReceiptFields", &receipt_spec, &ReceiptFieldsType},
+                 {"Appender", &appender_spec, &AppenderType}};
     for (size_t index = 0; index < sizeof types / sizeof *types; index++) {
         PyObject *type = PyType_FromSpec(types[index].spec);
         if (!type) return false;
@@ -129,7 +132,8 @@ PyMODINIT_FUNC PyInit_core(void) {
     PyObject *module = PyModule_Create(&definition);
     if (!module) return NULL;
     crc32c_prepare();
-    if (!add_types(module) || PyModule_AddIntConstant(module, "INTERFACE", CORE_INTERFACE)) {
+    if (!appender_prepare() || !add_types(module)
+        || PyModule_AddIntConstant(module, "INTERFACE", CORE_INTERFACE)) {
         Py_DECREF(module);
         return NULL;
     }

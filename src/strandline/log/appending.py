@@ -4,7 +4,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from strandline._core import IS_COMPILED
 from strandline.clock import Clock
@@ -38,6 +38,13 @@ from strandline.values import (
 )
 from strandline.values.arguments import INT64_MAX, check_items, whole
 
+if TYPE_CHECKING or IS_COMPILED:
+    from strandline._core.core import Appender, append_warm
+else:
+    append_warm = None
+
+__all__ = ["Appends", "append_warm", "check_values"]
+
 ROUTE_CHECK_S: Final = 1.0
 """How often an appending process looks whether partitions were added."""
 
@@ -61,6 +68,7 @@ class TopicLane:
         "earlier",
         "fresh_until",
         "kind",
+        "name",
         "partitions",
         "shortcuts",
         "stored",
@@ -68,7 +76,10 @@ class TopicLane:
         "turns",
     )
 
-    def __init__(self, stored: StoredTopic, counts: TopicCounts, clock: Clock) -> None:
+    def __init__(
+        self, name: TopicName, stored: StoredTopic, counts: TopicCounts, clock: Clock
+    ) -> None:
+        self.name = name
         self.stored = stored
         self.counts = counts
         self.tenant = stored.topic.tenant
@@ -140,6 +151,8 @@ class Appends:
         )
         if not IS_COMPILED:
             self._shortcut = None
+        #: What appends single events without terms, by the name of the topic; None without core.
+        self.appenders: dict[str, Appender] | None = {} if IS_COMPILED else None
         #: Where appends went last; the store says if a topic is gone.
         self._lanes: dict[TopicName, TopicLane] = {}
 
@@ -210,7 +223,7 @@ class Appends:
 
     def _lane(self, topic: TopicName, values: Sequence[Value]) -> TopicLane:
         found = self._find(topic, values)
-        lane = TopicLane(found, self._counts.of(found.topic), self._clock)
+        lane = TopicLane(topic, found, self._counts.of(found.topic), self._clock)
         self._on_topic(found)
         # Kept by name, so that partitions are filled in turn.
         return self._lanes.setdefault(topic, lane)
@@ -232,6 +245,7 @@ class Appends:
             level = self._default if terms.durability is None else terms.level(self._durability_max)
             outcome = self._short(lane, short, value, level, may_wait=may_wait)
             if outcome is not None:
+                self._have_appender(lane, short)
                 return Receipt(outcome, _FIRST, level, self._durability_max, value)
         drafted = draft(value, key, lane.kind, self._record_bytes_max)
         if terms.is_plain and lane.partitions == 1:
@@ -269,6 +283,22 @@ class Appends:
         found = self._shortcut(lane.stored, number) if self._shortcut and is_plain else None
         if found is not None:
             lane.shortcuts[number] = found
+            if lane.partitions == 1:
+                self._have_appender(lane, found)
+
+    def _have_appender(self, lane: TopicLane, short: Shortcut) -> None:
+        """Have the next append of an event without terms do without Python, if it can."""
+        name, counts = lane.name, lane.counts
+        if self.appenders is None or type(name) is not str:
+            return
+        known = self.appenders.get(name)
+        if known is not None and known is counts.appender and not known.is_closed:
+            return
+        counts.take_counts()
+        parts = (_FIRST, self._default, self._durability_max, self._record_bytes_max)
+        counts.appender = short.appender(Receipt, *parts)
+        if counts.appender is not None:
+            self.appenders[name] = counts.appender
 
     def _append_shortly(
         self, lane: TopicLane, values: list[Any], level: Durability, *, may_wait: bool

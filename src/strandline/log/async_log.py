@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
-from strandline.log.appending import check_values
+from strandline.log.appending import append_warm, check_values
 from strandline.log.async_reading import AsyncBatches, AsyncWatch
 from strandline.log.async_receipts import AsyncReceipt, AsyncReceipts
 from strandline.log.async_transaction import AsyncTransaction
@@ -134,6 +134,10 @@ class AsyncLog:
                 *self._queued(topic, partial(log.append, topic, value, key=key, **terms))
             )
         try:
+            if log._appenders is not None and key is None and not terms:
+                receipt: Receipt = append_warm(log._appenders, topic, value)
+                if receipt is not NotImplemented:
+                    return AsyncReceipt(receipt)
             log._store.check_open()
             receipt = log._appends.append(topic, value, key, terms_of(terms), may_wait=False)
         except StrandlineError as error:

@@ -85,10 +85,19 @@ class AsyncReceipt(msgspec.Struct, eq=False):
 
     def __await__(self) -> "Generator[Any, None, AsyncReceipt]":
         """Do what `wait()` does."""
+        made = self._made
+        if self._block is None and isinstance(made, Receipt) and made._is_reached:
+            return _at_once(self)
         return self.wait().__await__()
 
     def __repr__(self) -> str:
         return f"Async{_shown(self._made, 'Receipt')}"
+
+
+def _at_once(receipt: AsyncReceipt) -> Generator[Any, None, AsyncReceipt]:
+    """Return the receipt to what awaits it, which goes on without a pause."""
+    yield from ()
+    return receipt
 
 
 class AsyncReceipts(Sequence[AsyncReceipt]):

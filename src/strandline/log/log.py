@@ -11,7 +11,7 @@ from uuid import UUID
 from strandline._core import CORE
 from strandline.clock import Clock
 from strandline.log.access import Access
-from strandline.log.appending import Appends, check_values
+from strandline.log.appending import Appends, append_warm, check_values
 from strandline.log.broker import Announcer, Broker
 from strandline.log.claims import ConsumerPlace
 from strandline.log.contract import LogConsumers, LogReader, LogTopics, LogTransactions, LogWriter
@@ -109,6 +109,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         parts = (store, self._access.find_to_append, self._retention, bytes_max, self._counts)
         self._appends = Appends(*parts, clock=clock, on_topic=self._worker.begin)
         self._changes = TopicChanges(store, self._access, self._appends, self._retention, clock)
+        self._appenders = None if broker else self._appends.appenders
 
     @property
     def id(self) -> UUID:
@@ -156,8 +157,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._access.tenants()
 
     def describe_topic(self, topic: TopicName) -> TopicDescription:
-        found = self._access.find(topic, fresh=True)
-        return describe_topic(self._store, self._access, found)
+        return describe_topic(self._store, self._access, self._access.find(topic, fresh=True))
 
     def change_retention(
         self,
@@ -191,6 +191,10 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         key: str | None = None,
         **terms: Unpack[AppendTerms],
     ) -> Receipt:
+        if self._appenders is not None and key is None and not terms:
+            receipt: Receipt = append_warm(self._appenders, topic, value)
+            if receipt is not NotImplemented:
+                return receipt
         self._store.check_open()
         receipt = self._appends.append(topic, value, key, terms_of(terms))
         if self._announcer is not None:
@@ -287,8 +291,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return resolve(self._store, position)
 
     def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
-        found, number = self._access.partition(topic, partition)
-        return proof_head(self._store, self._access, found, number)
+        return proof_head(self._store, self._access, *self._access.partition(topic, partition))
 
     def verify(
         self,
@@ -306,8 +309,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
     ) -> History:
         span = ReadRange(start, end).checked()
-        found, number = self._access.partition(topic, partition)
-        return self._store.history(found, number, span.start, span.end)
+        return self._store.history(*self._access.partition(topic, partition), span.start, span.end)
 
     def watch(self, *, durable_only: bool = False) -> Watch:
         self._store.check_open()

@@ -16,6 +16,7 @@ from strandline.writes.metrics import WriteMetrics, merged
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from strandline._core.core import Appender
     from strandline.values import Topic
 
 
@@ -132,6 +133,17 @@ class TopicCounts:
     appends: int = 0
     records: int = 0
     bytes: int = 0
+    #: Counts single appends by itself, if there is one.
+    appender: Appender | None = None
+
+    def take_counts(self) -> TopicCounts:
+        """Count what the appender has counted, and return the counts."""
+        if self.appender is not None:
+            appends, size_bytes = self.appender.take_counts()
+            self.appends += appends
+            self.records += appends
+            self.bytes += size_bytes
+        return self
 
 
 @dataclass(slots=True)
@@ -157,7 +169,7 @@ class LogCounts:
             each.topic: TopicMetrics(
                 each.appends, each.records, each.bytes, writes.get(each.topic.id)
             )
-            for each in tuple(self.topics.values())
+            for each in map(TopicCounts.take_counts, tuple(self.topics.values()))
         }
         total = _merged_or_none(writes.values())
         return LogMetrics(

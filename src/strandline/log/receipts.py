@@ -2,10 +2,11 @@
 
 from collections.abc import Generator, Sequence
 from copy import copy
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import msgspec
 
+from strandline._core import IS_COMPILED
 from strandline.log.numbers import check_timeout
 from strandline.log.receipt_looks import (
     receipt_html,
@@ -26,21 +27,36 @@ from strandline.values import (
     UnknownError,
 )
 
+if TYPE_CHECKING or not IS_COMPILED:
+    # A struct, because one is made for each append and a struct is made in C.
+    class ReceiptFields(msgspec.Struct, eq=False):
+        """What a receipt is made of."""
 
-# A struct, because one is made for each append and a struct is made in C.
-class Receipt(msgspec.Struct, eq=False):
+        _outcome: Outcome
+        _partition: Partition
+        _level: Durability
+        _durability_max: Durability
+        _offered: object
+        _index: int = 0
+        #: Whether the level that the append requested is known to be reached.
+        _is_reached = False
+
+        def _placement(self) -> Placement:
+            return self._outcome.result()
+else:
+    from strandline._core.core import ReceiptFields
+
+
+class Receipt(ReceiptFields):
     """What became of one append.
 
     `append` returns when the outcome is known. Waits may be repeated and shared by threads
     and loops; a wait that times out, or an await that is cancelled, changes nothing.
     """
 
-    _outcome: Outcome
-    _partition: Partition
-    _level: Durability
-    _durability_max: Durability
-    _offered: object
-    _index: int = 0
+    if IS_COMPILED:
+        # A struct has its own.
+        __slots__ = ()
 
     @property
     def is_settled(self) -> bool:
@@ -115,9 +131,6 @@ class Receipt(msgspec.Struct, eq=False):
 
     def _repr_html_(self) -> str:
         return receipt_html(self)
-
-    def _placement(self) -> Placement:
-        return self._outcome.result()
 
 
 class Part(NamedTuple):

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from types import NotImplementedType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from strandline.clock import Clock
@@ -45,6 +45,9 @@ from strandline.values import (
     Topic,
     TopicSettings,
 )
+
+if TYPE_CHECKING:
+    from strandline._core.core import Appender
 
 
 class DroppedError(InvalidError):
@@ -195,6 +198,18 @@ class Shortcut(Protocol):
 
     def size_of(self, values: Event | list[Event]) -> int:
         """Return how large what was appended counts."""
+
+    def appender(
+        self,
+        receipt: type,
+        partition: int,
+        level: Durability,
+        durability_max: Durability,
+        bytes_max: int,
+        /,
+    ) -> "Appender | None":
+        """Return what appends single events and returns receipts of this type, as long as
+        the partition is not taken over; None if there is none."""
 
 
 T = TypeVar("T", bound=StoredTopic)

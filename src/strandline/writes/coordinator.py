@@ -30,6 +30,7 @@ from strandline.writes.loops import check_on_asyncio
 from strandline.writes.metrics import FlushReason, WriteMetrics
 from strandline.writes.receipt import WriteReceipt
 from strandline.writes.settings import Settings
+from strandline.writes.stage import Stage
 from strandline.writes.storage import Storage
 from strandline.writes.subscriber import Subscriber, Subscribers
 from strandline.writes.view import WriteView
@@ -301,8 +302,17 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         The store has written it after all that was applied before.
         """
         storage = self._storage
-        turn = storage.durable.begun + 1
-        return WriteReceipt(storage, storage.written.mark.value, result, None, None, turn)
+        return self.receipt_beside(storage.written.mark.value, storage.durable.begun + 1, result)
+
+    def receipt_beside(self, epoch: int, turn: int, result: R) -> WriteReceipt[R]:
+        """Return the receipt of such a write, when `epoch` was the last one written, and
+        `turn` the next round of syncing."""
+        return WriteReceipt(self._storage, epoch, result, None, None, turn)
+
+    @property
+    def stages(self) -> tuple[Stage, Stage]:
+        """What brings writes to be written, and to be durable."""
+        return self._storage.written, self._storage.durable
 
     def failed_beside(self, cause: BaseException) -> BaseException:
         """End the coordinator for what such a write met; return what its caller shall see."""

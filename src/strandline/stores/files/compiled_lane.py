@@ -21,11 +21,11 @@ from strandline.stores.files.writing_settings import WritingSettings
 from strandline.values import ValueKind
 
 if TYPE_CHECKING or IS_COMPILED:
-    from strandline._core.core import Lane, route, size_of
+    from strandline._core.core import Appender, Lane, route, size_of
 else:
-    route = size_of = None
+    Appender = route = size_of = None
 
-__all__ = ["CompiledLane", "TailState", "compiled_lane", "route", "size_of"]
+__all__ = ["Appender", "CompiledLane", "TailState", "compiled_lane", "route", "size_of"]
 
 
 class TailState(NamedTuple):
@@ -43,6 +43,7 @@ class CompiledLane:
         self, lane: "Lane", lock: PartitionLock, mutex: threading.Lock, *, is_seam: bool
     ) -> None:
         self.lane = lane
+        self.is_seam = is_seam
         self._mutex = mutex
         self._attempt = Attempt(mutex)
         #: See core.Lane. With a seam each holds the mutex, as what it calls is Python.

@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 from strandline.log.open_state import closed_log
@@ -12,7 +12,7 @@ from strandline.log.store import AppendRequest, Placement
 from strandline.stores.closing import close_each
 from strandline.stores.file_errors import unavailable
 from strandline.stores.files.appends import Frozen, Head
-from strandline.stores.files.compiled_lane import CompiledLane, route, size_of
+from strandline.stores.files.compiled_lane import Appender, CompiledLane, route, size_of
 from strandline.stores.files.fencing import fenced
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_writer import PartitionWriter
@@ -95,13 +95,14 @@ class Lane:
 
     def append_event(self, event: Event, bytes_max: int) -> Any:
         """See Shortcut."""
-        compiled = self.store.compiled
+        store = self.store
+        compiled = store.compiled
         if compiled is None or self._ending.reason is not None:
             return NotImplemented
         try:
             placed = compiled.append(event, bytes_max)
         except BaseException as error:
-            raise self._met(compiled, error, event) from error
+            raise self._met(store, error, event) from error
         if placed is NotImplemented:
             return NotImplemented
         if self._notify.partitions:
@@ -110,31 +111,59 @@ class Lane:
 
     def append_events(self, events: list[Event], bytes_max: int) -> Any:
         """See Shortcut."""
-        compiled = self.store.compiled
+        store = self.store
+        compiled = store.compiled
         if compiled is None or self._ending.reason is not None:
             return NotImplemented
         try:
             placed = compiled.append_many(events, bytes_max)
         except BaseException as error:
-            raise self._met(compiled, error, events) from error
+            raise self._met(store, error, events) from error
         if placed is NotImplemented:
             return NotImplemented
         if self._notify.partitions:
             self._announce(compiled, placed[0] + len(events))
         return self._written_beside(placed)
 
+    def appender(self, receipt: type, /, *receipt_parts: Any) -> "Appender | None":
+        """See Shortcut."""
+        store, coordinator = self.store, self._coordinator
+        compiled = store.compiled
+        if compiled is None:
+            return None
+        written, durable = coordinator.stages
+
+        def failed(error: BaseException, event: Event) -> NoReturn:
+            raise self._met(store, error, event) from error
+
+        return Appender(
+            compiled.lane,
+            compiled.append if compiled.is_seam else None,
+            coordinator.ending,
+            written.mark,
+            durable,
+            self._notify,
+            partial(self._announce, compiled),
+            failed,
+            coordinator.receipt_beside,
+            receipt,
+            *receipt_parts,
+        )
+
     def _announce(self, compiled: CompiledLane, end: int) -> None:
         compiled.keep_last(self.store.files)
         self._notify(self.store.files, end, durable_only=False)
 
-    def _met(self, compiled: CompiledLane, error: BaseException, write: object) -> BaseException:
+    def _met(self, store: PartitionWriter, error: BaseException, write: object) -> BaseException:
         """Return what the caller gets of an error that the core met."""
+        compiled = store.compiled
+        assert compiled is not None
         if compiled.lane.is_broken:
-            self.store.abandon(compiled)
+            store.abandon(compiled)
             return self._coordinator.failed_beside(error)
         if not isinstance(error, OSError):
             return error
-        found = unavailable(error, self.store.place.directory)
+        found = unavailable(error, store.place.directory)
         found.write = write
         return found
 
