@@ -70,6 +70,28 @@ def test_a_receipt_is_awaited_on_a_loop(log: Log) -> None:
     assert asyncio.run(work()).offset == 1
 
 
+@pytest.mark.parametrize("level", [Durability.WRITTEN, "written", Durability.DURABLE, None])
+def test_an_append_reaches_the_level_that_it_requests(tmp_path: Path, level: Any) -> None:
+    with file_log(f"{tmp_path}/log") as log:
+        log.create_topic("orders")
+        log.append("orders", sl.Event("first"))
+
+        receipt = log.append("orders", sl.Event("k"), durability=level)
+
+        assert receipt.level is Durability.parse(level or "written")
+        # Written is what the core appends by itself: one of these is counted there.
+        assert appender(log).take_counts()[0] == (level is Durability.WRITTEN)
+
+
+def test_terms_are_checked_as_in_python(log: Log) -> None:
+    wrong: list[dict[str, Any]] = [{"durability": "no"}, {"partition": 1}, {"produce": "p"}]
+    for terms in wrong:
+        with pytest.raises(sl.InvalidError):
+            log.append("orders", sl.Event("k"), **terms)
+
+    assert log.marks("orders", 0).high == 1
+
+
 def test_a_receipt_cannot_be_changed(log: Log) -> None:
     receipt: Any = log.append("orders", sl.Event("k"))
 

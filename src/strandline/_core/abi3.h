@@ -166,6 +166,7 @@ PyObject *PyDict_GetItemWithError(PyObject *, PyObject *);
 PyObject *PyDict_New(void);
 PyObject *PyDictProxy_New(PyObject *);
 int PyDict_Next(PyObject *, Py_ssize_t *, PyObject **, PyObject **);
+Py_ssize_t PyDict_Size(PyObject *);
 int PyDict_SetItem(PyObject *, PyObject *, PyObject *);
 int PyErr_CheckSignals(void);
 void PyErr_Clear(void);

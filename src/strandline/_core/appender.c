@@ -7,7 +7,7 @@
 #include "receipt.h"
 
 PyTypeObject *AppenderType;
-static PyObject *reason_name, *begun_name, *value_name, *partitions_name;
+static PyObject *reason_name, *begun_name, *value_name, *partitions_name, *durability_name;
 
 typedef struct {
     PyObject_HEAD
@@ -186,18 +186,25 @@ static PyObject *append_event(Appender *appender, Event *event) {
     return receipt_of(appender, (PyObject *)event, &placed, begun + 1, epoch);
 }
 
-/* `append_warm(appenders, topic, value)`; see core.pyi. */
+/* Whether these terms say no more than what is done without any: the appender's own level. */
+static bool are_plain(const Appender *appender, PyObject *terms) {
+    if (!PyDict_Size(terms)) return true;
+    return PyDict_Size(terms) == 1 && PyDict_GetItem(terms, durability_name) == appender->level;
+}
+
+/* `append_warm(appenders, topic, value, terms)`; see core.pyi. */
 PyObject *append_warm(PyObject *module, PyObject *const *args, Py_ssize_t given) {
     (void)module;
-    if (given != 3) {
-        PyErr_SetString(PyExc_TypeError, "append_warm() takes appenders, a topic and a value");
+    if (given != 4 || Py_TYPE(args[3]) != &PyDict_Type) {
+        PyErr_SetString(PyExc_TypeError, "append_warm() takes appenders, a topic, a value, terms");
         return NULL;
     }
     if (Py_TYPE(args[1]) != &PyUnicode_Type || Py_TYPE(args[2]) != EventType)
         Py_RETURN_NOTIMPLEMENTED;
     PyObject *found = PyDict_GetItemWithError(args[0], args[1]);
     if (!found && PyErr_Occurred()) return NULL;
-    if (!found || Py_TYPE(found) != AppenderType) Py_RETURN_NOTIMPLEMENTED;
+    if (!found || Py_TYPE(found) != AppenderType || !are_plain((Appender *)found, args[3]))
+        Py_RETURN_NOTIMPLEMENTED;
     /* What is called may replace it in the dict. */
     Py_INCREF(found);
     PyObject *receipt = append_event((Appender *)found, (Event *)args[2]);
@@ -236,5 +243,6 @@ bool appender_prepare(void) {
     begun_name = PyUnicode_InternFromString("begun");
     value_name = PyUnicode_InternFromString("value");
     partitions_name = PyUnicode_InternFromString("partitions");
-    return reason_name && begun_name && value_name && partitions_name;
+    durability_name = PyUnicode_InternFromString("durability");
+    return durability_name && reason_name && begun_name && value_name && partitions_name;
 }

@@ -252,7 +252,8 @@ class Appender:
     def is_closed(self) -> bool:
         """Whether its lane is, for good."""
 
-def append_warm(appenders: dict[str, Appender], topic: object, value: object, /) -> Any:
+def append_warm(appenders: dict[str, Appender], topic: object, value: object, terms: Any, /) -> Any:
     """Append an event to the topic of this name, and return the receipt; NotImplemented if
-    there is no such appender, the value is no event, or it has to be done in Python.
+    there is no such appender, the value is no event, the terms are more than a durability
+    that is the appender's level, or it has to be done in Python.
     """

@@ -134,8 +134,8 @@ class AsyncLog:
                 *self._queued(topic, partial(log.append, topic, value, key=key, **terms))
             )
         try:
-            if log._appenders is not None and key is None and not terms:
-                receipt: Receipt = append_warm(log._appenders, topic, value)
+            if log._appenders is not None and key is None:
+                receipt: Receipt = append_warm(log._appenders, topic, value, terms)
                 if receipt is not NotImplemented:
                     return AsyncReceipt(receipt)
             log._store.check_open()

@@ -191,8 +191,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         key: str | None = None,
         **terms: Unpack[AppendTerms],
     ) -> Receipt:
-        if self._appenders is not None and key is None and not terms:
-            receipt: Receipt = append_warm(self._appenders, topic, value)
+        if self._appenders is not None and key is None:
+            receipt: Receipt = append_warm(self._appenders, topic, value, terms)
             if receipt is not NotImplemented:
                 return receipt
         self._store.check_open()
