@@ -24,11 +24,15 @@ def use(library: str) -> None:
 def check(folder: Path) -> None:
     """Raise AssertionError, or an error of the log, if anything is not as it should be."""
     import strandline as sl  # noqa: PLC0415 - After the core was chosen.
+    from strandline.log import topic_lane  # noqa: PLC0415
     from strandline.testing import FakeClock  # noqa: PLC0415
     from tests.core.test_lane import events, fast  # noqa: PLC0415
     from tests.logs import file_log  # noqa: PLC0415
 
     _values(sl)
+    _routes(sl, f"{folder}/routed")
+    # However slow this is, Python has no look at the topic.
+    topic_lane.ROUTE_CHECK_S = 3600.0  # type: ignore[misc]
     url = f"file:{folder}/shared"
     with sl.open(url) as log, sl.open(url) as other:
         log.create_topic("t")
@@ -89,6 +93,7 @@ def _receipts(sl: Any, log: Any, end: int) -> None:
     assert end + 1 in notified
     after = log.metrics()
     assert (after.appends, after.records) == (before.appends + 1, before.records + 1)
+    assert after.writes.applied == before.writes.applied + 1
     assert after.bytes > before.bytes
     assert receipt.level is sl.Durability.WRITTEN
     log.sync("t", 0)
@@ -111,6 +116,22 @@ def _recovers(sl: Any, path: Path, given: list[Any]) -> None:
     logging.getLogger("strandline").removeHandler(handler)
     # Frames that do not follow each other are reported as damage.
     assert not handler.buffer
+
+
+def _routes(sl: Any, path: str) -> None:
+    from strandline.log.topic_changes import ROUTE_DELAY_S  # noqa: PLC0415 - As above.
+    from strandline.testing import FakeClock  # noqa: PLC0415
+    from tests.core.test_lane import fast  # noqa: PLC0415
+    from tests.logs import file_log  # noqa: PLC0415
+
+    clock = FakeClock()
+    with file_log(path, clock=clock) as log, file_log(path, clock=clock) as other:
+        log.create_topic("t")
+        fast(log)
+        other.add_partitions("t", 64)
+        clock.advance(ROUTE_DELAY_S)
+        partitions = {log.append("t", sl.Event("k", key=f"{n}")).partition for n in range(9)}
+        assert len(partitions) > 1
 
 
 def _fences(sl: Any, path: str) -> None:

@@ -24,6 +24,12 @@ from tests.logs import file_log
 pytestmark = needs_core
 
 
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no topic looked at again, however slow a test is."""
+    monkeypatch.setattr("strandline.log.topic_lane.ROUTE_CHECK_S", 3600.0)
+
+
 @pytest.fixture(params=[False, True], ids=["shared", "exclusive"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     with file_log(f"{tmp_path}/log", exclusive=request.param) as made:

@@ -38,6 +38,8 @@ BUGS = {
     ),
     "watchers are not notified": ("appender.c", "if (LIKELY(!is_watched)) return true;", WATCHED),
     "an append is not counted": ("appender.c", "appender->appends++;", ""),
+    "a write is not counted": ("lane.c", "lane->appends++;", ""),
+    "values go by an old count": ("appender.c", "if (now >= appender->fresh_until)", "if (0)"),
     "a failed log goes on": ("appender.c", "if (!is_open) Py_RETURN_NOTIMPLEMENTED;", ""),
     "a checksum is not verified": ("reader.c", "!= read_u32(frame))", "!= read_u32(frame) && 0)"),
     "a missing key is an empty one": ("columns.c", KEY, "parts.has_key = true;"),

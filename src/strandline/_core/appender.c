@@ -18,25 +18,29 @@ typedef struct {
     PyObject *durable;  /* The stage of syncing: `begun` rounds of it have begun. */
     PyObject *listener; /* Its `partitions` are empty while nothing is watched. */
     PyObject *announce, *failed, *make_outcome; /* See core.pyi. */
-    PyObject *receipt_type, *partition, *level, *durability_max;
+    PyObject *receipt_type;
+    PyObject *clock; /* None, or what reads the time in place of the system, in tests. */
+    PyObject *partition, *level, *durability_max;
+    double fresh_until; /* From then on, Python looks at the topic first. */
     long long bytes_max, appends, bytes;
 } Appender;
 
 static PyObject *appender_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *lane, *given[12];
+    PyObject *lane, *given[13];
     long long bytes_max;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "O!OOOOOOOOOOOOL:Appender", LaneType, &lane, &given[0], &given[1],
+    if (!PyArg_ParseTuple(args, "O!OOOOOOOOOOOOOL:Appender", LaneType, &lane, &given[0], &given[1],
                           &given[2], &given[3], &given[4], &given[5], &given[6], &given[7],
-                          &given[8], &given[9], &given[10], &given[11], &bytes_max))
+                          &given[8], &given[9], &given[10], &given[11], &given[12], &bytes_max))
         return NULL;
     Appender *appender = (Appender *)PyType_GenericAlloc(type, 0);
     if (!appender) return NULL;
-    PyObject **places[12] = {
+    PyObject **places[13] = {
         &appender->seam, &appender->ending, &appender->written, &appender->durable,
         &appender->listener, &appender->announce, &appender->failed, &appender->make_outcome,
-        &appender->receipt_type, &appender->partition, &appender->level, &appender->durability_max};
-    for (int index = 0; index < 12; index++) *places[index] = new_reference(given[index]);
+        &appender->receipt_type, &appender->clock, &appender->partition, &appender->level,
+        &appender->durability_max};
+    for (int index = 0; index < 13; index++) *places[index] = new_reference(given[index]);
     appender->lane = (Lane *)new_reference(lane);
     appender->bytes_max = bytes_max;
     return (PyObject *)appender;
@@ -53,6 +57,7 @@ static int appender_traverse(Appender *appender, visitproc visit, void *arg) {
     Py_VISIT(appender->failed);
     Py_VISIT(appender->make_outcome);
     Py_VISIT(appender->receipt_type);
+    Py_VISIT(appender->clock);
     Py_VISIT(appender->partition);
     Py_VISIT(appender->level);
     Py_VISIT(appender->durability_max);
@@ -71,6 +76,7 @@ static int appender_clear(Appender *appender) {
     Py_CLEAR(appender->failed);
     Py_CLEAR(appender->make_outcome);
     Py_CLEAR(appender->receipt_type);
+    Py_CLEAR(appender->clock);
     Py_CLEAR(appender->partition);
     Py_CLEAR(appender->level);
     Py_CLEAR(appender->durability_max);
@@ -168,6 +174,9 @@ static PyObject *receipt_of(Appender *appender, PyObject *event, const Placed *p
 static PyObject *append_event(Appender *appender, Event *event) {
     Placed placed;
     int64_t begun, epoch;
+    double now;
+    if (!clock_monotonic(appender->clock, &now)) return NULL;
+    if (now >= appender->fresh_until) Py_RETURN_NOTIMPLEMENTED;
     int is_open = takes_writes(appender);
     if (is_open < 0) return NULL;
     if (!is_open) Py_RETURN_NOTIMPLEMENTED;
@@ -224,6 +233,8 @@ static PyObject *appender_is_closed(Appender *appender, void *closure) {
     return PyBool_FromLong(appender->lane->is_closed);
 }
 
+static PyMemberDef members[] = {
+    {"fresh_until", T_DOUBLE, offsetof(Appender, fresh_until), 0, NULL}, {0}};
 static PyGetSetDef attributes[] = {
     {"is_closed", (getter)appender_is_closed, NULL, NULL, NULL}, {0}};
 static PyMethodDef methods[] = {
@@ -232,6 +243,7 @@ static PyType_Slot slots[] = {{Py_tp_new, appender_new},
                               {Py_tp_dealloc, appender_dealloc},
                               {Py_tp_traverse, appender_traverse},
                               {Py_tp_clear, appender_clear},
+                              {Py_tp_members, members},
                               {Py_tp_getset, attributes},
                               {Py_tp_methods, methods},
                               {0}};

@@ -190,6 +190,9 @@ class Lane:
     def is_broken(self) -> bool: ...
     @property
     def is_closed(self) -> bool: ...
+    @property
+    def appends(self) -> int:
+        """How many it has made, each of one event or of several."""
 
 class ReceiptFields:
     """What a receipt is made of: see `strandline.log.receipts`. Immutable.
@@ -220,11 +223,13 @@ class ReceiptFields:
 class Appender:
     """Appends single events without terms to the one partition of a topic.
 
-    Counts them. `seam` is None, or called in place of `lane.append`. `ending.reason`,
-    `written.value`, `durable.begun` and `listener.partitions` are read at each append;
-    `announce` is called with the new end while there are such partitions. `failed` is called
-    with an error and the event, and raises what the caller gets. `make_outcome` is called
-    with the last epoch written, the round of syncing to wait for, and the placement.
+    Counts them. Appends nothing before `fresh_until` is set, nor from then on, by `clock` or
+    else the system's monotonic clock. `seam` is None, or called in place of `lane.append`.
+    `ending.reason`, `written.value`, `durable.begun` and `listener.partitions` are read at
+    each append; `announce` is called with the new end while there are such partitions.
+    `failed` is called with an error and the event, and raises what the caller gets.
+    `make_outcome` is called with the last epoch written, the round of syncing to wait for,
+    and the placement.
     """
 
     def __new__(
@@ -239,12 +244,14 @@ class Appender:
         failed: Callable[[BaseException, Any], Any],
         make_outcome: Callable[[int, int, Any], Any],
         receipt: type[ReceiptFields],
+        clock: Any,
         partition: int,
         level: Any,
         durability_max: Any,
         bytes_max: int,
         /,
     ) -> Self: ...
+    fresh_until: float
     def take_counts(self) -> tuple[int, int]:
         """Return how many events it has appended and how large they count, since the last time."""
 

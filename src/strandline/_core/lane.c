@@ -179,7 +179,7 @@ static Step enter_shared(Lane *lane) {
 static Step enter(Lane *lane) {
     if (!lane->is_exclusive) return enter_shared(lane);
     double now;
-    if (!lane_monotonic(lane, &now)) return FAILED;
+    if (!clock_monotonic(lane->clock, &now)) return FAILED;
     return now < lane->check_at ? DONE : LEFT;
 }
 
@@ -230,6 +230,7 @@ static bool write_frame(Lane *lane, size_t size, uint32_t count, int64_t now, in
     }
     if (is_written) {
         lane->is_broken = false;
+        lane->appends++;
         lane->frame_at = lane->head.position - (int64_t)size;
         lane->frame.length = size;
     } else {
@@ -320,6 +321,11 @@ static PyObject *lane_is_closed(Lane *lane, void *closure) {
     return PyBool_FromLong(lane->is_closed);
 }
 
+static PyObject *lane_appends(Lane *lane, void *closure) {
+    (void)closure;
+    return PyLong_FromLongLong(lane->appends);
+}
+
 static PyObject *lane_is_armed(Lane *lane, void *closure) {
     (void)closure;
     return PyBool_FromLong(lane_is_free(lane));
@@ -328,6 +334,7 @@ static PyObject *lane_is_armed(Lane *lane, void *closure) {
 static PyGetSetDef attributes[] = {{"is_broken", (getter)lane_is_broken, NULL, NULL, NULL},
                                    {"is_armed", (getter)lane_is_armed, NULL, NULL, NULL},
                                    {"is_closed", (getter)lane_is_closed, NULL, NULL, NULL},
+                                   {"appends", (getter)lane_appends, NULL, NULL, NULL},
                                    {0}};
 static PyMethodDef methods[] = {
     {"arm", (PyCFunction)(void *)lane_arm, METH_VARARGS, NULL},

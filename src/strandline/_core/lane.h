@@ -33,6 +33,7 @@ typedef struct {
     uint64_t lock_device, lock_inode;
     uint32_t frame_seed, tail_seed, pid;
     int64_t segment_bytes, durable, reserved;
+    int64_t appends; /* How many it has made. */
     double check_at;
     Head head;
     char end[END_BYTES], durable_slot[DURABLE_BYTES], holder[HOLDER_BYTES + 1];
@@ -87,7 +88,8 @@ bool lane_try_lock(Lane *lane, bool *is_locked);
 void lane_unlock(Lane *lane);
 bool lane_lock_in_place(Lane *lane, bool *is_in_place);
 bool lane_now(Lane *lane, int64_t *now_us);
-bool lane_monotonic(Lane *lane, double *now);
+/* By this clock, or the system's if it is None. */
+bool clock_monotonic(PyObject *clock, double *now);
 
 /* --- lane_tail.c --- */
 

@@ -141,9 +141,9 @@ bool lane_now(Lane *lane, int64_t *now_us) {
     return true;
 }
 
-bool lane_monotonic(Lane *lane, double *now) {
-    if (UNLIKELY(lane->clock != Py_None)) {
-        PyObject *value = PyObject_CallMethod(lane->clock, "monotonic", NULL);
+bool clock_monotonic(PyObject *clock, double *now) {
+    if (UNLIKELY(clock != Py_None)) {
+        PyObject *value = PyObject_CallMethod(clock, "monotonic", NULL);
         *now = value ? PyFloat_AsDouble(value) : 0;
         Py_XDECREF(value);
         return !PyErr_Occurred();

@@ -1,17 +1,16 @@
 """The way of values into a store: checked, routed, written, and a receipt for each."""
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from strandline._core import IS_COMPILED
-from strandline.clock import Clock
+from strandline.clock import Clock, SystemClock
 from strandline.log.draft import Draft, draft
 from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, size_of
 from strandline.log.event_rows import EventRows
-from strandline.log.metrics import LogCounts, TopicCounts
+from strandline.log.metrics import LogCounts
 from strandline.log.receipts import Part, Receipt, Receipts, handed_back
 from strandline.log.results import TopicName, Value
 from strandline.log.retention import Retention
@@ -24,8 +23,8 @@ from strandline.log.store import (
     StoredTopic,
 )
 from strandline.log.terms import Terms, check_partition, owner
+from strandline.log.topic_lane import TopicLane
 from strandline.values import (
-    IDENTITY_AGE_S,
     ClosedError,
     ConflictError,
     Durability,
@@ -45,10 +44,6 @@ else:
 
 __all__ = ["Appends", "append_warm", "check_values"]
 
-ROUTE_CHECK_S: Final = 1.0
-"""How often an appending process looks whether partitions were added."""
-
-_IDENTITY_AGE_US = IDENTITY_AGE_S * 1_000_000
 _FIRST = Partition(0)
 _NAMES: tuple[type, ...] = (str, Topic)
 _, _WRITTEN, _DURABLE = Durability
@@ -58,64 +53,6 @@ _new: Any = tuple.__new__
 
 Finding = Callable[[TopicName, Sequence[Value]], StoredTopic]
 """Returns the topic to append these values to, or raises."""
-
-
-class TopicLane:
-    """A topic as appends need it."""
-
-    __slots__ = (
-        "counts",
-        "earlier",
-        "fresh_until",
-        "kind",
-        "name",
-        "partitions",
-        "shortcuts",
-        "stored",
-        "tenant",
-        "turns",
-    )
-
-    def __init__(
-        self, name: TopicName, stored: StoredTopic, counts: TopicCounts, clock: Clock
-    ) -> None:
-        self.name = name
-        self.stored = stored
-        self.counts = counts
-        self.tenant = stored.topic.tenant
-        self.kind = stored.settings.value_kind
-        #: The count by which values are routed; the topic may have more partitions already.
-        self.partitions = 0
-        #: The counts by which writes were routed that are still recognised, the latest first.
-        self.earlier: tuple[int, ...] = ()
-        self.route(stored, clock)
-        #: Whose turn it is among the partitions, where nothing else decides.
-        self.turns = itertools.count()
-        #: What appends plain events to each partition, once a first append has found it.
-        self.shortcuts: dict[int, Shortcut] = {}
-
-    def route(self, stored: StoredTopic, clock: Clock) -> None:
-        """Route by the count that holds now, until the next look at the topic is due."""
-        settings = stored.settings
-        self.stored = stored
-        self.fresh_until = clock.monotonic() + ROUTE_CHECK_S
-        if not settings.earlier_partitions:
-            self.partitions, self.earlier = settings.partitions, ()
-            return
-        now_us = clock.now_us()
-        self.partitions = settings.routing_partitions(now_us)
-        self.earlier = tuple(
-            each.partitions
-            for each in reversed(settings.earlier_partitions)
-            if each.until_us <= now_us < each.until_us + _IDENTITY_AGE_US
-        )
-        changes = (each.until_us - now_us for each in settings.earlier_partitions)
-        next_s = min((each / 1_000_000 for each in changes if each > 0), default=ROUTE_CHECK_S)
-        self.fresh_until += min(next_s, ROUTE_CHECK_S) - ROUTE_CHECK_S
-
-    def turn(self) -> int:
-        """Return the next turn."""
-        return next(self.turns)
 
 
 class Appends:
@@ -218,6 +155,8 @@ class Appends:
             lane = self._lanes.get(name)
             if lane is not None and lane.stored.topic.id == topic.id:
                 self._lanes.pop(name, None)
+        if self.appenders is not None:
+            self.appenders.pop(topic.name, None)
 
     # --- inside ---
 
@@ -240,9 +179,9 @@ class Appends:
     def _append(
         self, lane: TopicLane, value: Value, key: str | None, terms: Terms, *, may_wait: bool
     ) -> Receipt:
+        level = self._default if terms.durability is None else terms.level(self._durability_max)
         short = lane.shortcuts.get(0) if lane.partitions == 1 else None
         if short is not None and key is None and terms.is_plain and type(value) is Event:
-            level = self._default if terms.durability is None else terms.level(self._durability_max)
             outcome = self._short(lane, short, value, level, may_wait=may_wait)
             if outcome is not None:
                 self._have_appender(lane, short)
@@ -250,14 +189,12 @@ class Appends:
         drafted = draft(value, key, lane.kind, self._record_bytes_max)
         if terms.is_plain and lane.partitions == 1:
             number = _FIRST
-            level = self._default if terms.durability is None else terms.level(self._durability_max)
             request = _new(AppendRequest, ((drafted,), lane.tenant, None, (), None, None, None))
         else:
             if terms.partition is None:
                 number = terms.route_one(drafted.key, lane.partitions, lane.turn)
             else:
                 number = self._numbered(lane, terms.partition)
-            level = terms.level(self._durability_max)
             request = self._request(lane, (drafted,), (0,), terms)
             if lane.earlier and terms.has_identity:
                 (number,) = self._routed_before(lane, (drafted,), terms) or (number,)
@@ -288,17 +225,19 @@ class Appends:
 
     def _have_appender(self, lane: TopicLane, short: Shortcut) -> None:
         """Have the next append of an event without terms do without Python, if it can."""
-        name, counts = lane.name, lane.counts
+        name, counts, known = lane.name, lane.counts, lane.appender
         if self.appenders is None or type(name) is not str:
             return
-        known = self.appenders.get(name)
-        if known is not None and known is counts.appender and not known.is_closed:
+        if known is not None and known is self.appenders.get(name) and not known.is_closed:
             return
         counts.take_counts()
-        parts = (_FIRST, self._default, self._durability_max, self._record_bytes_max)
-        counts.appender = short.appender(Receipt, *parts)
-        if counts.appender is not None:
-            self.appenders[name] = counts.appender
+        clock = None if type(self._clock) is SystemClock else self._clock
+        levels = (self._default, self._durability_max)
+        made = short.appender(Receipt, clock, _FIRST, levels, self._record_bytes_max)
+        lane.appender = counts.appender = made
+        if made is not None:
+            lane.allow_appender()
+            self.appenders[name] = made
 
     def _append_shortly(
         self, lane: TopicLane, values: list[Any], level: Durability, *, may_wait: bool

@@ -202,14 +202,16 @@ class Shortcut(Protocol):
     def appender(
         self,
         receipt: type,
+        clock: Clock | None,
         partition: int,
-        level: Durability,
-        durability_max: Durability,
+        levels: tuple[Durability, Durability],
         bytes_max: int,
         /,
     ) -> "Appender | None":
         """Return what appends single events and returns receipts of this type, as long as
-        the partition is not taken over; None if there is none."""
+        the partition is not taken over, and until its `fresh_until` by the clock, None for
+        that of the system. The levels are that of each append and the highest that there is.
+        None if there is none."""
 
 
 T = TypeVar("T", bound=StoredTopic)

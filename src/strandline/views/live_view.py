@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, U
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
 from strandline.log import AsyncLog, Log, TopicName, Value, check_log, parts_of
-from strandline.log.appending import ROUTE_CHECK_S
+from strandline.log.topic_lane import ROUTE_CHECK_S
 from strandline.subscriptions.assignment import checked_place
 from strandline.values import (
     ClosedError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -113,6 +113,14 @@ class WriteMetrics:
     flush: Distribution
     delta_bytes: Distribution
     """How large deltas were that were flushed."""
+
+    def with_flushed(self, writes: int) -> WriteMetrics:
+        """Return them with writes that the store flushed one by one, beside the coordinator."""
+        if not writes:
+            return self
+        bracket = FlushReason.BRACKET
+        flushes = {**self.flushes, bracket: self.flushes.get(bracket, 0) + writes}
+        return replace(self, applied=self.applied + writes, flushes=flushes)
 
     def __add__(self, other: WriteMetrics) -> WriteMetrics:
         return WriteMetrics(

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NoReturn
 from uuid import UUID
 
+from strandline.clock import Clock
 from strandline.log.open_state import closed_log
 from strandline.log.store import AppendRequest, Placement
 from strandline.stores.closing import close_each
@@ -125,7 +126,15 @@ class Lane:
             self._announce(compiled, placed[0] + len(events))
         return self._written_beside(placed)
 
-    def appender(self, receipt: type, /, *receipt_parts: Any) -> "Appender | None":
+    def appender(
+        self,
+        receipt: type,
+        clock: Clock | None,
+        partition: int,
+        levels: tuple[Durability, Durability],
+        bytes_max: int,
+        /,
+    ) -> "Appender | None":
         """See Shortcut."""
         store, coordinator = self.store, self._coordinator
         compiled = store.compiled
@@ -147,7 +156,10 @@ class Lane:
             failed,
             coordinator.receipt_beside,
             receipt,
-            *receipt_parts,
+            clock,
+            partition,
+            *levels,
+            bytes_max,
         )
 
     def _announce(self, compiled: CompiledLane, end: int) -> None:
@@ -177,6 +189,9 @@ class Lane:
     def metrics(self) -> WriteMetrics:
         """Return what was written on this way."""
         present = self._coordinator.metrics()
+        if self.store.compiled is not None:
+            # Each is written by itself, as that of a lone writer in Python.
+            present = present.with_flushed(self.store.compiled.lane.appends)
         return present if self._past is None else self._past + present
 
     def close(self) -> None:
