@@ -101,6 +101,12 @@ def main(arguments: List[str]) -> int:
 
 def find_python(chosen: bool) -> Python:
     version = ".".join(str(number) for number in sys.version_info[:3])
+    if os.path.realpath(sys.prefix) == os.path.realpath(VENV):
+        # It is activated. What is made anew with its own Python would be removed first.
+        made_by = (read(MADE_BY) or "").split("\n")[1:]
+        if len(made_by) != len(Python._fields):
+            raise SetupError("Leave the environment .venv first (deactivate), then try again.")
+        return Python(*made_by)
     if sys.version_info >= OLDEST:
         return Python(sys.executable, version)
     wanted = "{}.{}".format(*OLDEST)
