@@ -153,7 +153,7 @@ BUGS = [
     _bug(
         "the cursor passes a gap",
         Outstanding,
-        "floor_after",
+        "_risen",
         ("floor in settled", "floor <= max(settled, default=-1)"),
         without_clock(fetching.test_an_ack_takes_one_a_list_or_everything_up_to_one),
     )._replace(partitions=2),

@@ -10,6 +10,7 @@ from strandline.log import Log
 from strandline.subscriptions import OUTSTANDING_MAX, Consumer, Delivery
 from strandline.subscriptions.counting import AHEAD_MAX
 from strandline.subscriptions.delivery_counts import NOTES_KEPT
+from strandline.subscriptions.outstanding import Attempts
 from strandline.testing import FakeClock
 from strandline.values import Event, UnavailableError
 from tests.logs import memory_log
@@ -271,8 +272,24 @@ def test_a_record_that_was_alone_and_acked_is_not_accused_by_a_later_crash(
     del crashed
 
     later = billing(log, clock)
+    assert later.next(0.0) is None
+    later.seek(0, 0)
 
-    assert [take(later).count for _ in range(2)] == [2, 1]
+    assert [take(later).count for _ in range(2)] == [1, 1]
+
+
+def test_a_nacked_record_keeps_its_count_over_a_crash(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 1)
+    crashed = billing(log, clock)
+    crashed.nack(take(crashed).record, delay_s=60)
+    del crashed
+
+    later = billing(log, clock)
+    clock.advance(60)
+
+    again = take(later)
+    assert again.count == 2
+    assert later.attempts(again) == Attempts(failed=1)
 
 
 def test_counts_of_an_earlier_version_are_read(log: Log, clock: FakeClock) -> None:

@@ -218,6 +218,12 @@ static bool is_before(const Header *one, const Header *other) {
     return order < 0 || (order == 0 && one->length < other->length);
 }
 
+/* Whether the header's value is not any text: `strandline.values.delivery_time` has the rule. */
+static bool is_checked_by_python(const char *name, size_t length) {
+    static const char deliver_at[] = "strandline.deliver_at";
+    return length == sizeof deliver_at - 1 && !memcmp(name, deliver_at, length);
+}
+
 bool json_encode_headers(Buffer *out, PyObject *headers) {
     if (Py_TYPE(headers) != &PyDict_Type) return false;
     Header sorted[HEADERS_MAX];
@@ -233,6 +239,7 @@ bool json_encode_headers(Buffer *out, PyObject *headers) {
             PyErr_Clear();
             return false;
         }
+        if (is_checked_by_python(text, (size_t)length)) return false;
         Header header = {name, value, text, (size_t)length};
         size_t place = count++;
         for (; place && is_before(&header, &sorted[place - 1]); place--)

@@ -14,6 +14,7 @@ from strandline.log.metrics import LogCounts
 from strandline.log.receipts import Part, Receipt, Receipts, handed_back
 from strandline.log.results import TopicName, Value
 from strandline.log.retention import Retention
+from strandline.log.scheduling import scheduled, scheduled_each
 from strandline.log.store import (
     AppendRequest,
     DroppedError,
@@ -109,6 +110,8 @@ class Appends:
         may_wait: bool = True,
     ) -> Receipt:
         """Append one value; the outcome may still be open if this may not wait."""
+        if terms.deliver_at is not None:
+            value = scheduled(value, terms.deliver_at)
         try:
             known = self._lanes.get(topic) if isinstance(topic, _NAMES) else None
             lane = known or self._lane(topic, (value,))
@@ -134,6 +137,8 @@ class Appends:
         may_wait: bool = True,
     ) -> Receipts:
         """Append each value as a record of its own; as `append`."""
+        if terms.deliver_at is not None:
+            values = scheduled_each(values, terms.deliver_at)
         try:
             known = self._lanes.get(topic) if isinstance(topic, _NAMES) else None
             lane = known or self._lane(topic, values)

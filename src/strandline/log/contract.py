@@ -168,6 +168,12 @@ class LogWriter(Protocol):
         would get exactly this offset. A repeat is recognised first. InvalidError if
         the partition would follow from whose turn it is.
 
+        *Delivery.* With `deliver_at`, a datetime with a time zone, groups and work queues
+        get the event at that time of the wall clock or later, and everything else that
+        reads sees it at once. It is kept in the event's header `strandline.deliver_at`, and
+        retention keeps the record for every consumer that has not had it. InvalidError for
+        bytes and batches.
+
         *Value.* InvalidError before anything is stored if the record is larger than
         the log's maximum, is not of the topic's kind, or is a batch without rows,
         with two columns of one name, or with a column named as one of `Batches`.

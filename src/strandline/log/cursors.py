@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from strandline.clock import Clock
+from strandline.log.gaps import NO_GAPS, Gaps
 from strandline.log.lags import ConsumerCursor, consumer_lag, holds_retention, sampled
 from strandline.log.ranges import check_kept, check_not_beyond
 from strandline.log.registering import registered_at
@@ -63,14 +64,20 @@ class ConsumerCursors:
         end: int,
         *,
         generation: int | None = None,
+        gaps: Gaps | None = None,
     ) -> Offset:
-        """Move the cursor to `end`, never back; return it."""
+        """Move the cursor to `end`, never back; return it.
+
+        With `gaps`, these are what is settled beyond it; otherwise those that are known.
+        """
 
         def forwards(state: PartitionState, known: Offset | None) -> Offset:
             offset = check_not_beyond(state.marks, end, topic.topic, partition)
             return offset if known is None else max(offset, known)
 
-        return self._move(topic, partition, tenant, name, forwards, generation=generation)
+        return self._move(
+            topic, partition, tenant, name, forwards, generation=generation, gaps=gaps
+        )
 
     def register(
         self,
@@ -96,7 +103,9 @@ class ConsumerCursors:
                     raise _lost(topic, name, known, partition, generation)
                 at = None if known is None else self._checked(topic, state, known)
                 found[partition] = registered_at(at, start, state.marks, topic.topic)
-                consumer = self._with(consumer, partition, found[partition], state, generation)
+                consumer = self._with(
+                    consumer, partition, found[partition], state, generation=generation
+                )
             if self._store.put_key(topic, key, _encode(consumer), raw):
                 return found
 
@@ -126,8 +135,16 @@ class ConsumerCursors:
             state = self._store.state(topic, each.partition)
             offset = min(each.offset, state.marks.high)
             epoch = epoch_before(offset, state.epochs)
+            settled, delays = each.gaps.before(state.marks.high)
             cursors.append(
-                msgspec.structs.replace(each, offset=offset, epoch=epoch.number, epoch_id=epoch.id)
+                msgspec.structs.replace(
+                    each,
+                    offset=offset,
+                    epoch=epoch.number,
+                    epoch_id=epoch.id,
+                    settled=settled,
+                    delays=delays,
+                )
             )
         return _encode(msgspec.structs.replace(consumer, cursors=tuple(cursors)))
 
@@ -147,7 +164,10 @@ class ConsumerCursors:
             return check_kept(state.marks, offset, topic.topic, partition)
 
         self._move(
-            topic, partition, tenant, name, anywhere, generation=generation, is_checked=False
+            *(topic, partition, tenant, name, anywhere),
+            generation=generation,
+            gaps=NO_GAPS,
+            is_checked=False,
         )
 
     def cursor(
@@ -159,6 +179,12 @@ class ConsumerCursors:
         if found is None:
             return None
         return self._checked(topic, self._store.state(topic, partition), found)
+
+    def gaps(self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str) -> Gaps:
+        """Return what is settled beyond the cursor."""
+        raw = self._store.get_key(topic, _key(tenant, name))
+        found = None if raw is None else _load(raw, tenant, name).cursor(partition)
+        return NO_GAPS if found is None else found.gaps
 
     def lags(self, topic: StoredTopic, tenant: Tenant | None) -> Sequence[ConsumerLag]:
         """Return the tenant's consumers, sorted by name and partition."""
@@ -210,6 +236,7 @@ class ConsumerCursors:
         moved: Moved,
         *,
         generation: int | None,
+        gaps: Gaps | None,
         is_checked: bool = True,
     ) -> Offset:
         key = _key(tenant, name)
@@ -224,7 +251,7 @@ class ConsumerCursors:
             if known is not None and is_checked:
                 at = self._checked(topic, state, known)
             offset = moved(state, at)
-            changed = self._with(consumer, partition, offset, state)
+            changed = self._with(consumer, partition, offset, state, gaps=gaps)
             if self._store.put_key(topic, key, _encode(changed), raw):
                 return offset
 
@@ -234,17 +261,27 @@ class ConsumerCursors:
         partition: int,
         offset: int,
         state: PartitionState,
+        *,
         generation: int | None = None,
+        gaps: Gaps | None = None,
     ) -> StoredConsumer:
         epoch = epoch_before(offset, state.epochs)
         now_us = self._clock.now_us()
         known = consumer.cursor(partition)
         if generation is None:
             generation = 0 if known is None else known.generation
-        samples = sampled(() if known is None else known.samples, now_us, state, offset)
+        if gaps is None:
+            gaps = NO_GAPS if known is None else known.gaps
+        settled, delays = gaps.after(offset)
         cursor = ConsumerCursor(
-            partition, offset, now_us, epoch.number, epoch.id, generation, samples
+            *(partition, offset, now_us, epoch.number, epoch.id, generation),
+            settled=settled,
+            delays=delays,
         )
+        samples = sampled(
+            () if known is None else known.samples, now_us, cursor.lag(state.marks.high)
+        )
+        cursor = msgspec.structs.replace(cursor, samples=samples)
         others = (each for each in consumer.cursors if each.partition != partition)
         cursors = tuple(sorted((*others, cursor), key=lambda each: each.partition))
         return msgspec.structs.replace(consumer, cursors=cursors)

@@ -1,24 +1,31 @@
 """How far a consumer is behind, in records and in seconds, and whether that grows."""
 
+from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
 
 import msgspec
 
+from strandline.log.gaps import NO_GAPS, Gaps, Runs
 from strandline.log.ranges import ReadRange
-from strandline.log.store import PartitionState, Store, StoredTopic
+from strandline.log.store import Store, StoredTopic
 from strandline.log.stored_groups import StoredGroup
 from strandline.values import (
     CONSUMER_IDLE_S,
     ConsumerLag,
     Offset,
     Partition,
+    Record,
     Tenant,
     TrimmedError,
 )
+from strandline.values.delivery_time import deliver_at_us
 
 TREND_S: Final = 30.0
 """How old a lag is, at least, before it is taken for the beginning of a trend."""
+
+_LOOKED_AT_MAX: Final = 1000
+"""How many records that are not due are passed over for the first that is."""
 
 _IDLE_US: Final = CONSUMER_IDLE_S * 1_000_000
 _TREND_US: Final = round(TREND_S * 1_000_000)
@@ -43,6 +50,19 @@ class ConsumerCursor(msgspec.Struct, frozen=True):
     """That of the member which holds the partition, or held it last. See design 0092."""
     samples: tuple[LagSample, ...] = ()
     """The latest, and one from before, of which the lag's trend is made."""
+    settled: Runs = ()
+    """What is settled beyond the offset. See design 0110."""
+    delays: Runs = ()
+    """What was nacked, with the times at which it comes again."""
+
+    @property
+    def gaps(self) -> Gaps:
+        """What does not come from the offset on, or not yet."""
+        return Gaps(self.settled, self.delays) if self.settled or self.delays else NO_GAPS
+
+    def lag(self, high: int) -> int:
+        """Return how many records before `high` are not settled."""
+        return max(0, high - self.offset - self.gaps.before(high).settled_count)
 
 
 def holds_retention(cursor: ConsumerCursor, now_us: int) -> bool:
@@ -50,13 +70,11 @@ def holds_retention(cursor: ConsumerCursor, now_us: int) -> bool:
     return now_us - cursor.seen_at_us <= _IDLE_US
 
 
-def sampled(
-    samples: tuple[LagSample, ...], now_us: int, state: PartitionState, offset: int
-) -> tuple[LagSample, ...]:
+def sampled(samples: tuple[LagSample, ...], now_us: int, lag: int) -> tuple[LagSample, ...]:
     """Return the samples with the lag of now, where the latest is old enough."""
     if samples and now_us - samples[-1].at_us < _TREND_US:
         return samples
-    return (*samples[-1:], LagSample(now_us, max(0, state.marks.high - offset)))
+    return (*samples[-1:], LagSample(now_us, lag))
 
 
 def consumer_lag(
@@ -68,7 +86,7 @@ def consumer_lag(
 ) -> ConsumerLag:
     """Return how far a consumer is in one partition, and which member holds it."""
     high = store.state(topic, cursor.partition).marks.high
-    lag = max(0, high - cursor.offset)
+    lag = cursor.lag(high)
     hold = group.hold(cursor.partition)
     member = None if hold is None else group.member(hold.member)
     return ConsumerLag(
@@ -92,15 +110,33 @@ def consumer_lag(
 def _age_s(
     store: Store[StoredTopic], topic: StoredTopic, cursor: ConsumerCursor, now_us: int
 ) -> float | None:
-    """Return how long ago the first record was appended that the consumer has not handled."""
-    start = max(cursor.offset, store.state(topic, cursor.partition).marks.low)
+    """Return for how long the first record has been due that the consumer has not handled."""
     try:
-        wanted = ReadRange(start, None, 1)
-        first = next(iter(store.read(topic, cursor.partition, wanted)), None)
+        for record in _unsettled(store, topic, cursor):
+            due_us = max(record.timestamp_us, deliver_at_us(record) or 0)
+            if due_us <= now_us:
+                return (now_us - due_us) / 1_000_000
     except TrimmedError:
         # A trim was faster: what comes next is known at the next look.
         return None
-    return None if first is None else max(0.0, (now_us - first.timestamp_us) / 1_000_000)
+    return 0.0
+
+
+def _unsettled(
+    store: Store[StoredTopic], topic: StoredTopic, cursor: ConsumerCursor
+) -> Iterator[Record]:
+    """Yield the first records that are not settled."""
+    low = store.state(topic, cursor.partition).marks.low
+    ends = [*cursor.gaps.holes(cursor.offset), (max(cursor.offset, cursor.gaps.end), None)]
+    left = _LOOKED_AT_MAX
+    for start, end in ends:
+        if end is not None and end <= low:
+            continue
+        for record in store.read(topic, cursor.partition, ReadRange(max(start, low), end, left)):
+            left -= 1
+            yield record
+        if not left:
+            return
 
 
 def _trend(samples: tuple[LagSample, ...], lag: int, now_us: int) -> float | None:

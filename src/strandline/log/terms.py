@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TypedDict
 
@@ -44,6 +45,7 @@ class AppendTerms(TypedDict, total=False):
     idempotency_key: str | None
     expected_offset: int | None
     timeout_s: float | None
+    deliver_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class Terms:
     idempotency_key: str | None = None
     expected_offset: int | None = None
     timeout_s: float | None = None
+    deliver_at: datetime | None = None
     #: Whether they say nothing but a level, if that; set by `terms_of`.
     is_plain: bool = False
 

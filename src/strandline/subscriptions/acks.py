@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from strandline.clock import Clock, Timer
 from strandline.log import Log
+from strandline.log.gaps import Gaps, ack_with_gaps
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.outstanding import Outstanding
@@ -65,8 +66,9 @@ class Acks:
             with self._counting.lock:
                 was_alone = [each for each in offsets if outstanding.is_alone(each)]
                 floor = outstanding.floor_after(offsets)
+                gaps = outstanding.gaps_after(offsets)
             if not self.is_deferred:
-                self._store(partition, outstanding, floor)
+                self._store(partition, outstanding, floor, gaps)
             with self._counting.lock:
                 outstanding.settle(offsets)
                 floor = outstanding.floor
@@ -74,8 +76,16 @@ class Acks:
                 # It comes again after a crash, which must not be taken for its own.
                 self._counting.note(partition)
             if self.is_deferred:
-                self._defer(len(offsets))
+                self._defer(len(offsets), is_full=gaps is not None and not outstanding.room)
             return floor
+
+    def delay(self, partition: int, outstanding: Outstanding, offset: int, due_us: int) -> None:
+        """Store that a record comes again at a time, which outlives this process."""
+        with self.storing:
+            with self._counting.lock:
+                floor = outstanding.floor
+                gaps = outstanding.gaps_with(offset, due_us)
+            self._store(partition, outstanding, floor, gaps)
 
     def commit(self) -> Mapping[Partition, Offset]:
         """Store what was acked so far; return the cursors that are stored then."""
@@ -90,7 +100,9 @@ class Acks:
             outstanding = self._counting.outstanding.get(partition)
             if outstanding is None:
                 raise LeaseLostError(partition, topic=self._topic.name, consumer=self._name)
-            self._store(partition, outstanding, outstanding.floor)
+            with self._counting.lock:
+                floor, gaps = outstanding.floor, outstanding.gaps_after(())
+            self._store(partition, outstanding, floor, gaps)
             return outstanding.stored
 
     def check_held(self, partition: int, generation: int) -> None:
@@ -107,28 +119,37 @@ class Acks:
             except StrandlineError as error:
                 _logger.debug("consumer %s leaves acks unstored: %s", self._name, error)
 
-    def _store(self, partition: int, outstanding: Outstanding, floor: Offset) -> None:
-        if floor <= outstanding.stored:
+    def _store(
+        self, partition: int, outstanding: Outstanding, floor: Offset, gaps: Gaps | None
+    ) -> None:
+        if gaps == outstanding.stored_gaps:
+            gaps = None
+        if floor <= outstanding.stored and gaps is None:
             return
-        outstanding.stored = self._ack(partition, outstanding.generation, floor)
+        outstanding.stored = self._ack(partition, outstanding.generation, floor, gaps)
+        if gaps is not None:
+            with self._counting.lock:
+                outstanding.keep(gaps)
 
-    def _ack(self, partition: int, generation: int, end: Offset) -> Offset:
+    def _ack(
+        self, partition: int, generation: int, end: Offset, gaps: Gaps | None = None
+    ) -> Offset:
+        whose = self._topic, self._name, partition, end
+        fence = generation or None
         try:
-            return self._log.ack(
-                self._topic,
-                self._name,
-                partition,
-                end,
-                tenant=self._tenant,
-                generation=generation or None,
+            if gaps is None:
+                return self._log.ack(*whose, tenant=self._tenant, generation=fence)
+            return ack_with_gaps(
+                self._log, *whose, gaps=gaps, tenant=self._tenant, generation=fence
             )
         except LeaseLostError:
             self._on_lost()
             raise
 
-    def _defer(self, count: int) -> None:
+    def _defer(self, count: int, *, is_full: bool) -> None:
         self._pending += count
-        if self._commit_every is not None and self._pending >= self._commit_every:
+        is_due = self._commit_every is not None and self._pending >= self._commit_every
+        if is_due or is_full:
             self.commit()
         elif self._commit_every_s is not None and self._timer is None:
             action = _late_commit(weakref.WeakMethod(self._commit_late))
@@ -154,7 +175,7 @@ class Acks:
             return [
                 number
                 for number, each in self._counting.outstanding.items()
-                if each.floor > each.stored
+                if each.floor > each.stored or each.gaps_after(()) not in (None, each.stored_gaps)
             ]
 
 

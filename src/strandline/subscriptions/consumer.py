@@ -86,6 +86,10 @@ class Consumer(Stream[Delivery]):
     A consumer exists from when this returns: it is listed, and holds retention back in
     each partition, at `start` until it acks. LATEST is the end at that moment.
 
+    An event that was appended with `deliver_at` comes once it is due, after those that were
+    appended later and are not. The cursor waits for it; what is acked beyond it is stored with
+    the cursor, and does not come again. So it is with a record that was nacked with a delay.
+
     With `where`, a predicate as for `subscribe`, only what matches comes; the cursor moves
     past the rest within POLL_S. A record on which the predicate fails is dead-lettered.
 
@@ -144,6 +148,7 @@ class Consumer(Stream[Delivery]):
         self._acks = parts.acks
         self._dead_letters = parts.dead_letters
         self._deliveries = parts.deliveries
+        self._waiting = parts.waiting
         self._rebalancing = parts.rebalancing
         self._steps = parts.steps
         self._settlement = parts.settlement
@@ -171,7 +176,7 @@ class Consumer(Stream[Delivery]):
 
     def assigned(self) -> list[Partition]:
         """Return the partitions that this member reads, ascending."""
-        return list(self._subscription.assignment.assigned())
+        return sorted({*self._subscription.assignment.assigned(), *self._waiting.reading_paused()})
 
     def next(self, timeout_s: float | None = None) -> Delivery | None:
         """Return the next delivery, or None if there is none within `timeout_s`.
@@ -232,8 +237,9 @@ class Consumer(Stream[Delivery]):
     def nack(self, record: Record | Delivery, *, delay_s: float = 0.0, reason: str = "") -> bool:
         """Have the record delivered again after `delay_s`, or dead-lettered after the last try.
 
-        Returns whether it was dead-lettered; it is acked then. InvalidError if it is not
-        outstanding, LeaseLostError as for `ack`.
+        A delay is stored before this returns, and outlives this process. Returns whether it
+        was dead-lettered; it is acked then. InvalidError if it is not outstanding,
+        LeaseLostError as for `ack`.
         """
         found = record_of(record)
         delay_s, reason = check_seconds("delay_s", delay_s), check_text(reason, "reason")
@@ -244,10 +250,11 @@ class Consumer(Stream[Delivery]):
             outstanding = self._settlement.of(record)
             count = outstanding.count(found.offset)
             charged = outstanding.attempts(found.offset).charged + 1
+            allowed = self._deliveries_max
             is_delayed = outstanding.is_delayed(found.offset)
-            if self._deliveries_max is None or is_delayed or charged < self._deliveries_max:
-                self._deliveries.delay(outstanding, found, delay_s)
-                return False
+        if allowed is None or is_delayed or charged < allowed:
+            self._waiting.delay(outstanding, found, delay_s)
+            return False
         self._dead_letters.dead_letter(outstanding, found, count, reason)
         return True
 
@@ -309,10 +316,8 @@ class Consumer(Stream[Delivery]):
 
     def lag(self) -> Mapping[Partition, int]:
         """Return for each assigned partition how many records are not acked."""
-        return {
-            partition: self._log.marks(self._topic, partition).high - floor
-            for partition, floor in self._counting.floors().items()
-        }
+        highs = {n: self._log.marks(self._topic, n).high for n in self._counting.floors()}
+        return self._counting.unsettled(highs)
 
     def __repr__(self) -> str:
         held = Shown(", ".join(map(str, sorted(self._rebalancing.entered))) or "none")

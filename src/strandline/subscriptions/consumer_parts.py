@@ -22,6 +22,7 @@ from strandline.subscriptions.settlement import Settlement
 from strandline.subscriptions.stepping import Steps
 from strandline.subscriptions.subscribing import records_for_consumer
 from strandline.subscriptions.subscription import Subscription
+from strandline.subscriptions.waiting import Waiting
 from strandline.values import InvalidError, Record, Start, StartName, Topic
 from strandline.values.arguments import check_choice, check_seconds
 
@@ -56,6 +57,7 @@ class ConsumerParts(NamedTuple):
     rebalancing: Rebalancing
     steps: Steps
     passed_over: PassedOver
+    waiting: Waiting
     settlement: Settlement
 
 
@@ -84,12 +86,14 @@ def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) ->
     passed_over = PassedOver(counting, acks, settings.where)
     expect = redriven.expect if settings.takes_redriven else _expect_nothing
     dead_letters = DeadLettering(log, whose, counting, acks, expect)
+    waiting = Waiting(log, whose, counting, acks, subscription.assignment, clock=clock)
     deliveries = Deliveries(
         log,
         topic,
         counting,
         subscription,
         passed_over=passed_over,
+        waiting=waiting,
         clock=clock,
         deliveries_max=settings.deliveries_max,
         dead_letter=dead_letters.dead_letter,
@@ -116,7 +120,7 @@ def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) ->
     )
     return ConsumerParts(
         *(subscription, counting, redriven, membership, acks, dead_letters, deliveries),
-        *(rebalancing, steps, passed_over),
+        *(rebalancing, steps, passed_over, waiting),
         Settlement(whose, counting, acks, redriven, membership=membership, rebalancing=rebalancing),
     )
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from strandline.log import Log
@@ -51,6 +51,15 @@ class Counting:
         """Return the first record of each partition that is not settled."""
         with self.lock:
             return {Partition(n): each.floor for n, each in self.outstanding.items()}
+
+    def unsettled(self, highs: Mapping[Partition, int]) -> dict[Partition, int]:
+        """Return how many records before these ends are not settled."""
+        with self.lock:
+            return {
+                number: self.outstanding[number].unsettled(high)
+                for number, high in highs.items()
+                if number in self.outstanding
+            }
 
     def check_room(self) -> None:
         """Raise UnavailableError unless one more record of each partition may be given."""

@@ -19,9 +19,9 @@ from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.subscriptions.pages import POLL_S, FailedRecord
 from strandline.subscriptions.passed_over import PassedOver
-from strandline.subscriptions.redeliveries import Due, Redeliveries
 from strandline.subscriptions.subscription import Subscription
-from strandline.values import InvalidError, Record, Topic
+from strandline.subscriptions.waiting import Waiting
+from strandline.values import Record, Topic
 
 ItemT = TypeVar("ItemT")
 
@@ -50,6 +50,7 @@ class Deliveries:
         subscription: Subscription[Record | FailedRecord],
         *,
         passed_over: PassedOver,
+        waiting: Waiting,
         clock: Clock,
         deliveries_max: int | None,
         dead_letter: DeadLetter,
@@ -62,10 +63,10 @@ class Deliveries:
         self._subscription = subscription
         self._take_nowait = subscription._take_nowait  # noqa: SLF001 - A step that both faces share.
         self._passed_over = passed_over
+        self._waiting = waiting
         self._clock = clock
         self._deliveries_max = deliveries_max
         self._dead_letter = dead_letter
-        self._nacked = Redeliveries()
         self._preparing = threading.Lock()
         self._on_its_way: Record | FailedRecord | Delivery | None = None
         self._gathered: deque[Record] = deque()
@@ -78,18 +79,14 @@ class Deliveries:
 
     def enter(self, partition: int, start: int, generation: int) -> None:
         """Deliver this partition too, from `start` on."""
-        assignment = self._subscription.assignment
         # In one step for who takes: a record of a partition that is not counted is dropped.
         with self._preparing:
-            assignment.add(partition, start)
-            self._counting.enter(partition, assignment.position(partition), generation)
+            self._waiting.enter(partition, start, generation)
 
     def stop(self, partition: int) -> None:
         """Deliver no more of this partition; what was delivered stays outstanding."""
         with self._preparing:
-            self._subscription.assignment.remove(partition)
-            with self._lock:
-                self._nacked.remove_partition(partition)
+            self._waiting.leave(partition)
             item = self._on_its_way
             record = item if item is None or isinstance(item, Record) else item.record
             if record is not None and record.partition == partition:
@@ -109,12 +106,6 @@ class Deliveries:
         with self._lock:
             outstanding = self._outstanding.get(partition)
             return outstanding is None or not outstanding.in_flight()
-
-    def delay(self, outstanding: Outstanding, record: Record, delay_s: float) -> None:
-        """Have a record that has failed delivered again. The caller holds the lock."""
-        if outstanding.delay(record.offset):
-            due_at = self._clock.monotonic() + delay_s
-            self._nacked.add(Due(due_at, record.partition, record.offset))
 
     # --- one at a time ---
 
@@ -137,6 +128,8 @@ class Deliveries:
 
     def find(self) -> bool:
         """Return whether a record is on its way, after a look at what is due again."""
+        if self._waiting.paused:
+            self._read_on()
         if self._on_its_way is None:
             self._find_due()
         if self._on_its_way is None and (self._gathered or self._taken):
@@ -154,7 +147,8 @@ class Deliveries:
     async def find_on_loop(self) -> bool:
         """Do the same on the running event loop."""
         # Invariant: what is due is removed only once it is on its way.
-        if self._first_due() is None and not self._gathered and not self._taken:
+        has_more = self._gathered or self._taken or self._waiting.paused
+        if self._waiting.first() is None and not has_more:
             return self.find()
         return await in_thread(self._find_in_turn)
 
@@ -168,6 +162,10 @@ class Deliveries:
             record = _record(found)
             outstanding = self._outstanding.get(record.partition)
             if outstanding is None or not self._is_read_as_before(record):
+                self._on_its_way = None
+                return
+            if isinstance(found, Record) and self._waiting.is_early(found):
+                self._put_off(outstanding, record)
                 self._on_its_way = None
                 return
             self._passed_over.note(record.partition, record.offset)
@@ -190,18 +188,22 @@ class Deliveries:
     def wait_s(self, deadline: float | None) -> float:
         """Return how long it may wait: until something is due, the next look, or the deadline."""
         now = self._clock.monotonic()
-        with self._lock:
-            due = self._nacked.next_at(now + POLL_S)
-        ends = (due, now + POLL_S) if deadline is None else (due, now + POLL_S, deadline)
-        return max(0.0, min(ends) - now)
+        end = now + POLL_S if deadline is None else min(now + POLL_S, deadline)
+        return self._waiting.wait_s(max(0.0, end - now))
 
     def _is_read_as_before(self, record: Record) -> bool:
         """Whether its partition was neither left nor entered since the record was taken."""
-        try:
-            # One that was entered since has not come to the record again.
-            return record.offset < self._subscription.assignment.position(record.partition)
-        except InvalidError:
-            return False
+        # One that was entered since has not come to the record again.
+        position = self._waiting.position(record.partition)
+        return position is not None and record.offset < position
+
+    def _read_on(self) -> None:
+        with self._preparing:
+            self._waiting.read_on()
+
+    def _put_off(self, outstanding: Outstanding, record: Record) -> None:
+        self._passed_over.note(record.partition, record.offset)
+        self._waiting.put_off(outstanding, record)
 
     def _find_in_turn(self) -> bool:
         self._find_due_in_turn()
@@ -213,21 +215,13 @@ class Deliveries:
                 self._find_due()
 
     def _find_due(self) -> None:
-        due = self._first_due()
+        due = self._waiting.first()
         if due is None:
             return
         _, partition, offset = due
         (self._on_its_way,) = self._log.read(self._topic, partition, offset, records_max=1)
-        with self._lock:
-            if self._nacked.remove(due):
-                self._outstanding[partition].end_delay(offset)
-            else:
-                # The partition was left meanwhile.
-                self._on_its_way = None
-
-    def _first_due(self) -> Due | None:
-        with self._lock:
-            return self._nacked.first(self._clock.monotonic(), self._outstanding)
+        if not self._waiting.end(due):
+            self._on_its_way = None
 
     def _check_room(self, record: Record) -> None:
         with self._lock:
@@ -260,7 +254,7 @@ class Deliveries:
         False if there is none, and where something is due again or has to be alone: that
         comes by itself. May have to wait for the log.
         """
-        if self._first_due() is not None or self._counting.is_one_isolated:
+        if self._waiting.first() is not None or self._counting.is_one_isolated:
             return False
         with self._preparing:
             self._collect(limits)
@@ -285,21 +279,42 @@ class Deliveries:
             room[each.partition] -= 1
             size += size_of(each)
         while len(gathered) < limits.records:
-            if not taken:
-                taken.extend(self._take_nowait(limits.records - len(gathered)))
-            if not taken or not isinstance(record := taken[0], Record):
+            record = self._first_taken(limits.records - len(gathered))
+            if record is None:
                 return
-            if limits.bytes is not None:
-                size += size_of(record)
-                if gathered and size > limits.bytes:
-                    return
-            if record.partition in self._outstanding:
+            if record.partition in self._outstanding and not self._waiting.is_early(record):
+                if limits.bytes is not None:
+                    size += size_of(record)
+                    if gathered and size > limits.bytes:
+                        return
                 if not self._is_first(record) or room.get(record.partition, 0) <= 0:
                     return
                 room[record.partition] -= 1
                 gathered.append(record)
-            # Else the partition was left meanwhile.
+            elif not self._is_passed(record):
+                return
             taken.popleft()
+
+    def _first_taken(self, most: int) -> Record | None:
+        """Return the first record that was read; None if there is none, or one that has failed."""
+        taken = self._taken
+        if not taken:
+            taken.extend(self._take_nowait(most))
+        return taken[0] if taken and isinstance(taken[0], Record) else None
+
+    def _is_passed(self, record: Record) -> bool:
+        """Have a record wait that is not due, or drop one whose partition was left meanwhile.
+
+        False if that has to wait for those that are gathered.
+        """
+        outstanding = self._outstanding.get(record.partition)
+        if outstanding is None:
+            return True
+        if self._gathered and self._passed_over.is_screened:
+            # What is passed over is noted in order.
+            return False
+        self._put_off(outstanding, record)
+        return True
 
     def _is_first(self, record: Record) -> bool:
         outstanding = self._outstanding.get(record.partition)

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from strandline.log.gaps import NO_GAPS, Gaps
+from strandline.subscriptions.runs import OffsetRuns
 from strandline.values import InvalidError, Offset, UnavailableError
 
 DELIVERIES_MAX: Final = 5
@@ -18,6 +20,9 @@ RUN_MIN: Final = 16
 
 OUTSTANDING_MAX: Final = 1024
 """How many records a consumer gets beyond the first that it has not acked."""
+
+WAITING_MAX: Final = 4096
+"""How many records of a partition wait for their time before it is read no further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +67,17 @@ class Outstanding:
         "_delivered",
         "_earlier",
         "_in_flight",
+        "_kept",
         "_next",
         "_passed",
         "_reserved_end",
         "_settled",
+        "_waits",
         "floor",
         "generation",
         "is_noted",
         "stored",
+        "stored_gaps",
     )
 
     def __init__(self, floor: Offset, earlier: Mapping[int, Attempts], generation: int = 0) -> None:
@@ -80,13 +88,20 @@ class Outstanding:
         self.floor = floor
         self.stored = floor
         """The cursor as the log has it, as far as is known."""
+        self.stored_gaps = NO_GAPS
+        """What is settled beyond the cursor, as the log has it."""
+        self._kept = OffsetRuns()
+        """The same, as far as it is beyond the floor."""
         self._in_flight: dict[int, bool] = {}
         """Whether it is alone, for each record that is neither settled nor resting."""
         self._delivered: set[int] = set()
-        self._settled: set[int] = set()
+        """And not settled."""
+        self._settled = OffsetRuns()
         self._delayed: set[int] = set()
-        self._passed: dict[int, int] = {}
-        """Runs that a predicate leaves out, each with its end, by their starts."""
+        self._waits: dict[int, int | None] = {}
+        """Of what is delayed, what waits for a time: that of a nack, or None for its own."""
+        self._passed = OffsetRuns()
+        """What a predicate leaves out."""
         self._next = int(floor)
         """The first record that was not delivered here."""
         self._reserved_end = int(floor)
@@ -98,6 +113,11 @@ class Outstanding:
         """How many records may be given besides."""
         return max(0, OUTSTANDING_MAX - len(self))
 
+    @property
+    def is_full_of_waiting(self) -> bool:
+        """Whether so many records wait for their time that no more are read."""
+        return len(self._waits) >= WAITING_MAX
+
     def check_room(self, partition: int) -> None:
         """Raise UnavailableError unless one more record may be given."""
         if not self.room:
@@ -108,7 +128,8 @@ class Outstanding:
             )
 
     def __len__(self) -> int:
-        return len(self._delivered)
+        # What is settled comes again after a crash, unless a gap in the log keeps it.
+        return len(self._delivered) + max(0, self._settled.count - self._kept.count)
 
     def attempts(self, offset: int) -> Attempts:
         """Return how the record's deliveries have ended so far."""
@@ -178,7 +199,7 @@ class Outstanding:
         passed = end - self._next
         if passed <= 0:
             return 0
-        self._passed[self._next] = end
+        self._passed.add(self._next, end)
         self._next = end
         self._rise()
         return passed
@@ -215,7 +236,7 @@ class Outstanding:
 
     def count(self, offset: int) -> int:
         """Return how often the record was delivered; InvalidError if it is not outstanding."""
-        if offset in self._delivered and offset not in self._settled:
+        if offset in self._delivered:
             return self.attempts(offset).count + (offset in self._in_flight)
         raise InvalidError("this record is not outstanding, nack what was delivered", offset=offset)
 
@@ -225,21 +246,39 @@ class Outstanding:
 
     def is_outstanding(self, offset: int) -> bool:
         """Whether the record was delivered and is not settled."""
-        return offset in self._delivered and offset not in self._settled
+        return offset in self._delivered
 
     def up_to(self, offset: int) -> list[int]:
         """Return what is outstanding up to this record; raises as `floor_after`."""
         self._check_delivered(offset)
-        return [each for each in range(self.floor, offset + 1) if each in self._delivered]
+        return sorted(each for each in self._delivered if each <= offset)
 
     def floor_after(self, offsets: Collection[int]) -> Offset:
         """Return the floor as `settle` of each would leave it; raises as that does."""
         for offset in offsets:
             self._check_delivered(offset)
-        floor, settled = int(self.floor), set(offsets)
-        while floor in settled or floor in self._settled or floor in self._passed:
-            floor = self._passed.get(floor, floor + 1)
-        return Offset(floor)
+        return Offset(self._risen(set(offsets)))
+
+    def gaps_after(self, offsets: Collection[int]) -> Gaps | None:
+        """Return the gaps to store as `settle` of each would leave them; None for none.
+
+        They are kept from when a record waits for its time until the cursor has caught up.
+        """
+        if not self._waits and not self._kept:
+            return None
+        runs = OffsetRuns((*self._settled, *self._passed))
+        for offset in offsets:
+            if offset >= self.floor:
+                runs.add(offset, offset + 1)
+        runs.drop_before(self._risen(set(offsets)))
+        gone = set(offsets)
+        delays = {n: at for n, at in self._waits.items() if at is not None and n not in gone}
+        return Gaps(tuple(runs), tuple(sorted(delays.items())))
+
+    def gaps_with(self, offset: int, due_us: int) -> Gaps:
+        """Return the gaps to store for a record that is about to wait for a time."""
+        known = self.gaps_after(()) or Gaps(tuple(OffsetRuns((*self._settled, *self._passed))))
+        return known._replace(delays=tuple(sorted({**dict(known.delays), offset: due_us}.items())))
 
     def settle(self, offsets: Iterable[int]) -> None:
         """Each is settled; again is no error, but InvalidError if one was never delivered."""
@@ -248,32 +287,74 @@ class Outstanding:
                 continue
             self._check_delivered(offset)
             self._delayed.discard(offset)
+            self._waits.pop(offset, None)
             self._in_flight.pop(offset, None)
             self._earlier.pop(offset, None)
-            self._settled.add(offset)
+            self._delivered.discard(offset)
+            self._settled.add(offset, offset + 1)
         self._rise()
+
+    def keep(self, gaps: Gaps) -> None:
+        """The log has these gaps from now on."""
+        self.stored_gaps = gaps
+        self._kept = OffsetRuns(gaps.settled)
+        self._kept.drop_before(self.floor)
+
+    def unsettled(self, high: int) -> int:
+        """Return how many records before `high` would come, should this process end now."""
+        return high - self.floor - self._kept.count
 
     def _rise(self) -> None:
         """Have the floor where everything before it is settled or passed over."""
+        floor = self._risen(())
+        if floor > self.floor:
+            self.floor = Offset(floor)
+            self._settled.drop_before(floor)
+            self._passed.drop_before(floor)
+            self._kept.drop_before(floor)
+
+    def _risen(self, settled: Collection[int]) -> int:
+        floor = int(self.floor)
         while True:
-            if self.floor in self._settled:
-                self._settled.remove(self.floor)
-                self._delivered.discard(self.floor)
-                self.floor = Offset(self.floor + 1)
-            elif self.floor in self._passed:
-                self.floor = Offset(self._passed.pop(self.floor))
+            if floor in settled:
+                floor += 1
+            elif (end := self._settled.end_of(floor) or self._passed.end_of(floor)) is not None:
+                floor = end
             else:
-                return
+                return floor
 
     def _check_delivered(self, offset: int) -> None:
-        if offset >= self.floor and offset not in self._delivered:
+        is_known = offset in self._delivered or offset in self._settled
+        if offset >= self.floor and not is_known:
             raise InvalidError("this record was not delivered here", offset=offset)
 
-    def delay(self, offset: int) -> bool:
+    def wait(self, offset: int) -> None:
+        """The record is delivered at its own time, and was not before."""
+        self._next = max(self._next, offset + 1)
+        self._delayed.add(offset)
+        self._waits[offset] = None
+
+    def resume(self, gaps: Gaps, end: int) -> None:
+        """Begin with gaps that an earlier process has stored: nothing before `end` is read."""
+        for run in gaps.settled:
+            self._settled.add(*run)
+        self._next = self._reserved_end = max(self._next, end)
+        self._rise()
+        self.keep(gaps)
+
+    def resume_delay(self, offset: int, due_us: int | None, *, waits: bool) -> None:
+        """Have a record between gaps delivered, at the time of its nack or its own."""
+        self._delayed.add(offset)
+        if waits:
+            self._waits[offset] = due_us
+
+    def delay(self, offset: int, due_us: int | None = None) -> bool:
         """The record has failed and waits to be delivered again; False if it does already."""
         if offset in self._delayed:
             return False
         self._delayed.add(offset)
+        if due_us is not None:
+            self._waits[offset] = due_us
         self._in_flight.pop(offset, None)
         earlier = self.attempts(offset)
         self._earlier[offset] = replace(earlier, failed=earlier.failed + 1)
@@ -286,6 +367,7 @@ class Outstanding:
     def end_delay(self, offset: int) -> None:
         """The record's wait is over, if it was not settled meanwhile."""
         self._delayed.discard(offset)
+        self._waits.pop(offset, None)
 
 
 def _ended(attempts: Attempts, *, alone: bool) -> Attempts:

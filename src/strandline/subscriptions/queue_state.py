@@ -5,10 +5,12 @@ Invariants: everything before `floor` is settled, and the record at `floor` is n
 not settled has an entry; from `next` on none was ever delivered.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
+
+from strandline.subscriptions.queue_records import Sight
 
 FREE: Final = ""
 """The holder of a record that waits to be delivered again."""
@@ -55,41 +57,54 @@ class QueueState(msgspec.Struct, frozen=True):
 
 
 def available(
-    state: QueueState, end: int, now_us: int, key_of: Callable[[int], str | None] | None
+    state: QueueState, end: int, now_us: int, sight: Sight, *, by_key: bool
 ) -> Iterator[int]:
     """Yield the records that may be delivered now, in order, up to `end`.
 
-    With `key_of`, a record comes only once no earlier one of its key is unsettled.
+    With `by_key`, a record comes only once no earlier one of its key is unsettled, but for
+    those whose own time has not come, and while no other one of its key is held.
     """
-    busy: set[str] = set()
-    for offset, is_ready in _unsettled(state, end, now_us):
-        key = None if key_of is None else key_of(offset)
-        if key is not None and key in busy:
+    busy: set[str | None] = set()
+    if by_key:
+        held = (each.offset for each in state.leases if each.holder and each.until_us > now_us)
+        busy = {sight(offset).key for offset in held}
+        busy.discard(None)
+    for offset, until_us, is_new in _unsettled(state, end, sight):
+        key = sight(offset).key if by_key else None
+        is_ready = until_us <= now_us
+        if key in busy and key is not None:
             continue
         if is_ready:
             yield offset
-        if key is not None:
+        if key is not None and (is_ready or not is_new):
             busy.add(key)
 
 
-def _unsettled(state: QueueState, end: int, now_us: int) -> Iterator[tuple[int, bool]]:
+def next_due_us(state: QueueState, end: int, now_us: int, sight: Sight) -> int | None:
+    """Return when the next record that waits for a time may be delivered; None for none."""
+    waiting = (at for _, at, _ in _unsettled(state, end, sight) if at > now_us)
+    return min(waiting, default=None)
+
+
+def _unsettled(state: QueueState, end: int, sight: Sight) -> Iterator[tuple[int, int, bool]]:
+    """Yield each open record: when it may be delivered, and whether it never was."""
     for each in state.leases:
-        yield each.offset, each.until_us <= now_us
+        yield each.offset, each.until_us, not each.count
     for offset in range(state.next, end):
-        yield offset, True
+        yield offset, sight(offset).due_us, True
 
 
 def with_leases(
-    state: QueueState, offsets: Iterable[int], holder: str, until_us: int
+    state: QueueState, offsets: Iterable[int], holder: str, until_us: int, sight: Sight
 ) -> QueueState:
     """Return the state with these records delivered to a member, once more."""
     known = {each.offset: each for each in state.leases}
     following = state.next
     for offset in offsets:
         count = known[offset].count if offset in known else 0
-        # With an order by key, records that were passed over wait without a holder.
+        # Records that were passed over, for their key or their time, wait without a holder.
         for skipped in range(following, offset):
-            known[skipped] = Lease(skipped, 0, 0, FREE)
+            known[skipped] = Lease(skipped, 0, sight(skipped).due_us, FREE)
         following = max(following, offset + 1)
         known[offset] = Lease(offset, count + 1, until_us, holder)
     return msgspec.structs.replace(state, next=following, leases=_in_order(known.values()))
@@ -99,6 +114,15 @@ def with_lease(state: QueueState, lease: Lease) -> QueueState:
     """Return the state with one entry replaced."""
     others = (each for each in state.leases if each.offset != lease.offset)
     return msgspec.structs.replace(state, leases=_in_order((*others, lease)))
+
+
+def given_back(state: QueueState, holder: str) -> QueueState:
+    """Return the state with what a member holds free for others."""
+    leases = (
+        Lease(each.offset, each.count, 0, FREE) if each.holder == holder else each
+        for each in state.leases
+    )
+    return msgspec.structs.replace(state, leases=tuple(leases))
 
 
 def with_settled(state: QueueState, offsets: Iterable[int]) -> QueueState:

@@ -1,4 +1,4 @@
-"""Nacked records, by the time at which each is due again."""
+"""Records that come at a later time, by the time at which each is due."""
 
 import heapq
 from collections.abc import Mapping
@@ -8,35 +8,37 @@ from strandline.subscriptions.outstanding import Outstanding
 
 
 class Due(NamedTuple):
-    """A record that comes again."""
+    """A record that comes at a time of the wall clock, in microseconds."""
 
-    at: float
+    at_us: int
     partition: int
     offset: int
 
 
 class Redeliveries:
-    """The nacked records of a consumer. Its caller holds the consumer's lock."""
+    """The records of a consumer that wait. Its caller holds the consumer's lock."""
 
     def __init__(self) -> None:
         self._heap: list[Due] = []
 
     def add(self, due: Due) -> None:
-        """Have a record come again."""
+        """Have a record come."""
         heapq.heappush(self._heap, due)
 
-    def first(self, now: float, outstanding: Mapping[int, Outstanding]) -> Due | None:
+    def first(self, now_us: int, outstanding: Mapping[int, Outstanding]) -> Due | None:
         """Return what is due first, if that is by now; what was acked is dropped."""
-        while self._heap and self._heap[0].at <= now:
+        while self._heap and self._heap[0].at_us <= now_us:
             due = self._heap[0]
             if outstanding[due.partition].is_delayed(due.offset):
                 return due
             heapq.heappop(self._heap)
         return None
 
-    def next_at(self, at_most: float) -> float:
-        """Return when the next one is due, or the time given if there is none."""
-        return self._heap[0].at if self._heap else at_most
+    def wait_s(self, now_us: int, at_most: float) -> float:
+        """Return how long it is until the next one is due, and no more than `at_most`."""
+        if not self._heap:
+            return at_most
+        return min(at_most, max(0, self._heap[0].at_us - now_us) / 1_000_000)
 
     def remove(self, due: Due) -> bool:
         """Forget one of them, which need not be the first any more; False if there is none."""

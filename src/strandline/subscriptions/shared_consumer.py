@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from strandline.clock import Clock, SystemClock
@@ -18,13 +19,15 @@ from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
 from strandline.subscriptions.outstanding import DELIVERIES_MAX
 from strandline.subscriptions.pages import POLL_S
-from strandline.subscriptions.queue_keys import QueueKeys
 from strandline.subscriptions.queue_partitions import QueuePartitions
+from strandline.subscriptions.queue_records import QueueRecords
 from strandline.subscriptions.queue_state import (
     FREE,
     Lease,
     QueueState,
     available,
+    given_back,
+    next_due_us,
     with_lease,
     with_leases,
     with_settled,
@@ -32,6 +35,7 @@ from strandline.subscriptions.queue_state import (
 from strandline.subscriptions.queue_store import QueueStore
 from strandline.subscriptions.redriven_queue import RedrivenQueue
 from strandline.subscriptions.stream import Stream
+from strandline.subscriptions.waiting import due_in
 from strandline.values import (
     EARLIEST,
     ClosedError,
@@ -60,7 +64,7 @@ VISIBILITY_S: Final = 30.0
 """For how long a delivered record is hidden from other members, unless that is extended."""
 
 WINDOW: Final = 4096
-"""How far beyond the first record that is not settled records are delivered."""
+"""How many records of a partition are delivered or wait before no more are."""
 
 #: How soon is looked again for what another member may free at any moment.
 _SOON_S: Final = 0.05
@@ -87,6 +91,9 @@ class SharedConsumer(Stream[Delivery]):
     A record that was delivered `deliveries_max` times is dead-lettered. `order="key"`
     delivers a record only once no earlier one of its key is unsettled: a nacked or leased
     one holds up its key, and no other. `start` is where a queue of a new name begins.
+
+    An event that was appended with `deliver_at` comes once it is due, and holds up nothing
+    until then. Of a partition, WINDOW records are leased or wait at a time.
 
     Any thread may call `ack`, `nack`, `extend` and `dead_letter`; one at a time reads.
     """
@@ -117,7 +124,10 @@ class SharedConsumer(Stream[Delivery]):
         self._clock = clock or SystemClock()
         self._member = str(self._clock.new_id())
         self._queue = QueueStore(log, self._topic, self._name, self._tenant)
-        self._keys = QueueKeys(log, self._topic) if order == "key" else None
+        self._is_by_key = order == "key"
+        self._sight = QueueRecords(log, self._topic)
+        #: When the next record of each partition is due that waits for its time.
+        self._due_us: dict[int, int] = {}
         self._dead_letter_topic = dead_letter_topic_name(self._topic)
         self._lock = threading.Lock()
         self._held: dict[tuple[int, int], _HeldRecord] = {}
@@ -214,11 +224,13 @@ class SharedConsumer(Stream[Delivery]):
     def _is_due_soon(self) -> bool:
         """Whether a member may free a record, or one becomes due, before the next poll."""
         soon_us = self._clock.now_us() + round(POLL_S * _US)
+        if any(due_us <= soon_us for due_us in self._due_us.values()):
+            return True
         for partition in range(self._partitions.count):
             leases = self._queue.look(partition).leases
             if any(each.until_us <= soon_us for each in leases):
                 return True
-            if self._keys is not None and leases:
+            if self._is_by_key and any(each.holder for each in leases):
                 return True
         return False
 
@@ -264,7 +276,7 @@ class SharedConsumer(Stream[Delivery]):
         if count >= self._deliveries_max:
             self.dead_letter(record, reason=reason)
             return True
-        due_us = self._clock.now_us() + round(delay_s * _US)
+        due_us = due_in(self._clock, delay_s)
         self._replace(record, lambda lease: Lease(lease.offset, lease.count, due_us, FREE))
         self._drop(record)
         return False
@@ -279,7 +291,7 @@ class SharedConsumer(Stream[Delivery]):
             return
         self._count_of(record)
         self._partitions.stay()
-        until_us = self._clock.now_us() + round(wanted_s * _US)
+        until_us = due_in(self._clock, wanted_s)
         self._replace(
             record, lambda lease: Lease(lease.offset, lease.count, until_us, self._member)
         )
@@ -333,7 +345,7 @@ class SharedConsumer(Stream[Delivery]):
         # What cannot be given back is free once its lease has run out.
         with contextlib.suppress(StrandlineError):
             for partition in sorted(partitions):
-                self._queue.change(partition, self._given_back)
+                self._queue.change(partition, lambda state: (given_back(state, self._member), None))
             self._redriven.close()
         self._partitions.leave()
 
@@ -362,19 +374,20 @@ class SharedConsumer(Stream[Delivery]):
         """Have records of a partition delivered to this member; False if there is none."""
         high = self._log.marks(self._topic, partition).high
         now_us = self._clock.now_us()
-        until_us = now_us + round(self._visibility_s * _US)
-        key_of = None if self._keys is None else self._keys.of(partition)
+        until_us = due_in(self._clock, self._visibility_s)
+        sight = self._sight.of(partition)
 
-        def lease(state: QueueState) -> tuple[QueueState, list[int]]:
-            end = min(int(high), state.floor + WINDOW)
-            chosen: list[int] = []
-            for offset in available(state, end, now_us, key_of):
-                chosen.append(offset)
-                if len(chosen) == most:
-                    break
-            return with_leases(state, chosen, self._member, until_us), chosen
+        def lease(state: QueueState) -> tuple[QueueState, tuple[list[int], int | None]]:
+            end = min(int(high), state.next + max(0, WINDOW - len(state.leases)))
+            ready = available(state, end, now_us, sight, by_key=self._is_by_key)
+            chosen = [*islice(ready, most)]
+            due_us = None if chosen else next_due_us(state, end, now_us, sight)
+            return with_leases(state, chosen, self._member, until_us, sight), (chosen, due_us)
 
-        state, chosen = self._queue.change(partition, lease)
+        state, (chosen, due_us) = self._queue.change(partition, lease)
+        self._due_us.pop(partition, None)
+        if due_us is not None:
+            self._due_us[partition] = due_us
         for offset in chosen:
             self._hand_over(partition, offset, state)
         return bool(chosen)
@@ -434,13 +447,6 @@ class SharedConsumer(Stream[Delivery]):
             self._drop(record)
             raise self._lost(partition, offset)
 
-    def _given_back(self, state: QueueState) -> tuple[QueueState, None]:
-        leases = tuple(
-            Lease(each.offset, each.count, 0, FREE) if each.holder == self._member else each
-            for each in state.leases
-        )
-        return _with(state, leases), None
-
     def _count_of(self, record: Record) -> int:
         with self._lock:
             held = self._held.get((record.partition, record.offset))
@@ -489,9 +495,3 @@ class SharedConsumer(Stream[Delivery]):
             raise ClosedError("this consumer was closed, open it again")
         if self._watch.is_closed:
             raise ClosedError("the log is closed, open it again")
-
-
-def _with(state: QueueState, leases: Iterable[Lease]) -> QueueState:
-    for lease in leases:
-        state = with_lease(state, lease)
-    return state

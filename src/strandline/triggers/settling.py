@@ -84,13 +84,24 @@ class Settling:
         # Invariant: a key is stored before the ack of the record that had it, and of
         # those that were passed over because of it.
         self._store_keys(batch)
-        # The last first, so that the cursor moves once for all of them.
-        for one in sorted(batch, key=lambda each: -each.carrier.offset):
-            if one.verdict.is_final and not one.is_settled:
-                self._settle_one(one)
+        self._ack([one for one in batch if one.verdict.is_final and not one.is_settled])
         for one in batch:
             if not one.is_settled:
                 self._settle_one(one)
+
+    def _ack(self, handled: Sequence[Finished]) -> None:
+        """Ack what needs nothing else, each partition's with one move of its cursor."""
+        by_place: dict[tuple[int, int], list[Finished]] = {}
+        for one in handled:
+            by_place.setdefault((id(one.source), one.carrier.partition), []).append(one)
+        for each in by_place.values():
+            try:
+                each[0].source.consumer.ack([one.delivered for one in each])
+            except LeaseLostError:
+                # One by one, it shows which of them.
+                continue
+            for one in each:
+                one.is_settled = True
 
     def _settle_one(self, one: Finished) -> None:
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import msgspec
 
 from strandline.values._json import decode, encode_sorted
+from strandline.values.delivery_time import DELIVER_AT, check_delivery_time
 from strandline.values.errors import CorruptError, InvalidError
 from strandline.values.names import check_length, check_no_control, check_text
 from strandline.values.prompt import Shown, few, prompt_text, shortened
@@ -51,6 +52,8 @@ def check_key(key: object) -> str:
 
 def encode_headers(headers: object) -> bytes:
     """Return headers as they are stored; InvalidError unless they map text to text."""
+    if isinstance(headers, Mapping) and isinstance(at := headers.get(DELIVER_AT), str):
+        check_delivery_time(at)
     if type(headers) is dict:
         for name, value in headers.items():
             if type(name) is not str or type(value) is not str:

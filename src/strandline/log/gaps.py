@@ -1,0 +1,87 @@
+"""What a consumer has settled beyond its cursor, kept with the cursor. See design 0110."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from strandline.log.numbers import check_whole
+from strandline.values import Offset, Topic
+
+if TYPE_CHECKING:
+    from strandline.log.log import Log
+
+Runs = tuple[tuple[int, int], ...]
+"""Runs [start, end) of offsets, which ascend and do not touch."""
+
+
+class Gaps(NamedTuple):
+    """The records of a partition from the cursor on that do not come, or not yet."""
+
+    settled: Runs = ()
+    delays: Runs = ()
+    """Records that were nacked, each with the time in microseconds at which it comes again."""
+
+    @property
+    def end(self) -> int:
+        """One past the last record that is settled; 0 if none is."""
+        return self.settled[-1][1] if self.settled else 0
+
+    @property
+    def reach(self) -> int:
+        """One past the last record that is settled or was nacked; 0 if there is none."""
+        return max(self.end, self.delays[-1][0] + 1 if self.delays else 0)
+
+    def after(self, cursor: int) -> "Gaps":
+        """Return what is left of them for a cursor that has moved on."""
+        if self is NO_GAPS:
+            return self
+        return Gaps(
+            tuple((max(start, cursor), end) for start, end in self.settled if end > cursor),
+            tuple(each for each in self.delays if each[0] >= cursor),
+        )
+
+    def before(self, high: int) -> "Gaps":
+        """Return what is left of them in a partition that ends at `high`."""
+        return Gaps(
+            tuple((start, min(end, high)) for start, end in self.settled if start < high),
+            tuple(each for each in self.delays if each[0] < high),
+        )
+
+    @property
+    def settled_count(self) -> int:
+        """How many records are settled."""
+        return sum(end - start for start, end in self.settled)
+
+    def holes(self, cursor: int) -> Iterable[tuple[int, int]]:
+        """Return the runs of what is not settled, from the cursor as far as they reach."""
+        starts = (cursor, *(end for _, end in self.settled))
+        ends = (*(start for start, _ in self.settled), self.reach)
+        return [(start, end) for start, end in zip(starts, ends, strict=True) if start < end]
+
+
+NO_GAPS = Gaps()
+
+
+def gaps_of(log: "Log", topic: Topic, consumer: str, partition: int, tenant: str | None) -> Gaps:
+    """Return what a consumer has settled beyond its cursor."""
+    found = log._access.cursor(topic, consumer, partition, tenant)  # noqa: SLF001 - As the parts.
+    return log._cursors.gaps(*found)  # noqa: SLF001 - As the parts.
+
+
+def ack_with_gaps(
+    log: "Log",
+    topic: Topic,
+    consumer: str,
+    partition: int,
+    end: int,
+    *,
+    gaps: Gaps,
+    tenant: str | None,
+    generation: int | None,
+) -> Offset:
+    """Do what `Log.ack` does, and have the gaps in place of those that are stored."""
+    last = check_whole("end", max(end, gaps.end))
+    # What a gap passes over is durable first: its offsets must stay its own.
+    moved = log._access.moved(topic, consumer, partition, tenant, last)  # noqa: SLF001 - As the parts.
+    found, number, whose, name = moved
+    log._counts.acks += 1  # noqa: SLF001 - As the parts.
+    return log._cursors.ack(found, number, whose, name, end, generation=generation, gaps=gaps)  # noqa: SLF001

@@ -1,0 +1,38 @@
+"""Events that groups and work queues get at a time of their own. See design 0110."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from strandline.log.results import Value
+from strandline.values import Event, InvalidError
+from strandline.values.delivery_time import DELIVER_AT, delivery_time
+
+
+def scheduled(value: Value, deliver_at: datetime) -> Value:
+    """Return the event with its time of delivery; InvalidError for what is no event."""
+    return _scheduled(value, delivery_time(deliver_at))
+
+
+def scheduled_each(values: Sequence[Value], deliver_at: datetime) -> list[Value]:
+    """Return each event with this time of delivery."""
+    text = delivery_time(deliver_at)
+    return [_scheduled(value, text) for value in values]
+
+
+def _scheduled(value: Value, text: str) -> Value:
+    if not isinstance(value, Event):
+        raise InvalidError(
+            "deliver_at is kept in the headers of an event, and bytes and batches have none:"
+            " append an Event",
+            type=type(value).__name__,
+        )
+    known = value.headers.get(DELIVER_AT)
+    if known is not None and known != text:
+        raise InvalidError(
+            "the event has another time of delivery, pass one of them",
+            deliver_at=text,
+            event_deliver_at=known,
+        )
+    kind, payload, key, _, occurred_at_us = value.parts()
+    headers = Event(kind, headers={**value.headers, DELIVER_AT: text}).headers_json
+    return Event.load(kind, payload, key, headers, occurred_at_us)

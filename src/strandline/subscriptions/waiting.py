@@ -1,0 +1,163 @@
+"""The records of a consumer that come later than their place says. See design 0110."""
+
+from strandline.clock import Clock
+from strandline.log import Log
+from strandline.log.gaps import NO_GAPS, Gaps, gaps_of
+from strandline.subscriptions.acks import Acks
+from strandline.subscriptions.assignment import Assignment
+from strandline.subscriptions.consumer_name import ConsumerName
+from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.outstanding import Outstanding
+from strandline.subscriptions.redeliveries import Due, Redeliveries
+from strandline.values import InvalidError, Offset, Partition, Record
+from strandline.values.arguments import INT64_MAX
+from strandline.values.delivery_time import deliver_at_us
+
+_AT_ONCE = 0
+_US = 1_000_000
+
+
+def due_in(clock: Clock, delay_s: float) -> int:
+    """Return the time of the wall clock after a delay, in microseconds."""
+    return min(clock.now_us() + round(min(delay_s, INT64_MAX / _US) * _US), INT64_MAX)
+
+
+class Waiting:
+    """Nacked records, and those with a time of delivery: they come when that is there.
+
+    A partition with WAITING_MAX of them is read no further until one has come. Its caller
+    sees to it that one thread at a time enters, leaves, puts off and reads on.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        whose: ConsumerName,
+        counting: Counting,
+        acks: Acks,
+        assignment: Assignment,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._log = log
+        self._whose = whose
+        self._counting = counting
+        self._lock = counting.lock
+        self._acks = acks
+        self._assignment = assignment
+        self._clock = clock
+        self._heap = Redeliveries()
+        self.paused: dict[int, Offset] = {}
+        """Where each partition goes on that is read no further."""
+
+    # --- partitions ---
+
+    def enter(self, partition: int, start: int, generation: int) -> None:
+        """Read a partition from the cursor on, without what is settled beyond it."""
+        topic, consumer, tenant = self._whose
+        marks = self._log.marks(topic, partition)
+        gaps = NO_GAPS
+        if start >= marks.low:
+            gaps = gaps_of(self._log, topic, consumer, partition, tenant).before(marks.high)
+        self._assignment.add(partition, max(start, gaps.reach))
+        self._counting.enter(partition, Offset(start), generation)
+        if gaps != NO_GAPS:
+            self._resume(partition, start, gaps)
+
+    def leave(self, partition: int) -> None:
+        """Read a partition no more."""
+        self._assignment.remove(partition)
+        self.paused.pop(partition, None)
+        with self._lock:
+            self._heap.remove_partition(partition)
+
+    def position(self, partition: int) -> Offset | None:
+        """Return the offset that is read next; None for a partition that is not read."""
+        try:
+            return self.paused.get(partition) or self._assignment.position(partition)
+        except InvalidError:
+            return None
+
+    def reading_paused(self) -> list[Partition]:
+        """Return the partitions that are read no further for now."""
+        return [Partition(number) for number in self.paused]
+
+    def read_on(self) -> None:
+        """Read the partitions on in which fewer records wait by now."""
+        for partition, offset in tuple(self.paused.items()):
+            outstanding = self._counting.outstanding.get(partition)
+            if outstanding is not None and not outstanding.is_full_of_waiting:
+                self._assignment.add(partition, offset)
+                del self.paused[partition]
+
+    def _resume(self, partition: int, start: int, gaps: Gaps) -> None:
+        topic = self._whose.topic
+        outstanding = self._counting.outstanding[partition]
+        now_us, delays = self._clock.now_us(), dict(gaps.delays)
+        with self._lock:
+            outstanding.resume(gaps, gaps.reach)
+        for first, end in gaps.holes(start):
+            for record in self._log.read(topic, partition, first, end):
+                nacked_us = delays.get(record.offset)
+                due_us = nacked_us or deliver_at_us(record) or _AT_ONCE
+                with self._lock:
+                    outstanding.resume_delay(record.offset, nacked_us, waits=due_us > now_us)
+                    self._heap.add(Due(due_us, partition, record.offset))
+
+    # --- records ---
+
+    def is_early(self, record: Record) -> bool:
+        """Whether the record has a time of delivery that has not come."""
+        due_us = deliver_at_us(record)
+        return due_us is not None and due_us > self._clock.now_us()
+
+    def put_off(self, outstanding: Outstanding, record: Record) -> None:
+        """Have the record come at its time, or at once if that is there by now."""
+        due_us = deliver_at_us(record) or _AT_ONCE
+        with self._lock:
+            outstanding.wait(record.offset)
+            self._heap.add(Due(due_us, record.partition, record.offset))
+            is_full = outstanding.is_full_of_waiting
+        if is_full and record.partition not in self.paused:
+            offset = self._assignment.remove(record.partition)
+            assert offset is not None
+            self.paused[record.partition] = offset
+
+    def delay(self, outstanding: Outstanding, record: Record, delay_s: float) -> None:
+        """Have a record that has failed come again. A delay is stored, and outlives this process.
+
+        May have to wait.
+        """
+        due_us = due_in(self._clock, delay_s) if delay_s else _AT_ONCE
+        partition, offset = record.partition, record.offset
+        with self._lock:
+            if outstanding.is_delayed(offset):
+                return
+        if delay_s:
+            self._acks.delay(partition, outstanding, offset, due_us)
+        with self._lock:
+            if not outstanding.is_outstanding(offset):
+                # Acked by another thread meanwhile.
+                return
+            if outstanding.delay(offset, due_us if delay_s else None):
+                self._heap.add(Due(due_us, partition, offset))
+        if delay_s:
+            self._counting.note(partition)
+
+    def first(self) -> Due | None:
+        """Return what is due first, if anything is."""
+        with self._lock:
+            return self._heap.first(self._clock.now_us(), self._counting.outstanding)
+
+    def end(self, due: Due) -> bool:
+        """The record comes now; False if its partition was left meanwhile."""
+        with self._lock:
+            if not self._heap.remove(due):
+                return False
+            self._counting.outstanding[due.partition].end_delay(due.offset)
+            return True
+
+    def wait_s(self, at_most: float) -> float:
+        """Return how long it is until something is due, and no more than `at_most`."""
+        with self._lock:
+            return self._heap.wait_s(self._clock.now_us(), at_most)
