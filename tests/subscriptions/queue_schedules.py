@@ -2,13 +2,15 @@
 
 Checked after each step: no record has two holders whose leases both hold; only a holder
 settles, and a record once; the cursor never goes back and never passes a record that is not
-settled; with an order by key, a record comes after all earlier ones of its key.
+settled; none comes before its own time; with an order by key, a record comes after all earlier
+ones of its key that are due, and while no other of its key is held.
 """
 
 import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Literal
 
 import strandline as sl
@@ -46,8 +48,13 @@ class QueueLife:
         self.log.create_topic("jobs")
         self.order: Literal["key"] | None = "key" if self.random.random() < 0.5 else None
         self.keys = [f"k{self.random.randrange(4)}" for _ in range(records)]
-        events = [sl.Event("job", {"n": number}) for number in range(records)]
-        self.log.append_many("jobs", events, keys=self.keys)
+        times = random.Random(-1 - seed)
+        is_delayed = times.random() < 0.5
+        self.due = [is_delayed and times.choice([0, 0, 15, 60]) for _ in range(records)]
+        for number, (key, due) in enumerate(zip(self.keys, self.due, strict=True)):
+            moment = datetime.fromtimestamp(self.clock.now_us() / 1_000_000 + due, UTC)
+            event = sl.Event("job", {"n": number}, key=key)
+            self.log.append("jobs", event, deliver_at=moment if due else None)
         self.members_max = members
         self.members: list[Member] = []
         self.settled: set[int] = set()
@@ -169,6 +176,7 @@ class QueueLife:
         offset = delivery.record.offset
         assert offset not in self.settled, f"{offset} was settled, and came again"
         now = self.clock.monotonic()
+        assert self.due[offset] <= now, f"{offset} came before its time"
         for each in self.members:
             held = each.held.get(offset)
             assert held is None or held.until <= now, f"{offset} has two holders"
@@ -183,8 +191,13 @@ class QueueLife:
         dead = {letter.record_offset for letter in dead_letters(self.log, "jobs")}
         key = self.keys[offset]
         earlier = [each for each in range(offset) if self.keys[each] == key]
-        open_ones = set(earlier) - self.settled - dead
+        now = self.clock.monotonic()
+        waiting = {each for each in earlier if self.due[each] > now}
+        open_ones = set(earlier) - self.settled - dead - waiting
         assert not open_ones, f"{offset} came before {open_ones} of its key"
+        held = {n for each in self.members for n, held in each.held.items() if held.until > now}
+        beside = {each for each in held - {offset} if self.keys[each] == key}
+        assert not beside, f"{offset} came while {beside} of its key were held"
 
     def _on_settled(self, member: Member, offset: int) -> None:
         assert offset not in self.settled, f"{offset} was settled twice"

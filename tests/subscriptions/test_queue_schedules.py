@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from strandline.subscriptions import queue_state, shared_consumer
+from strandline.subscriptions.queue_records import QueueRecord, Sight
 from strandline.subscriptions.queue_state import Lease, QueueState
 from strandline.subscriptions.shared_consumer import SharedConsumer
 from tests.subscriptions.queue_schedules import live
@@ -47,31 +48,41 @@ def gaps_forgotten(state: QueueState, offsets: Any) -> QueueState:
     )
 
 
-def leases_ignored(state: QueueState, end: int, now_us: int, key_of: Any) -> Iterator[int]:
-    return _available(state, end, now_us + 10**12, key_of)
+def leases_ignored(
+    state: QueueState, end: int, now_us: int, sight: Sight, *, by_key: bool
+) -> Iterator[int]:
+    return _available(state, end, now_us + 10**12, sight, by_key=by_key)
 
 
-def keys_ignored(state: QueueState, end: int, now_us: int, _: Any) -> Iterator[int]:
-    return _available(state, end, now_us, None)
+def keys_ignored(
+    state: QueueState, end: int, now_us: int, sight: Sight, *, by_key: bool
+) -> Iterator[int]:
+    return _available(state, end, now_us, sight, by_key=False)
 
 
-def not_counted(state: QueueState, offsets: Any, holder: str, until_us: int) -> QueueState:
-    changed = _with_leases(state, offsets, holder, until_us)
+def times_ignored(
+    state: QueueState, end: int, now_us: int, sight: Sight, *, by_key: bool
+) -> Iterator[int]:
+    return _available(state, end, now_us, lambda n: QueueRecord(sight(n).key, 0), by_key=by_key)
+
+
+def not_counted(state: QueueState, offsets: Any, *given: Any) -> QueueState:
+    changed = _with_leases(state, offsets, *given)
     leases = tuple(msgspec.structs.replace(each, count=1) for each in changed.leases)
     return msgspec.structs.replace(changed, leases=leases)
 
 
-def counted_twice(state: QueueState, offsets: Any, holder: str, until_us: int) -> QueueState:
-    changed = _with_leases(state, offsets, holder, until_us)
+def counted_twice(state: QueueState, offsets: Any, *given: Any) -> QueueState:
+    changed = _with_leases(state, offsets, *given)
     leases = tuple(
-        msgspec.structs.replace(each, count=each.count + 1) if each.holder == holder else each
+        msgspec.structs.replace(each, count=each.count + 1) if each.holder == given[0] else each
         for each in changed.leases
     )
     return msgspec.structs.replace(changed, leases=leases)
 
 
-def skipped_lost(state: QueueState, offsets: Any, holder: str, until_us: int) -> QueueState:
-    changed = _with_leases(state, offsets, holder, until_us)
+def skipped_lost(state: QueueState, offsets: Any, *given: Any) -> QueueState:
+    changed = _with_leases(state, offsets, *given)
     kept = tuple(each for each in changed.leases if each.count)
     return msgspec.structs.replace(changed, leases=kept)
 
@@ -94,6 +105,7 @@ BUGS: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "cursor before gap": (shared_consumer, "with_settled", cursor_before_gap),
     "gaps forgotten": (shared_consumer, "with_settled", gaps_forgotten),
     "leases ignored": (shared_consumer, "available", leases_ignored),
+    "times ignored": (shared_consumer, "available", times_ignored),
     "keys ignored": (shared_consumer, "available", keys_ignored),
     "deliveries counted twice": (shared_consumer, "with_leases", counted_twice),
     "skipped records lost": (shared_consumer, "with_leases", skipped_lost),

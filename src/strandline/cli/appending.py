@@ -9,7 +9,16 @@ import typer
 
 from strandline.cli.command import command
 from strandline.cli.inputs import SUFFIXES, InputTerms, InputValue, from_arguments, from_file
-from strandline.cli.options import Json, Tenant, TopicName, Url, existing, parse_time, topic_of
+from strandline.cli.options import (
+    Json,
+    Tenant,
+    TopicName,
+    Url,
+    existing,
+    parse_delivery_time,
+    parse_time,
+    topic_of,
+)
 from strandline.cli.screen import is_typed, note, progress, show, show_json
 from strandline.cli.user_files import STANDARD, reading
 from strandline.values import Durability, Event, InvalidError, Mode, Topic, ValueKind
@@ -45,6 +54,12 @@ _Header = Annotated[
     list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="May be repeated.")
 ]
 _OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")]
+_DeliverAt = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="When groups and work queues get them: a time, or 15m from now on."
+    ),
+]
 _Partition = Annotated[
     int | None, typer.Option("--partition", "-p", metavar="N", min=0, help="Else by the key.")
 ]
@@ -108,6 +123,7 @@ def append(
     key_field: _KeyField = None,
     header: _Header = None,
     occurred_at: _OccurredAt = None,
+    deliver_at: _DeliverAt = None,
     partition: _Partition = None,
     durability: _Durability = "written",
     idempotency_key: _IdempotencyKey = None,
@@ -138,6 +154,7 @@ def append(
         "durability": level,
         "idempotency_key": idempotency_key,
         "timeout_s": timeout,
+        "deliver_at": None if deliver_at is None else parse_delivery_time(deliver_at),
     }
     by_hand = not payloads and source in (None, STANDARD) and is_typed()
     with existing(url, Mode.WRITE) as log:

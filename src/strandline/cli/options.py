@@ -132,6 +132,22 @@ def parse_start(text: str) -> Start | int | datetime:
     return parse_time(text)
 
 
+def parse_delivery_time(text: str) -> datetime:
+    """Return what a time, or an age from now on, means; without a zone it is UTC."""
+    found = _AMOUNT.fullmatch(text)
+    try:
+        if found is not None and found[2] in _UNITS_S:
+            now = datetime.fromtimestamp(SystemClock().now_us() / 1_000_000, UTC)
+            return now + timedelta(seconds=parse_age(text))
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is no time to deliver at: use a time such as 2026-12-24T18:00:00Z, "
+            "or one from now on such as 15m"
+        ) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
 def parse_time(text: str) -> datetime:
     """Return a time in ISO 8601; without a zone it is UTC."""
     try:

@@ -1,6 +1,7 @@
 """Named cursors, kept in the keyed area of their topic. See LogConsumers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from uuid import UUID
 
 import msgspec
 
@@ -135,15 +136,16 @@ class ConsumerCursors:
             state = self._store.state(topic, each.partition)
             offset = min(each.offset, state.marks.high)
             epoch = epoch_before(offset, state.epochs)
-            settled, delays = each.gaps.before(state.marks.high)
+            gaps = each.gaps.before(state.marks.high)
             cursors.append(
                 msgspec.structs.replace(
                     each,
                     offset=offset,
                     epoch=epoch.number,
                     epoch_id=epoch.id,
-                    settled=settled,
-                    delays=delays,
+                    settled=gaps.settled,
+                    delays=gaps.delays,
+                    settled_epoch_id=_settled_epoch_id(gaps, state),
                 )
             )
         return _encode(msgspec.structs.replace(consumer, cursors=tuple(cursors)))
@@ -184,7 +186,12 @@ class ConsumerCursors:
         """Return what is settled beyond the cursor."""
         raw = self._store.get_key(topic, _key(tenant, name))
         found = None if raw is None else _load(raw, tenant, name).cursor(partition)
-        return NO_GAPS if found is None else found.gaps
+        if found is None:
+            return NO_GAPS
+        state = self._store.state(topic, partition)
+        # The log was taken back, and has other records there now: they all come.
+        is_other = found.settled_epoch_id != _settled_epoch_id(found.gaps, state)
+        return NO_GAPS if found.gaps.reach > state.marks.high or is_other else found.gaps
 
     def lags(self, topic: StoredTopic, tenant: Tenant | None) -> Sequence[ConsumerLag]:
         """Return the tenant's consumers, sorted by name and partition."""
@@ -270,13 +277,17 @@ class ConsumerCursors:
         known = consumer.cursor(partition)
         if generation is None:
             generation = 0 if known is None else known.generation
-        if gaps is None:
-            gaps = NO_GAPS if known is None else known.gaps
-        settled, delays = gaps.after(offset)
+        if gaps is not None:
+            gaps = gaps.after(offset)
+            settled_epoch_id = _settled_epoch_id(gaps, state)
+        else:
+            gaps = NO_GAPS if known is None else known.gaps.after(offset)
+            settled_epoch_id = known.settled_epoch_id if known is not None and gaps.end else None
         cursor = ConsumerCursor(
             *(partition, offset, now_us, epoch.number, epoch.id, generation),
-            settled=settled,
-            delays=delays,
+            settled=gaps.settled,
+            delays=gaps.delays,
+            settled_epoch_id=settled_epoch_id,
         )
         samples = sampled(
             () if known is None else known.samples, now_us, cursor.lag(state.marks.high)
@@ -303,6 +314,10 @@ class ConsumerCursors:
         for key, raw in self._store.keys(topic).items():
             if (found := _of_key(key, raw)) is not None:
                 yield found
+
+
+def _settled_epoch_id(gaps: Gaps, state: PartitionState) -> UUID | None:
+    return epoch_before(Offset(gaps.end), state.epochs).id if gaps.settled else None
 
 
 def _check_generation(

@@ -54,6 +54,8 @@ class ConsumerCursor(msgspec.Struct, frozen=True):
     """What is settled beyond the offset. See design 0110."""
     delays: Runs = ()
     """What was nacked, with the times at which it comes again."""
+    settled_epoch_id: UUID | None = None
+    """Of the epoch of the last record that is settled beyond the offset."""
 
     @property
     def gaps(self) -> Gaps:

@@ -1,5 +1,6 @@
 """Appending over HTTP."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -34,6 +35,8 @@ class AppendQuery(msgspec.Struct, forbid_unknown_fields=True):
     timeout_s: float | None = None
     key: str | None = None
     """The key of bytes or batches."""
+    deliver_at: datetime | None = None
+    """When groups and work queues get the events; a time with a zone."""
 
 
 class AppendedRecord(msgspec.Struct):
@@ -132,6 +135,7 @@ def _terms(call: Call, query: AppendQuery) -> AppendTerms:
         "partition": query.partition,
         "expected_offset": query.expected_offset,
         "timeout_s": query.timeout_s,
+        "deliver_at": query.deliver_at,
         "idempotency_key": headers.get("idempotency-key"),
         "producer": headers.get("producer-id"),
     }

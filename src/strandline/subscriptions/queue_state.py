@@ -39,6 +39,8 @@ class QueueState(msgspec.Struct, frozen=True):
     """By offset."""
     cursor: int = 0
     """How far the consumer's cursor in the log surely is."""
+    epoch: str = ""
+    """The id of the epoch of the record before `next`; empty in states of earlier versions."""
 
     def lease(self, offset: int) -> Lease | None:
         """Return the entry of a record."""

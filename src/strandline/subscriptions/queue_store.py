@@ -10,7 +10,14 @@ import msgspec
 from strandline.log import Log, parts_of
 from strandline.log.store import StoredTopic
 from strandline.subscriptions.queue_state import QueueState, cut_to, moved_to
-from strandline.values import CorruptError, InvalidError, Offset, Topic, UnavailableError
+from strandline.values import (
+    CorruptError,
+    InvalidError,
+    Offset,
+    Topic,
+    UnavailableError,
+    epoch_before,
+)
 
 T = TypeVar("T")
 
@@ -49,6 +56,7 @@ class QueueStore:
                 raw = self._store.get_key(topic, key)
                 before = self._loaded(raw, key, partition)
                 after, answer = change(self._with_cursor(before, partition))
+                after = self._with_epoch(after, topic, partition)
                 is_same = raw is not None and after == before
                 if is_same or self._store.put_key(topic, key, _encode(after), raw):
                     break
@@ -119,4 +127,16 @@ class QueueStore:
         except msgspec.MsgspecError as error:
             raise CorruptError("this queue cannot be read", file=key, position=0) from error
         marks = self._log.marks(self._topic, partition)
+        if stored.epoch and stored.next <= marks.high:
+            now = self._with_epoch(stored, self._found(), partition)
+            if now.epoch != stored.epoch:
+                # The log was taken back, and has other records there now: they all come.
+                return moved_to(
+                    QueueState(stored.floor, stored.floor, cursor=stored.cursor), marks.low
+                )
         return moved_to(cut_to(stored, marks.high), marks.low)
+
+    def _with_epoch(self, state: QueueState, topic: StoredTopic, partition: int) -> QueueState:
+        epochs = self._store.state(topic, partition).epochs
+        epoch = str(epoch_before(Offset(state.next), epochs).id)
+        return state if epoch == state.epoch else msgspec.structs.replace(state, epoch=epoch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -48,6 +49,7 @@ class PublishTerms(TypedDict, total=False):
     idempotency_key: str | None
     expected_offset: int | None
     timeout_s: float | None
+    deliver_at: datetime | None
 
 
 class _Shared(NamedTuple):

@@ -1,0 +1,60 @@
+"""Delayed records through seeded lives, and planted bugs that these lives must notice."""
+
+from typing import Any
+
+import pytest
+
+from strandline.log.gaps import NO_GAPS
+from strandline.subscriptions import waiting
+from strandline.subscriptions.acks import Acks
+from strandline.subscriptions.outstanding import Outstanding
+from strandline.subscriptions.waiting import Waiting
+from tests.subscriptions.delayed_schedules import live
+
+SEEDS = 5
+PLANTED_SEEDS = 40
+
+
+@pytest.mark.slow
+def test_delayed_records_keep_their_promises_in_seeded_lives() -> None:
+    assert live(range(SEEDS)) == {}
+
+
+def never(*_: Any) -> bool:
+    return False
+
+
+def no_gaps(*_: Any) -> None:
+    return None
+
+
+def gaps_not_read(*_: Any) -> Any:
+    return NO_GAPS
+
+
+def passed_over(self: Outstanding, offset: int) -> None:
+    self._next = max(self._next, offset + 1)
+    self._passed.add(offset, offset + 1)
+    self._rise()
+
+
+BUGS: dict[str, tuple[Any, str, Any]] = {
+    "times are ignored": (Waiting, "is_early", never),
+    "gaps are not stored": (Outstanding, "gaps_after", no_gaps),
+    "gaps are not read": (waiting, "gaps_of", gaps_not_read),
+    "delays are not stored": (Acks, "delay", no_gaps),
+    "what waits is passed over": (Outstanding, "wait", passed_over),
+    "what lies between gaps is lost": (Waiting, "_resume", no_gaps),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, planted = BUGS[bug]
+    monkeypatch.setattr(owner, name, planted)
+
+    for seed in range(PLANTED_SEEDS):
+        if live(range(seed, seed + 1)):
+            return
+    pytest.fail(f"no life notices: {bug}")
