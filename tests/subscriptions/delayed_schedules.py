@@ -1,4 +1,4 @@
-"""Seeded lives of a consumer whose records come at times: it works, fails, crashes and is succeeded.
+"""Seeded lives of a consumer whose records come at times: it works, fails, ends and is succeeded.
 
 Checked: none comes before its time or the end of its delay; what was acked while another waited
 does not come again; the cursor never passes a record that is not acked; in the end each record
