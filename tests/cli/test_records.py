@@ -396,3 +396,17 @@ def test_dead_letters_are_listed_and_redriven_once(orders: str) -> None:
     assert ran(*redrive).document["dead_letters"] == [], "each goes once"
     assert ran("dead-letters", "list", orders, "--json").document["dead_letters"][0]["is_redriven"]
     assert len(payloads(orders)) == 5, "readers of the topic see nothing of it"
+
+
+def test_an_event_may_be_appended_for_later() -> None:
+    ran("create", "orders")
+
+    ran("append", "orders", "1", "--kind", "a", "--deliver-at", "2099-12-24T18:00:00+01:00")
+    ran("append", "orders", "2", "--kind", "a", "--deliver-at", "15m")
+
+    first, second = ran("read", "orders", "--json").lines
+    assert first["headers"] == {"strandline.deliver_at": "2099-12-24T17:00:00.000000Z"}
+    at = datetime.fromisoformat(second["headers"]["strandline.deliver_at"])
+    assert at > datetime.fromisoformat(second["timestamp"])
+    for text in ("tomorrow", "", "99999999w", "15"):
+        assert run("append", "orders", "3", "--kind", "a", "--deliver-at", text).code == 2

@@ -246,3 +246,21 @@ def test_a_record_that_is_too_large_is_413(
     assert answer.status_code == 413
     assert answer.json()["fields"]["bytes_max"] == 16 * 1024 * 1024
     assert values_in(shared_log, topic) == []
+
+
+def test_an_event_may_be_appended_for_later(
+    http: httpx2.Client, shared_log: Log, topic: str
+) -> None:
+    shared_log.create_topic(topic)
+
+    done = append(
+        http, f"{topic}", params={"deliver_at": "2099-12-24T18:00:00Z"}, json={"kind": "a"}
+    )
+    refused = [
+        append(http, topic, params={"deliver_at": text}, json={"kind": "a"}).status_code
+        for text in ("2099-12-24T18:00:00", "tomorrow")
+    ]
+
+    assert (done.status_code, refused) == (201, [400, 400])
+    (value,) = values_in(shared_log, topic)
+    assert value.headers == {"strandline.deliver_at": "2099-12-24T18:00:00.000000Z"}

@@ -10,7 +10,6 @@ import pytest
 
 import strandline as sl
 from strandline.subscriptions import Delivery, SharedConsumer, outstanding, shared_consumer
-from strandline.subscriptions.runs import OffsetRuns
 from strandline.testing import FakeClock
 from strandline.triggers import redrive
 from strandline.values.delivery_time import DELIVER_AT
@@ -494,14 +493,3 @@ def test_it_works_on_an_event_loop(log: sl.Log, clock: FakeClock) -> None:
                 return numbers(first), numbers(await reader.fetch(timeout_s=0))
 
     assert asyncio.run(run()) == ([1], [0])
-
-
-def test_runs_join_and_are_cut() -> None:
-    runs = OffsetRuns([(5, 7), (1, 3), (9, 10)])
-    runs.add(3, 5)
-    assert ([*runs], runs.count, runs.end_of(6), runs.end_of(7)) == ([(1, 7), (9, 10)], 7, 7, None)
-    runs.drop_before(2)
-    runs.add(0, 20)
-    runs.drop_before(19)
-
-    assert ([*runs], runs.count, 19 in runs, 20 in runs) == ([(19, 20)], 1, True, False)

@@ -90,6 +90,11 @@ class Appended:
         start, end = self._ranges.get(partition, (offset, offset + 1))
         self._ranges[partition] = min(start, offset), max(end, offset + 1)
 
+    @property
+    def again(self) -> str:
+        """How many of them there were before, in words."""
+        return f", {self.repeats} of them before" if self.repeats else ""
+
     def to_json(self) -> dict[str, object]:
         """Return it as `--json` gives it."""
         return {
@@ -170,8 +175,7 @@ def append(
     if json:
         show_json({"topic": topic, "durability": str(level), **appended.to_json()})
     else:
-        again = f", {appended.repeats} of them before" if appended.repeats else ""
-        show(f"{topic}: {appended.records:,} appended, {level}{again}")
+        show(f"{topic}: {appended.records:,} appended, {level}{appended.again}")
 
 
 def _items(

@@ -19,6 +19,7 @@ from strandline.log.copies import CopiedPartition
 from strandline.log.cursors import ConsumerCursors
 from strandline.log.moved import NO_IDENTITIES, identities_before
 from strandline.moves.requests import WriteIdentities, requests_of
+from strandline.subscriptions.queue_store import copied_queue
 from strandline.values import (
     CorruptError,
     Durability,
@@ -133,7 +134,7 @@ class TopicMove:
         """Have the same consumers at the same offsets, and the same values by key."""
         source, target = self._source.keys(self._from), self._target.keys(self._to)
         for key, value in source.items():
-            adopted = cursors.adopted(self._to, key, value)
+            adopted = cursors.adopted(self._to, key, copied_queue(key, value))
             if target.get(key) != adopted:
                 self._target.put_key(self._to, key, adopted, target.get(key))
         for key in target.keys() - source.keys():

@@ -76,8 +76,9 @@ class Consumer(Stream[Delivery]):
     time becomes a dead letter, too. If several records are in flight (neither acked nor
     nacked) when a process ends, none of them is known to be the cause: a record that was
     delivered `deliveries_max` times is delivered once more, alone, and dead-lettered if
-    the process ends again. With None the consumer dead-letters nothing: the caller does,
-    by `attempts`, and calls `begin_alone` before it handles a suspect.
+    the process ends again. With None the consumer dead-letters nothing and stores no
+    delays: the caller does, by `attempts`, and calls `begin_alone` before it handles a
+    suspect.
 
     `for`, `next` and `fetch` may be mixed, one thread at a time; a step that times out or
     fails loses no delivery. `ack`, `nack` and `lag` may be called from any thread. `async
@@ -253,7 +254,9 @@ class Consumer(Stream[Delivery]):
             allowed = self._deliveries_max
             is_delayed = outstanding.is_delayed(found.offset)
         if allowed is None or is_delayed or charged < allowed:
-            self._waiting.delay(outstanding, found, delay_s)
+            # A caller that has to keep an order retries first what the process before has failed.
+            is_stored = allowed is not None
+            self._waiting.delay(outstanding, found, delay_s, is_stored=is_stored)
             return False
         self._dead_letters.dead_letter(outstanding, found, count, reason)
         return True

@@ -75,10 +75,7 @@ def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) ->
         lease_s=settings.lease_s,
     )
     acks = Acks(
-        log,
-        whose,
-        counting,
-        clock,
+        *(log, whose, counting, clock),
         commit_every=settings.commit_every,
         commit_every_s=settings.commit_every_s,
         on_lost=membership.doubt,

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -25,6 +25,19 @@ _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(QueueState).decode
 
 
+_PREFIX: Final = "queues/"
+
+
+def copied_queue(key: str, raw: bytes) -> bytes:
+    """Return the value of a key as it is in a copy of its topic, which has other epochs."""
+    if not key.startswith(_PREFIX):
+        return raw
+    try:
+        return _encode(msgspec.structs.replace(_decode(raw), epoch=""))
+    except msgspec.MsgspecError as error:
+        raise CorruptError("this queue cannot be read", file=key, position=0) from error
+
+
 class QueueStore:
     """The partitions of one work queue. Any thread may use it; each change is durable."""
 
@@ -35,7 +48,7 @@ class QueueStore:
         self._tenant = tenant
         self._store = parts_of(log).store
         whose = tenant or topic.tenant or ""
-        self._prefix = f"queues/{whose}/{consumer}/"
+        self._prefix = f"{_PREFIX}{whose}/{consumer}/"
         #: One change at a time: two threads of a member would only overtake each other.
         self._turn = threading.Lock()
         #: Where this process has put the cursors.

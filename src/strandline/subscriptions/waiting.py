@@ -123,8 +123,10 @@ class Waiting:
             assert offset is not None
             self.paused[record.partition] = offset
 
-    def delay(self, outstanding: Outstanding, record: Record, delay_s: float) -> None:
-        """Have a record that has failed come again. A delay is stored, and outlives this process.
+    def delay(
+        self, outstanding: Outstanding, record: Record, delay_s: float, *, is_stored: bool
+    ) -> None:
+        """Have a record that has failed come again; a stored delay outlives this process.
 
         May have to wait.
         """
@@ -133,15 +135,15 @@ class Waiting:
         with self._lock:
             if outstanding.is_delayed(offset):
                 return
-        if delay_s:
+        if delay_s and is_stored:
             self._acks.delay(partition, outstanding, offset, due_us)
         with self._lock:
             if not outstanding.is_outstanding(offset):
                 # Acked by another thread meanwhile.
                 return
-            if outstanding.delay(offset, due_us if delay_s else None):
+            if outstanding.delay(offset, due_us if delay_s and is_stored else None):
                 self._heap.add(Due(due_us, partition, offset))
-        if delay_s:
+        if delay_s and is_stored:
             self._counting.note(partition)
 
     def first(self) -> Due | None:

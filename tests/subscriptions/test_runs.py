@@ -1,0 +1,14 @@
+"""Offsets as runs."""
+
+from strandline.subscriptions.runs import OffsetRuns
+
+
+def test_runs_join_and_are_cut() -> None:
+    runs = OffsetRuns([(5, 7), (1, 3), (9, 10)])
+    runs.add(3, 5)
+    assert ([*runs], runs.count, runs.end_of(6), runs.end_of(7)) == ([(1, 7), (9, 10)], 7, 7, None)
+    runs.drop_before(2)
+    runs.add(0, 20)
+    runs.drop_before(19)
+
+    assert ([*runs], runs.count, 19 in runs, 20 in runs) == ([(19, 20)], 1, True, False)
