@@ -102,7 +102,7 @@ def main(arguments: List[str]) -> int:
 def find_python(chosen: bool) -> Python:
     version = ".".join(str(number) for number in sys.version_info[:3])
     if os.path.realpath(sys.prefix) == os.path.realpath(VENV):
-        # It is activated. What is made anew with its own Python would be removed first.
+        # It is activated. Made again with its own Python, it would be removed first.
         made_by = (read(MADE_BY) or "").split("\n")[1:]
         if len(made_by) != len(Python._fields):
             raise SetupError("Leave the environment .venv first (deactivate), then try again.")

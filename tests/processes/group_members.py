@@ -82,7 +82,7 @@ def consume(report: Report, url: str, seed: int, leaves_after: int) -> None:
 
 
 def sleep_with_a_record(report: Report, url: str) -> None:
-    """Take a record, stop until somebody continues this process, and try to ack it then."""
+    """Take a record, stop until another process continues this one, and try to ack it then."""
     log = open_store(url)
     # Nothing of this member but the ack itself finds out that it has lost its lease.
     consumer = _joined(report, log, JumpingClock(random.Random(), late_s=NEVER_S))

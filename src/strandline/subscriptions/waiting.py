@@ -26,7 +26,7 @@ class Waiting:
     """Nacked records, and those with a time of delivery: they come when that is there.
 
     A partition with WAITING_MAX of them is read no further until one has come. Its caller
-    sees to it that one thread at a time enters, leaves, puts off and reads on.
+    lets one thread at a time enter, leave, put off and read on.
     """
 
     def __init__(
