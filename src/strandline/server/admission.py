@@ -8,6 +8,7 @@ from starlette.requests import Request
 from strandline.log.off_loop import in_thread
 from strandline.server.caller import LOOPBACK, Caller, caller_of
 from strandline.server.problems import RequestError
+from strandline.server.sessions import Sessions, is_foreign
 from strandline.server.tokens import TokenTable, bearer_of
 
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -18,13 +19,17 @@ _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="strandline"'}
 class Admission:
     """Admits callers.
 
-    A request with a token has what its token allows. One without has everything, where the
+    A request with a token has what its token allows, and one with a session of the console
+    what that began with. One without has everything, where the
     server listens on loopback only, and the request is to loopback by its own account: a name
     that was made to resolve to loopback, a page of another origin and a proxy are refused.
     """
 
-    def __init__(self, tokens: TokenTable, *, needs_token: bool, is_far: bool) -> None:
+    def __init__(
+        self, tokens: TokenTable, sessions: Sessions, *, needs_token: bool, is_far: bool
+    ) -> None:
         self._tokens = tokens
+        self._sessions = sessions
         self._needs_token = needs_token
         #: Whether a look at the log takes a round trip over a network.
         self._is_far = is_far
@@ -34,6 +39,8 @@ class Admission:
         header = request.headers.get("authorization")
         if header is not None:
             return await self._holder(header)
+        if "cookie" in request.headers and (caller := await self._session(request)) is not None:
+            return caller
         if self._needs_token:
             raise RequestError(401, "send a token: Authorization: Bearer TOKEN", _CHALLENGE)
         _check_local(request)
@@ -41,24 +48,33 @@ class Admission:
 
     async def _holder(self, header: str) -> Caller:
         secret = bearer_of(header)
-        if self._is_far or self._tokens.is_stale():
-            await in_thread(self._tokens.refresh)
+        await self._refresh()
         token = None if secret is None else self._tokens.find(secret)
         if token is None:
             raise RequestError(401, "this token is unknown, revoked or expired", _CHALLENGE)
         return caller_of(token)
+
+    async def _session(self, request: Request) -> Caller | None:
+        await self._refresh()
+        return self._sessions.caller(request)
+
+    async def _refresh(self) -> None:
+        if self._is_far or self._tokens.is_stale():
+            await in_thread(self._tokens.refresh)
+
+
+def check_local_host(request: Request) -> None:
+    """Raise 421 unless the header Host names loopback: a name may have been made to resolve so."""
+    if _name_of(request.headers.get("host", "")) not in _LOCAL_HOSTS:
+        raise RequestError(421, "without a token the host is localhost, 127.0.0.1 or [::1]")
 
 
 def _check_local(request: Request) -> None:
     headers = request.headers
     if any(name in headers for name in _FORWARDED):
         raise RequestError(401, "a request that comes by a proxy needs a token", _CHALLENGE)
-    host = _name_of(headers.get("host", ""))
-    if host not in _LOCAL_HOSTS:
-        raise RequestError(421, "without a token the host is localhost, 127.0.0.1 or [::1]")
-    origin = headers.get("origin")
-    is_foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
-    if is_foreign or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+    check_local_host(request)
+    if is_foreign(request):
         raise RequestError(421, "a page of another origin needs a token")
 
 

@@ -1,6 +1,6 @@
 """The application: endpoints over one log, put together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -16,30 +16,40 @@ from strandline.log import AsyncLog, Log, parts_of
 from strandline.server import (
     appending,
     consumers,
+    dead_letters,
     health,
+    history,
     partitions,
     reading,
     remote_appending,
     remote_keys,
     remote_store,
+    schemas,
     tailing,
     topics,
+    work,
 )
 from strandline.server.admission import Admission
 from strandline.server.call import Call
+from strandline.server.console import Console
 from strandline.server.endpoint import Endpoint, endpoint, json_answer
 from strandline.server.health import ServerMetrics
+from strandline.server.history import MetricHistory
 from strandline.server.known_topics import KnownTopics
 from strandline.server.openapi import openapi_document
 from strandline.server.problems import REQUEST_PROBLEMS, RequestError, problem_of
 from strandline.server.remote_call import StorePort
 from strandline.server.resume import Epochs
+from strandline.server.sessions import Sessions
 from strandline.server.settings import ServerSettings
 from strandline.server.streams import Streams
 from strandline.server.tailing import is_far
 from strandline.server.tokens import TokenTable
+from strandline.server.work import Work
+from strandline.triggers import Triggers
 from strandline.values import StrandlineError
 from strandline.values import errors as error_tree
+from strandline.views import LiveView
 
 _NAMED_ERRORS: Final = {
     name: kind
@@ -66,8 +76,12 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *reading.ENDPOINTS,
     *tailing.ENDPOINTS,
     *partitions.ENDPOINTS,
+    *schemas.ENDPOINTS,
     *consumers.ENDPOINTS,
+    *dead_letters.ENDPOINTS,
+    *work.ENDPOINTS,
     *health.ENDPOINTS,
+    *history.ENDPOINTS,
     *remote_store.ENDPOINTS,
     *remote_appending.ENDPOINTS,
     *remote_keys.ENDPOINTS,
@@ -77,7 +91,10 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
 
 
 class Application:
-    """Answers requests over one open log, which its owner closes. An ASGI application."""
+    """Answers requests over one open log, which its owner closes. An ASGI application.
+
+    `views` and `triggers` of the same process are shown, too; their owner closes them.
+    """
 
     def __init__(
         self,
@@ -86,16 +103,24 @@ class Application:
         *,
         endpoints: Sequence[Endpoint] = ENDPOINTS,
         routes: Iterable[Any] = (),
+        views: Mapping[str, LiveView[Any]] | None = None,
+        triggers: Sequence[Triggers] = (),
     ) -> None:
         self.settings = settings if settings is not None else ServerSettings()
         self.log = AsyncLog(log)
         self.tokens = TokenTable(log)
         self.streams = Streams(self.settings)
         self.metrics = ServerMetrics(log, self.streams)
-        self._admission = Admission(
-            self.tokens, needs_token=self.settings.needs_token, is_far=is_far(log)
-        )
         self._clock: Clock = parts_of(log).clock
+        self.sessions = Sessions(self.tokens, self._clock)
+        self.history = MetricHistory(log, self.metrics, self.streams)
+        self.work = Work(views or {}, triggers)
+        self._admission = Admission(
+            self.tokens,
+            self.sessions,
+            needs_token=self.settings.needs_token,
+            is_far=is_far(log),
+        )
         self._topics = KnownTopics()
         self._epochs = Epochs(log)
         self._port = StorePort(log)
@@ -109,6 +134,7 @@ class Application:
             routes=[
                 *(Route(one.path, self._answering(one), methods=[one.method]) for one in endpoints),
                 Route("/openapi.json", get_openapi, methods=["GET"]),
+                *Console(self).routes(),
                 *routes,
             ],
             exception_handlers={HTTPException: _unrouted, Exception: _failed},
@@ -135,6 +161,8 @@ class Application:
             self._epochs,
             self.metrics,
             self._port,
+            self.work,
+            self.history,
         )
 
     def _answering(self, one: Endpoint) -> Any:

@@ -19,8 +19,10 @@ from strandline.values import InvalidError, Topic
 
 if TYPE_CHECKING:
     from strandline.server.health import ServerMetrics
+    from strandline.server.history import MetricHistory
     from strandline.server.remote_call import StorePort
     from strandline.server.streams import Streams
+    from strandline.server.work import Work
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
@@ -38,6 +40,8 @@ class Call:
     epochs: Epochs
     metrics: "ServerMetrics"
     port: "StorePort"
+    work: "Work"
+    history: "MetricHistory"
 
     def path(self, name: str) -> str:
         """Return a part of the path, decoded."""

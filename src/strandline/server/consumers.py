@@ -1,23 +1,24 @@
-"""Consumers and dead letters over HTTP."""
+"""Consumers over HTTP."""
 
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
+from strandline.log import Log
 from strandline.log.off_loop import in_thread
+from strandline.log.ranges import check_kept
 from strandline.server.call import Call
 from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.places import offset_of
 from strandline.server.tokens import TokenScope
-from strandline.subscriptions.redriving import DeadLetter, dead_letters, redrive
+from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.values import ConsumerLag, InvalidError, Topic, check_consumer_name
 from strandline.values.json_forms import lag_json
 
 _CONSUMERS = "/v1/topics/{topic}/consumers"
 _CONSUMER = f"{_CONSUMERS}/{{consumer}}"
-_OURS = "strandline."
-_LETTERS_MAX = 1000
+_OUTSTANDING_MAX = 1000
 
 
 class ShownLag(msgspec.Struct):
@@ -62,54 +63,47 @@ class SeekBody(msgspec.Struct, forbid_unknown_fields=True):
     """By partition, the next offset to handle, or a place: earliest, latest, -n, a time."""
 
     places: dict[str, int | str]
+    dry_run: bool = False
+    """Whether to show what a seek would do, and do nothing."""
 
 
-class DeadLettersQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """Which dead letters."""
+class ShownMove(msgspec.Struct):
+    """Where a seek puts a consumer in a partition; `cursor` is null where it had no place."""
 
-    consumer: str | None = None
-    after: int = -1
-    limit: int = 100
-
-
-class RedriveBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Which dead letters to redrive; `dry_run` shows them, and redrives nothing."""
-
-    consumer: str | None = None
-    offsets: list[int] | None = None
-    dry_run: bool = True
-
-
-class ShownDeadLetter(msgspec.Struct):
-    """A record that a consumer could not handle."""
-
-    offset: int
-    consumer: str
-    deliveries: int
-    reason: str
     partition: int
-    record_offset: int
-    kind: str
-    key: str | None
-    payload: Any
-    headers: dict[str, str]
-    is_redriven: bool
+    cursor: int | None
+    offset: int
+    again: int
+    """How many records it is given again."""
+    skipped: int
+    """How many records it is not given."""
+    lag: int
+    """How many records it is behind then."""
 
 
-class ShownDeadLetters(msgspec.Struct):
-    """Dead letters of a topic; `next` is to be passed as `after`, and null on the last page."""
-
-    topic: str
-    dead_letters: list[ShownDeadLetter]
-    next: int | None = None
-
-
-class ShownRedrive(msgspec.Struct):
-    """What was redriven, or with `dry_run` what would be."""
+class ShownSeek(msgspec.Struct):
+    """What a seek has done, or with `dry_run` would do; and where the consumer is now."""
 
     topic: str
     dry_run: bool
-    dead_letters: list[ShownDeadLetter]
+    moves: list[ShownMove]
+    consumers: list[ShownLag]
+
+
+class ShownAttempts(msgspec.Struct):
+    """How often a record was delivered that the consumer has not settled."""
+
+    partition: int
+    offset: int
+    deliveries: int
+
+
+class ShownDeliveries(msgspec.Struct):
+    """Records that were delivered and are not settled, at most a thousand."""
+
+    topic: str
+    consumer: str
+    outstanding: list[ShownAttempts]
 
 
 @endpoint("GET", _CONSUMERS, TokenScope.READ, answers={JSON: ShownConsumers})
@@ -147,20 +141,33 @@ async def ack_consumer(call: Call) -> Response:
     f"{_CONSUMER}/seek",
     TokenScope.CONSUME,
     body={JSON: SeekBody},
-    answers={JSON: ShownConsumers},
+    answers={JSON: ShownSeek},
 )
 async def seek_consumer(call: Call) -> Response:
-    """Put a consumer to a place in each partition that is named; it is made if there is none."""
+    """Put a consumer to a place in each partition that is named; it is made if there is none.
+
+    With `dry_run` it stays where it is, and the answer has what would change.
+    """
     topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
     given = await call.json(SeekBody)
-    log = call.log
-    wanted = [
-        (number, await in_thread(offset_of, log.blocking, topic, number, str(place)))
-        for number, place in _numbered(given.places)
-    ]
-    for number, offset in wanted:
-        await log.seek(topic, name, number, offset, tenant=call.caller.tenant)
-    return json_answer(await _consumer(call, topic, name))
+    before = await _lags(call, topic, name)
+    moves = await in_thread(_moves, call.log.blocking, topic, before, _numbered(given.places))
+    if not given.dry_run:
+        for each in moves:
+            await call.log.seek(topic, name, each.partition, each.offset, tenant=call.caller.tenant)
+    after = before if given.dry_run else await _lags(call, topic, name)
+    return json_answer({**_shown(topic, after), "dry_run": given.dry_run, "moves": moves})
+
+
+@endpoint("GET", f"{_CONSUMER}/deliveries", TokenScope.READ, answers={JSON: ShownDeliveries})
+async def get_deliveries(call: Call) -> Response:
+    """Return how often records were delivered that the consumer has not settled."""
+    topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
+    lags = await _lags(call, topic, name)
+    if not lags:
+        raise _unknown(name)
+    found = await in_thread(_attempts, call, topic, lags)
+    return json_answer(ShownDeliveries(topic.name, name, found))
 
 
 @endpoint("DELETE", _CONSUMER, TokenScope.CONSUME, status=204)
@@ -179,63 +186,46 @@ async def get_lag(call: Call) -> Response:
     return json_answer({"topics": [_shown(each, await _lags(call, each)) for each in topics]})
 
 
-@endpoint(
-    "GET",
-    "/v1/topics/{topic}/dead-letters",
-    TokenScope.READ,
-    query=DeadLettersQuery,
-    answers={JSON: ShownDeadLetters},
-)
-async def list_dead_letters(call: Call) -> Response:
-    """List the dead letters of a topic, oldest first."""
-    topic, query = await call.topic(), call.query(DeadLettersQuery)
-    if not 1 <= query.limit <= _LETTERS_MAX:
-        raise InvalidError(f"limit is a number from 1 to {_LETTERS_MAX}", limit=query.limit)
-    found = [
-        each
-        for each in await in_thread(_letters, call, topic, query.consumer)
-        if each.offset > query.after
-    ]
-    page = found[: query.limit]
-    more = page[-1].offset if len(found) > query.limit else None
-    letters = [_letter_json(each) for each in page]
-    return json_answer({"topic": topic.name, "dead_letters": letters, "next": more})
-
-
-@endpoint(
-    "POST",
-    "/v1/topics/{topic}/dead-letters/redrive",
-    TokenScope.CONSUME,
-    body={JSON: RedriveBody},
-    answers={JSON: ShownRedrive},
-)
-async def redrive_dead_letters(call: Call) -> Response:
-    """Deliver dead letters again to their consumers, each once; `dry_run` is the default."""
-    topic, given = await call.topic(), await call.json(RedriveBody)
-    if given.dry_run:
-        found = [
-            each
-            for each in await in_thread(_letters, call, topic, given.consumer)
-            if not each.is_redriven and (given.offsets is None or each.offset in given.offsets)
-        ]
-    else:
-        found = await in_thread(
-            redrive, call.log.blocking, topic, consumer=given.consumer, offsets=given.offsets
+def _moves(
+    log: Log, topic: Topic, lags: list[ConsumerLag], places: list[tuple[int, Any]]
+) -> list[ShownMove]:
+    cursors = {int(each.partition): int(each.cursor) for each in lags}
+    found = []
+    for number, place in places:
+        marks = log.marks(topic, number)
+        offset = check_kept(marks, offset_of(log, topic, number, str(place)), topic, number)
+        cursor = cursors.get(number)
+        start = marks.low if cursor is None else max(cursor, marks.low)
+        found.append(
+            ShownMove(
+                partition=number,
+                cursor=cursor,
+                offset=offset,
+                again=0 if cursor is None else max(0, start - offset),
+                skipped=max(0, offset - start),
+                lag=marks.high - offset,
+            )
         )
-    letters = [_letter_json(each) for each in found]
-    return json_answer({"topic": topic.name, "dry_run": given.dry_run, "dead_letters": letters})
+    return found
 
 
-def _letters(call: Call, topic: Topic, consumer: str | None) -> list[DeadLetter]:
-    return list(dead_letters(call.log.blocking, topic, consumer=consumer))
+def _attempts(call: Call, topic: Topic, lags: list[ConsumerLag]) -> list[ShownAttempts]:
+    counts = DeliveryCounts(call.log.blocking, topic, lags[0].consumer, call.caller.tenant)
+    found = [
+        ShownAttempts(int(each.partition), offset, attempts.count)
+        for each in lags
+        for offset, attempts in sorted(counts.load(each.partition, each.cursor).items())
+    ]
+    return found[:_OUTSTANDING_MAX]
 
 
-async def _lags(call: Call, topic: Topic) -> list[ConsumerLag]:
-    return list(await call.log.consumers(topic, tenant=call.caller.tenant))
+async def _lags(call: Call, topic: Topic, name: str | None = None) -> list[ConsumerLag]:
+    found = await call.log.consumers(topic, tenant=call.caller.tenant)
+    return [each for each in found if name in (None, each.consumer)]
 
 
 async def _consumer(call: Call, topic: Topic, name: str) -> dict[str, Any]:
-    lags = [each for each in await _lags(call, topic) if each.consumer == name]
+    lags = await _lags(call, topic, name)
     if not lags:
         raise _unknown(name)
     return _shown(topic, lags)
@@ -258,31 +248,12 @@ def _numbered(given: dict[str, Any]) -> list[tuple[int, Any]]:
     return [(int(number), value) for number, value in given.items()]
 
 
-def _letter_json(letter: DeadLetter) -> dict[str, Any]:
-    event = letter.event
-    own = {name: text for name, text in event.headers.items() if not name.startswith(_OURS)}
-    return {
-        "offset": letter.offset,
-        "consumer": letter.consumer,
-        "deliveries": letter.deliveries,
-        "reason": letter.reason,
-        "partition": letter.partition,
-        "record_offset": letter.record_offset,
-        "kind": event.kind,
-        "key": event.key,
-        "payload": msgspec.Raw(event.payload_json),
-        "headers": own,
-        "is_redriven": letter.is_redriven,
-    }
-
-
 ENDPOINTS = (
     list_consumers,
     get_consumer,
     ack_consumer,
     seek_consumer,
+    get_deliveries,
     delete_consumer,
     get_lag,
-    list_dead_letters,
-    redrive_dead_letters,
 )

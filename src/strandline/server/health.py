@@ -13,6 +13,7 @@ import strandline
 from strandline.log import Log
 from strandline.log.off_loop import in_thread
 from strandline.server.call import Call
+from strandline.server.caller import Caller
 from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.problems import RequestError
 from strandline.server.streams import Streams
@@ -48,10 +49,15 @@ async def get_readyz(call: Call) -> Response:
 @endpoint("GET", "/metrics", TokenScope.METRICS, answers={METRICS_TYPE: str})
 async def get_metrics(call: Call) -> Response:
     """Return what the log and the server have done, for Prometheus; for no tenant's token."""
-    if call.caller.tenant is not None or call.caller.topics != ("*",):
-        raise RequestError(403, "this needs a token of no tenant, for all topics")
+    check_sees_all(call.caller)
     body = await in_thread(generate_latest, call.metrics.registry)
     return Response(body, 200, media_type=METRICS_TYPE)
+
+
+def check_sees_all(caller: Caller) -> None:
+    """Raise unless the caller may see every topic."""
+    if caller.tenant is not None or caller.topics != ("*",):
+        raise RequestError(403, "this needs a token of no tenant, for all topics")
 
 
 class ServerMetrics:
@@ -72,6 +78,17 @@ class ServerMetrics:
             registry=self.registry,
         )
         self.registry.register(_LogCollector(log, streams))
+
+    def answered(self) -> tuple[int, int]:
+        """Return how many requests were answered, and how many of them with 500 or more."""
+        counts = [
+            (each.labels["status"], int(each.value))
+            for family in self.requests.collect()
+            for each in family.samples
+            if each.name.endswith("_total")
+        ]
+        failures = sum(count for status, count in counts if status >= "500")
+        return sum(count for _, count in counts), failures
 
 
 class _LogCollector(Collector):

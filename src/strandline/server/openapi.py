@@ -37,6 +37,8 @@ _PARAMETERS: Final = {
     "consumer": {"type": "string", "minLength": 1, "maxLength": 200},
     "partition": {"type": "integer", "minimum": 0, "maximum": 4095},
     "name": {"type": "string"},
+    "view": {"type": "string", "minLength": 1, "maxLength": 200},
+    "key": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 
 

@@ -90,7 +90,7 @@ def status_of(error: StrandlineError) -> int:
 
 
 def _invalid_status(error: InvalidError) -> int:
-    if "near" in error.fields and {"topic", "consumer"} & error.fields.keys():
+    if "near" in error.fields and {"topic", "consumer", "view"} & error.fields.keys():
         return 404
     # A name that is too long has its value shown; what is sent is too large otherwise.
     if "bytes_max" in error.fields and "value" not in error.fields:

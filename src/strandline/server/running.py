@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,7 +17,9 @@ from strandline.log import Log
 from strandline.server.app import Application
 from strandline.server.protocol import bounded
 from strandline.server.settings import ServerSettings
+from strandline.triggers import Triggers
 from strandline.values import InvalidError
+from strandline.views import LiveView
 
 _log: Final = logging.getLogger("strandline.server")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -64,15 +66,27 @@ class Address:
 
 
 class RunningServer:
-    """A server over an open log, which its owner closes."""
+    """A server over an open log, which its owner closes.
 
-    def __init__(self, log: Log, address: Address, settings: ServerSettings | None = None) -> None:
+    `for_one` is a server whose only callers are those that got its `console_link`.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        address: Address,
+        settings: ServerSettings | None = None,
+        *,
+        for_one: bool = False,
+        views: Mapping[str, LiveView[Any]] | None = None,
+        triggers: Sequence[Triggers] = (),
+    ) -> None:
         address.check()
         chosen = settings if settings is not None else ServerSettings()
-        if not address.is_loopback:
+        if for_one or not address.is_loopback:
             chosen = replace(chosen, needs_token=True)
-        self.app = Application(log, chosen)
-        if chosen.needs_token and not self.app.tokens.list():
+        self.app = Application(log, chosen, views=views, triggers=triggers)
+        if chosen.needs_token and not for_one and not self.app.tokens.list():
             raise InvalidError(
                 "every request would be refused, make a token first: strandline token create"
             )
@@ -104,9 +118,18 @@ class RunningServer:
         shown = f"[{host}]" if ":" in host else host
         return f"{'https' if self._address.has_tls else 'http'}://{shown}:{port}"
 
+    def console_link(self) -> str:
+        """Return the address of the console, which lets in one browser, once."""
+        # The part after # is not sent: no proxy, log or Referer has the secret.
+        return f"{self.url}/console/#once={self.app.sessions.new_link()}"
+
     def run(self, on_ready: Callable[[str], None] | None = None) -> None:
         """Serve until SIGTERM or SIGINT, or until `stop`. `on_ready` gets the URL."""
-        self._server.run_with(self._socket, self._ready(on_ready), self.drain)
+        self.app.history.start()
+        try:
+            self._server.run_with(self._socket, self._ready(on_ready), self.drain)
+        finally:
+            self.app.history.stop()
 
     def stop(self) -> None:
         """End as by SIGTERM; from any thread. Before it runs, it ends at once."""

@@ -131,7 +131,11 @@ class TokenTable:
 
     def find(self, secret: str) -> Token | None:
         """Return the valid token of this secret, as far as it is known here; None for others."""
-        token = self._by_digest.get(digest_of(secret))
+        return self.valid(digest_of(secret))
+
+    def valid(self, digest: str) -> Token | None:
+        """Return the valid token of this digest, as far as it is known here; None for others."""
+        token = self._by_digest.get(digest)
         return token if token is not None and token.is_valid_at(self._clock.now_us()) else None
 
     def is_stale(self) -> bool:

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from strandline.clock import Clock, SystemClock
@@ -108,6 +108,10 @@ class Triggers:
         for dispatch in self._dispatches:
             counted[dispatch.trigger.name] += dispatch.totals()
         return counted
+
+    def registered(self) -> Sequence[Trigger]:
+        """Return the triggers that were added, in this order."""
+        return tuple(self._triggers.values())
 
     @property
     def is_running(self) -> bool:

@@ -99,21 +99,22 @@ class LiveView(Generic[StateT]):
             "snapshot_interval_s", snapshot_interval_s, allows_zero=False
         )
         self._log = log = log.blocking if isinstance(log, AsyncLog) else log
-        self._topic = log.topic(topic)
-        self._settings = log.describe_topic(self._topic).settings
+        self.topic = log.topic(topic)
+        """What it is a view of."""
+        self._settings = log.describe_topic(self.topic).settings
         self._view = view
-        self._screen = view_screen(log, self._topic, view)
+        self._screen = view_screen(log, self.topic, view)
         self._clock = clock or SystemClock()
         snapshots = None
         if snapshot is not None:
-            binding = binding_of(log, self._topic, view)
+            binding = binding_of(log, self.topic, view)
             snapshots = SnapshotFile(io or SystemIo(), snapshot, binding, self._clock)
         self._saving = Saving(
-            log, self._topic, view, snapshots, self._clock, interval_s=snapshot_interval_s
+            log, self.topic, view, snapshots, self._clock, interval_s=snapshot_interval_s
         )
         self._pump = Pump(
             log,
-            self._topic,
+            self.topic,
             view,
             self._saving,
             self._clock,
@@ -252,7 +253,7 @@ class LiveView(Generic[StateT]):
     def lag(self) -> Mapping[Partition, int]:
         """Return for each assigned partition how many records the log has beyond `applied`."""
         return {
-            Partition(p): max(0, self._log.marks(self._topic, p).high - fold.mark.value)
+            Partition(p): max(0, self._log.marks(self.topic, p).high - fold.mark.value)
             for p, fold in sorted(self._folds.items())
         }
 
@@ -274,7 +275,7 @@ class LiveView(Generic[StateT]):
         ]
         state = "running" if found.is_running else "ended"
         header = ("partition", "state", "applied", "lag", "quarantined")
-        title = f"View {self._view.name} of {self._topic.name}, {state}"
+        title = f"View {self._view.name} of {self.topic.name}, {state}"
         return html_table(title, header, rows)
 
     # --- waiting ---
@@ -335,7 +336,7 @@ class LiveView(Generic[StateT]):
         timeout_s = check_seconds("timeout_s", timeout_s)
         deadline = self._clock.monotonic() + timeout_s
         with fold.outcomes.publishing(fold.mark.value):
-            receipt = self._log.append(self._topic, value, timeout_s=timeout_s, **options)
+            receipt = self._log.append(self.topic, value, timeout_s=timeout_s, **options)
             offset = receipt.offset
             with adding_position(receipt):
                 met = fold.wait(lambda: fold.mark.value > offset, offset + 1, deadline)
@@ -349,7 +350,7 @@ class LiveView(Generic[StateT]):
         deadline = self._clock.monotonic() + timeout_s
         append = AsyncLog(self._log).append
         with fold.outcomes.publishing(fold.mark.value):
-            appended = await append(self._topic, value, timeout_s=timeout_s, **options)
+            appended = await append(self.topic, value, timeout_s=timeout_s, **options)
             receipt, offset = appended.blocking, appended.offset
             left_s = max(0.0, deadline - self._clock.monotonic())
             with adding_position(receipt):
@@ -384,7 +385,7 @@ class LiveView(Generic[StateT]):
         ready = [number for number, fold in self._folds.items() if fold.is_ready]
         return prompt_text(
             "LiveView",
-            *(self._view.name, self._topic.name),
+            *(self._view.name, self.topic.name),
             partitions=few(self._folds),
             ready=few(ready),
             closed=not self._pump.is_running,
@@ -446,7 +447,7 @@ class LiveView(Generic[StateT]):
 
     def _count_partitions(self) -> None:
         self._counted_at = self._clock.monotonic()
-        store, topic = parts_of(self._log).store, self._topic
+        store, topic = parts_of(self._log).store, self.topic
         found = store.find_topic(topic.tenant, topic.name, fresh=True)
         if found is not None and found.topic.id == topic.id:
             self._settings = found.settings
@@ -461,7 +462,7 @@ class LiveView(Generic[StateT]):
         if (whole(partition) or 0) >= self._settings.partitions:
             self._count_partitions()
         count = self._settings.partitions
-        return checked_place({self._topic: count}, self._topic, partition).partition
+        return checked_place({self.topic: count}, self.topic, partition).partition
 
     def _check_open(self) -> None:
         if os.getpid() != self._pid:

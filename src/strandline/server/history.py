@@ -1,0 +1,127 @@
+"""What a server has counted during the last hour, one sample after another."""
+
+import threading
+from collections import deque
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from strandline.clock import Clock, Timer
+from strandline.log import Log, parts_of
+from strandline.server.call import Call
+from strandline.server.endpoint import JSON, endpoint, json_answer
+from strandline.server.health import ServerMetrics, check_sees_all
+from strandline.server.streams import Streams
+from strandline.server.tokens import TokenScope
+from strandline.values import StrandlineError
+from strandline.values.json_forms import moment
+
+INTERVAL_S: Final = 5.0
+"""How long after a sample the next one is taken, unless samples take long."""
+KEPT_S: Final = 3600.0
+_SHARE_MAX: Final = 0.05
+"""How much of the time samples may take."""
+
+
+class MetricSample(msgspec.Struct):
+    """What was counted at a moment. All but `lag`, `streams` and `topics` only grow, as long
+    as no topic is dropped."""
+
+    at: str
+    records: int
+    """Ends of all partitions, added up: also what other processes append."""
+    bytes: int
+    """What was appended by the server itself."""
+    reads: int
+    requests: int
+    failures: int
+    """Requests that were answered with 500 or more."""
+    lag: int
+    """Records that consumers are behind, added up."""
+    streams: int
+    topics: int
+
+
+class ShownHistory(msgspec.Struct):
+    """Samples of the last hour, oldest first."""
+
+    interval_s: float
+    samples: list[MetricSample]
+
+
+@endpoint("GET", "/v1/metrics/history", TokenScope.METRICS, answers={JSON: ShownHistory})
+async def get_metric_history(call: Call) -> Response:
+    """Return what was counted during the last hour; for no tenant's token."""
+    check_sees_all(call.caller)
+    return json_answer(ShownHistory(INTERVAL_S, call.history.samples()))
+
+
+class MetricHistory:
+    """Takes samples from its start to its stop, on threads of the clock. Any thread may use it."""
+
+    def __init__(self, log: Log, metrics: ServerMetrics, streams: Streams) -> None:
+        self._log = log
+        self._metrics = metrics
+        self._streams = streams
+        self._clock: Clock = parts_of(log).clock
+        self._lock = threading.Lock()
+        self._kept: deque[MetricSample] = deque(maxlen=int(KEPT_S / INTERVAL_S))
+        self._timer: Timer | None = None
+        self._is_running = False
+
+    def samples(self) -> list[MetricSample]:
+        """Return what is kept, and what is counted now."""
+        with self._lock:
+            return list(self._kept)
+
+    def start(self) -> None:
+        """Take samples from now on."""
+        with self._lock:
+            self._is_running = True
+            self._timer = self._clock.call_later(0.0, self._take)
+
+    def stop(self) -> None:
+        """Take no more samples; one that is being taken is dropped."""
+        with self._lock:
+            self._is_running = False
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _take(self) -> None:
+        began = self._clock.monotonic()
+        try:
+            sample = self._sample()
+        except StrandlineError:
+            # The log is closed, or out of reach for now.
+            sample = None
+        took_s = self._clock.monotonic() - began
+        with self._lock:
+            if self._is_running:
+                if sample is not None:
+                    self._kept.append(sample)
+                delay_s = max(INTERVAL_S, took_s / _SHARE_MAX)
+                self._timer = self._clock.call_later(delay_s, self._take)
+
+    def _sample(self) -> MetricSample:
+        log, counted = self._log, self._log.metrics()
+        topics = [each for whose in (None, *log.tenants()) for each in log.topics(tenant=whose)]
+        ends = lag = 0
+        for each in topics:
+            ends += sum(marks.high for marks in log.describe_topic(each).marks)
+            lag += sum(each.lag for each in log.consumers(each, tenant=each.tenant))
+        requests, failures = self._metrics.answered()
+        return MetricSample(
+            at=moment(self._clock.now_us()) or "",
+            records=ends,
+            bytes=counted.bytes,
+            reads=counted.reads,
+            requests=requests,
+            failures=failures,
+            lag=lag,
+            streams=self._streams.count,
+            topics=len(topics),
+        )
+
+
+ENDPOINTS = (get_metric_history,)
