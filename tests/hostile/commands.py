@@ -89,6 +89,7 @@ GOOD: dict[str, list[str]] = {
 NOT_ATTACKED = {
     "bench": "measures for seconds",
     "serve": "serves until it is stopped",
+    "console": "serves until it is stopped",
     **dict.fromkeys(
         (
             *("pipeline audit", "pipeline tier", "pipeline rebuild", "pipeline snapshot"),

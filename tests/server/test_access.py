@@ -12,11 +12,21 @@ from strandline.server.app import ENDPOINTS, Application
 from strandline.server.settings import ServerSettings
 from strandline.server.tokens import EVERY_SCOPE, TokenScope, TokenTable
 from strandline.testing import FakeClock
-from strandline.values import Event, StrandlineError
+from strandline.triggers import Triggers
+from strandline.values import Event, Record, StrandlineError
+from strandline.views import LiveView, View
 from tests.logs import memory_log
 from tests.server.served import Served
 
-_PARTS = {"{topic}": "orders", "{partition}": "0", "{consumer}": "mailer", "{name}": "InvalidError"}
+_PARTS = {
+    "{topic}": "orders",
+    "{partition}": "0",
+    "{consumer}": "mailer",
+    "{name}": "InvalidError",
+    "{view}": "kinds",
+    "{key}": "placed",
+}
+_OF_THE_SERVER = ("get_metrics", "get_metric_history")
 _QUERIES = {"get_offset_at": {"place": "0"}}
 _BODIES: dict[str, Any] = {
     "append_records": {"kind": "placed"},
@@ -123,10 +133,25 @@ def world() -> Iterator[World]:
         log.append(topic, Event("placed", tenant))
         log.ack(topic, "mailer", 0, 1, tenant=tenant)
     TokenTable(log).create(["read"])
-    served = Served(log, ServerSettings(needs_token=True))
+    view = LiveView(log, log.topic("orders", tenant="acme"), Kinds())
+    view.reconcile([0])
+    runner = Triggers(log)
+    runner.on(log.topic("orders", tenant="acme"), name="labels")(lambda record: None)
+    served = Served(log, ServerSettings(needs_token=True), views={"kinds": view}, triggers=[runner])
     yield World(served, log, clock)
     served.stop()
+    view.close()
     log.close()
+
+
+class Kinds(View[dict[str, int]]):
+    """Counts the records of each kind."""
+
+    def initial(self, _: int) -> dict[str, int]:
+        return {}
+
+    def apply(self, state: dict[str, int], record: Record) -> None:
+        state[str(record.kind)] = state.get(str(record.kind), 0) + 1
 
 
 @pytest.mark.parametrize("operation", GUARDED, ids=ids)
@@ -181,12 +206,13 @@ def test_a_token_of_another_tenant_or_topic_sees_and_does_nothing(
     for token in tokens:
         with world.served.client(token) as http:
             answer = operation.send(http)
-        if "{topic}" in operation.path and operation.name != "put_topic":
-            assert answer.status_code == 404, answer.status_code
-        elif operation.name == "get_metrics":
+        if operation.name in _OF_THE_SERVER:
             assert answer.status_code == 403
+        elif "{" in operation.path and operation.name != "put_topic":
+            assert answer.status_code == 404, answer.status_code
         text = "" if answer.is_stream_consumed is False else answer.text
-        assert "placed" not in text
+        assert "placed" not in text or operation.name == "get_view_key"
+        assert "labels" not in text
         assert str(world.log.topic("orders").id) not in text
         assert str(world.log.topic("orders", tenant="acme").id) not in text
 
@@ -199,7 +225,7 @@ def test_a_token_of_another_tenant_or_topic_sees_and_does_nothing(
 @pytest.mark.parametrize("operation", GUARDED, ids=ids)
 def test_a_token_with_the_scope_is_let_in(operation: Operation, world: World) -> None:
     """The same requests, allowed: else the tests above would prove nothing."""
-    tenant = None if operation.name == "get_metrics" else "acme"
+    tenant = None if operation.name in _OF_THE_SERVER else "acme"
     if operation.name == "delete_topic":
         world.log.create_topic("orders", tenant="tidy")
         tenant = "tidy"

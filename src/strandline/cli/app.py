@@ -9,6 +9,7 @@ from strandline.cli import (
     appending,
     bench,
     changing,
+    consoles,
     consumers,
     copying,
     dead_letters,
@@ -59,7 +60,7 @@ _COMMANDS = (
     *(consumers.lag, consumers.forget),
     *(verifying.verify, tiers.tier, snapshots.views),
     *(transfer.export, transfer.import_, copying.backup, copying.restore, copying.copy),
-    *(doctor.doctor, bench.bench, serving.serve),
+    *(doctor.doctor, bench.bench, serving.serve, consoles.console),
 )
 for _command in _COMMANDS:
     _command.add_to(app)

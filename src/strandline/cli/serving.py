@@ -68,14 +68,15 @@ def serve(
     On loopback no token is needed. Any other address takes TLS, and then each request a
     token, see `strandline token create`. What it serves is described at /openapi.json.
     """
-    settings = _settings(
+    settings = server_settings(
         needs_token=require_token, body_bytes_max=parse_size(body_max), drain_s=float(drain)
     )
     address = {"host": host, "port": port, "certificate": tls_cert, "private_key": tls_key}
     _run(url, address, settings, read_only=read_only, json=json)
 
 
-def _settings(**limits: Any) -> "ServerSettings":
+def server_settings(**limits: Any) -> "ServerSettings":
+    """Return the settings of a server; InvalidError where the packages for one are missing."""
     try:
         from strandline.server.settings import ServerSettings  # noqa: PLC0415 An extra.
     except ModuleNotFoundError as error:
@@ -97,7 +98,7 @@ def _run(
     from strandline.opening import open_log  # noqa: PLC0415 See `opened`.
     from strandline.server.running import Address, RunningServer  # noqa: PLC0415 An extra.
 
-    _log_to_stderr()
+    log_to_stderr()
     address = Address(**place)
     address.check()
 
@@ -107,6 +108,7 @@ def _run(
         else:
             show(f"Serving {described.backend}:{described.location} at {at}  (Ctrl-C ends it)")
             show(f"  export STRANDLINE_URL={at}")
+            show(f"  console: {at}/console/")
         flush()
 
     with open_log(url, mode=Mode.READ if read_only else Mode.WRITE) as log:
@@ -132,7 +134,7 @@ class JsonLines(logging.Formatter):
         return json_lines.dumps(fields)
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
     """Log to standard error: lines of JSON, unless a person reads them."""
     root = logging.getLogger()
     if root.handlers:

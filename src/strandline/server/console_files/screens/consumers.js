@@ -92,7 +92,7 @@ function totals(rows) {
 
 function none(topic) {
   return empty("No consumer has acknowledged anything yet", "A consumer shows here with its first acknowledgement:",
-    code(`import strandline as sl\n\nwith sl.open(url) as log, log.consumer(${JSON.stringify(topic ?? "orders")}, "mailer") as consumer:\n    for record in consumer:\n        handle(record)\n        consumer.ack(record)`));
+    code(`import strandline as sl\n\nwith sl.open(url) as log, log.consumer(${JSON.stringify(topic ?? "orders")}, "mailer") as consumer:\n    for delivery in consumer:\n        handle(delivery.record)\n        consumer.ack(delivery)`));
 }
 
 // --- one consumer ---
