@@ -194,7 +194,7 @@ def test_no_session_begins_without_a_valid_token(guarded: Served) -> None:
             assert answer.status_code == status, body[:20]
 
 
-def test_a_session_ends_by_itself_and_when_it_is_told_to() -> None:
+def test_a_session_expires_and_can_be_ended() -> None:
     clock = FakeClock()
     log = memory_log(clock=clock)
     served = Served(log, for_one=True)

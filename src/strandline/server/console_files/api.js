@@ -43,7 +43,7 @@ async function send(url, options) {
   note(true);
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({}));
-  if (answer.status === 401) dispatchEvent(new CustomEvent("unauthorized"));
+  if (answer.status === 401 && url !== "/console/session") dispatchEvent(new CustomEvent("unauthorized"));
   throw new Problem(body, answer.status);
 }
 

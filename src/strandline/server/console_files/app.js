@@ -62,7 +62,8 @@ function failed(error) {
   const next = error instanceof Problem
     ? h("p", null, h("a", { href: error.body.type ?? "/openapi.json" }, error.title), `: ${error.message}`)
     : h("p", null, error.message);
-  main.replaceChildren(h("div", { role: "alert" }, empty("This cannot be shown", next,
+  main.replaceChildren();
+  main.append(h("div", { role: "alert" }, empty("This cannot be shown", next,
     h("p", null, h("button", { type: "button", class: "primary", onclick: open }, "Try again"), " ", h("a", { href: "#/" }, "To the log")))));
   if (!(error instanceof Problem) && !(error instanceof Unreachable)) console.error(error);
 }
@@ -75,7 +76,7 @@ async function open() {
   const mine = current;
   markNav(name);
   main.replaceChildren();
-  if (!screen) return failed(new Error(`there is no screen ${name}`));
+  if (!screen) return failed(new Problem({ title: "NotFound", type: "/errors/NotFound", detail: `there is no screen ${name}` }, 404));
   document.title = `${screen.title(params)} · Strandline`;
   try {
     await screen.show(main, mine);

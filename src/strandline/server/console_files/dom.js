@@ -25,7 +25,9 @@ export const badge = (kind, text, title) => h("span", { class: `badge ${kind}`, 
 
 // What a screen shows when there is nothing: what it is, and what to do next.
 export function empty(title, ...next) {
-  return h("div", { class: "empty" }, h("h2", null, title), ...next.map((each) => typeof each === "string" ? h("p", null, each) : each));
+  // Below the heading of its screen, if there is one.
+  const level = document.querySelector("main h1") ? "h2" : "h1";
+  return h("div", { class: "empty" }, h(level, null, title), ...next.map((each) => typeof each === "string" ? h("p", null, each) : each));
 }
 
 export const code = (text) => h("pre", { class: "code", tabindex: "0" }, text);

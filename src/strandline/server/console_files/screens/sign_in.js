@@ -19,7 +19,8 @@ export function show(root, next) {
     },
   }, field("Token", token, "It is exchanged for a cookie that scripts cannot read, and lasts 12 hours."),
   h("button", { class: "primary" }, "Sign in"), said);
-  root.replaceChildren(empty("This server needs a token",
+  root.replaceChildren();
+  root.append(empty("This server needs a token",
     "Make one with: strandline token create --scope read,consume,metrics",
     "Or, on the machine of the log, run: strandline console", form));
   token.focus();

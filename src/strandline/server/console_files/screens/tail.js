@@ -54,7 +54,7 @@ class Tail {
 
   filters() {
     const { params } = this.context;
-    const where = h("input", { type: "search", "data-filter": true, name: "where", spellcheck: "false", autocomplete: "off", placeholder: "total > 100 AND kind = 'order.placed'", value: params.where ?? "", list: "saved" });
+    const where = h("input", { type: "search", "data-filter": true, name: "where", spellcheck: "false", autocomplete: "off", placeholder: "payload.total > 100 AND kind = 'order.placed'", value: params.where ?? "", list: "saved" });
     const start = h("select", { name: "start" }, startsOf(params.start ?? "latest"));
     const time = h("input", { type: "datetime-local", name: "time", step: "1", value: localTime(params.start), onchange: () => { if (time.value) { start.append(h("option", { value: new Date(time.value).toISOString(), selected: true }, timeOf(new Date(time.value).toISOString()))); restart(); } } });
     const restart = () => {
@@ -91,7 +91,7 @@ class Tail {
       this.context.signal.addEventListener("abort", () => this.attempt.abort(), { once: true });
       let wait = 1000;
       try {
-        if (this.isPaused) await untilAborted(this.attempt.signal);
+        if (this.isPaused) { await aborted(this.attempt.signal); continue; }
         await follow(this.url(), (lines) => this.take(lines), this.attempt.signal);
         this.showState("Connecting again");
       } catch (error) {
@@ -100,7 +100,7 @@ class Tail {
         else if (error instanceof Problem && !error.body.retryable) { this.failed(error); wait = null; }
         else this.showState("Server not reached, trying again");
       }
-      if (wait === null) await untilAborted(this.attempt.signal);
+      if (wait === null) await aborted(this.attempt.signal);
       else if (wait) await new Promise((resolve) => setTimeout(resolve, wait));
     }
   }
@@ -115,12 +115,11 @@ class Tail {
     const records = [];
     for (const line of lines) {
       const at = line.lastIndexOf('"id":"');
-      if (line.startsWith('{"event":"record"')) records.push(line);
+      if (line.startsWith('{"event":"record"')) { records.push(line); this.caughtUp.clear(); }
       else this.marker(JSON.parse(line));
       if (at > 0) this.token = line.slice(at + 6, line.lastIndexOf('"'));
     }
     if (!records.length) return;
-    this.caughtUp.clear();
     this.list.append(records);
     if (this.list.items.length > KEPT_MAX) { this.list.drop(DROPPED); this.dropped += DROPPED; }
     this.showState();
@@ -194,9 +193,9 @@ function fill(line, row) {
     cell("body", record.body.slice(0, PREVIEW)));
 }
 
-const untilAborted = (signal) => new Promise((_, reject) => {
-  if (signal.aborted) reject(signal.reason);
-  signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+const aborted = (signal) => new Promise((resolve) => {
+  if (signal.aborted) resolve();
+  signal.addEventListener("abort", resolve, { once: true });
 });
 
 function startsOf(chosen) {
