@@ -14,6 +14,7 @@ import strandline as sl
 from strandline.clock import Clock, SystemClock
 from strandline.log import (
     DurableStore,
+    EvaluatingStore,
     Log,
     MeasuredStore,
     SegmentedStore,
@@ -112,8 +113,8 @@ def test_the_example_is_short_and_the_page_shows_it() -> None:
 
 def test_the_page_names_every_call_of_the_port() -> None:
     protocols = (
-        *(Store, DurableStore, MeasuredStore, SegmentedStore, SelectingStore),
-        TransactionalStore,
+        *(Store, DurableStore, EvaluatingStore, MeasuredStore, SegmentedStore),
+        *(SelectingStore, TransactionalStore),
     )
     calls = {name for each in protocols for name in dir(each) if not name.startswith("_")}
     table = re.findall(r"^\| (`[a-z_`, ]+`) \|", PAGE.read_text(), re.MULTILINE)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.scans import narrowing, reading
+from strandline.scans import narrowing, paging
 from strandline.scans.reading import ScanRead
 from strandline.scans.skipping import Skipping
 from strandline.tiering.footer import Footer
@@ -57,7 +57,13 @@ BUGS: list[tuple[Bug, Callable[[Path], None]]] = [
     ),
     (Bug("nothing is skipped", Skipping, "kept", "tier is None", "True"), bounded),
     (
-        Bug("cold objects say nothing of their columns", reading, "_schema", "found += _", "pass"),
+        Bug(
+            "cold objects say nothing of their columns",
+            paging,
+            "topic_columns",
+            "found += _",
+            "pass",
+        ),
         test_scan.test_columns_that_only_cold_records_have_are_there,
     ),
     (

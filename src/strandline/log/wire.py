@@ -199,6 +199,66 @@ class ReadReturn(Message):
     stop: int
 
 
+class WirePredicate(Message):
+    """A predicate, see PredicateText."""
+
+    where: str
+    now_us: int
+    declared: bytes | None = None
+
+
+class SelectCall(Message):
+    """Reads the records that any of some predicates selects."""
+
+    topic_id: UUID
+    partition: int
+    start: int
+    records_max: int
+    bytes_max: int
+    durable_only: bool
+    predicates: list[WirePredicate]
+
+
+class SelectReturn(Message):
+    """Those that were found, and up to where."""
+
+    records: list[WireRecord]
+    end: int
+
+
+class ScanCall(Message):
+    """Reads columns of the rows that a scan selects, see ScanText."""
+
+    topic_id: UUID
+    partition: int
+    start: int
+    end: int
+    columns: bytes
+    tenant: str | None = None
+    predicate: WirePredicate | None = None
+    offered: bytes | None = None
+
+
+class ScanReturn(Message):
+    """Rows as an Arrow IPC stream, and up to where."""
+
+    rows: bytes
+    end: int
+
+
+class RangesCall(Message):
+    """Is about ranges of partitions: number, start and end."""
+
+    topic_id: UUID
+    ranges: list[tuple[int, int, int]]
+
+
+class SchemaReturn(Message):
+    """Columns, as Arrow serializes a schema."""
+
+    columns: bytes
+
+
 class WirePiece(Message):
     """A piece of history: records, a run that cannot be read, or a finding."""
 

@@ -75,6 +75,16 @@ class Predicate:
         """The text that it was parsed from, to be parsed again elsewhere."""
         return self._text
 
+    @property
+    def now_us(self) -> int:
+        """What `current_timestamp` in it stands for, in microseconds since the epoch."""
+        return self._now_us
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that it was parsed for."""
+        return self._evaluation.schema
+
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that it reads, as the schema has them and in its order."""

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
 from strandline.log import Log, parts_of
-from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RECORD_FIELDS, batch_schema
+from strandline.log.columns import RECORD_FIELDS
+from strandline.scans.evaluated import selected_rows
 from strandline.scans.narrowing import narrowed
+from strandline.scans.paging import columns_of, topic_columns
 from strandline.scans.sieve import STORED_AS, Sieve, predicate_columns, sieve
-from strandline.scans.skipping import Skipping
-from strandline.tiering import Tier
-from strandline.typed import definition_of
+from strandline.scans.skipping import Skipping, stored_bounds
 from strandline.values import Topic, ValueKind
-from strandline.values.widening import fitted_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,17 @@ class ScanRead:
         for partition, (start, end) in self.ranges.items():
             place = self.topic, partition
             for first, stop in skipping.kept(self.log, place, start, end):
-                for batch in _columns(self.log, place, first, stop, read):
+                for batch in self._rows(place, first, stop, read):
                     found = self.sieve.sifted(batch)
                     if found.num_rows:
                         yield found.select(wanted.names)
+
+    def _rows(
+        self, place: tuple[Topic, int], start: int, end: int, read: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        if parts_of(self.log).store.capabilities.has_evaluation:
+            return selected_rows(self.log, place, (start, end), read, self.sieve)
+        return columns_of(self.log, place, start, end, read)
 
     def _read_schema(self, names: Sequence[str]) -> pa.Schema:
         """Return the columns that have to be read: those, and what the sieve looks at."""
@@ -69,7 +75,7 @@ def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
     for partition in range(settings.partitions):
         marks = log.marks(topic, partition)
         ranges[partition] = int(marks.low), int(marks.high)
-    schema = _schema(log, topic, kind, ranges)
+    schema = topic_columns(log, topic, kind, ranges)
     values = pa.schema([each for each in schema if each not in RECORD_FIELDS])
     offered = predicate_columns(settings, values if kind is ValueKind.BATCH else None)
     offered = pa.schema([*offered, *RECORD_FIELDS])
@@ -78,43 +84,10 @@ def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
     if picked.predicate is None:
         return read
     bounds = [
-        replace(each, column=_stored_as(kind, each.column)) for each in picked.predicate.bounds
+        replace(each, column=picked.stored_as(each.column)) for each in picked.predicate.bounds
     ]
     within = {
         partition: narrowed(log, (topic, partition), *span, bounds)
         for partition, span in ranges.items()
     }
-    skipping = Skipping().and_also(bounds, schema.field)
-    return replace(read, ranges=within, skipping=skipping)
-
-
-def _stored_as(kind: ValueKind, name: str) -> str:
-    return name if kind is ValueKind.BATCH else STORED_AS.get(name, name)
-
-
-def _schema(
-    log: Log, topic: Topic, kind: ValueKind, ranges: Mapping[int, tuple[int, int]]
-) -> pa.Schema:
-    if kind is not ValueKind.BATCH:
-        return EVENT_SCHEMA if kind is ValueKind.EVENT else BYTES_SCHEMA
-    found: list[pa.Schema] = list(definition_of(log, topic).versions)
-    tier = cast("Tier | None", parts_of(log).tier)
-    for partition, (start, end) in ranges.items():
-        at = start
-        for _, stop, footer in tier.footers(topic, partition, start, end) if tier else ():
-            if footer is None:
-                break  # Reading the records says what is wrong with the object.
-            found += footer.value_schemas
-            at = stop
-        found.append(log.read_batches(topic, partition, at, end).schema)
-    return batch_schema(found)
-
-
-def _columns(
-    log: Log, place: tuple[Topic, int], start: int, end: int, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    tier = cast("Tier | None", parts_of(log).tier)
-    if tier is not None:
-        return tier.columns(*place, start, end, schema)
-    found = log.read_batches(*place, start, end)
-    return (fitted_batch(batch, schema) for batch in found)
+    return replace(read, ranges=within, skipping=stored_bounds(picked, schema))

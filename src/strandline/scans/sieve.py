@@ -36,6 +36,10 @@ class Sieve:
         offered = pa.RecordBatch.from_arrays(columns, names=list(self.read))
         return raw.filter(self.predicate.matches(offered))
 
+    def stored_as(self, name: str) -> str:
+        """Return how the log calls a column of the predicate."""
+        return name if self.kind is ValueKind.BATCH else STORED_AS.get(name, name)
+
     def _offered(self, raw: pa.RecordBatch, name: str) -> pa.Array:
         if self.kind is ValueKind.BATCH:
             return raw.column(name)
@@ -44,7 +48,7 @@ class Sieve:
         if name == "payload":
             texts = raw.column("payload").cast(pa.string())
             return pa.ExtensionArray.from_storage(pa.json_(), texts)
-        return raw.column(STORED_AS.get(name, name))
+        return raw.column(self.stored_as(name))
 
 
 def predicate_columns(settings: TopicSettings, values: pa.Schema | None) -> pa.Schema:

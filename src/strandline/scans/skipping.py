@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from strandline.log import Log, parts_of
 from strandline.predicates.bounds import Bound
+from strandline.scans.sieve import Sieve
 from strandline.tiering import Tier
 from strandline.tiering.footer import ColumnStatistics, Footer
 from strandline.values import Topic, TrimmedError
@@ -80,6 +81,18 @@ class Skipping:
             if known is not None and refutes(known, bound, arrow):
                 return True
         return False
+
+
+def stored_bounds(sieve: Sieve, stored: pa.Schema) -> Skipping:
+    """Return the bounds of a sieve's predicate on columns as the log calls them."""
+    if sieve.predicate is None:
+        return Skipping()
+    bounds = [replace(each, column=sieve.stored_as(each.column)) for each in sieve.predicate.bounds]
+
+    def field(name: str) -> pa.Field | None:
+        return stored.field(name) if name in stored.names else None
+
+    return Skipping().and_also(bounds, field)
 
 
 def refutes(known: ColumnStatistics, bound: Bound, arrow: pa.DataType) -> bool:

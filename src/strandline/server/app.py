@@ -23,6 +23,7 @@ from strandline.server import (
     reading,
     remote_appending,
     remote_keys,
+    remote_selecting,
     remote_store,
     schemas,
     tailing,
@@ -85,6 +86,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *remote_store.ENDPOINTS,
     *remote_appending.ENDPOINTS,
     *remote_keys.ENDPOINTS,
+    *remote_selecting.ENDPOINTS,
     get_error,
 )
 """Every endpoint of the HTTP interface."""

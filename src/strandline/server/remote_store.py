@@ -157,11 +157,12 @@ def read_store(call: Call, port: StorePort, given: wire.ReadCall) -> wire.Messag
     if wanted.bytes_max is not None:
         bytes_max = min(bytes_max, wanted.bytes_max)
     page = wanted._replace(records_max=records_max, bytes_max=bytes_max)
-    records = [_record(each) for each in port.store.read(topic, number, page)]
+    records = [wire_record(each) for each in port.store.read(topic, number, page)]
     return wire.ReadReturn(records, stop)
 
 
-def _record(record: Record) -> wire.WireRecord:
+def wire_record(record: Record) -> wire.WireRecord:
+    """Return a record as it is sent."""
     value = record.value
     if isinstance(value, Event):
         kind, payload, _, headers, occurred_at_us = value.parts()

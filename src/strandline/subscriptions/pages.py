@@ -12,7 +12,7 @@ from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartitio
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.screening import Screen
 from strandline.subscriptions.selecting import Selecting
-from strandline.subscriptions.sharing import PageLimits, fresh, shared_reads
+from strandline.subscriptions.sharing import PageLimits, ScreenReader, fresh, shared_reads
 from strandline.values import InvalidError, Record, Topic, UnavailableError
 
 POLL_S: Final = 1.0
@@ -303,15 +303,14 @@ class Pages:
             if wanted_at > cursor.next:
                 self._page_end = wanted_at
                 return
-        page = self._shared.read(self._log, cursor.place, cursor.next, limits)
-        if not page.records:
+        reader = ScreenReader(screen, self._selecting)
+        page = self._shared.read(self._log, cursor.place, cursor.next, limits, reader)
+        if page.end == page.start:
             return
-        assert page.covers(cursor.next)
-        first = page.records[0].offset
         wanted = page.wanted(screen, cursor.next, limits.records_max)
         for offset, item in wanted.items:
             if isinstance(item, InvalidError):
-                self._page.append(FailedRecord(fresh(page.records[offset - first]), item))
+                self._page.append(FailedRecord(fresh(page.at(offset)), item))
             else:
                 self._page.append(item)
         self._page_end = wanted.end

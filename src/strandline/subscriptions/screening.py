@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strandline.log import PredicateText
 from strandline.predicates import (
     EVENT_COLUMNS,
     Predicate,
@@ -27,6 +28,9 @@ Outcome: TypeAlias = Record | InvalidError | None
 
 class Screen(Protocol):
     """A predicate on the records of one topic."""
+
+    text: PredicateText
+    """The predicate, to be parsed again elsewhere."""
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
         """Return what becomes of each record, in their order."""
@@ -49,6 +53,8 @@ class EventScreen:
 
     def __init__(self, where: str, now_us: int, declared: pa.Schema | None = None) -> None:
         self.predicate = parse_predicate(where, event_columns(declared), now_us=now_us)
+        packed = None if declared is None else bytes(declared.serialize().to_pybytes())
+        self.text = PredicateText(where, now_us, packed)
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
         test = self.predicate.row_test if len(records) == 1 else None
@@ -107,8 +113,7 @@ class BatchScreen:
 
     def __init__(self, where: str, now_us: int) -> None:
         check_syntax(where)
-        self._where = where
-        self._now_us = now_us
+        self.text = PredicateText(where, now_us)
         self._schema: pa.Schema | None = None
         self._predicate: Predicate | None = None
 
@@ -127,7 +132,7 @@ class BatchScreen:
 
     def _for(self, schema: pa.Schema) -> Predicate:
         if self._predicate is None or self._schema is None or not schema.equals(self._schema):
-            self._predicate = parse_predicate(self._where, schema, now_us=self._now_us)
+            self._predicate = parse_predicate(self.text.where, schema, now_us=self.text.now_us)
             self._schema = schema
         return self._predicate
 

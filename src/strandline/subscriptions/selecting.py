@@ -1,11 +1,18 @@
 """Leaving out records in the store, where that can tell which are not wanted. See design 0107."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
-from strandline.log import Log, parts_of
-from strandline.log.store import DroppedError, RecordBound, SelectingStore, StoredTopic
+from strandline.log import Log, ReadRange, parts_of
+from strandline.log.store import (
+    DroppedError,
+    EvaluatingStore,
+    RecordBound,
+    SelectedPage,
+    SelectingStore,
+    StoredTopic,
+)
 from strandline.predicates.bounds import Bound
 from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.screening import EventScreen, Screen
@@ -17,11 +24,29 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Selecting:
-    """Asks a store where the next record is that may be wanted."""
+    """Asks a store which records may be wanted, or where the next of them is."""
 
     def __init__(self, log: Log) -> None:
         self._store = parts_of(log).store
         self._topics: dict[Topic, StoredTopic | None] = {}
+        #: Whether the store evaluates predicates; it may turn out that it cannot.
+        self._is_evaluated = self._store.capabilities.has_evaluation
+
+    def page(
+        self, place: TopicPartition, wanted: ReadRange, screens: Sequence[Screen]
+    ) -> SelectedPage | None:
+        """Return the records that a screen may want; None if they have to be read to know.
+
+        Raises as the log's `read`.
+        """
+        topic = self._topic(place.topic) if self._is_evaluated else None
+        if topic is None:
+            return None
+        store = cast("EvaluatingStore[StoredTopic]", self._store)
+        predicates = [each.text for each in screens]
+        page = store.read_selected(topic, place.partition, wanted, predicates)
+        self._is_evaluated = page is not None
+        return page
 
     def first_wanted(self, place: TopicPartition, start: int, screen: Screen) -> int:
         """Return the first offset from `start` on that may match; `start` if that is unknown."""

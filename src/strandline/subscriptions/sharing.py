@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Final, NamedTuple
 
-from strandline.log import Log
+from strandline.log import Log, ReadRange
 from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.screening import EventScreen, Screen, sift_together
+from strandline.subscriptions.selecting import Selecting
 from strandline.values import Event, InvalidError, Record, Topic
 
 _PAGE_RECORDS: Final = 1024
@@ -34,32 +35,53 @@ class PageLimits(NamedTuple):
 
 
 class SharedPage:
-    """The records of a page, and which of them each predicate matches."""
+    """The records of a page, and which of them each predicate matches.
 
-    def __init__(self, records: Sequence[Record], screens: Iterable[EventScreen]) -> None:
+    Of a page that the store has selected, records that no predicate wants may be missing.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[Record],
+        screens: Iterable[Screen],
+        span: tuple[int, int],
+        *,
+        is_selected: bool = False,
+    ) -> None:
         self.records = records
+        self.start, self.end = span
         self._screens = tuple(screens)
+        self._is_selected = is_selected
         self._lock = threading.Lock()
         self._matches: dict[EventScreen, list[int]] | None = None
 
-    def covers(self, offset: int) -> bool:
-        """Whether the record at `offset` is in it."""
-        return self.records[0].offset <= offset <= self.records[-1].offset
+    def serves(self, offset: int, screen: Screen) -> bool:
+        """Whether it has what the screen wants from `offset` on."""
+        is_within = self.start <= offset < self.end
+        return is_within and (not self._is_selected or screen in self._screens)
+
+    def at(self, offset: int) -> Record:
+        """Return the record at an offset, which is in it."""
+        return self.records[self._place(offset)]
+
+    def _place(self, offset: int) -> int:
+        return bisect_left(self.records, offset, key=_offset_of)
 
     def wanted(self, screen: Screen, start: int, count: int) -> "WantedRecords":
         """Return the first `count` records from `start` on that match, or on which it fails."""
-        first = self.records[0].offset
         with self._lock:
             if self._matches is None:
-                self._matches = sift_together(self._screens, self.records)
+                events = [each for each in self._screens if isinstance(each, EventScreen)]
+                self._matches = sift_together(events, self.records)
             found = self._matches.get(screen) if isinstance(screen, EventScreen) else None
+        first = self._place(start)
         if found is None:
-            return self._wanted_by(screen, start - first, count)
-        begin = bisect_left(found, start - first)
-        items = [(first + at, fresh(self.records[at])) for at in found[begin : begin + count]]
+            return self._wanted_by(screen, first, count)
+        begin = bisect_left(found, first)
+        chosen = [self.records[at] for at in found[begin : begin + count]]
         is_more = begin + count < len(found)
-        end = first + (found[begin + count] if is_more else len(self.records))
-        return WantedRecords(items, end)
+        end = self.records[found[begin + count]].offset if is_more else self.end
+        return WantedRecords([(each.offset, fresh(each)) for each in chosen], end)
 
     def _wanted_by(self, screen: Screen, begin: int, count: int) -> "WantedRecords":
         records = self.records[begin:]
@@ -72,7 +94,11 @@ class SharedPage:
             items.append(
                 (record.offset, outcome if isinstance(outcome, InvalidError) else fresh(outcome))
             )
-        return WantedRecords(items, records[-1].offset + 1)
+        return WantedRecords(items, self.end)
+
+
+def _offset_of(record: Record) -> int:
+    return record.offset
 
 
 class WantedRecords(NamedTuple):
@@ -102,8 +128,15 @@ class SharedReads:
                 for place in [each for each in self._pages if each.topic == topic]:
                     del self._pages[place]
 
-    def read(self, log: Log, place: TopicPartition, start: int, limits: PageLimits) -> SharedPage:
-        """Return a page with the record at `start`; empty if there is none yet.
+    def read(
+        self,
+        log: Log,
+        place: TopicPartition,
+        start: int,
+        limits: PageLimits,
+        reader: "ScreenReader",
+    ) -> SharedPage:
+        """Return a page from `start` on with what a reader wants; empty if there is none yet.
 
         Raises as the log's `read`.
         """
@@ -111,23 +144,44 @@ class SharedReads:
         with self._lock:
             # The newest is the one that most are about to read.
             for limited, page in reversed(self._pages.get(place, ())):
-                if limited == limits and page.covers(start):
+                if limited == limits and page.serves(start, reader.screen):
                     return page
             screens = tuple(self._screens.get(place.topic, ()))
         if len(screens) > 1:
             # Each of them holds what it wants of it, and no more than it may.
             limits = limits._replace(records_max=max(limits.records_max, _PAGE_RECORDS))
-        records = tuple(log.read(*place, start, **limits._asdict()))
-        for expected, record in enumerate(records, start):
-            assert record.offset == expected, f"a log gave {record.offset} for {expected}"
-        made = SharedPage(records, screens)
-        if records and len(screens) > 1:
+        made = _page(log, place, ReadRange(start, None, *limits), reader, screens)
+        if made.end > start and len(screens) > 1:
             with self._lock:
                 kept = self._pages.setdefault(place, deque(maxlen=_PAGES_KEPT))
                 kept.append((asked, made))
                 while sum(len(each.records) for _, each in kept) > _RECORDS_KEPT:
                     kept.popleft()
         return made
+
+
+class ScreenReader(NamedTuple):
+    """What reads pages: a screen, and how it asks the store."""
+
+    screen: Screen
+    selecting: Selecting
+
+
+def _page(
+    log: Log,
+    place: TopicPartition,
+    wanted: ReadRange,
+    reader: ScreenReader,
+    screens: tuple[EventScreen, ...],
+) -> SharedPage:
+    start = wanted.start
+    served: tuple[Screen, ...] = screens if reader.screen in screens else (reader.screen,)
+    if (selected := reader.selecting.page(place, wanted, served)) is not None:
+        return SharedPage(tuple(selected.records), served, (start, selected.end), is_selected=True)
+    records = tuple(log.read(*place, **wanted._asdict()))
+    for expected, record in enumerate(records, start):
+        assert record.offset == expected, f"a log gave {record.offset} for {expected}"
+    return SharedPage(records, screens, (start, start + len(records)))
 
 
 def fresh(record: Record) -> Record:

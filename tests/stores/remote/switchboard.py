@@ -2,12 +2,15 @@
 
 import socket
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
 
 from strandline.log import Log
 from strandline.server import Application, ServerSettings
+from strandline.server.app import ENDPOINTS
+from strandline.server.endpoint import Endpoint
 
 
 class Switchboard:
@@ -29,9 +32,14 @@ class Switchboard:
         while not self._server.started:
             self._thread.join(0.005)
 
-    def serve(self, log: Log, settings: ServerSettings | None = None) -> str:
+    def serve(
+        self,
+        log: Log,
+        settings: ServerSettings | None = None,
+        endpoints: Sequence[Endpoint] = ENDPOINTS,
+    ) -> str:
         """Return the URL of a log."""
-        self._apps.append(Application(log, settings))
+        self._apps.append(Application(log, settings, endpoints=endpoints))
         return f"http://127.0.0.1:{self._port}/{len(self._apps) - 1}"
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:

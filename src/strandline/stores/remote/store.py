@@ -19,7 +19,10 @@ from strandline.log.store import (
     Capabilities,
     DroppedError,
     PartitionState,
+    PredicateText,
     Reach,
+    ScanText,
+    SelectedPage,
     Trimmed,
     dropped,
 )
@@ -27,6 +30,7 @@ from strandline.stores.closing import close_each
 from strandline.stores.remote.appending import RemoteAppends, RemoteOutcome
 from strandline.stores.remote.claims import RemoteClaim, RemoteLeases
 from strandline.stores.remote.connection import RemoteConnection
+from strandline.stores.remote.evaluating import RemoteEvaluation
 from strandline.stores.remote.reading import RemoteReads
 from strandline.stores.remote.topics import RemoteTopic, topic_of
 from strandline.stores.remote.watching import RemotePlace, RemoteWatches
@@ -86,6 +90,7 @@ class RemoteStore:
             Durability(found.durability_max),
             found.durability_reason,
             Reach.NETWORK,
+            has_evaluation=True,
             has_metrics=True,
             has_segments=found.has_segments,
             trims_at_once=found.trims_at_once,
@@ -94,6 +99,7 @@ class RemoteStore:
         self._appends = RemoteAppends(self._connection, found.body_bytes_max)
         self._watches = RemoteWatches(self._connection, self._end)
         self._leases = RemoteLeases(self._connection)
+        self._evaluation = RemoteEvaluation(self._connection)
 
     # --- topics ---
 
@@ -176,6 +182,25 @@ class RemoteStore:
         first, stop = reads.first(wanted)
         kind = topic.settings.value_kind
         return record_batches(kind, Partition(partition), lambda: reads.pages(wanted, first, stop))
+
+    def read_selected(
+        self,
+        topic: RemoteTopic,
+        partition: int,
+        wanted: ReadRange,
+        predicates: Sequence[PredicateText],
+    ) -> SelectedPage | None:
+        return self._evaluation.selected(topic, partition, wanted, predicates)
+
+    def scan_selected(
+        self, topic: RemoteTopic, partition: int, wanted: ScanText
+    ) -> tuple[bytes, int] | None:
+        return self._evaluation.scanned(topic, partition, wanted)
+
+    def scan_schema(
+        self, topic: RemoteTopic, ranges: Sequence[tuple[int, int, int]]
+    ) -> bytes | None:
+        return self._evaluation.schema(topic, ranges)
 
     def history(self, topic: RemoteTopic, partition: int, start: int, end: int | None) -> History:
         return RemoteReads(self._connection, topic, partition).history(self.id, start, end)

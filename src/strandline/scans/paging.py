@@ -1,0 +1,93 @@
+"""The columns of a topic, and the rows of a partition with them, a page of them on request."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, cast
+
+import pyarrow as pa
+
+from strandline.log import EvaluatingStore, Log, StoredTopic, parts_of
+from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, batch_schema
+from strandline.scans.sieve import Sieve
+from strandline.scans.skipping import stored_bounds
+from strandline.tiering import Tier
+from strandline.typed import definition_of
+from strandline.values import Topic, ValueKind
+from strandline.values.batches import decode_schema
+from strandline.values.widening import fitted_batch
+
+ROWS_EXAMINED: Final = 256 * 1024
+"""After how many rows a page ends, however few of them were selected."""
+_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+def topic_columns(
+    log: Log, topic: Topic, kind: ValueKind, ranges: Mapping[int, tuple[int, int]]
+) -> pa.Schema:
+    """Return the columns that these ranges of partitions have together."""
+    if kind is not ValueKind.BATCH:
+        return EVENT_SCHEMA if kind is ValueKind.EVENT else BYTES_SCHEMA
+    known = _known_columns(log, topic, ranges)
+    if known is not None:
+        return known
+    found: list[pa.Schema] = list(definition_of(log, topic).versions)
+    tier = cast("Tier | None", parts_of(log).tier)
+    for partition, (start, end) in ranges.items():
+        at = start
+        for _, stop, footer in tier.footers(topic, partition, start, end) if tier else ():
+            if footer is None:
+                break  # Reading the records says what is wrong with the object.
+            found += footer.value_schemas
+            at = stop
+        found.append(log.read_batches(topic, partition, at, end).schema)
+    return batch_schema(found)
+
+
+def _known_columns(
+    log: Log, topic: Topic, ranges: Mapping[int, tuple[int, int]]
+) -> pa.Schema | None:
+    """Return what the store says of them, if it can tell without sending the records."""
+    store = parts_of(log).store
+    stored = store.find_topic_id(topic.id) if store.capabilities.has_evaluation else None
+    if stored is None:
+        return None
+    evaluating = cast("EvaluatingStore[StoredTopic]", store)
+    packed = evaluating.scan_schema(stored, [(each, *span) for each, span in ranges.items()])
+    return None if packed is None else decode_schema(packed)
+
+
+def columns_of(
+    log: Log, place: tuple[Topic, int], start: int, end: int, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield [start, end) with these columns alone, from whichever half has it."""
+    tier = cast("Tier | None", parts_of(log).tier)
+    if tier is not None:
+        return tier.columns(*place, start, end, schema)
+    found = log.read_batches(*place, start, end)
+    return (fitted_batch(batch, schema) for batch in found)
+
+
+def scan_page(
+    log: Log,
+    place: tuple[Topic, int],
+    span: tuple[int, int],
+    columns: pa.Schema,
+    sieve: Sieve,
+) -> tuple[list[pa.RecordBatch], int]:
+    """Return the first rows in a range that come through, and up to where that is all."""
+    read = columns
+    if "_offset" not in columns.names:
+        read = columns.append(pa.field("_offset", pa.int64(), nullable=False))
+    skipping = stored_bounds(sieve, read)
+    taken: list[pa.RecordBatch] = []
+    size = examined = 0
+    for start, end in skipping.kept(log, place, *span):
+        for batch in columns_of(log, place, start, end, read):
+            found = sieve.sifted(batch).select(columns.names)
+            if found.num_rows:
+                taken.append(found)
+                size += found.nbytes
+            examined += batch.num_rows
+            following = batch.column("_offset")[batch.num_rows - 1].as_py() + 1
+            if size >= _BYTES_MAX or examined >= ROWS_EXAMINED:
+                return taken, following
+    return taken, span[1]
