@@ -385,14 +385,17 @@ class SegmentedStore(Protocol[T_contra]):
 
 
 class RecordBound(NamedTuple):
-    """A comparison that every wanted event meets, of what the store keeps beside its payload."""
+    """A comparison that every wanted event meets, of what it has beside its payload or in it."""
 
-    #: One of kind, key, timestamp, occurred_at.
+    #: One of kind, key, timestamp, occurred_at; or what names a field of payloads.
     column: str
     #: One of eq, lt, le, gt, ge, in, prefix, null, not_null.
     comparison: str
-    #: Texts, which are compared by their bytes of UTF-8, or times in microseconds.
-    values: tuple[str | int, ...]
+    #: Texts, which are compared by their bytes of UTF-8, or times in microseconds; of a field
+    #: what Python has for its type.
+    values: tuple[Any, ...]
+    #: Of a field of payloads: its Arrow type.
+    type: Any = None
 
 
 class SelectingStore(Protocol[T_contra]):

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import pyarrow as pa
+
 from strandline.predicates.node import Node
 from strandline.predicates.order import parts_of
-from strandline.predicates.sql_type import DOUBLE, FLOAT, INTEGERS, is_decimal
+from strandline.predicates.paths import spark_path
+from strandline.predicates.sql_type import DOUBLE, FLOAT, INTEGERS, arrow_type, is_decimal
 
 Comparison = Literal["eq", "lt", "le", "gt", "ge", "in", "null", "not_null", "prefix"]
 
@@ -26,9 +29,12 @@ class Bound:
     """A comparison of a column that every matching row meets, as Spark compares."""
 
     column: str
+    """Its name; of a field of JSON what `field_key` returns."""
     comparison: Comparison
     values: tuple[Any, ...] = ()
     """What it is compared with: one value, several after `in`, none for null tests."""
+    type: pa.DataType | None = None
+    """Of a field of JSON: the type that its values are taken as."""
 
 
 def bounds_of(node: Node) -> tuple[Bound, ...]:
@@ -54,17 +60,35 @@ def _bound(part: Node, scalar: Callable[[Node], Any]) -> Bound | None:
     if comparison is None:
         return None
     column, *others = _uncast(part.inputs[0]), *part.inputs[1:]
-    if column.op != "column" or not all(each.is_literal for each in others):
+    if not all(each.is_literal for each in others):
         return None
     try:
         values = tuple(scalar(each).as_py() for each in others)
     except (OverflowError, ValueError):
         return None  # Python has no such date.
-    return Bound(column.detail, comparison, values)
+    return _made(column, comparison, values)
 
 
 def _null_test(tested: Node, comparison: Comparison) -> Bound | None:
-    return Bound(tested.detail, comparison) if tested.op == "column" else None
+    return _made(tested, comparison, ())
+
+
+def _made(node: Node, comparison: Comparison, values: tuple[Any, ...]) -> Bound | None:
+    if node.op == "column":
+        return Bound(node.detail, comparison, values)
+    if node.op != "try_variant_get":
+        return None
+    key = field_key(node)
+    return None if key is None else Bound(key, comparison, values, arrow_type(node.type))
+
+
+def field_key(node: Node) -> str | None:
+    """Return what names a field of JSON as one type: `payload$.amount:BIGINT`."""
+    (column,) = node.inputs
+    path = spark_path(node.detail)
+    if column.op != "column" or path is None:
+        return None
+    return f"{column.detail}{path}:{node.type}"
 
 
 def _uncast(node: Node) -> Node:

@@ -1,10 +1,8 @@
 """Skips what cannot hold a selected row, by the statistics of objects in the tier."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Any, Final, Self, cast
+from typing import Any, Self, cast
 
 import pyarrow as pa
 
@@ -12,7 +10,8 @@ from strandline.log import Log, parts_of
 from strandline.predicates.bounds import Bound
 from strandline.scans.sieve import Sieve
 from strandline.tiering import Tier
-from strandline.tiering.footer import ColumnStatistics, Footer
+from strandline.tiering.footer import Footer
+from strandline.tiering.refuting import refutes_group
 from strandline.values import Topic, TrimmedError
 
 
@@ -26,12 +25,12 @@ class Skipping:
 
     def and_also(self, bounds: Iterable[Bound], stored: Callable[[str], pa.Field | None]) -> Self:
         """Return the same with more bounds; `stored` returns how a column is stored, if it is."""
-        found = [(bound, stored(bound.column)) for bound in bounds]
-        new = [
-            (replace(bound, column=field.name), field.type)
-            for bound, field in found
-            if field is not None
-        ]
+        new: list[tuple[Bound, pa.DataType]] = []
+        for bound in bounds:
+            if bound.type is not None:
+                new.append((bound, bound.type))
+            elif (field := stored(bound.column)) is not None:
+                new.append((replace(bound, column=field.name), field.type))
         return replace(self, bounds=(*self.bounds, *new))
 
     def kept(
@@ -76,11 +75,7 @@ class Skipping:
                 yield run
 
     def _refuted(self, footer: Footer, group: int) -> bool:
-        for bound, arrow in self.bounds:
-            known = footer.statistics(group, bound.column)
-            if known is not None and refutes(known, bound, arrow):
-                return True
-        return False
+        return any(refutes_group(footer, group, bound, arrow) for bound, arrow in self.bounds)
 
 
 def stored_bounds(sieve: Sieve, stored: pa.Schema) -> Skipping:
@@ -93,82 +88,3 @@ def stored_bounds(sieve: Sieve, stored: pa.Schema) -> Skipping:
         return stored.field(name) if name in stored.names else None
 
     return Skipping().and_also(bounds, field)
-
-
-def refutes(known: ColumnStatistics, bound: Bound, arrow: pa.DataType) -> bool:
-    """Whether no row of such a column can meet the bound; `arrow` is what the reader sees."""
-    if bound.comparison == "null":
-        return known.nulls == 0
-    if known.is_null or bound.comparison == "not_null":
-        return known.is_null
-    family = _family(arrow)
-    if family is None or family != _family(known.type) or known.low is None:
-        return False
-    values = [value for value in bound.values if value is not None]
-    if not values or not all(_COMPARABLE[family](value) for value in values):
-        return False
-    return all(_is_outside(known, bound.comparison, value, family) for value in values)
-
-
-def _is_outside(known: ColumnStatistics, comparison: str, value: Any, family: str) -> bool:
-    low, high = known.low, known.high
-    if comparison in ("eq", "in"):
-        return bool(value < low or value > high)
-    if comparison == "lt":
-        return bool(low >= value)
-    if comparison == "le":
-        return bool(low > value)
-    if comparison == "prefix":
-        return bool(high < value or (low > value and not low.startswith(value)))
-    if family == "float":
-        return False  # A NaN is greater than all numbers, and statistics leave it out.
-    return bool(high <= value if comparison == "gt" else high < value)
-
-
-# --- what may be compared ---
-
-
-def _family(arrow: pa.DataType) -> str | None:
-    """Return which values a column has; None for those whose statistics are not looked at."""
-    types = pa.types
-    if types.is_dictionary(arrow):
-        return _family(arrow.value_type)
-    if types.is_timestamp(arrow):
-        if arrow.unit == "ns":
-            return None  # Python's times are coarser.
-        return "time" if arrow.tz is not None else "local_time"
-    for is_one, family in _FAMILIES:
-        if is_one(arrow):
-            return family
-    return None
-
-
-_FAMILIES: Final[Sequence[tuple[Callable[[pa.DataType], bool], str]]] = (
-    (pa.types.is_boolean, "boolean"),
-    (pa.types.is_integer, "integer"),
-    (pa.types.is_float32, "float"),
-    (pa.types.is_float64, "float"),
-    (pa.types.is_decimal128, "decimal"),
-    (pa.types.is_string, "text"),
-    (pa.types.is_large_string, "text"),
-    (pa.types.is_date32, "date"),
-)
-
-
-def _is_exact(value: Any) -> bool:
-    if isinstance(value, Decimal):
-        return value.is_finite()
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-_COMPARABLE: Final[dict[str, Callable[[Any], bool]]] = {
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": _is_exact,
-    # A NaN may be among them: whatever is compared with it is not outside.
-    "float": lambda value: isinstance(value, float),
-    "decimal": _is_exact,
-    "text": lambda value: isinstance(value, str),
-    "date": lambda value: isinstance(value, date) and not isinstance(value, datetime),
-    "time": lambda value: isinstance(value, datetime) and value.tzinfo is not None,
-    "local_time": lambda value: isinstance(value, datetime) and value.tzinfo is None,
-}

@@ -70,6 +70,9 @@ class Selecting:
 
 def _bounds(found: tuple[Bound, ...]) -> Iterator[RecordBound]:
     for each in found:
+        if each.type is not None:
+            yield RecordBound(each.column, each.comparison, each.values, each.type)
+            continue
         values = tuple(_plain(value) for value in each.values if value is not None)
         if each.column in _COLUMNS and (values or not each.values):
             yield RecordBound(each.column, each.comparison, values)

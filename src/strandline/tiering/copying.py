@@ -60,7 +60,8 @@ def read_piece(
     wider or narrower version of those before it.
     """
     topic = place.named()
-    kind = log.describe_topic(topic).settings.value_kind
+    settings = log.describe_topic(topic).settings
+    kind = settings.value_kind
     found = None
     sizes = 0
     if kind is ValueKind.BATCH:
@@ -91,7 +92,8 @@ def read_piece(
     if proof is not None:
         about = msgspec.structs.replace(about, chain=proof.chain)
     if found is None:
-        content = encode(_completed(table, about, proof).to_batches(), about)
+        rows = _completed(table, about, proof).to_batches()
+        content = encode(rows, about, settings.payload_schema)
     else:
         content = _encoded_batches(log, place, table, about, proof=proof, ids=found.ids)
     return CopyDraft(

@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from strandline.tiering.arrow_parts import dataset, parquet
+from strandline.tiering.field_statistics import unpacked
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.parquet import (
     METADATA_KEY,
@@ -29,7 +30,10 @@ _ENDING_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known of a column in one row group. NaN counts neither as low nor as high."""
+    """What is known of a column, or a field of payloads, in one row group.
+
+    NaN counts neither as low nor as high.
+    """
 
     type: pa.DataType
     rows: int
@@ -37,6 +41,8 @@ class ColumnStatistics:
     nulls: int | None
     low: Any = None
     high: Any = None
+    #: How many are NaN; None if that is not recorded.
+    nans: int | None = None
 
     @property
     def is_null(self) -> bool:
@@ -132,6 +138,18 @@ class Footer:
         except (OverflowError, ValueError):
             bounds = ()  # Python has no such dates, or it is no text.
         return ColumnStatistics(arrow, rows, nulls, *bounds)
+
+    def field_statistics(self, group: int, key: str, arrow: pa.DataType) -> ColumnStatistics | None:
+        """Return what is known of a field of payloads, taken as a type; None if that is nothing."""
+        known = (self._about.fields or {}).get(key, ())
+        if len(known) != self._metadata.num_row_groups:
+            return None
+        found = known[group]
+        low, high = unpacked(found.low, arrow), unpacked(found.high, arrow)
+        if low is None or high is None:
+            low = high = None
+        rows = self._metadata.row_group(group).num_rows
+        return ColumnStatistics(arrow, rows, found.nulls, low, high, found.nans)
 
     @property
     def _is_packed(self) -> bool:

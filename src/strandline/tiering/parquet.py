@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from strandline.tiering.arrow_parts import compute, parquet
+from strandline.tiering.field_statistics import FieldBounds, group_bounds
 from strandline.values import CorruptError, InvalidError, ValueKind
 from strandline.values.batches import decode_batch
 from strandline.values.widening import fitted
@@ -60,6 +61,9 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     #: In a topic with a proof: the chain's values before the first record and after the
     #: last one, as the log has stored them.
     chain: tuple[str, str] | None = None
+    #: In a topic of events with a declared payload: bounds of its fields, by what predicates
+    #: call each, for each row group.
+    fields: dict[str, list[FieldBounds]] | None = None
     #: SHA-256 of the file up to its footer, which holds this: enough to check a copy by.
     digest: str | None = None
 
@@ -79,12 +83,17 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
+def encode(
+    batches: Iterable[pa.RecordBatch], about: About, declared: pa.Schema | None = None
+) -> bytes:
     """Return the object with these rows, which are in offset order.
 
-    Row groups end with a record, so that no record is in two of them.
+    Row groups end with a record, so that no record is in two of them. `declared` is what
+    payloads are declared to have.
     """
     table = pa.Table.from_batches(batches)
+    if declared is not None:
+        about = msgspec.structs.replace(about, fields=_field_bounds(table, declared))
     sink = BytesIO()
     with parquet().ParquetWriter(
         sink,
@@ -101,6 +110,15 @@ def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
             about = msgspec.structs.replace(about, digest=hashlib.sha256(written).hexdigest())
         writer.add_key_value_metadata({METADATA_KEY: msgspec.json.encode(about)})
     return sink.getvalue()
+
+
+def _field_bounds(table: pa.Table, declared: pa.Schema) -> dict[str, list[FieldBounds]]:
+    found: dict[str, list[FieldBounds]] = {}
+    for start, stop in _groups(table):
+        payloads = table.column("payload").slice(start, stop - start).combine_chunks()
+        for key, bounds in group_bounds(declared, payloads).items():
+            found.setdefault(key, []).append(bounds)
+    return found
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:

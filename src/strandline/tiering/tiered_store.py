@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import cast
 
@@ -19,6 +20,7 @@ from strandline.log.store import (
     MeasuredStore,
     MovableStore,
     PartitionState,
+    RecordBound,
     SegmentedStore,
     SelectingStore,
     Store,
@@ -29,6 +31,7 @@ from strandline.log.store import (
 from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading, Wanted
 from strandline.tiering.cold_segments import ColdSegments
+from strandline.tiering.cold_selecting import first_cold_meeting
 from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.removal import remove_dropped, remove_trimmed
@@ -105,7 +108,7 @@ class TieredStore:
         self.id = hot.id
         self.mode = hot.mode
         self.url = hot.url
-        self.capabilities = hot.capabilities
+        self.capabilities = replace(hot.capabilities, has_selection=True)
         self.check_open = hot.check_open
         self.topics = hot.topics
         self.find_topic = hot.find_topic
@@ -130,8 +133,6 @@ class TieredStore:
             self.metrics = cast("MeasuredStore", hot).metrics
         if hot.capabilities.has_segments:
             self.seal = cast("SegmentedStore[StoredTopic]", hot).seal
-        if hot.capabilities.has_selection:
-            self.first_meeting = cast("SelectingStore[StoredTopic]", hot).first_meeting
         if hot.capabilities.has_transactions:
             self.transaction = cast("TransactionalStore", hot).transaction
         if hot.capabilities.moves:
@@ -271,6 +272,21 @@ class TieredStore:
             following = min(segment.end, stop)
             yield at, following, self._cold.footer(segment)
             at = following
+
+    def first_meeting(
+        self, topic: StoredTopic, partition: int, start: int, bounds: Sequence[RecordBound]
+    ) -> int:
+        state = self._hot.state(topic, partition)
+        if state.marks.low <= start < state.oldest:
+            try:
+                footers = self.footers(topic.topic, partition, start, state.oldest)
+                return first_cold_meeting(start, footers, bounds)
+            except TrimmedError:
+                return start  # Overtaken; reading raises it.
+        if not self._hot.capabilities.has_selection:
+            return start
+        hot = cast("SelectingStore[StoredTopic]", self._hot)
+        return hot.first_meeting(topic, partition, start, bounds)
 
     def columns(
         self, topic: Topic, partition: int, start: int, end: int, schema: pa.Schema

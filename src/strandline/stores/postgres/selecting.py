@@ -34,6 +34,9 @@ def first_meeting(
     bounds: Sequence[RecordBound],
 ) -> int:
     """Return the first offset from `start` on that meets the bounds, or up to where none does."""
+    bounds = [each for each in bounds if each.column in _COLUMNS]
+    if not bounds:
+        return start
     end = min(row.high, start + _AHEAD)
     conditions: list[LiteralString] = []
     given: list[Any] = []

@@ -1,0 +1,47 @@
+"""The declared fields of payloads as columns, with the values that predicates see in them."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import pyarrow as pa
+
+from strandline.predicates.bounds import field_key
+from strandline.predicates.node import Node
+from strandline.predicates.paths import Path
+from strandline.predicates.program import Program
+from strandline.predicates.sql_type import OPAQUE, VARIANT, is_nested, sql_type
+
+_PAYLOAD = pa.schema([pa.field("payload", pa.json_())])
+_PROGRAMS_KEPT = 16
+
+
+def field_columns(declared: pa.Schema, payloads: pa.Array, most: int) -> dict[str, pa.Array]:
+    """Return the first `most` scalar fields of payloads, by what bounds call each.
+
+    A value is what a predicate has for it: NULL where it is missing or of another type.
+    `payloads` are texts of JSON. What lies in arrays and maps is no field.
+    """
+    keys, program = _program(declared, most)
+    texts = pa.ExtensionArray.from_storage(pa.json_(), payloads)
+    batch = pa.RecordBatch.from_arrays([texts], schema=_PAYLOAD)
+    return dict(zip(keys, program.run(batch) if keys else (), strict=True))
+
+
+@lru_cache(_PROGRAMS_KEPT)
+def _program(declared: pa.Schema, most: int) -> tuple[list[str], Program]:
+    found = {
+        key: node for node in _nodes(list(declared), ()) if (key := field_key(node)) is not None
+    }
+    keys = list(found)[:most]
+    return keys, Program([found[key] for key in keys], _PAYLOAD)
+
+
+def _nodes(fields: list[pa.Field], within: Path) -> Iterator[Node]:
+    column = Node("column", VARIANT, (), "payload")
+    for field in fields:
+        path, kind = (*within, field.name), sql_type(field.type)
+        if pa.types.is_struct(field.type):
+            inner = [field.type.field(number) for number in range(field.type.num_fields)]
+            yield from _nodes(inner, path)
+        elif kind not in {VARIANT, OPAQUE} and not is_nested(kind):
+            yield Node("try_variant_get", kind, (column,), path)

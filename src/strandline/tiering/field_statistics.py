@@ -1,0 +1,127 @@
+"""Bounds of the fields of payloads in a row group, so that its rows need not be read.
+
+They are kept in the object's own metadata, as JSON. See design 0112.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from math import isfinite
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from strandline.predicates.fields import field_columns
+from strandline.tiering.arrow_parts import compute
+
+FIELDS_MAX: Final = 32
+TEXT_MAX: Final = 64
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY: Final = _EPOCH.date()
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LAST: Final = 0x10FFFF
+_SURROGATES: Final = (0xD800, 0xDFFF)
+
+
+class FieldBounds(msgspec.Struct, frozen=True, array_like=True):
+    """What is known of a field in one row group."""
+
+    nulls: int
+    nans: int = 0
+    #: In the forms of `_PACKED`; None if there are no values, or they have no such form.
+    low: Any = None
+    high: Any = None
+
+
+def group_bounds(declared: pa.Schema, payloads: pa.Array) -> dict[str, FieldBounds]:
+    """Return the bounds of each declared field, by its key."""
+    found = field_columns(declared, payloads, FIELDS_MAX)
+    return {key: _bounds(column) for key, column in found.items()}
+
+
+def _bounds(column: pa.Array) -> FieldBounds:
+    nulls, values = column.null_count, column.drop_null()
+    nans = 0
+    if pa.types.is_floating(column.type):
+        is_nan = compute().is_nan(values)
+        nans = is_nan.true_count
+        values = values.filter(compute().invert(is_nan))
+    if not len(values):
+        return FieldBounds(nulls, nans)
+    ends = compute().min_max(values)
+    try:
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+    except (OverflowError, ValueError):
+        return FieldBounds(nulls, nans)  # Python has no such dates.
+    packed = _packed(low, is_high=False), _packed(high, is_high=True)
+    return FieldBounds(nulls, nans) if None in packed else FieldBounds(nulls, nans, *packed)
+
+
+def _packed(value: Any, *, is_high: bool) -> Any:
+    if isinstance(value, str):
+        return _shortened(value, is_high=is_high)
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // _MICROSECOND
+    if isinstance(value, date):
+        return (value - _EPOCH_DAY).days
+    if isinstance(value, Decimal):
+        return str(value)
+    # JSON has no infinity.
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _shortened(text: str, *, is_high: bool) -> str | None:
+    """Return a text that is no greater, or no less, and not long; None if there is none."""
+    if len(text) <= TEXT_MAX:
+        return text
+    text = text[:TEXT_MAX]
+    if not is_high:
+        return text
+    while text:
+        following = ord(text[-1]) + 1
+        if _SURROGATES[0] <= following <= _SURROGATES[1]:
+            following = _SURROGATES[1] + 1
+        if following <= _LAST:
+            return text[:-1] + chr(following)
+        text = text[:-1]
+    return None
+
+
+def unpacked(value: Any, arrow: pa.DataType) -> Any:
+    """Return a bound as Python has it; None if it is not of this type."""
+    if value is None:
+        return None
+    for is_one, take in _PACKED:
+        if is_one(arrow):
+            try:
+                return take(value)
+            except (TypeError, ValueError, ArithmeticError):
+                return None
+    return None
+
+
+def _exactly(kind: type) -> Callable[[Any], Any]:
+    def take(value: Any) -> Any:
+        if type(value) is not kind:
+            raise TypeError
+        return value
+
+    return take
+
+
+def _number(value: Any) -> float:
+    if type(value) not in {int, float}:
+        raise TypeError
+    return float(value)
+
+
+_PACKED: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...]] = (
+    (pa.types.is_boolean, _exactly(bool)),
+    (pa.types.is_integer, _exactly(int)),
+    (pa.types.is_floating, _number),
+    (pa.types.is_decimal, lambda value: Decimal(_exactly(str)(value))),
+    (pa.types.is_string, _exactly(str)),
+    (pa.types.is_date32, lambda value: _EPOCH_DAY + timedelta(days=_exactly(int)(value))),
+    (pa.types.is_timestamp, lambda value: _EPOCH + _exactly(int)(value) * _MICROSECOND),
+)
