@@ -56,6 +56,28 @@ def test_partitions_are_added_and_limits_changed(orders: str) -> None:
 
 
 @pytest.mark.slow
+def test_what_payloads_have_is_declared_and_shown_and_removed(orders: str) -> None:
+    fields = "n BIGINT, to.city STRING"
+    assert "nothing is declared" in ran("declare", orders).stdout
+    assert fields in ran("declare", orders, fields).stdout
+    shown = ran("declare", orders, "--json").document
+    assert (shown["topic"], shown["payload"]) == (orders, fields)
+    assert shown["payload_schema"] == {"n": "int64", "to": "struct<city: string>"}
+
+    misspelled = run("tail", orders, "--where", "payload.nn = 1")
+    wrong = run("declare", orders, "n BIGIN")
+
+    assert "the nearest is payload.n" in misspelled.stderr
+    assert wrong.code == 2
+    assert wrong.stderr.rstrip().endswith("position=2 near=['BIGINT'] text='n BIGIN'")
+    assert run("declare", orders, fields, "--remove").code == 2
+    ran("declare", orders, "--remove")
+    assert ran("declare", orders, "--json").document["payload"] is None
+    made = ran("create", "sales", "--payload", fields, "--json").document
+    assert made["payload_schema"] == shown["payload_schema"]
+
+
+@pytest.mark.slow
 def test_a_topic_is_dropped_once_that_is_confirmed(orders: str) -> None:
     ran("seek", orders, "mailer", "earliest")
 

@@ -63,6 +63,7 @@ GOOD: dict[str, list[str]] = {
     "ack": ["topic=events", "consumer=c", "--to", "1"],
     "seek": ["topic=events", "consumer=c", "place=earliest"],
     "add-partitions": ["topic=events", "partitions=4"],
+    "declare": ["topic=events", "fields=amount BIGINT"],
     "retention": ["topic=events"],
     "drop": ["topic=events"],
     "lag": [],

@@ -232,6 +232,9 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "Log.change_retention": lambda w: _call(
         w.log.change_retention, topic="events", retention_age_s=10**9, retention_bytes=None
     ),
+    "Log.declare_payload": lambda w: _call(
+        w.log.declare_payload, topic="events", payload_schema=pa.schema({"n": pa.int64()})
+    ),
     "Log.claim": lambda w: _call(w.log.claim, topic="events", consumer="c", partition=0),
     "Log.consumer": lambda w: _call(w.log.consumer, topic="events", name="c"),
     "Log.delete_consumer": lambda w: _call(

@@ -101,3 +101,19 @@ def test_an_unknown_path_and_method_are_problems(http: httpx2.Client) -> None:
     assert (missing.status_code, missing.json()["title"]) == (404, "NotFound")
     assert (wrong.status_code, wrong.json()["title"]) == (405, "MethodNotAllowed")
     assert wrong.headers["allow"]
+
+
+def test_what_payloads_have_is_declared_and_removed(http: httpx2.Client, topic: str) -> None:
+    path = f"/v1/topics/{topic}"
+    made = http.put(path, json={"payload": "n BIGINT"}).json()
+    changed = http.patch(path, json={"payload": "n STRING", "retention_age_s": 60}).json()
+    kept = http.patch(path, json={"retention_age_s": None}).json()
+    wrong = http.patch(path, json={"payload": "n STRIN"})
+    removed = http.patch(path, json={"payload": None}).json()
+
+    assert made["payload_schema"] == {"n": "int64"}
+    assert (changed["payload_schema"], changed["retention_age_s"]) == ({"n": "string"}, 60)
+    assert (kept["payload_schema"], kept["retention_age_s"]) == ({"n": "string"}, None)
+    assert wrong.status_code == 400
+    assert (wrong.json()["fields"]["position"], wrong.json()["fields"]["near"]) == (2, ["STRING"])
+    assert removed["payload_schema"] is None

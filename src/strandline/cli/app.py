@@ -54,7 +54,7 @@ def _program(
 # A further group of commands is added with app.add_typer(its_app, name="…").
 _COMMANDS = (
     *(topics.topics, topics.describe, topics.create, topics.trim),
-    *(changing.add_partitions, changing.retention, changing.drop),
+    *(changing.add_partitions, changing.declare, changing.retention, changing.drop),
     *(appending.append, reading.read, reading.tail),
     *(consumers.consumers, consumers.ack, consumers.seek),
     *(consumers.lag, consumers.forget),

@@ -20,6 +20,7 @@ from strandline.cli.options import (
 from strandline.cli.screen import show, show_json, show_table
 from strandline.values import UNCHANGED, InvalidError, Limit, Mode, TopicDescription
 from strandline.values.json_forms import moment, retention_json, topic_json
+from strandline.values.payload_text import parse_payload_schema, shown_payload_text
 
 
 @command(
@@ -48,6 +49,49 @@ def add_partitions(
         show_json(topic_json(found))
     else:
         show(f"{topic}: {partitions} partitions")
+
+
+@command(
+    "declare",
+    examples="""$ strandline declare orders "amount BIGINT, customer.country STRING"
+        $ strandline declare orders --json
+        $ strandline declare orders --remove""",
+    answers="{topic, tenant, payload, payload_schema}: the declaration as text, null if there "
+    "is none or it has no such text; and each field with its Arrow type.",
+)
+def declare(
+    topic: TopicName,
+    fields: Annotated[
+        str | None, typer.Argument(metavar="[FIELDS]", help="Names and types; else they are shown.")
+    ] = None,
+    *,
+    url: Url = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Declare nothing any more.")] = False,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Show or change what the payloads of a topic are declared to have, for predicates.
+
+    Fields are separated by commas; dots lead into objects, [] into arrays. Types are STRING,
+    BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DOUBLE, DECIMAL(p,s), DATE, TIMESTAMP, VARIANT.
+    Stored records stay as they are, and readers that run keep what they began with.
+    """
+    if fields is not None and remove:
+        raise InvalidError("either declare fields or --remove them")
+    declared = None if fields is None else parse_payload_schema(fields)
+    is_change = remove or declared is not None
+    with existing(url, Mode.WRITE if is_change else Mode.READ) as log:
+        found = topic_of(log, topic, tenant)
+        if is_change:
+            log.declare_payload(found, declared)
+        settings = log.describe_topic(found).settings
+    present = settings.payload_schema
+    text = None if present is None else shown_payload_text(present)
+    shown = settings.shown_payload_schema()
+    if json:
+        show_json({"topic": topic, "tenant": tenant, "payload": text, "payload_schema": shown})
+    else:
+        show(f"{topic}: {text or shown or 'nothing is declared'}")
 
 
 @command(

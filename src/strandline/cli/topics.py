@@ -23,6 +23,7 @@ from strandline.cli.options import (
 from strandline.cli.screen import show, show_fields, show_json, show_table
 from strandline.values import InvalidError, Mode, TrimReport, ValueKind
 from strandline.values.json_forms import log_json, topic_json, trim_json
+from strandline.values.payload_text import parse_payload_schema
 
 _Kind = Annotated[
     ValueKind, typer.Option("--kind", "-k", help="What its records hold.", case_sensitive=False)
@@ -107,7 +108,8 @@ def describe(
 @command(
     "create",
     examples="""$ strandline create payments --partitions 4 --retention-age 30d
-        $ strandline create frames --kind bytes --limit-bytes 10GiB""",
+        $ strandline create frames --kind bytes --limit-bytes 10GiB
+        $ strandline create sales --payload "amount BIGINT, customer.country STRING\"""",
     answers="the topic, as `describe TOPIC` gives it.",
 )
 def create(
@@ -133,6 +135,10 @@ def create(
     proof: Annotated[
         bool, typer.Option("--proof", help="Chain the records, so that changes are found.")
     ] = False,
+    payload: Annotated[
+        str | None,
+        typer.Option(metavar="FIELDS", help="What payloads have, such as `amount BIGINT`."),
+    ] = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
@@ -149,6 +155,7 @@ def create(
             retention_bytes=None if retention_bytes is None else parse_size(retention_bytes),
             limit_bytes=None if limit_bytes is None else parse_size(limit_bytes),
             proof=proof,
+            payload_schema=None if payload is None else parse_payload_schema(payload),
             tenant=tenant,
         )
         found = topic_json(log.describe_topic(made))

@@ -106,6 +106,7 @@ class AsyncLog:
     describe_topic = off_loop(Log.describe_topic)
     change_retention = off_loop(Log.change_retention)
     add_partitions = off_loop(Log.add_partitions)
+    declare_payload = off_loop(Log.declare_payload)
     drop_topic = off_loop(Log.drop_topic)
 
     # --- writing ---

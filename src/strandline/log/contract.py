@@ -121,6 +121,9 @@ class LogTopics(Protocol):
         more, or beyond 4096. `create_topic` takes the earlier count as equal.
         """
 
+    def declare_payload(self, topic: TopicName, payload_schema: Any) -> TopicDescription:
+        """Declare, as `create_topic` does, what payloads have; None removes it. For new readers."""
+
     def drop_topic(self, topic: TopicName) -> None:
         """Remove the topic, its records and its consumers. Its id is never used again."""
 

@@ -110,6 +110,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self._appends = Appends(*parts, clock=clock, on_topic=self._worker.begin)
         self._changes = TopicChanges(store, self._access, self._appends, self._retention, clock)
         self._appenders = None if broker else self._appends.appenders
+        self._described = partial(describe_topic, store, self._access)
 
     @property
     def id(self) -> UUID:
@@ -157,7 +158,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._access.tenants()
 
     def describe_topic(self, topic: TopicName) -> TopicDescription:
-        return describe_topic(self._store, self._access, self._access.find(topic, fresh=True))
+        return self._described(self._access.find(topic, fresh=True))
 
     def change_retention(
         self,
@@ -167,12 +168,14 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         retention_bytes: Limit = UNCHANGED,
         limit_bytes: Limit = UNCHANGED,
     ) -> TopicDescription:
-        changed = self._changes.change_limits(topic, retention_age_s, retention_bytes, limit_bytes)
-        return describe_topic(self._store, self._access, changed)
+        limits = retention_age_s, retention_bytes, limit_bytes
+        return self._described(self._changes.change_limits(topic, *limits))
 
     def add_partitions(self, topic: TopicName, partitions: int) -> TopicDescription:
-        changed = self._changes.add_partitions(topic, partitions)
-        return describe_topic(self._store, self._access, changed)
+        return self._described(self._changes.add_partitions(topic, partitions))
+
+    def declare_payload(self, topic: TopicName, payload_schema: Any) -> TopicDescription:
+        return self._described(self._changes.declare_payload(topic, payload_schema))
 
     def drop_topic(self, topic: TopicName) -> None:
         self._changes.drop(topic)
@@ -248,11 +251,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         end: int | None = None,
         **limits: Unpack[ReadLimits],
     ) -> Iterator[Record]:
-        wanted = ReadRange.of(start, end, limits)
-        found, number = self._access.partition(topic, partition)
-        self._access.check_durable_only(durable_only=wanted.durable_only)
-        self._counts.reads += 1
-        return self._store.read(found, number, wanted)
+        return self._store.read(*self._begun(topic, partition, ReadRange.of(start, end, limits)))
 
     def read_batches(
         self,
@@ -262,11 +261,14 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         end: int | None = None,
         **limits: Unpack[ReadLimits],
     ) -> Batches:
-        wanted = ReadRange.of(start, end, limits)
+        begun = self._begun(topic, partition, ReadRange.of(start, end, limits))
+        return self._store.read_batches(*begun)
+
+    def _begun(self, topic: TopicName, partition: int, wanted: ReadRange) -> Any:
         found, number = self._access.partition(topic, partition)
         self._access.check_durable_only(durable_only=wanted.durable_only)
         self._counts.reads += 1
-        return self._store.read_batches(found, number, wanted)
+        return found, number, wanted
 
     def marks(self, topic: TopicName, partition: int) -> Marks:
         return self._store.marks(*self._access.partition(topic, partition))
@@ -313,8 +315,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     def watch(self, *, durable_only: bool = False) -> Watch:
         self._store.check_open()
-        check_flag("durable_only", durable_only)
-        self._access.check_durable_only(durable_only=durable_only)
+        self._access.check_durable_only(durable_only=check_flag("durable_only", durable_only))
         return self._store.watch(self._access.find, durable_only=durable_only)
 
     # --- consumers ---
@@ -493,8 +494,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def __repr__(self) -> str:
         return f"Log({self._store.url!r}, mode={str(self.mode)!r}, core={CORE!r})"
 
-    def _repr_html_(self) -> str:
-        return log_html(self)
+    _repr_html_ = log_html
 
     def __reduce__(self) -> NoReturn:
         raise unsendable(self._store.url)

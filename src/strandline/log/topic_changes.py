@@ -13,6 +13,7 @@ from strandline.log.store import Reach, Store, StoredTopic
 from strandline.log.topic_lane import ROUTE_CHECK_S
 from strandline.log.topics import change_of_limits, is_internal_name
 from strandline.values import Limit, Mode, Offset, TopicSettings, TrimReport, check_may_shorten
+from strandline.values.payload_schema import encode_payload_schema
 
 ROUTE_DELAY_S: Final = 2 * ROUTE_CHECK_S
 """After how long values are routed by an added partition, where other processes may write."""
@@ -58,6 +59,13 @@ class TopicChanges:
         changed = self._change(found, lambda known: known.with_partitions(wanted, from_us))
         self._appends.drop_topic(found.topic)
         return changed
+
+    def declare_payload(self, topic: TopicName, declared: object) -> StoredTopic:
+        """Have payloads be declared to have this, or nothing."""
+        packed = None if declared is None else encode_payload_schema(declared)
+        self._access.check_mode(Mode.WRITE)
+        found = self._access.find(topic)
+        return self._change(found, lambda known: known.with_payload_schema(packed))
 
     def drop(self, topic: TopicName) -> None:
         """Remove a topic."""

@@ -20,6 +20,7 @@ from strandline.values import (
     InvalidError,
     Record,
     TopicSettings,
+    ValueKind,
     parse_tenant,
 )
 from strandline.values.batches import encode_batch
@@ -89,7 +90,11 @@ def change_store_settings(call: Call, port: StorePort, given: wire.ChangeCall) -
         TopicSettings.from_json(given.settings),
     )
     if not _may_become(expected, wanted):
-        raise InvalidError("of a topic's settings only the limits change, and partitions are added")
+        raise InvalidError(
+            "of a topic's settings only the limits and the declared payload change, and partitions"
+            " are added"
+        )
+    check_settings(topic.topic.name, wanted)
 
     def change(present: TopicSettings) -> TopicSettings:
         return wanted if present == expected else present
@@ -100,7 +105,9 @@ def change_store_settings(call: Call, port: StorePort, given: wire.ChangeCall) -
 
 
 def _may_become(present: TopicSettings, wanted: TopicSettings) -> bool:
-    """Whether the settings differ by their limits alone, and by partitions that are added."""
+    """Whether only limits and the declared payload differ, and partitions that are added."""
+    if present.value_kind is ValueKind.EVENT:
+        present = present.with_payload_schema(wanted.schema)
     if wanted.partitions > present.partitions and wanted.earlier_partitions:
         until_us = wanted.earlier_partitions[-1].until_us
         present = present.with_partitions(wanted.partitions, until_us)

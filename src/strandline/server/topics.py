@@ -11,6 +11,7 @@ from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.tokens import TokenScope
 from strandline.values import UNCHANGED, InvalidError, TopicDescription
 from strandline.values.json_forms import topic_json
+from strandline.values.payload_text import parse_payload_schema
 from strandline.values.topic import ValueKindName
 
 _PAGE_TOPICS = 1000
@@ -34,14 +35,16 @@ class NewTopic(msgspec.Struct, forbid_unknown_fields=True):
     limit_bytes: int | None = None
     proof: bool = False
     metadata: dict[str, str] = {}
+    payload: str | None = None
 
 
 class ChangedTopic(msgspec.Struct, forbid_unknown_fields=True):
-    """Limits to change; null removes one, and what is left out stays."""
+    """Limits, and the declared payload, to change; null removes one, what is left out stays."""
 
     retention_age_s: int | msgspec.UnsetType | None = msgspec.UNSET
     retention_bytes: int | msgspec.UnsetType | None = msgspec.UNSET
     limit_bytes: int | msgspec.UnsetType | None = msgspec.UNSET
+    payload: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ShownMarks(msgspec.Struct):
@@ -166,6 +169,7 @@ async def put_topic(call: Call) -> Response:
         limit_bytes=given.limit_bytes,
         proof=given.proof,
         metadata=given.metadata,
+        payload_schema=None if given.payload is None else parse_payload_schema(given.payload),
     )
     found = await call.log.describe_topic(made)
     return json_answer(shown_topic(found), 201 if is_new else 200)
@@ -185,8 +189,11 @@ async def get_topic(call: Call) -> Response:
     answers={JSON: ShownTopic},
 )
 async def patch_topic(call: Call) -> Response:
-    """Change the limits of a topic."""
+    """Change the limits of a topic, or what its payloads are declared to have."""
     topic, given = await call.topic(), await call.json(ChangedTopic)
+    if given.payload is not msgspec.UNSET:
+        declared = None if given.payload is None else parse_payload_schema(given.payload)
+        await call.log.declare_payload(topic, declared)
     limits = {
         name: UNCHANGED if value is msgspec.UNSET else value
         for name, value in (

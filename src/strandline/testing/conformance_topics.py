@@ -300,6 +300,29 @@ def an_internal_topic_that_is_no_only_index_may_be_shortened(open_log: OpenLog) 
     assert not log.topics(internal=True)
 
 
+def a_declared_payload_can_be_replaced_and_removed(open_log: OpenLog) -> None:
+    log = open_log()
+    log.create_topic("orders", retention_age_s=60)
+    log.append("orders", event(1))
+    declared = pa.schema({"amount": pa.int64()})
+
+    described = log.declare_payload("orders", declared)
+
+    assert described.settings.payload_schema == declared
+    assert log.describe_topic("orders").settings == described.settings
+    assert described.settings.retention_age_s == 60
+    log.append("orders", event(2))
+    with refused(InvalidError):
+        log.declare_payload("orders", pa.schema({"amount": pa.float32()}))
+    with refused(InvalidError):
+        log.declare_payload("ordres", None)
+    log.create_topic("frames", value_kind=ValueKind.BYTES)
+    with refused(InvalidError):
+        log.declare_payload("frames", declared)
+    assert log.declare_payload("orders", None).settings.payload_schema is None
+    assert numbers(log, "orders") == [1, 2]
+
+
 def retention_can_be_replaced(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("orders", retention_age_s=60)

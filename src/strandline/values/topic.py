@@ -219,6 +219,18 @@ class TopicSettings:
 
         return decode_schema(self.schema)
 
+    def with_payload_schema(self, schema: bytes | None) -> "TopicSettings":
+        """Return the settings with another declaration, as it is stored; None removes it.
+
+        InvalidError unless the topic is one of events.
+        """
+        if self.value_kind is not ValueKind.EVENT:
+            raise InvalidError(
+                "only events have payloads, and this topic holds others",
+                value_kind=str(self.value_kind),
+            )
+        return replace(self, schema=schema)
+
     def shown_payload_schema(self) -> object:
         """Return the names and types of `payload_schema`, as JSON has them."""
         declared = self.payload_schema

@@ -4,6 +4,7 @@ Layout: magic, CRC-32C of the rest, length of the header, header (JSON), then th
 of each partition in the header's order. Whatever does not fit exactly is CorruptError.
 """
 
+import hashlib
 import struct
 from collections.abc import Collection, Mapping
 from os import PathLike, fspath
@@ -36,6 +37,8 @@ class Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     view: str
     version: int
     where: str = ""
+    #: Digest of what payloads were declared to have, of a view that says which it folds.
+    declared: str = ""
 
     def continues(self, stored: "Binding") -> bool:
         """Whether a snapshot of `stored` is of use: partitions may have been added since."""
@@ -45,8 +48,12 @@ class Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 def binding_of(log: Log, topic: Topic, view: View[Any]) -> Binding:
     """Return what a snapshot of this view over this topic belongs to."""
-    count = log.describe_topic(topic).settings.partitions
-    return Binding(log.id, topic.id, count, _HASH, view.name, view.version, view.where)
+    settings = log.describe_topic(topic).settings
+    declared = ""
+    if view.where.strip() and settings.payload_schema is not None:
+        declared = hashlib.sha256(settings.schema or b"").hexdigest()
+    own = view.name, view.version, view.where, declared
+    return Binding(log.id, topic.id, settings.partitions, _HASH, *own)
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
