@@ -22,6 +22,7 @@ from strandline.tiering.parquet import (
     CopiedRows,
     digest_of,
     encode,
+    field_bounds,
     packed_schema,
     record_sizes,
 )
@@ -92,8 +93,10 @@ def read_piece(
     if proof is not None:
         about = msgspec.structs.replace(about, chain=proof.chain)
     if found is None:
-        rows = _completed(table, about, proof).to_batches()
-        content = encode(rows, about, settings.payload_schema)
+        if settings.payload_schema is not None:
+            bounds = field_bounds(table, settings.payload_schema)
+            about = msgspec.structs.replace(about, fields=bounds)
+        content = encode(_completed(table, about, proof).to_batches(), about)
     else:
         content = _encoded_batches(log, place, table, about, proof=proof, ids=found.ids)
     return CopyDraft(

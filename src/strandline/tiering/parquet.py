@@ -83,17 +83,12 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def encode(
-    batches: Iterable[pa.RecordBatch], about: About, declared: pa.Schema | None = None
-) -> bytes:
+def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
     """Return the object with these rows, which are in offset order.
 
-    Row groups end with a record, so that no record is in two of them. `declared` is what
-    payloads are declared to have.
+    Row groups end with a record, so that no record is in two of them.
     """
     table = pa.Table.from_batches(batches)
-    if declared is not None:
-        about = msgspec.structs.replace(about, fields=_field_bounds(table, declared))
     sink = BytesIO()
     with parquet().ParquetWriter(
         sink,
@@ -112,7 +107,8 @@ def encode(
     return sink.getvalue()
 
 
-def _field_bounds(table: pa.Table, declared: pa.Schema) -> dict[str, list[FieldBounds]]:
+def field_bounds(table: pa.Table, declared: pa.Schema) -> dict[str, list[FieldBounds]]:
+    """Return the bounds of the declared fields of payloads, for each row group of an object."""
     found: dict[str, list[FieldBounds]] = {}
     for start, stop in _groups(table):
         payloads = table.column("payload").slice(start, stop - start).combine_chunks()
