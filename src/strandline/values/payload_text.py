@@ -46,12 +46,12 @@ def parse_payload_schema(text: str) -> pa.Schema:
     of Spark SQL that JSON has, and VARIANT for whatever JSON has.
     """
     root: Branch = {}
-    for steps, arrow, at in _Reader(check_text(text, "payload_schema")).fields():
+    for steps, arrow, at in _FieldTexts(check_text(text, "payload_schema")).fields():
         _add(root, steps, arrow, (text, at))
     return pa.schema([pa.field(name, _type_of(inner)) for name, inner in root.items()])
 
 
-class _Reader:
+class _FieldTexts:
     """Reads one text from left to right."""
 
     def __init__(self, text: str) -> None:
