@@ -34,25 +34,27 @@ from strandline.log.ranges import ReadLimits, ReadRange, check_range
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.record_lists import ListReads, RecordList, StoredRecord, admit
 from strandline.log.results import Batches, Claim, Hint, TopicName, Value, Watch
+from strandline.log.selecting_store import (
+    EvaluatingStore,
+    PredicateText,
+    RecordBound,
+    ScanText,
+    SelectedPage,
+    SelectingStore,
+)
 from strandline.log.settled import Settled
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
     DroppedError,
     DurableStore,
-    EvaluatingStore,
     MeasuredStore,
     MovableStore,
     Outcome,
     PartitionState,
     Placement,
-    PredicateText,
     Reach,
-    RecordBound,
-    ScanText,
     SegmentedStore,
-    SelectedPage,
-    SelectingStore,
     Store,
     StoredTopic,
     StoreTier,

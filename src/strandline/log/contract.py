@@ -151,11 +151,9 @@ class LogWriter(Protocol):
         key, producer and idempotency key that there is; else the topic's partitions
         in turn, as this log object counts.
 
-        *Tenant.* Whose record it is. In a topic of a tenant it is that tenant's,
-        and another is InvalidError.
+        *Tenant.* Whose record it is. In a tenant's topic any other is InvalidError.
 
-        *Timestamp.* The clock's, or the partition's last one where the clock went
-        back: it never falls within a partition.
+        *Timestamp.* The clock's; the partition's last one where the clock went back.
 
         *The same write, once.* Two ways; InvalidError for both at a time.
         `(producer, sequence)`: sequences of one tenant and producer rise within a
@@ -171,11 +169,10 @@ class LogWriter(Protocol):
         would get exactly this offset. A repeat is recognised first. InvalidError if
         the partition would follow from whose turn it is.
 
-        *Delivery.* With `deliver_at`, a datetime with a time zone, groups and work queues
-        get the event at that time of the wall clock or later, and everything else that
-        reads sees it at once. It is kept in the event's header `strandline.deliver_at`, and
-        retention keeps the record for every consumer that has not had it. InvalidError for
-        bytes and batches.
+        *Delivery.* With `deliver_at`, a datetime with a zone, groups and work queues get the
+        event then by the wall clock; all else sees it at once. It is the event's header
+        `strandline.deliver_at`; retention keeps the record for every consumer that has not
+        had it. InvalidError for bytes and batches.
 
         *Value.* InvalidError before anything is stored if the record is larger than
         the log's maximum, is not of the topic's kind, or is a batch without rows,

@@ -5,12 +5,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 from strandline.log import Log, ReadRange, parts_of
-from strandline.log.store import (
-    DroppedError,
+from strandline.log.selecting_store import (
     EvaluatingStore,
     RecordBound,
     SelectedPage,
     SelectingStore,
+)
+from strandline.log.store import (
+    DroppedError,
     StoredTopic,
 )
 from strandline.predicates.bounds import Bound

@@ -15,14 +15,13 @@ from strandline.log.draft import size_of
 from strandline.log.history import Damage, History, Piece
 from strandline.log.ranges import ReadRange
 from strandline.log.results import Batches
+from strandline.log.selecting_store import RecordBound, SelectingStore
 from strandline.log.store import (
     DurableStore,
     MeasuredStore,
     MovableStore,
     PartitionState,
-    RecordBound,
     SegmentedStore,
-    SelectingStore,
     Store,
     StoredTopic,
     TransactionalStore,

@@ -8,7 +8,7 @@ import pytest
 
 import strandline as sl
 from strandline.log import parts_of
-from strandline.log.store import RecordBound
+from strandline.log.selecting_store import RecordBound
 from strandline.stores.postgres import selecting
 from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.screening import EventScreen

@@ -7,7 +7,7 @@ locale, and times as numbers of microseconds. So each bound means the same in bo
 from collections.abc import Callable, Sequence
 from typing import Any, Final, LiteralString
 
-from strandline.log.store import RecordBound
+from strandline.log.selecting_store import RecordBound
 from strandline.stores.postgres.database import Connection, PostgresDatabase
 from strandline.stores.postgres.partition_head import PostgresPartition
 

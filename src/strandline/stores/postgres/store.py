@@ -17,12 +17,12 @@ from strandline.log.moved import add_identities, check_unused
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
+from strandline.log.selecting_store import RecordBound
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
     Outcome,
     PartitionState,
-    RecordBound,
     Trimmed,
     dropped,
 )

@@ -7,11 +7,9 @@ from typing import TypeVar
 from strandline.log import wire
 from strandline.log.draft import load
 from strandline.log.ranges import ReadRange
+from strandline.log.selecting_store import PredicateText, ScanText, SelectedPage
 from strandline.log.store import (
     DroppedError,
-    PredicateText,
-    ScanText,
-    SelectedPage,
 )
 from strandline.stores.remote.connection import RemoteConnection
 from strandline.stores.remote.topics import RemoteTopic

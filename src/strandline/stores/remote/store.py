@@ -14,15 +14,13 @@ from strandline.log.metrics import StoreMetrics
 from strandline.log.ranges import ReadRange
 from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
+from strandline.log.selecting_store import PredicateText, ScanText, SelectedPage
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
     DroppedError,
     PartitionState,
-    PredicateText,
     Reach,
-    ScanText,
-    SelectedPage,
     Trimmed,
     dropped,
 )
