@@ -74,7 +74,18 @@ def _agrees(log: Any, given: list[Any]) -> None:
     stamps = [each.timestamp_us for each in found]
     assert stamps == sorted(stamps)
     assert sum(len(batch) for batch in log.read_batches("t", 0, 0)) == len(given)
+    for bytes_max in (1, 500, 5_000):
+        page = list(log.read("t", 0, 0, bytes_max=bytes_max))
+        # The first in any case, and then as many as there is room for.
+        sizes = [_size(each) for each in found]
+        fitting = sum(sum(sizes[: n + 1]) <= bytes_max for n in range(len(sizes)))
+        assert len(page) == max(1, fitting)
     assert all(report.is_sound for report in log.verify("t"))
+
+
+def _size(record: Any) -> int:
+    kind, payload, key, headers, _ = record.event.parts()
+    return sum(len(each) for each in (kind.encode(), payload, (key or "").encode(), headers))
 
 
 def _receipts(sl: Any, log: Any, end: int) -> None:

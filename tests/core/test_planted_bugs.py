@@ -41,6 +41,8 @@ BUGS = {
     "a write is not counted": ("lane.c", "lane->appends++;", ""),
     "values go by an old count": ("appender.c", "if (now >= appender->fresh_until)", "if (0)"),
     "a failed log goes on": ("appender.c", "if (!is_open) Py_RETURN_NOTIMPLEMENTED;", ""),
+    "a page is larger than its limit": ("reader.c", "reader->bytes_left -= size;", ""),
+    "the first record of a page is left out": ("reader.c", " && !reader->is_first;", ";"),
     "a checksum is not verified": ("reader.c", "!= read_u32(frame))", "!= read_u32(frame) && 0)"),
     "a missing key is an empty one": ("columns.c", KEY, "parts.has_key = true;"),
     "headers are not sorted": ("json_encode.c", "return order < 0 ||", "return 0 &&"),

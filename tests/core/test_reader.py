@@ -11,6 +11,7 @@ import pytest
 import strandline as sl
 from strandline.io import SystemIo
 from strandline.stores.files import reading
+from strandline.stores.files.runs import SegmentRuns
 from strandline.testing import FaultyIo
 from strandline.values import CorruptError, Record, StrandlineError
 from tests.core.plain import MOMENT, needs_core
@@ -77,9 +78,20 @@ def both(monkeypatch: pytest.MonkeyPatch, url: str, *read: int, **limits: Any) -
         return ours, seen(log.read("t", *read, **limits))
 
 
-@pytest.mark.parametrize(
-    "limits", [{}, {"records_max": 1}, {"records_max": 250}, {"bytes_max": 9_000}]
-)
+LIMITS: list[dict[str, int]] = [
+    {},
+    {"records_max": 1},
+    {"records_max": 250},
+    {"bytes_max": 0},
+    {"bytes_max": 1},
+    {"bytes_max": 500},
+    {"bytes_max": 9_000},
+    {"bytes_max": (1 << 63) - 1},
+    {"bytes_max": 20_000, "records_max": 40},
+]
+
+
+@pytest.mark.parametrize("limits", LIMITS)
 def test_any_range_is_read_as_by_plain_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Any
 ) -> None:
@@ -89,6 +101,58 @@ def test_any_range_is_read_as_by_plain_python(
         ours, plain = both(monkeypatch, url, 0, start, **limits)
 
         assert ours == plain, start
+
+
+def paged(log: sl.Log, chosen: random.Random) -> Iterator[tuple[Record, ...]]:
+    """Yield a partition in pages of any size, each from where the one before ended."""
+    start = 0
+    while True:
+        limits: Any = {"bytes_max": chosen.choice([1, 300, 5_000, 60_000, 1 << 23])}
+        if chosen.randrange(2):
+            limits["records_max"] = chosen.choice([1, 2, 50, 400])
+        page = tuple(log.read("t", 0, start, **limits))
+        if not page:
+            return
+        yield page
+        start += len(page)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pages_have_the_same_records_as_those_of_plain_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    url = filled(tmp_path / "log", seed)
+
+    with sl.open(url, mode="read") as log:
+        ours = [seen(iter(page)) for page in paged(log, random.Random(seed))]
+    with monkeypatch.context() as without, sl.open(url, mode="read") as log:
+        without.setattr(reading, "IS_COMPILED", False)
+        plain = [seen(iter(page)) for page in paged(log, random.Random(seed))]
+
+    assert ours == plain
+    assert sum(map(len, ours)) == 2 * 1130 + 1
+
+
+def test_pages_of_single_events_are_read_by_the_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sl.open(f"file:{tmp_path}/log") as log:
+        log.create_topic("t")
+        for number in range(50):
+            log.append("t", sl.Event("k", number))
+        in_python: list[int] = []
+        left = SegmentRuns._left  # noqa: SLF001 - Nothing else tells who has read.
+
+        def noted(runs: SegmentRuns, frame: Any, start: int, stop: int) -> Any:
+            in_python.append(frame.base)
+            return left(runs, frame, start, stop)
+
+        monkeypatch.setattr(SegmentRuns, "_left", noted)
+        with log.subscribe("t") as subscription:
+            found = [next(subscription).offset for _ in range(50)]
+
+    assert found == list(range(50))
+    assert not in_python
 
 
 def test_flipped_bits_end_a_read_where_they_end_that_of_plain_python(
@@ -104,7 +168,8 @@ def test_flipped_bits_end_a_read_where_they_end_that_of_plain_python(
         for _ in range(chosen.randrange(1, 4)):
             content[chosen.randrange(100, used)] ^= 1 << chosen.randrange(8)
         segment.write_bytes(content)
-        ours, plain = both(monkeypatch, url, 0, 0)
+        limits: Any = chosen.choice([{}, {"bytes_max": 1 << 23}])
+        ours, plain = both(monkeypatch, url, 0, 0, **limits)
 
         assert ours == plain, seed
         assert ours[-1][0] is CorruptError

@@ -114,6 +114,7 @@ typedef struct PyModuleDef {
 #define T_INT 1
 #define T_OBJECT_EX 16
 #define T_DOUBLE 4
+#define T_BOOL 14
 #define T_LONGLONG 17
 #define T_ULONGLONG 18
 #define READONLY 1

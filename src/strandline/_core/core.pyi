@@ -80,7 +80,8 @@ class Reader(Iterator[Record]):
 
     The first frame begins at `position` with offset `base`. Ends at `stop`, at the first
     frame that begins at or behind `pause`, and before any that Python has to read. Then
-    `position` and `base` are those of the next frame. An OSError ends it as well.
+    `position` and `base` are those of the next frame. An OSError ends it as well, and so does
+    a record that is larger than what is left of `bytes_left`, unless it `is_first`.
 
     `file` is held, so that `fd` stays open. Reads with `io.pread` unless `io` is None.
     ValueError if two threads ask for a record at once.
@@ -99,6 +100,8 @@ class Reader(Iterator[Record]):
         pause: int,
         topic: str,
         partition: int,
+        bytes_left: int,
+        is_first: bool,
         /,
     ) -> Reader: ...
     def __next__(self) -> Record: ...
@@ -106,6 +109,12 @@ class Reader(Iterator[Record]):
     def position(self) -> int: ...
     @property
     def base(self) -> int: ...
+    @property
+    def bytes_left(self) -> int: ...
+    @property
+    def is_full(self) -> bool:
+        """Whether a record was too large for what was left."""
+
     @property
     def error(self) -> OSError | None:
         """What ended it."""

@@ -27,6 +27,10 @@ typedef struct {
     /* The next frame begins at `position` with offset `base`; frames end at `end`. Records
      * before `stop` are wanted; no frame is begun at or behind `pause`. */
     long long position, base, end, stop, pause;
+    /* How large records may count that are still made, but for the first of all. */
+    long long bytes_left;
+    int is_first;
+    char is_full; /* The next record was too large for what was left. */
     bool is_busy;
 
     char *content; /* What was read, from `content_at` in the file on. */
@@ -43,9 +47,9 @@ typedef struct {
 static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     Reader given = {0};
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "OOiILLLLLOO:Reader", &given.file, &given.io, &given.fd, &given.seed,
+    if (!PyArg_ParseTuple(args, "OOiILLLLLOOLp:Reader", &given.file, &given.io, &given.fd, &given.seed,
                           &given.position, &given.base, &given.end, &given.stop, &given.pause,
-                          &given.topic, &given.partition))
+                          &given.topic, &given.partition, &given.bytes_left, &given.is_first))
         return NULL;
     Reader *reader = (Reader *)PyType_GenericAlloc(type, 0);
     if (!reader) return NULL;
@@ -185,7 +189,17 @@ static bool open_frame(Reader *reader) {
     return true;
 }
 
+/* Count the next record; false, from then on for ever, if it is too large for what is left. */
+static bool has_room(Reader *reader, int64_t size) {
+    reader->is_full = size > reader->bytes_left && !reader->is_first;
+    if (reader->is_full) return false;
+    reader->bytes_left -= size;
+    reader->is_first = false;
+    return true;
+}
+
 static PyObject *next_record(Reader *reader) {
+    if (reader->is_full) return NULL;
     while (!reader->kind || reader->offset >= reader->frame_stop) {
         reader->kind = 0;
         if (!open_frame(reader)) return NULL;
@@ -196,6 +210,10 @@ static PyObject *next_record(Reader *reader) {
         : columns_event(&reader->columns,
                         (uint32_t)(reader->offset + reader->columns.count - reader->frame_stop));
     if (!event) return NULL;
+    if (!has_room(reader, event_size(event))) {
+        Py_DECREF(event);
+        return NULL;
+    }
     return record_of(reader->topic, reader->partition, reader->offset++, reader->timestamp_us, NULL,
                      Py_None, (PyObject *)event);
 }
@@ -214,6 +232,8 @@ static PyObject *reader_next(Reader *reader) {
 static PyMemberDef members[] = {
     {"position", T_LONGLONG, offsetof(Reader, position), READONLY, NULL},
     {"base", T_LONGLONG, offsetof(Reader, base), READONLY, NULL},
+    {"bytes_left", T_LONGLONG, offsetof(Reader, bytes_left), READONLY, NULL},
+    {"is_full", T_BOOL, offsetof(Reader, is_full), READONLY, NULL},
     {"error", T_OBJECT_EX, offsetof(Reader, error), READONLY, NULL},
     {0}};
 

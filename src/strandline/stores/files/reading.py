@@ -10,6 +10,7 @@ from strandline._core import IS_COMPILED
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches
 from strandline.log.record_batches import batches_of_batches, page_batch
 from strandline.stores.file_errors import unavailable
+from strandline.stores.files.byte_limit import ByteLimit
 from strandline.stores.files.entries import Entry, columns_of, entries_in, page_of
 from strandline.stores.files.frame import COLUMNS, IS_MIXED, Frame
 from strandline.stores.files.page import Page
@@ -47,7 +48,7 @@ class Reading:
 
     def records(self) -> Iterator[Record]:
         """Return the records one by one."""
-        if IS_COMPILED and self._place.kind is ValueKind.EVENT and self._span.bytes_max is None:
+        if IS_COMPILED and self._place.kind is ValueKind.EVENT:
             return chain.from_iterable(self._runs())
         name, partition = self._place.topic.name, self._place.partition
         return chain.from_iterable(page.records(name, partition) for page in self._pages())
@@ -62,16 +63,16 @@ class Reading:
 
     def _runs(self) -> Iterator[Iterator[Record]]:
         """Yield records in runs: those that the core reads, and those that it leaves."""
-        state, start, stop, _ = self._span
+        state, start, stop, bytes_max = self._span
+        limit = ByteLimit(bytes_max)
         # The call has just looked; from here on, after each so many bytes.
         check_at: int | None = None
         try:
-            while state is not None and start < stop:
+            while state is not None and start < stop and not limit.is_full():
                 state, segment, last, end = self._files.opened(state, start)
                 until = min(stop, last)
-                for base, position, records in SegmentRuns(self._files, segment, end).between(
-                    start, until
-                ):
+                runs = SegmentRuns(self._files, segment, end, limit)
+                for base, position, records in runs.between(start, until):
                     self._check_open()
                     if check_at is None or position >= check_at:
                         if check_at is not None:
@@ -104,29 +105,16 @@ class Reading:
     def _pages(self) -> Iterator[Page]:
         """Yield the records of each frame that are wanted."""
         _, start, stop, bytes_max = self._span
-        if bytes_max == 0:
+        limit = ByteLimit(bytes_max)
+        if limit.is_full():
             return
-        left, is_first = bytes_max, True
         for file, frame in self._frames():
-            page = page_of(frame, self._place.kind, file, start, stop)
+            page = limit.cut(page_of(frame, self._place.kind, file, start, stop))
             # The next page reads the rest of it.
             self._files.keep_partly_read(file, frame, page.offsets.stop)
-            if left is None:
-                yield page
-                continue
-            count = 0
-            for size in page.sizes():
-                left -= size
-                if left < 0 and not is_first:
-                    break
-                is_first = False
-                count += 1
-            if left < 0:
-                page = page.cut(start, page.offsets.start + count)
-                self._files.keep_partly_read(file, frame, page.offsets.stop)
-                yield page
-                return
             yield page
+            if limit.is_full():
+                return
 
     def _check_not_trimmed(self, offset: int) -> None:
         try:

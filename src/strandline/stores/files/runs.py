@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from strandline._core import IS_COMPILED
 from strandline.io import SystemIo
+from strandline.stores.files.byte_limit import ByteLimit
 from strandline.stores.files.entries import page_of
 from strandline.stores.files.frame import Frame
 from strandline.stores.files.partition import PartitionFiles
@@ -33,8 +34,11 @@ class Run(NamedTuple):
 class SegmentRuns:
     """The records of [start, stop) in one segment, whose frames end at `end`."""
 
-    def __init__(self, files: PartitionFiles, segment: SegmentFile, end: int) -> None:
+    def __init__(
+        self, files: PartitionFiles, segment: SegmentFile, end: int, limit: ByteLimit
+    ) -> None:
         self._files = files
+        self._limit = limit
         self._segment = segment
         self._end = end
         self._name, self._partition = files.place.topic.name, files.place.partition
@@ -42,8 +46,11 @@ class SegmentRuns:
         self._seam = None if type(io) is SystemIo else io
 
     def between(self, start: int, stop: int) -> Iterator[Run]:
-        """Yield them. Each run has to be read to its end before the next one is asked for."""
-        segment = self._segment
+        """Yield them, up to the limit.
+
+        Each run has to be read to its end before the next one is asked for.
+        """
+        segment, limit = self._segment, self._limit
         frame = self._files.partly_read(segment, start) or segment.frame_with(start, self._end)
         base, position = frame.base, frame.position
         if base < start:
@@ -51,11 +58,12 @@ class SegmentRuns:
             yield self._left(frame, start, stop)
             base, position = frame.stop, frame.end
         patience = 1
-        while base < stop:
+        while base < stop and not limit.is_full():
             run = self._reader(base, position, stop)
             yield Run(base, position, run)
             if run.error is not None:
                 raise run.error
+            limit.take(run.bytes_left, is_full=run.is_full)
             if run.base > base:
                 base, position, patience = run.base, run.position, 1
                 segment.note(base, position)
@@ -64,12 +72,15 @@ class SegmentRuns:
             for frame in islice(segment.frames(base, stop, self._end), patience):
                 yield self._left(frame, start, stop)
                 base, position = frame.stop, frame.end
+                if limit.is_full():
+                    break
             patience = min(2 * patience, _LEFT_MAX)
         segment.note_end(base, position)
 
     def _left(self, frame: Frame, start: int, stop: int) -> Run:
         """Return the records of a frame that the core does not read."""
         page = page_of(frame, self._files.place.kind, self._segment.path, start, stop)
+        page = self._limit.cut(page)
         self._files.keep_partly_read(self._segment.path, frame, page.offsets.stop)
         records = page.records(self._name, self._partition)
         return Run(max(start, frame.base), frame.position, records)
@@ -79,4 +90,5 @@ class SegmentRuns:
         return Reader(
             *(segment, self._seam, segment.fd, segment.seed, position, base),
             *(self._end, stop, position + _RUN_BYTES, self._name, self._partition),
+            *(self._limit.left, self._limit.is_first),
         )
