@@ -15,7 +15,8 @@ from strandline.log.topic_changes import ROUTE_DELAY_S
 from strandline.stores.files import compiled_lane
 from strandline.testing import FakeClock
 from strandline.values import StrandlineError
-from tests.core.plain import needs_core
+from strandline.values.delivery_time import DELIVER_AT, delivery_time
+from tests.core.plain import MOMENT, needs_core
 from tests.core.test_lane import frames_of
 from tests.logs import file_log
 
@@ -25,11 +26,14 @@ Call = Callable[[Log, Log, FakeClock], Any]
 
 KEYS = st.none() | st.sampled_from(["a", "b", "c", "d"])
 EVENTS = st.builds(
-    lambda n, key, size: sl.Event("placed", {"n": n, "x": "y" * size}, key=key),
+    lambda n, key, size, headers: sl.Event(
+        "placed", {"n": n, "x": "y" * size}, key=key, headers=headers
+    ),
     st.integers(0, 99),
     KEYS,
     # The last is larger than a record may be.
     st.sampled_from([0, 10, 500, 3_000]),
+    st.sampled_from([{}, {"a": "b"}, {DELIVER_AT: delivery_time(MOMENT)}]),
 )
 TERMS: list[dict[str, Any]] = [
     {},
@@ -50,6 +54,8 @@ TERMS: list[dict[str, Any]] = [
     {"producer": "p", "sequence": 1},
     {"producer": "p"},
     {"idempotency_key": "once"},
+    {"deliver_at": MOMENT},
+    {"deliver_at": "tomorrow"},
     {"no_such_term": 1},
 ]
 
