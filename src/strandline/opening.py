@@ -293,6 +293,38 @@ _POSTGRES = StoreKind(
 )
 
 
+def _open_nats(location: str, **options: Any) -> "Store[Any]":
+    try:
+        from strandline.stores.jetstream import JetStreamStore  # noqa: PLC0415 - An extra.
+    except ModuleNotFoundError as error:
+        raise InvalidError(
+            "a nats: log needs nats-py, install strandline with the extra nats",
+            missing=error.name,
+        ) from error
+    return JetStreamStore(f"nats:{location}", **options)
+
+
+def _examine_nats(location: str) -> "Iterable[Examined]":
+    try:
+        from strandline.stores.jetstream.examining import examine  # noqa: PLC0415 - An extra.
+    except ModuleNotFoundError:
+        return [Examined("nats-py", "failed", "not installed", install_command("nats"))]
+    return examine(f"nats:{location}")
+
+
+_NATS = StoreKind(
+    _open_nats,
+    "nats://USER@HOST:PORT/LOG",
+    frozenset(
+        {"replicas", "system_url", "tls_ca", "tls_cert", "tls_key"}
+        | {"connect_timeout_s", "patience_s"}
+    ),
+    locate=lambda location: location,
+    extra="nats",
+    examine=_examine_nats,
+)
+
+
 def _open_remote(scheme: str) -> "Callable[..., Store[Any]]":
     def open_store(location: str, **options: Any) -> "Store[Any]":
         try:
@@ -339,6 +371,7 @@ _KINDS: Mapping[str, StoreKind] = {
         staging=lambda path: f"{path}-staging",
         copy=copy_sqlite_log,
     ),
+    "nats": _NATS,
     "postgresql": _POSTGRES,
     "postgres": _POSTGRES,
     "http": _remote("http"),

@@ -36,7 +36,7 @@ class LoopThread:
 
         UnavailableError when the time is up: the coroutine is cancelled then.
         """
-        future = self._start(work)
+        future = self.start(work)
         if not _done_within(self._clock, future, timeout_s):
             future.cancel()
             raise UnavailableError("the store did not answer in time", timeout_s=timeout_s)
@@ -55,7 +55,7 @@ class LoopThread:
         `level` is the highest of the store, whatever the caller asked for. With `may_wait`
         this returns then; without, at once.
         """
-        outcome = LoopOutcome(self._start(work), level, self._clock)
+        outcome = LoopOutcome(self.start(work), level, self._clock)
         if may_wait:
             outcome.wait(level, timeout_s)
         return outcome
@@ -69,7 +69,8 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def _start(self, work: Coroutine[Any, Any, R]) -> "Future[R]":
+    def start(self, work: Coroutine[Any, Any, R]) -> "Future[R]":
+        """Have a coroutine run, and return what becomes of it; this does not block."""
         with self._lock:
             if self._is_closed:
                 work.close()

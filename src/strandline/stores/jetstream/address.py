@@ -1,0 +1,105 @@
+"""Where a log on JetStream is: the servers, its name, and how to be let in."""
+
+import os
+import re
+import ssl
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from strandline.values import InvalidError
+
+LOG_DEFAULT: Final = "strandline"
+PASSWORD_VARIABLE: Final = "STRANDLINE_NATS_PASSWORD"  # noqa: S105 - Its name.
+SYSTEM_VARIABLE: Final = "STRANDLINE_NATS_SYSTEM_URL"
+_FORM: Final = "nats://USER@HOST:PORT/LOG"
+_URL: Final = re.compile(
+    r"nats:(?://)?(?:(?P<user>[^@/?]*)@)?(?P<hosts>[^@/?]+)(?:/(?P<log>[^?/]*))?"
+)
+_HOST: Final = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+_LOG_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_IN_URL: Final = frozenset({"replicas", "tls_ca", "tls_cert", "tls_key"})
+
+
+class NatsAddress(NamedTuple):
+    """What a URL and the options beside it say."""
+
+    servers: list[str]
+    log: str
+    #: What may be shown: without secrets.
+    shown: str
+    #: What the client takes to be let in.
+    access: dict[str, Any]
+    replicas: int | None
+
+    def __repr__(self) -> str:
+        return f"<NatsAddress {self.shown}>"
+
+
+def parse_address(url: str, **given: Any) -> NatsAddress:
+    """Return the address in a URL; InvalidError, without its secrets, if it is none."""
+    before, _, query = url.partition("?")
+    found = _URL.fullmatch(before)
+    hosts = found["hosts"].split(",") if found else []
+    if found is None or not all(_HOST.fullmatch(each) for each in hosts):
+        raise InvalidError(
+            f"this is no URL of a NATS server, use {_FORM} and write %40 for @ and %2F for / in a"
+            " password"
+        )
+    options = _options(query, given)
+    log = found["log"] or LOG_DEFAULT
+    if _LOG_NAME.fullmatch(log) is None:
+        raise InvalidError(
+            "a log's name has 1 to 40 of a-z, 0-9 and _, and begins with a letter", log=log
+        )
+    user, mark, password = (found["user"] or "").partition(":")
+    access: dict[str, Any] = {}
+    if mark or os.environ.get(PASSWORD_VARIABLE):
+        access["user"] = unquote(user)
+        access["password"] = unquote(password) or os.environ.get(PASSWORD_VARIABLE, "")
+    elif user:
+        access["token"] = unquote(user)
+    access.update(_tls(options))
+    whose = f"{user}@" if mark else ""
+    shown = f"nats://{whose}{','.join(hosts)}/{log}"
+    return NatsAddress([f"nats://{each}" for each in hosts], log, shown, access, _replicas(options))
+
+
+def _options(query: str, given: dict[str, Any]) -> dict[str, Any]:
+    named = dict(parse_qsl(query, keep_blank_values=True))
+    if strange := sorted(named.keys() - _IN_URL):
+        raise InvalidError(
+            "a URL of a NATS server has no such options", options=strange, known=sorted(_IN_URL)
+        )
+    for name, value in given.items():
+        if value is not None:
+            if name in named:
+                raise InvalidError("this is in the URL, too, give it once", option=name)
+            named[name] = value
+    return named
+
+
+def _replicas(options: dict[str, Any]) -> int | None:
+    value = options.get("replicas")
+    if value is None:
+        return None
+    if str(value) not in ("1", "3", "5"):
+        raise InvalidError("replicas are 1, 3 or 5", replicas=value)
+    return int(value)
+
+
+def _tls(options: dict[str, Any]) -> dict[str, ssl.SSLContext]:
+    ca, cert, key = (options.get(name) for name in ("tls_ca", "tls_cert", "tls_key"))
+    if ca is None and cert is None:
+        return {}
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if cert is not None:
+            context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidError(
+            "the files for TLS cannot be read, check tls_ca, tls_cert and tls_key",
+            tls_ca=ca,
+            tls_cert=cert,
+            reason=str(error),
+        ) from error
+    return {"tls": context}

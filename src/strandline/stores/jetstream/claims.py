@@ -1,0 +1,121 @@
+"""Claims as values that the server lets expire, renewed while their holder lives."""
+
+import contextlib
+import os
+import threading
+import weakref
+from typing import Final
+
+import msgspec
+
+from strandline.log.claims import ConsumerPlace, claimed, host_name
+from strandline.stores.jetstream.connection import NatsConnection
+from strandline.stores.jetstream.errors import ApiRefusedError
+from strandline.stores.jetstream.keyed import KeyedStream
+from strandline.stores.jetstream.streams import LogNames
+from strandline.values import StrandlineError
+
+#: How long a claim outlives a process that was killed.
+LEASE_S: Final = 10
+_RENEW_S: Final = LEASE_S / 4
+
+
+class ClaimHolder(msgspec.Struct, array_like=True, frozen=True):
+    """Who has a claim."""
+
+    pid: int
+    host: str
+
+
+class JetStreamClaim:
+    """Implements Claim."""
+
+    def __init__(self, claims: "JetStreamClaims", subject: str) -> None:
+        self._end = weakref.finalize(self, claims.release, subject)
+
+    def release(self) -> None:
+        """See Claim."""
+        self._end()
+
+
+class JetStreamClaims:
+    """The claims of one open log. Thread-safe."""
+
+    def __init__(self, connection: NatsConnection, keyed: KeyedStream, names: LogNames) -> None:
+        self._connection = connection
+        self._keyed = keyed
+        self._names = names
+        self._value = msgspec.msgpack.encode(ClaimHolder(os.getpid(), host_name()))
+        # Reentrant: a claim that is collected is released while the lock is held.
+        self._lock = threading.RLock()
+        self._held: dict[str, int] = {}
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self, place: ConsumerPlace) -> JetStreamClaim:
+        """Return a claim; UnavailableError if another one holds it."""
+        subject = self._names.keyed("c", place.file_name().partition(".")[0])
+        with self._lock:
+            sequence = None
+            if subject not in self._held:
+                sequence = self._connection.run(
+                    self._keyed.put(subject, self._value, 0, ttl_s=LEASE_S)
+                )
+            if sequence is None:
+                raise claimed(place, *self._holder(subject))
+            self._held[subject] = sequence
+            self._begin_renewing()
+        return JetStreamClaim(self, subject)
+
+    def release(self, subject: str) -> None:
+        """Let others have it."""
+        with self._lock:
+            sequence = self._held.pop(subject, None)
+        if sequence is not None and not self._connection.state.is_inherited:
+            with contextlib.suppress(StrandlineError):
+                self._connection.run(self._keyed.remove(subject, sequence + 1))
+
+    def close(self) -> None:
+        """Release every claim."""
+        self._ended.set()
+        for subject in tuple(self._held):
+            self.release(subject)
+
+    def _holder(self, subject: str) -> tuple[int | None, str | None]:
+        found = self._connection.run(self._keyed.get(subject))
+        if found is None:
+            return None, None
+        try:
+            holder = msgspec.msgpack.decode(found.value, type=ClaimHolder)
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            return None, None
+        return holder.pid, holder.host
+
+    # --- renewing ---
+
+    def _begin_renewing(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._keep_renewing, name="strandline-claims", daemon=True
+            )
+            self._thread.start()
+
+    def _keep_renewing(self) -> None:
+        while not self._ended.wait(_RENEW_S):
+            for subject in tuple(self._held):
+                # A server that does not answer is tried again.
+                with contextlib.suppress(StrandlineError, ApiRefusedError):
+                    self._renew(subject)
+
+    def _renew(self, subject: str) -> None:
+        with self._lock:
+            sequence = self._held.get(subject)
+            if sequence is None:
+                return
+            put = self._keyed.put
+            renewed = self._connection.run(put(subject, self._value, sequence, ttl_s=LEASE_S))
+            if renewed is None:
+                # It expired while the server was away; another process may have it now.
+                renewed = self._connection.run(put(subject, self._value, 0, ttl_s=LEASE_S))
+            if renewed is not None:
+                self._held[subject] = renewed

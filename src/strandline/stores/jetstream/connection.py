@@ -1,0 +1,376 @@
+"""One connection to a NATS server, on an event loop of its own."""
+
+import asyncio
+import contextlib
+import itertools
+import ssl
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from strandline.clock import Clock
+from strandline.log.loop_thread import LoopThread
+from strandline.log.open_state import OpenState
+from strandline.log.patience import patience_s as left_patience_s
+from strandline.stores.jetstream.address import NatsAddress
+from strandline.stores.jetstream.errors import (
+    ApiRefusedError,
+    LostError,
+    NotSentError,
+    no_jetstream,
+    refused,
+)
+from strandline.values import InvalidError, StrandlineError, UnavailableError
+
+R = TypeVar("R")
+
+#: How long one request may take before it is sent again.
+_REQUEST_S: Final = 5.0
+_PAUSE_MIN_S: Final = 0.02
+_PAUSE_MAX_S: Final = 0.5
+#: A server that is stopped keeps its connections: pings find out.
+_PING_S: Final = 2
+_RECONNECT_S: Final = 0.1
+_API: Final = "$JS.API."
+_STATUS: Final = "Status"
+_NO_RESPONDERS: Final = "503"
+_END_OF_BATCH: Final = "204"
+_NOT_FOUND: Final = "404"
+_BYTES_MAX: Final = 1 << 40
+
+
+class NatsTries:
+    """How often and how long one call goes on; on the connection's loop."""
+
+    def __init__(self, connection: "NatsConnection", limit_s: float) -> None:
+        self._connection = connection
+        self._end = asyncio.get_running_loop().time() + limit_s
+        self._pause_s = _PAUSE_MIN_S
+
+    @property
+    def left_s(self) -> float:
+        """How much time is left."""
+        return self._end - asyncio.get_running_loop().time()
+
+    async def rest(self, reason: object) -> None:
+        """Wait before the next try; UnavailableError if the time is up."""
+        if self.left_s <= 0:
+            raise UnavailableError(
+                "the server does not answer, check that it runs and try again",
+                url=self._connection.url,
+                reason=str(reason),
+            )
+        # Jitter: several that were refused together do not come back together.
+        jitter = self._connection.clock.random_bytes(1)[0] / 255
+        pause = min(self._pause_s * (0.5 + jitter), max(self.left_s, 0.001))
+        await self._connection.pause(pause)
+        self._pause_s = min(self._pause_s * 2, _PAUSE_MAX_S)
+
+
+class NatsConnection:
+    """Sends requests and waits for their answers; reconnects by itself.
+
+    What is marked `async` belongs to its loop; `run` is for all other threads.
+    """
+
+    def __init__(
+        self, address: NatsAddress, *, clock: Clock, connect_timeout_s: float, patience_s: float
+    ) -> None:
+        self.url = address.shown
+        self.clock = clock
+        self.state = OpenState()
+        self.patience_s = patience_s
+        self._loop = LoopThread()
+        self._client = Client()
+        self._answers: dict[str, asyncio.Future[Msg] | asyncio.Queue[Msg | None]] = {}
+        self._numbers = itertools.count()
+        self._inbox = ""
+        #: Rises with each connection that was lost: what was known before may be outdated.
+        self.losses = 0
+        try:
+            self.run(self._connect(address, connect_timeout_s))
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Return what the coroutine returns, run on the connection's loop."""
+        try:
+            self.state.check()
+        except StrandlineError:
+            work.close()
+            raise
+        try:
+            return self._loop.run(work)
+        except ApiRefusedError as error:
+            raise refused(error, self.url) from error
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have a coroutine run on the connection's loop."""
+        self._loop.start(work)
+
+    def close(self) -> None:
+        """Close the connection and end the loop. May be repeated."""
+        if not self.state.is_inherited:
+            self.state.close()
+            with contextlib.suppress(StrandlineError):
+                self._loop.run(self._disconnect())
+            self._loop.close()
+
+    @property
+    def max_payload(self) -> int:
+        """How large a message may be."""
+        return self._client.max_payload
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """Which server this is."""
+        found = self._client.connected_server_version
+        return found.major, found.minor, found.patch
+
+    # --- on the loop ---
+
+    def tries(self, limit_s: float | None = None) -> NatsTries:
+        """Return how long a call goes on trying; the limit of the call above counts, too."""
+        return NatsTries(
+            self, left_patience_s(self.clock, self.patience_s) if limit_s is None else limit_s
+        )
+
+    async def pause(self, seconds: float) -> None:
+        """Let other work go on for a while."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.Event().wait()
+
+    async def api(self, name: str, body: object = None, tries: NatsTries | None = None) -> Any:
+        """Return JetStream's answer to a request that may be repeated; ApiRefusedError if it refuses.
+
+        UnavailableError if none comes.
+        """
+        payload = b"" if body is None else msgspec.json.encode(body)
+        tries = self.tries() if tries is None else tries
+        while True:
+            try:
+                return await self.api_once(name, payload)
+            except LostError as error:
+                await tries.rest(error)
+            except ApiRefusedError as error:
+                if not error.is_passing:
+                    raise
+                await tries.rest(error)
+
+    async def api_once(self, name: str, payload: bytes) -> Any:
+        """Return JetStream's answer; LostError if none comes."""
+        return answer_of(await self.request(_API + name, payload))
+
+    async def request(
+        self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None
+    ) -> Msg:
+        """Return the answer to one message; LostError if none comes."""
+        return await self.request_all([(subject, payload, headers)])
+
+    async def request_all(
+        self, messages: Sequence[tuple[str, bytes, Mapping[str, str] | None]]
+    ) -> Msg:
+        """Send messages in order, and return the answer to the last; LostError if none comes."""
+        token = str(next(self._numbers))
+        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        self._answers[token] = future
+        try:
+            reply = f"{self._inbox}.{token}"
+            for subject, payload, headers in messages[:-1]:
+                await self._send(subject, payload, headers, "")
+            await self._send(*messages[-1], reply)
+            async with asyncio.timeout(_REQUEST_S):
+                return await future
+        except TimeoutError as error:
+            raise LostError("no answer in time") from error
+        finally:
+            self._answers.pop(token, None)
+
+    async def stream_of(self, subject: str, body: object) -> list[Msg]:
+        """Return all messages that a request for several brings; LostError if the end does not."""
+        token = str(next(self._numbers))
+        queue: asyncio.Queue[Msg | None] = asyncio.Queue()
+        self._answers[token] = queue
+        found: list[Msg] = []
+        try:
+            payload = msgspec.json.encode(body)
+            await self._send(subject, payload, None, f"{self._inbox}.{token}")
+            while True:
+                async with asyncio.timeout(_REQUEST_S):
+                    message = await queue.get()
+                if message is None:
+                    raise LostError("the connection broke")
+                status = (message.headers or {}).get(_STATUS)
+                if status in (_END_OF_BATCH, _NOT_FOUND):
+                    return found
+                if status is not None:
+                    raise LostError(f"status {status}")
+                found.append(message)
+        except TimeoutError as error:
+            raise LostError("no answer in time") from error
+        finally:
+            self._answers.pop(token, None)
+
+    async def ask_all(self, subject: str, heard: Callable[[bytes], None]) -> None:
+        """Ask every server, and call `heard` with each answer, as long as the connection lasts."""
+
+        async def pass_on(message: Msg) -> None:
+            heard(message.data)
+
+        inbox = self._client.new_inbox()
+        await self._client.subscribe(inbox, cb=pass_on)
+        await self._send(subject, b"{}", None, inbox)
+
+    async def subscribe(self, subject: str, heard: Callable[[str], None]) -> Any:
+        """Call `heard` with the subject of each message from now on; return the subscription."""
+
+        async def pass_on(message: Msg) -> None:
+            heard(message.subject)
+
+        subscription = await self._client.subscribe(subject, cb=pass_on)
+        await self._client.flush()
+        return subscription
+
+    # --- inside ---
+
+    async def _send(
+        self, subject: str, payload: bytes, headers: Mapping[str, str] | None, reply: str
+    ) -> None:
+        if not self._client.is_connected:
+            raise NotSentError("there is no connection")
+        try:
+            await self._client.publish(
+                subject, payload, reply=reply, headers=None if headers is None else dict(headers)
+            )
+        except nats.errors.MaxPayloadError:
+            raise InvalidError(
+                "this is larger than the server's max_payload, raise that or append less at a time",
+                bytes=len(payload),
+                max_payload=self.max_payload,
+            ) from None
+        except (nats.errors.Error, OSError) as error:
+            raise LostError(str(error) or type(error).__name__) from error
+
+    async def _connect(self, address: NatsAddress, timeout_s: float) -> None:
+        failures: list[Exception] = []
+        is_refused = asyncio.Event()
+
+        async def on_error(error: Exception) -> None:
+            failures.append(error)
+            del failures[:-1]
+            if isinstance(error, nats.errors.AuthorizationError | ssl.SSLError):
+                is_refused.set()
+
+        async def on_loss() -> None:
+            self._lose_answers()
+
+        connecting = asyncio.ensure_future(
+            self._client.connect(
+                address.servers,
+                name="strandline",
+                error_cb=on_error,
+                disconnected_cb=on_loss,
+                reconnected_cb=on_loss,
+                connect_timeout=max(1, int(timeout_s)),
+                reconnect_time_wait=_RECONNECT_S,  # type: ignore[arg-type] # It may be less than 1.
+                max_reconnect_attempts=-1,
+                ping_interval=_PING_S,
+                pending_size=0,
+                **address.access,
+            )
+        )
+        refusal = asyncio.ensure_future(is_refused.wait())
+        await asyncio.wait(
+            {connecting, refusal}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        refusal.cancel()
+        if not connecting.done() or connecting.exception() is not None:
+            connecting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, nats.errors.Error, OSError):
+                failures.extend([each] if (each := await _failure(connecting)) else [])
+            raise self._unreachable(failures[-1] if failures else None, refused=is_refused.is_set())
+        self._inbox = self._client.new_inbox()
+        await self._client.subscribe(
+            f"{self._inbox}.*", cb=self._on_answer, pending_bytes_limit=_BYTES_MAX
+        )
+
+    def _unreachable(self, cause: Exception | None, *, refused: bool) -> StrandlineError:
+        reason = str(cause) or type(cause).__name__
+        if refused:
+            error: StrandlineError = InvalidError(
+                "the server does not let this user in, check user, password and TLS",
+                url=self.url,
+                reason=reason,
+            )
+        else:
+            error = UnavailableError(
+                "the server cannot be reached, check that it runs and the URL",
+                url=self.url,
+                reason=reason,
+            )
+        return error
+
+    async def _on_answer(self, message: Msg) -> None:
+        waiting = self._answers.get(message.subject.rpartition(".")[2])
+        if isinstance(waiting, asyncio.Queue):
+            waiting.put_nowait(message)
+        elif waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def _lose_answers(self) -> None:
+        self.losses += 1
+        for waiting in self._answers.values():
+            if isinstance(waiting, asyncio.Queue):
+                waiting.put_nowait(None)
+            elif not waiting.done():
+                waiting.set_exception(LostError("the connection broke"))
+
+    async def _disconnect(self) -> None:
+        if self._client.is_connected or self._client.is_reconnecting:
+            with contextlib.suppress(nats.errors.Error, OSError):
+                await self._client.close()
+
+    async def check_jetstream(self) -> None:
+        """Raise InvalidError if there is no JetStream for this user."""
+        tries = self.tries()
+        for _ in range(5):
+            try:
+                await self.api_once("INFO", b"")
+            except ApiRefusedError as error:
+                if not error.is_passing:
+                    raise
+                await tries.rest(error)
+            except LostError as error:
+                await tries.rest(error)
+            else:
+                return
+        raise no_jetstream(self.url)
+
+
+async def _failure(task: "asyncio.Future[None]") -> Exception | None:
+    try:
+        await task
+    except (nats.errors.Error, OSError) as error:
+        return error
+    return None
+
+
+def answer_of(message: Msg) -> Any:
+    """Return what JetStream answered; LostError for no one there, ApiRefusedError for an error."""
+    status = (message.headers or {}).get(_STATUS)
+    if status == _NO_RESPONDERS:
+        raise NotSentError("no JetStream answers there")
+    try:
+        answer = msgspec.json.decode(message.data)
+    except msgspec.DecodeError as error:
+        raise LostError(f"not an answer of JetStream: {error}") from error
+    if "error" in answer:
+        raise ApiRefusedError(answer["error"])
+    return answer

@@ -1,0 +1,69 @@
+"""What JetStream's errors mean to the caller of a log."""
+
+from typing import Any, Final
+
+from strandline.values import InvalidError, StrandlineError, UnavailableError
+
+STREAM_NOT_FOUND: Final = 10059
+MESSAGE_NOT_FOUND: Final = 10037
+NAME_IN_USE: Final = 10058
+WRONG_LAST_SEQUENCE: Final = frozenset({10071, 10164})
+#: A batch whose messages did not all arrive; nothing of it was stored.
+BATCH_INCOMPLETE: Final = frozenset({10176, 10211})
+_NO_JETSTREAM: Final = frozenset({10039, 10076})
+#: Of the server, the account or the stream.
+_FULL: Final = frozenset({10002, 10023, 10026, 10028, 10047, 10077, 10120, 10122})
+_NO_PEERS: Final = frozenset({10005, 10074, 10052})
+_BUSY: Final = 503
+
+
+class LostError(Exception):
+    """No answer came, so it is not known what a request came to."""
+
+
+class NotSentError(LostError):
+    """There was no connection to send it on."""
+
+
+class ApiRefusedError(Exception):
+    """What JetStream's interface answered instead of doing something."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        self.code = int(error.get("err_code", 0))
+        self.status = int(error.get("code", 0))
+        self.reason = str(error.get("description", ""))
+        super().__init__(f"{self.reason} ({self.code})")
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may succeed in a moment, such as after an election."""
+        return self.status == _BUSY and self.code not in _NO_JETSTREAM | _FULL | _NO_PEERS
+
+
+def refused(error: ApiRefusedError, url: str) -> StrandlineError:
+    """Return the error of a log for an answer that no caller expects."""
+    if error.code in _NO_JETSTREAM:
+        return no_jetstream(url)
+    if error.code in _FULL:
+        return UnavailableError(
+            "a limit of the server's storage is reached: raise max_file_store, or the limits of the"
+            " account, or apply retention",
+            url=url,
+            reason=str(error),
+        )
+    if error.code in _NO_PEERS:
+        return InvalidError(
+            "the cluster has too few servers for these replicas, use fewer or start more",
+            url=url,
+            reason=str(error),
+        )
+    return UnavailableError("the server refused this, see the reason", url=url, reason=str(error))
+
+
+def no_jetstream(url: str) -> InvalidError:
+    """Return the error for a server, or an account, without JetStream."""
+    return InvalidError(
+        "this server has no JetStream for this user: start it with jetstream { … } and enable it"
+        " for the account",
+        url=url,
+    )

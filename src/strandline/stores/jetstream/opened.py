@@ -1,0 +1,165 @@
+"""Finding the log on a server, or making it; and how durable its servers are."""
+
+import asyncio
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from strandline.clock import Clock
+from strandline.log.store import Capabilities, Reach
+from strandline.stores.jetstream.address import parse_address
+from strandline.stores.jetstream.connection import NatsConnection
+from strandline.stores.jetstream.errors import STREAM_NOT_FOUND, ApiRefusedError, LostError
+from strandline.stores.jetstream.keyed import KeyedStream
+from strandline.stores.jetstream.streams import LogNames, LogStream
+from strandline.values import CorruptError, Durability, InvalidError, Mode
+
+#: The first server with atomic batches.
+VERSION_MIN: Final = 2, 12, 0
+_FORMAT: Final = 1
+_PING: Final = "$SYS.REQ.SERVER.PING.JSZ"
+_SERVERS_S: Final = 3.0
+_UNSEEN: Final = (
+    "only the system account sees how the servers sync: give system_url to a log whose servers"
+    " have sync_interval: always"
+)
+
+
+class OpenedLog(NamedTuple):
+    """What a log is, beside its topics."""
+
+    log_id: UUID
+    replicas: int
+
+
+class LogValue(msgspec.Struct, array_like=True, frozen=True):
+    """What is stored of it."""
+
+    format: int
+    log_id: UUID
+    replicas: int
+
+
+async def open_log(
+    connection: NatsConnection, names: LogNames, replicas: int | None, mode: Mode
+) -> OpenedLog:
+    """Return the log on the server; with `mode` write it is made where it is missing."""
+    if connection.version < VERSION_MIN:
+        raise InvalidError(
+            "this server is too old, use nats-server 2.12 or newer",
+            version=".".join(map(str, connection.version)),
+        )
+    await connection.check_jetstream()
+    subject = names.keyed("log")
+    keyed = KeyedStream(connection, names.stream)
+    while True:
+        found = await known_log(connection, names)
+        if found is not None:
+            return _checked(found, replicas, connection.url)
+        if mode is not Mode.WRITE:
+            raise InvalidError(
+                "there is no log of this name, open it for writing to create one",
+                url=connection.url,
+            )
+        wanted = replicas or 1
+        await LogStream(connection, names.stream).create(names.keyed_config(wanted))
+        new = LogValue(_FORMAT, connection.clock.new_id(), wanted)
+        await keyed.put(subject, msgspec.msgpack.encode(new), 0)
+
+
+async def known_log(connection: NatsConnection, names: LogNames) -> LogValue | None:
+    """Return what is stored of the log; None if there is none."""
+    subject = names.keyed("log")
+    try:
+        found = await KeyedStream(connection, names.stream).get(subject)
+    except ApiRefusedError as error:
+        if error.code != STREAM_NOT_FOUND:
+            raise
+        return None
+    if found is None:
+        return None
+    try:
+        return msgspec.msgpack.decode(found.value, type=LogValue)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise CorruptError(
+            "what this log is cannot be read", file=names.stream, position=found.sequence
+        ) from error
+
+
+def _checked(found: LogValue, replicas: int | None, url: str) -> OpenedLog:
+    if found.format > _FORMAT:
+        raise InvalidError(
+            "this log was written by a newer version of strandline, upgrade to use it",
+            url=url,
+            format=found.format,
+        )
+    if replicas is not None and replicas != found.replicas:
+        raise InvalidError(
+            "this log was made with another number of replicas, leave the option out",
+            url=url,
+            replicas=replicas,
+            found=found.replicas,
+        )
+    return OpenedLog(found.log_id, found.replicas)
+
+
+def capabilities(system_url: str | None, clock: Clock, timeout_s: float) -> Capabilities:
+    """Return what the servers promise, as far as it can be known."""
+    is_durable, reason = False, _UNSEEN
+    if system_url is not None:
+        is_durable, reason = look_at_syncing(system_url, clock, timeout_s)
+    return Capabilities(
+        Durability.DURABLE if is_durable else Durability.WRITTEN,
+        reason,
+        Reach.NETWORK,
+        has_metrics=True,
+        moves=True,
+    )
+
+
+def look_at_syncing(system_url: str, clock: Clock, timeout_s: float) -> tuple[bool, str]:
+    """Return whether every server syncs before it acknowledges, and how that is known."""
+    connection = NatsConnection(
+        parse_address(system_url),
+        clock=clock,
+        connect_timeout_s=timeout_s,
+        patience_s=timeout_s,
+    )
+    try:
+        servers = connection.run(_servers(connection))
+    finally:
+        connection.close()
+    if not servers:
+        return False, "the system account did not answer, check that system_url names a user of it"
+    wanted = max(int(each.get("meta_cluster", {}).get("cluster_size", 1)) for each in servers)
+    slow = [each for each in servers if not each.get("config", {}).get("sync_always")]
+    if len(servers) < wanted:
+        return False, f"{len(servers)} of {wanted} servers said how they sync: open it again"
+    if slow:
+        return False, (
+            "a server has no sync_interval: always, so a loss of power can lose what was"
+            " acknowledged"
+        )
+    return True, f"each of {wanted} servers says sync_always, and acknowledges what it has synced"
+
+
+async def _servers(connection: NatsConnection) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    is_complete = asyncio.Event()
+
+    def heard(message: bytes) -> None:
+        answer = msgspec.json.decode(message)
+        if isinstance(answer.get("data"), dict) and not answer["data"].get("disabled"):
+            found.append(answer["data"])
+            size = int(answer["data"].get("meta_cluster", {}).get("cluster_size", 1))
+            if len(found) >= size:
+                is_complete.set()
+
+    try:
+        async with asyncio.timeout(_SERVERS_S):
+            await connection.ask_all(_PING, heard)
+            await is_complete.wait()
+    except (TimeoutError, LostError):
+        pass
+    return found

@@ -1,0 +1,277 @@
+"""What a process knows of one partition: its marks, its end, and where offsets are."""
+
+import asyncio
+from bisect import bisect_right
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from strandline.log.store import PartitionState, dropped
+from strandline.stores.jetstream.connection import NatsConnection
+from strandline.stores.jetstream.errors import STREAM_NOT_FOUND, ApiRefusedError
+from strandline.stores.jetstream.frames import MessageFrame, decode_frame
+from strandline.stores.jetstream.keyed import KeyedStream, SubjectValue
+from strandline.stores.jetstream.streams import LogNames, LogStream
+from strandline.values import CorruptError, Epoch, Marks, Offset, StrandlineError, Topic
+
+#: How many places of frames a process remembers for each partition.
+_PLACES_MAX: Final = 4096
+
+
+class PartitionMarks(msgspec.Struct, array_like=True, frozen=True):
+    """What is stored of a partition beside its frames."""
+
+    low: int
+    #: The oldest offset that is stored here.
+    oldest: int
+    #: What the records before `oldest` count.
+    bytes_before: int
+    #: Of a topic with a proof: the chain's value before `oldest`.
+    anchor: bytes | None
+    #: Number, id and start.
+    epochs: list[tuple[int, UUID, int]]
+    #: Up to which frame the stored identities reach, and how many pieces they are in.
+    identity_sequence: int = 0
+    identity_pieces: int = 0
+
+    def to_bytes(self) -> bytes:
+        """Return the value as it is stored."""
+        return msgspec.msgpack.encode(self)
+
+
+class StoredMarks(NamedTuple):
+    """Marks, and the sequence that a change of them has to expect."""
+
+    sequence: int
+    marks: PartitionMarks
+
+
+class StreamHead(NamedTuple):
+    """The end of a partition."""
+
+    #: The sequence of the last message; 0 if there never was one.
+    sequence: int
+    id: bytes
+    next: int
+    last_us: int
+    #: The chain's value there; None in a topic without a proof.
+    value: bytes | None
+    #: What all records count that there ever were.
+    bytes_total: int
+    identity_sequence: int
+
+
+class FramePlaces:
+    """Where frames are, as far as a process has met them. For one event loop."""
+
+    def __init__(self) -> None:
+        # Invariant: both rise, and the frame that begins at starts[i] has sequences[i].
+        self._starts: list[int] = []
+        self._sequences: list[int] = []
+
+    def note(self, start: int, sequence: int) -> None:
+        """Remember where a frame begins."""
+        index = bisect_right(self._starts, start)
+        if index and self._starts[index - 1] == start:
+            return
+        self._starts.insert(index, start)
+        self._sequences.insert(index, sequence)
+        if len(self._starts) > _PLACES_MAX:
+            del self._starts[1::2]
+            del self._sequences[1::2]
+
+    def around(self, offset: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """Return the nearest frames that begin at or before an offset, and after it."""
+        index = bisect_right(self._starts, offset)
+        before = (self._starts[index - 1], self._sequences[index - 1]) if index else None
+        after = (self._starts[index], self._sequences[index]) if index < len(self._starts) else None
+        return before, after
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._starts.clear()
+        self._sequences.clear()
+
+
+class JetStreamPartition:
+    """One partition of a topic. For one event loop."""
+
+    def __init__(
+        self,
+        connection: NatsConnection,
+        keyed: KeyedStream,
+        names: LogNames,
+        topic: Topic,
+        partition: int,
+    ) -> None:
+        self.connection = connection
+        self.keyed = keyed
+        self.topic = topic
+        self.number = partition
+        self.stream = LogStream(connection, names.partition(topic.id, partition))
+        self.subject = names.frames(topic.id, partition)
+        self.marks_subject = names.keyed("m", topic.id.hex, partition)
+        self.identities_subject = names.keyed("i", topic.id.hex, partition)
+        self.places = FramePlaces()
+        self._losses = connection.losses
+        self._head: StreamHead | None = None
+
+    # --- marks ---
+
+    async def stored_marks(self) -> StoredMarks:
+        """Return the marks as they are now; DroppedError if there are none."""
+        found = await self.keyed.get(self.marks_subject)
+        return self._loaded(found)
+
+    def _loaded(self, found: SubjectValue | None) -> StoredMarks:
+        if found is None:
+            raise dropped(self.topic)
+        try:
+            marks = msgspec.msgpack.decode(found.value, type=PartitionMarks)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise CorruptError(
+                "the marks of a partition cannot be read",
+                file=self.marks_subject,
+                position=found.sequence,
+            ) from error
+        return StoredMarks(found.sequence, marks)
+
+    async def ends(self) -> tuple[PartitionMarks, StreamHead]:
+        """Return the marks and the end as they are now."""
+        # In this order: what was trimmed since was there.
+        head, stored = await asyncio.gather(self._fresh_last(), self.stored_marks())
+        return stored.marks, self._or_empty(head, stored.marks)
+
+    async def state(self, *, is_durable: bool) -> PartitionState:
+        """Return the partition as it is now."""
+        marks, head = await self.ends()
+        high = max(head.next, marks.oldest)
+        durable = high if is_durable else marks.low
+        epochs = [Epoch(number, each, Offset(start)) for number, each, start in marks.epochs]
+        return PartitionState(
+            Marks(Offset(marks.low), Offset(high), Offset(durable)), Offset(marks.oldest), epochs
+        )
+
+    # --- the end ---
+
+    @property
+    def known_head(self) -> StreamHead | None:
+        """The end as this process saw it last; None where that may have been lost."""
+        if self._losses != self.connection.losses:
+            # A server that lost its last seconds may have other frames at these places now.
+            self._losses = self.connection.losses
+            self._head = None
+            self.places.clear()
+        return self._head
+
+    async def head(self) -> StreamHead:
+        """Return the end as it is now."""
+        last = await self._fresh_last()
+        if last is None:
+            return self._or_empty(None, (await self.stored_marks()).marks)
+        return last
+
+    def advance(self, head: StreamHead) -> None:
+        """Take note of what this process has appended."""
+        self._head = head
+
+    async def _fresh_last(self) -> StreamHead | None:
+        known = self.known_head
+        with_stream = self._translated
+        if known is not None and known.sequence:
+            async with with_stream():
+                newer = await self.stream.get(seq=known.sequence + 1)
+            if newer is None:
+                return known
+        async with with_stream():
+            last = await self.stream.get(last_by_subj=f"{self.subject}.*")
+        if last is None:
+            return None
+        head = head_after(decode_frame(last, self.stream.name), last.sequence)
+        self._head = head
+        return head
+
+    def _or_empty(self, head: StreamHead | None, marks: PartitionMarks) -> StreamHead:
+        if head is not None:
+            return head
+        return StreamHead(0, b"", marks.oldest, 0, marks.anchor, marks.bytes_before, 0)
+
+    # --- frames ---
+
+    async def frame(self, sequence: int) -> MessageFrame | None:
+        """Return one frame as the leader has it; None if it is gone."""
+        async with self._translated():
+            message = await self.stream.get(seq=sequence)
+        if message is None:
+            return None
+        frame = decode_frame(message, self.stream.name)
+        self.places.note(frame.start, sequence)
+        return frame
+
+    async def locate(self, offset: int, head: StreamHead) -> tuple[int, MessageFrame]:
+        """Return the frame with an offset that is stored, and its sequence."""
+        before, after = self.places.around(offset)
+        if before is None:
+            async with self._translated():
+                first = await self.stream.get(seq=0, next_by_subj=f"{self.subject}.*")
+            if first is None:
+                raise self.missing(offset)
+            start = decode_frame(first, self.stream.name).start
+            self.places.note(start, first.sequence)
+            before = start, first.sequence
+        low, high = before[1], head.sequence if after is None else after[1] - 1
+        low_start, high_end = before[0], head.next if after is None else after[0]
+        is_bisecting = False
+        while low <= high:
+            guess = low + (offset - low_start) * (high - low + 1) // max(1, high_end - low_start)
+            sequence = (low + high) // 2 if is_bisecting else max(low, min(high, guess))
+            is_bisecting = not is_bisecting
+            frame = await self.frame(sequence)
+            if frame is None:
+                break
+            if offset < frame.start:
+                high, high_end = sequence - 1, frame.start
+            elif offset >= frame.end:
+                low, low_start = sequence + 1, frame.end
+            else:
+                return sequence, frame
+        raise self.missing(offset)
+
+    def missing(self, offset: int) -> StrandlineError:
+        """Return the error for a record that is not where it must be."""
+        return CorruptError(
+            "a record is missing, restore it from a copy",
+            file=self.stream.name,
+            position=offset,
+            topic=self.topic.name,
+            partition=self.number,
+            offset=offset,
+        )
+
+    def _translated(self) -> "_Dropping":
+        return _Dropping(self.topic)
+
+
+class _Dropping:
+    """Raises DroppedError for a stream that is gone."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ApiRefusedError) and error.code == STREAM_NOT_FOUND:
+            raise dropped(self._topic) from error
+
+
+def head_after(frame: MessageFrame, sequence: int) -> StreamHead:
+    """Return the end of a partition whose last frame this is."""
+    last = frame.records[-1]
+    total = frame.bytes_before + sum(each.size_bytes for each in frame.records)
+    return StreamHead(
+        *(sequence, frame.id, frame.end, last.timestamp_us, last.chained, total),
+        frame.identity_sequence,
+    )

@@ -1,0 +1,104 @@
+"""Reading the records of a partition, a bounded page at a time."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from strandline.log.draft import load
+from strandline.log.record_lists import StoredRecord
+from strandline.stores.jetstream.errors import LostError
+from strandline.stores.jetstream.frames import decode_frame
+from strandline.stores.jetstream.partition import JetStreamPartition, StreamHead
+from strandline.values import CorruptError, Partition, Record, TrimmedError, ValueKind
+
+
+class FrameSpan(NamedTuple):
+    """What one call reads: [start, end), within a limit; None is no limit."""
+
+    start: int
+    end: int
+    bytes_max: int | None = None
+
+
+class FrameReader:
+    """Reads the records of one partition, whose end was just seen."""
+
+    def __init__(self, partition: JetStreamPartition, head: StreamHead, kind: ValueKind) -> None:
+        self._partition = partition
+        self._head = head
+        self._kind = kind
+
+    def records(self, span: FrameSpan) -> Iterator[Record]:
+        """Yield the records of `span`."""
+        name, number = self._partition.topic.name, Partition(self._partition.number)
+        for page in self.pages(span):
+            for each in page:
+                yield Record(
+                    *(name, number, each.offset, each.timestamp_us, each.key, each.tenant),
+                    value=load(self._kind, each.body, each.key),
+                )
+
+    def pages(self, span: FrameSpan) -> Iterator[Sequence[StoredRecord]]:
+        """Yield the entries of `span` in lists of a bounded size."""
+        start, total, limit = span.start, 0, span.bytes_max
+        while start < span.end and limit != 0:
+            page = self._partition.connection.run(self._page(start, span.end))
+            count = 0
+            for each in page:
+                total += each.size_bytes
+                if limit is not None and total > limit and start + count > span.start:
+                    yield page[:count]
+                    return
+                count += 1
+            yield page
+            start += count
+
+    async def one(self, offset: int) -> StoredRecord:
+        """Return the entry at an offset that is kept."""
+        _, frame = await self._partition.locate(offset, self._head)
+        return frame.entries(self._kind)[offset - frame.start]
+
+    async def _page(self, start: int, end: int) -> list[StoredRecord]:
+        """Return some of the records from `start` on, at least one."""
+        partition = self._partition
+        before, _ = partition.places.around(start)
+        sequence = before[1] if before is not None and before[0] == start else None
+        if sequence is None:
+            sequence = (await self._located(start))[0]
+        tries = partition.connection.tries()
+        while not (messages := await partition.stream.page(sequence)):
+            # A replica that has not caught up, or a trim.
+            await self._check_kept(start)
+            await tries.rest(LostError("no replica has it yet"))
+        found: list[StoredRecord] = []
+        for expected, message in enumerate(messages, sequence):
+            if message.sequence != expected:
+                break
+            frame = decode_frame(message, partition.stream.name)
+            partition.places.note(frame.start, message.sequence)
+            found += frame.entries(self._kind)
+        else:
+            if messages[-1].sequence < self._head.sequence and found:
+                partition.places.note(found[-1].offset + 1, messages[-1].sequence + 1)
+        page = [each for each in found if start <= each.offset < end]
+        if not page or page[0].offset != start:
+            await self._check_kept(start)
+            raise partition.missing(start)
+        return page
+
+    async def _located(self, offset: int) -> tuple[int, object]:
+        try:
+            return await self._partition.locate(offset, self._head)
+        except CorruptError:
+            # A trim since the end was seen explains it.
+            await self._check_kept(offset)
+            raise
+
+    async def _check_kept(self, offset: int) -> None:
+        marks = (await self._partition.stored_marks()).marks
+        if offset < marks.oldest:
+            raise TrimmedError(
+                marks.oldest,
+                topic=self._partition.topic.name,
+                partition=self._partition.number,
+                offset=offset,
+            )

@@ -1,0 +1,414 @@
+"""A log's bytes on NATS JetStream. See design 0111."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from strandline.clock import Clock, SystemClock
+from strandline.log.chain import Chain
+from strandline.log.claims import ConsumerPlace
+from strandline.log.columns import RecordBatches
+from strandline.log.history import History, Piece
+from strandline.log.identities import IdentityState
+from strandline.log.local_watch import LocalWatch
+from strandline.log.loop_thread import LoopOutcome
+from strandline.log.metrics import StoreMetrics
+from strandline.log.open_state import closed_log
+from strandline.log.ranges import ReadRange, check_range
+from strandline.log.record_batches import record_batches
+from strandline.log.results import TopicName
+from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed
+from strandline.stores.closing import close_each
+from strandline.stores.jetstream.address import SYSTEM_VARIABLE, parse_address
+from strandline.stores.jetstream.claims import JetStreamClaim, JetStreamClaims
+from strandline.stores.jetstream.connection import NatsConnection
+from strandline.stores.jetstream.keyed import KeyedStream, SubjectValue
+from strandline.stores.jetstream.lane import JetStreamLane
+from strandline.stores.jetstream.opened import capabilities, open_log
+from strandline.stores.jetstream.partition import JetStreamPartition
+from strandline.stores.jetstream.reading import FrameReader, FrameSpan
+from strandline.stores.jetstream.streams import LogNames
+from strandline.stores.jetstream.topics import JetStreamTopic, JetStreamTopics
+from strandline.stores.jetstream.trimming import begin_at, release
+from strandline.stores.jetstream.watching import JetStreamPlace, JetStreamWatches
+from strandline.values import (
+    CorruptError,
+    Durability,
+    Marks,
+    Mode,
+    Offset,
+    Partition,
+    Record,
+    Segment,
+    Tenant,
+    TopicSettings,
+)
+from strandline.values.arguments import check_seconds
+
+_KEY_HEX: Final = 40
+
+
+class JetStreamStore:
+    """Implements Store. A child of a fork cannot use it.
+
+    `mode="write"` creates the log's streams, with so many `replicas`; the other modes need a
+    log. `patience_s` is how long a call goes on trying while the server does not answer.
+    `system_url` names a user of the system account, who is asked how the servers sync.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        mode: str = Mode.WRITE,
+        clock: Clock | None = None,
+        replicas: int | None = None,
+        system_url: str | None = None,
+        tls_ca: str | None = None,
+        tls_cert: str | None = None,
+        tls_key: str | None = None,
+        connect_timeout_s: float = 10.0,
+        patience_s: float = 30.0,
+    ) -> None:
+        self.mode = Mode.parse(mode)
+        tls = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
+        address = parse_address(url, replicas=replicas, **tls)
+        self._clock = clock if clock is not None else SystemClock()
+        self._connection = NatsConnection(
+            address,
+            clock=self._clock,
+            connect_timeout_s=check_seconds(
+                "connect_timeout_s", connect_timeout_s, allows_zero=False
+            ),
+            patience_s=check_seconds("patience_s", patience_s),
+        )
+        self.url = address.shown
+        self._names = LogNames(address.log)
+        self._keyed = KeyedStream(self._connection, self._names.stream)
+        self.check_open = self._connection.state.check
+        try:
+            system = system_url or os.environ.get(SYSTEM_VARIABLE)
+            opened = self._connection.run(
+                open_log(self._connection, self._names, address.replicas, self.mode)
+            )
+            self.capabilities = capabilities(system, self._clock, connect_timeout_s)
+        except BaseException:
+            self._connection.close()
+            raise
+        self.id = opened.log_id
+        self._is_durable = self.capabilities.durability_max is Durability.DURABLE
+        self._topics = JetStreamTopics(self._connection, self._keyed, self._names, opened.replicas)
+        self._topics.log_id = self.id
+        self._watches = JetStreamWatches(self._connection, self._names, self._end_of)
+        self._claims = JetStreamClaims(self._connection, self._keyed, self._names)
+        self._lock = threading.Lock()
+        self._lanes: dict[tuple[UUID, int], JetStreamLane] = {}
+        self._is_closed = False
+
+    # --- topics ---
+
+    def topics(self) -> Sequence[JetStreamTopic]:
+        return self._connection.run(self._topics.all())
+
+    def find_topic(
+        self, tenant: Tenant | None, name: str, *, fresh: bool = False
+    ) -> JetStreamTopic | None:
+        del fresh
+        return self._connection.run(self._topics.find(tenant, name))
+
+    def find_topic_id(self, topic_id: UUID) -> JetStreamTopic | None:
+        return self._connection.run(self._topics.find_id(topic_id))
+
+    def create_topic(
+        self, name: str, tenant: Tenant | None, settings: TopicSettings
+    ) -> JetStreamTopic:
+        return self._connection.run(self._topics.create(name, tenant, settings))
+
+    def change_settings(
+        self, topic: JetStreamTopic, change: Callable[[TopicSettings], TopicSettings]
+    ) -> TopicSettings:
+        while True:
+            version, present = self._connection.run(self._topics.present(topic))
+            # Called here and not on the loop: it may call the store.
+            settings = change(present.settings)
+            if self._connection.run(self._topics.store_settings(present, settings, version)):
+                return settings
+
+    def drop_topic(self, topic: JetStreamTopic) -> None:
+        self._connection.run(self._topics.drop(topic))
+        with self._lock:
+            gone = [place for place in self._lanes if place[0] == topic.topic.id]
+            lanes = [self._lanes.pop(place) for place in gone]
+        close_each(lane.close for lane in lanes)
+        self._watches.notify_dropped(
+            [
+                JetStreamPlace(topic.topic, number, only)
+                for number in range(topic.settings.partitions)
+                for only in (False, True)
+            ]
+        )
+
+    # --- records ---
+
+    def append(
+        self,
+        topic: JetStreamTopic,
+        partition: int,
+        request: AppendRequest,
+        level: Durability,
+        timeout_s: float | None,
+        *,
+        may_wait: bool = True,
+    ) -> LoopOutcome:
+        lane = self._lane(topic, partition)
+        return lane.append(request, level, timeout_s, may_wait=may_wait)
+
+    def marks(self, topic: JetStreamTopic, partition: int) -> Marks:
+        return self.state(topic, partition).marks
+
+    def state(self, topic: JetStreamTopic, partition: int) -> PartitionState:
+        found = self._partition(topic, partition)
+        return self._connection.run(found.state(is_durable=self._is_durable))
+
+    def read(self, topic: JetStreamTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
+        reader, span = self._span(topic, partition, wanted)
+        return reader.records(span)
+
+    def read_batches(
+        self, topic: JetStreamTopic, partition: int, wanted: ReadRange
+    ) -> RecordBatches:
+        reader, span = self._span(topic, partition, wanted)
+        kind = topic.settings.value_kind
+        return record_batches(kind, Partition(partition), lambda: reader.pages(span))
+
+    def _span(
+        self, topic: JetStreamTopic, partition: int, wanted: ReadRange
+    ) -> tuple[FrameReader, FrameSpan]:
+        found = self._partition(topic, partition)
+        marks, head = self._connection.run(found.ends())
+        high = max(head.next, marks.oldest)
+        durable = high if self._is_durable else marks.low
+        public = Marks(Offset(marks.low), Offset(high), Offset(durable))
+        stop = check_range(wanted, public, marks.oldest, topic.topic, partition)
+        reader = FrameReader(found, head, topic.settings.value_kind)
+        return reader, FrameSpan(wanted.start, stop, wanted.bytes_max)
+
+    def history(
+        self, topic: JetStreamTopic, partition: int, start: int, end: int | None
+    ) -> History:
+        found, settings = self._partition(topic, partition), topic.settings
+        marks, head = self._connection.run(found.ends())
+        reader = FrameReader(found, head, settings.value_kind)
+        low = max(start, marks.oldest)
+        high = max(low, head.next if end is None else min(end, head.next))
+        anchor = marks.anchor
+        if settings.proof and low > marks.oldest:
+            anchor = None
+            if low <= head.next:
+                anchor = self._connection.run(reader.one(low - 1)).value
+        pieces = (
+            Piece([each], each.value)
+            for page in reader.pages(FrameSpan(low, high))
+            for each in page
+        )
+        chain = self._chain(topic, partition)
+        return History(Partition(partition), low, high, chain, anchor, settings.proof, pieces)
+
+    def segments(self, topic: JetStreamTopic, partition: int) -> Sequence[Segment]:
+        found = self._partition(topic, partition)
+        while True:
+            marks, head = self._connection.run(found.ends())
+            if marks.oldest >= head.next:
+                return []
+            reader = FrameReader(found, head, topic.settings.value_kind)
+            try:
+                oldest = self._connection.run(reader.one(marks.oldest))
+            except CorruptError:
+                if self._connection.run(found.ends())[0].oldest == marks.oldest:
+                    raise
+                # A trim in between.
+                continue
+            size = head.bytes_total - marks.bytes_before
+            run = Offset(marks.oldest), Offset(head.next), size, oldest.timestamp_us, head.last_us
+            return [Segment(*run, is_sealed=False, location=None)]
+
+    def trim(self, topic: JetStreamTopic, partition: int, low: int) -> Trimmed:
+        lane = self._lane(topic, partition)
+        done = self._connection.run(release(lane.partition, lane.identities, low, low))
+        high = max(done.head.next, done.marks.oldest)
+        durable = high if self._is_durable else done.marks.low
+        marks = Marks(Offset(done.marks.low), Offset(high), Offset(durable))
+        return Trimmed(marks, is_released=done.is_released)
+
+    def evict(self, topic: JetStreamTopic, partition: int, before: int) -> Offset:
+        lane = self._lane(topic, partition)
+        done = self._connection.run(release(lane.partition, lane.identities, 0, before))
+        return Offset(done.marks.oldest)
+
+    def sync(self, topic: JetStreamTopic, partition: int) -> None:
+        """What is acknowledged is as durable as the servers can make it."""
+
+    def flush(self) -> None:
+        """What is acknowledged is as durable as the servers can make it."""
+
+    def identities(self, topic: JetStreamTopic, partition: int) -> IdentityState:
+        lane = self._lane(topic, partition)
+
+        async def look() -> IdentityState:
+            known = await lane.identities.catch_up(await lane.partition.head())
+            known.expire(self._clock.now_us())
+            return known.state()
+
+        return self._connection.run(look())
+
+    def begin_at(
+        self,
+        topic: JetStreamTopic,
+        partition: int,
+        start: int,
+        anchor: bytes | None,
+        identities: IdentityState,
+    ) -> None:
+        lane = self._lane(topic, partition)
+        self._connection.run(begin_at(lane.partition, start, anchor, identities))
+        lane.identities.forget()
+
+    # --- keys ---
+
+    def keys(self, topic: JetStreamTopic) -> Mapping[str, bytes]:
+        return self._connection.run(self._keys(topic))
+
+    async def _keys(self, topic: JetStreamTopic) -> Mapping[str, bytes]:
+        pattern = self._names.keyed("k", topic.topic.id.hex, "*")
+        subjects = await self._keyed.subjects(pattern)
+        values = await asyncio.gather(*map(self._keyed.get, subjects))
+        pairs = zip(subjects, values, strict=True)
+        return dict(_pair(subject, value) for subject, value in pairs if value is not None)
+
+    def get_key(self, topic: JetStreamTopic, key: str) -> bytes | None:
+        subject = self._key_subject(topic, key)
+        found = self._connection.run(self._keyed.get(subject))
+        return None if found is None else _pair(subject, found)[1]
+
+    def put_key(
+        self, topic: JetStreamTopic, key: str, value: bytes, expected: bytes | None
+    ) -> bool:
+        return self._connection.run(self._put_key(topic, key, value, expected))
+
+    async def _put_key(
+        self, topic: JetStreamTopic, key: str, value: bytes, expected: bytes | None
+    ) -> bool:
+        subject = self._key_subject(topic, key)
+        pair = msgspec.msgpack.encode((key, value))
+        first = self._partition(topic, 0)
+        while True:
+            # A topic that is gone is an error, and not another's change.
+            found, _ = await asyncio.gather(self._keyed.get(subject), first.stored_marks())
+            if (None if found is None else _pair(subject, found)[1]) != expected:
+                return False
+            sequence = 0 if found is None else found.sequence
+            if await self._keyed.put(subject, pair, sequence) is not None:
+                return True
+
+    def remove_key(self, topic: JetStreamTopic, key: str) -> bool:
+        return self._connection.run(self._keyed.remove(self._key_subject(topic, key))) > 0
+
+    def _key_subject(self, topic: JetStreamTopic, key: str) -> str:
+        # A subject may not have every character, and is short.
+        digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_HEX]
+        return self._names.keyed("k", topic.topic.id.hex, digest)
+
+    # --- the whole ---
+
+    def claim(self, place: ConsumerPlace) -> JetStreamClaim:
+        return self._claims.take(place)
+
+    def watch(
+        self, find: Callable[[TopicName], JetStreamTopic], *, durable_only: bool
+    ) -> LocalWatch:
+        return self._watches.open(find, durable_only=durable_only)
+
+    def beside(self, name: str) -> str | None:
+        del name
+        return None
+
+    def size_bytes(self) -> int:
+        return self._connection.run(self._size_bytes())
+
+    async def _size_bytes(self) -> int:
+        total = count = 0
+        pattern = self._names.everything
+        while True:
+            body: dict[str, Any] = {"offset": count, "subject": pattern}
+            answer = await self._connection.api("STREAM.LIST", body)
+            streams = answer.get("streams") or ()
+            total += sum(int(each["state"]["bytes"]) for each in streams)
+            count += len(streams)
+            if not streams or count >= int(answer["total"]):
+                return total
+
+    def metrics(self) -> StoreMetrics:
+        return self._watches.metrics()
+
+    def close(self) -> None:
+        if self._connection.state.is_inherited:
+            return
+        with self._lock:
+            self._is_closed = True
+            lanes = tuple(self._lanes.values())
+            self._lanes.clear()
+        steps = (self._connection.close, self._claims.close, self._watches.close)
+        close_each((*steps, *(lane.close for lane in lanes)))
+
+    # --- inside ---
+
+    def _lane(self, topic: JetStreamTopic, partition: int) -> JetStreamLane:
+        place = topic.topic.id, partition
+        found = self._lanes.get(place)
+        if found is not None:
+            return found
+        with self._lock:
+            if self._is_closed:
+                raise closed_log()
+            if place not in self._lanes:
+                own = JetStreamPartition(
+                    self._connection, self._keyed, self._names, topic.topic, partition
+                )
+                self._lanes[place] = JetStreamLane(
+                    own, self._chain(topic, partition), self.capabilities.durability_max
+                )
+            return self._lanes[place]
+
+    def _partition(self, topic: JetStreamTopic, partition: int) -> JetStreamPartition:
+        return self._lane(topic, partition).partition
+
+    def _chain(self, topic: JetStreamTopic, partition: int) -> Chain:
+        return Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
+
+    def _end_of(self, place: JetStreamPlace) -> int | None:
+        with self._lock:
+            lane = self._lanes.get((place.topic.id, place.partition))
+        with contextlib.suppress(DroppedError):
+            if lane is not None:
+                return self._connection.run(lane.partition.head()).next
+            partition = JetStreamPartition(
+                self._connection, self._keyed, self._names, place.topic, place.partition
+            )
+            return self._connection.run(partition.head()).next
+        return None
+
+
+def _pair(subject: str, found: SubjectValue) -> tuple[str, bytes]:
+    try:
+        return msgspec.msgpack.decode(found.value, type=tuple[str, bytes])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise CorruptError(
+            "the value of a key cannot be read", file=subject, position=found.sequence
+        ) from error

@@ -1,0 +1,220 @@
+"""Which topics there are: one value for each, and one whose change decides between processes."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from strandline.log.chain import Chain
+from strandline.log.store import dropped
+from strandline.log.topics import check_new_topic
+from strandline.stores.jetstream.connection import NatsConnection
+from strandline.stores.jetstream.keyed import KeyedStream
+from strandline.stores.jetstream.partition import PartitionMarks
+from strandline.stores.jetstream.streams import LogNames, LogStream
+from strandline.values import CorruptError, InvalidError, Tenant, Topic, TopicSettings
+
+#: How many streams are made or removed at the same time.
+_AT_ONCE: Final = 16
+
+
+class TopicValue(msgspec.Struct, array_like=True, frozen=True):
+    """A topic as it is stored."""
+
+    id: UUID
+    name: str
+    tenant: str | None
+    settings: bytes
+    created_at_us: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class JetStreamTopic:
+    """Implements StoredTopic."""
+
+    topic: Topic
+    settings: TopicSettings
+    created_at_us: int
+
+
+class JetStreamTopics:
+    """Finds and changes topics. For one event loop.
+
+    A change replaces the value `v` of the sequence that it was decided at, so that one
+    process at a time changes topics; what was read at the present `v` is up to date.
+    """
+
+    def __init__(
+        self, connection: NatsConnection, keyed: KeyedStream, names: LogNames, replicas: int
+    ) -> None:
+        self._connection = connection
+        self._keyed = keyed
+        self._names = names
+        self._replicas = replicas
+        self._version = names.keyed("v")
+        self._seen = -1
+        self._known: dict[UUID, JetStreamTopic] = {}
+        self.log_id = UUID(int=0)
+
+    async def all(self) -> Sequence[JetStreamTopic]:
+        """Return the topics of every tenant."""
+        await self._look()
+        return tuple(self._known.values())
+
+    async def find(self, tenant: Tenant | None, name: str) -> JetStreamTopic | None:
+        """Return the topic; None if there is none."""
+        for each in await self.all():
+            if each.topic.name == name and each.topic.tenant == tenant:
+                return each
+        return None
+
+    async def find_id(self, topic_id: UUID) -> JetStreamTopic | None:
+        """Return the topic of this id; None if there is none."""
+        await self._look()
+        return self._known.get(topic_id)
+
+    async def create(
+        self, name: str, tenant: Tenant | None, settings: TopicSettings
+    ) -> JetStreamTopic:
+        """Return the topic that is there, or a new one."""
+        topic = Topic(name, self._connection.clock.new_id(), tenant)
+        made = JetStreamTopic(topic, settings, self._connection.clock.now_us())
+        has_streams = False
+        while True:
+            version = await self._look()
+            own = [each for each in self._known.values() if each.topic.tenant == tenant]
+            known = next((each for each in own if each.topic.name == name), None)
+            twins = [each.topic.name for each in own if each.topic.name.lower() == name.lower()]
+            try:
+                present = None if known is None else known.settings
+                check_new_topic(name, settings, present, twins)
+            except InvalidError:
+                await self._discard(made, has_streams=has_streams)
+                raise
+            if known is not None:
+                await self._discard(made, has_streams=has_streams)
+                return known
+            if not has_streams:
+                await self._add_partitions(made, range(settings.partitions))
+                has_streams = True
+            if await self._change(version, made.topic.id, _encoded(made)):
+                return made
+
+    async def store_settings(
+        self, topic: JetStreamTopic, settings: TopicSettings, version: int
+    ) -> bool:
+        """Replace the settings, if no topic has changed since `version`; return whether."""
+        changed = JetStreamTopic(topic.topic, settings, topic.created_at_us)
+        added = range(topic.settings.partitions, settings.partitions)
+        await self._add_partitions(changed, added)
+        return await self._change(version, topic.topic.id, _encoded(changed))
+
+    async def present(self, topic: JetStreamTopic) -> tuple[int, JetStreamTopic]:
+        """Return the topic as it is now, and at which version; DroppedError if it is gone."""
+        version = await self._look()
+        found = self._known.get(topic.topic.id)
+        if found is None:
+            raise dropped(topic.topic)
+        return version, found
+
+    async def drop(self, topic: JetStreamTopic) -> None:
+        """Remove a topic and all that belongs to it."""
+        while True:
+            version = await self._look()
+            found = self._known.get(topic.topic.id)
+            if found is None:
+                return
+            # An empty value, so that whoever finds it finishes what a crash leaves.
+            if await self._change(version, topic.topic.id, b""):
+                break
+        await self._finish_drop(topic.topic.id)
+
+    # --- inside ---
+
+    async def _change(self, version: int, topic_id: UUID, value: bytes) -> bool:
+        self._seen = -1
+        changes = [(self._version, b""), (self._names.keyed("t", topic_id.hex), value)]
+        return await self._keyed.put_all(self._version, changes, version) is not None
+
+    async def _look(self) -> int:
+        """Bring what is known up to date; return at which version it is."""
+        found = await self._keyed.get(self._version)
+        version = 0 if found is None else found.sequence
+        while version != self._seen:
+            subjects = await self._keyed.subjects(self._names.keyed("t", "*"))
+            values = await asyncio.gather(*map(self._keyed.get, subjects))
+            # Read under one version, or again.
+            found = await self._keyed.get(self._version)
+            if (0 if found is None else found.sequence) != version:
+                version = 0 if found is None else found.sequence
+                continue
+            self._known = {}
+            for subject, value in zip(subjects, values, strict=True):
+                if value is not None and value.value:
+                    topic = _decoded(value.value, subject, value.sequence)
+                    self._known[topic.topic.id] = topic
+            self._seen = version
+        return version
+
+    async def finish_drops(self) -> None:
+        """Remove what is left of topics whose removal was cut short."""
+        for subject in await self._keyed.subjects(self._names.keyed("t", "*")):
+            found = await self._keyed.get(subject)
+            if found is not None and not found.value:
+                await self._finish_drop(UUID(hex=subject.rpartition(".")[2]))
+
+    async def _finish_drop(self, topic_id: UUID) -> None:
+        prefix = self._names.keyed("m", topic_id.hex, "*")
+        numbers = [int(each.rpartition(".")[2]) for each in await self._keyed.subjects(prefix)]
+        streams = [
+            LogStream(self._connection, self._names.partition(topic_id, number))
+            for number in numbers
+        ]
+        for at in range(0, len(streams), _AT_ONCE):
+            await asyncio.gather(*(each.delete() for each in streams[at : at + _AT_ONCE]))
+        for kind in ("k", "i", "m"):
+            await self._keyed.remove(self._names.keyed(kind, topic_id.hex, ">"))
+        await self._keyed.remove(self._names.keyed("t", topic_id.hex))
+
+    async def _discard(self, made: JetStreamTopic, *, has_streams: bool) -> None:
+        if has_streams:
+            await self._finish_drop(made.topic.id)
+
+    async def _add_partitions(self, topic: JetStreamTopic, numbers: range) -> None:
+        """Make empty partitions with these numbers; they may be there already."""
+        for at in range(numbers.start, numbers.stop, _AT_ONCE):
+            some = range(at, min(at + _AT_ONCE, numbers.stop))
+            await asyncio.gather(*(self._add_partition(topic, number) for number in some))
+
+    async def _add_partition(self, topic: JetStreamTopic, number: int) -> None:
+        topic_id, settings = topic.topic.id, topic.settings
+        origin = None
+        if settings.proof:
+            origin = Chain(self.log_id, topic_id, number, settings.value_kind).origin
+        epoch = 0, self._connection.clock.new_id(), 0
+        marks = PartitionMarks(0, 0, 0, origin, [epoch])
+        subject = self._names.keyed("m", topic_id.hex, number)
+        stream = LogStream(self._connection, self._names.partition(topic_id, number))
+        config = self._names.partition_config(topic_id, number, self._replicas)
+        # Where the marks are there already, they stay.
+        await asyncio.gather(stream.create(config), self._keyed.put(subject, marks.to_bytes(), 0))
+
+
+def _encoded(topic: JetStreamTopic) -> bytes:
+    identity, settings = topic.topic, topic.settings.to_json()
+    return msgspec.msgpack.encode(
+        TopicValue(identity.id, identity.name, identity.tenant, settings, topic.created_at_us)
+    )
+
+
+def _decoded(value: bytes, subject: str, sequence: int) -> JetStreamTopic:
+    try:
+        found = msgspec.msgpack.decode(value, type=TopicValue)
+        tenant = None if found.tenant is None else Tenant(found.tenant)
+        settings = TopicSettings.from_json(found.settings)
+        return JetStreamTopic(Topic(found.name, found.id, tenant), settings, found.created_at_us)
+    except (msgspec.DecodeError, msgspec.ValidationError, InvalidError) as error:
+        raise CorruptError("this topic cannot be read", file=subject, position=sequence) from error

@@ -1,0 +1,123 @@
+"""Hints of what is appended, from the server itself: each frame is announced as it is stored."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Collection
+from typing import Any, Final, NamedTuple
+
+import nats.errors
+
+from strandline.log.watches import Watches
+from strandline.stores.jetstream.connection import NatsConnection
+from strandline.stores.jetstream.streams import LogNames
+from strandline.stores.jetstream.topics import JetStreamTopic
+from strandline.values import StrandlineError, Topic
+
+#: An announcement can get lost with its connection.
+_POLL_S: Final = 1.0
+
+
+class JetStreamPlace(NamedTuple):
+    """A partition, and which of its ends is watched."""
+
+    topic: Topic
+    partition: int
+    durable_only: bool
+
+
+class JetStreamWatches(Watches[JetStreamPlace, JetStreamTopic]):
+    """The watches of a log on JetStream."""
+
+    def __init__(
+        self,
+        connection: NatsConnection,
+        names: LogNames,
+        end: Callable[[JetStreamPlace], int | None],
+    ) -> None:
+        super().__init__(connection.clock, _place, end, lambda: JetStreamChanges(connection, names))
+
+
+def _place(topic: JetStreamTopic, partition: int, durable_only: bool) -> JetStreamPlace:
+    return JetStreamPlace(topic.topic, partition, durable_only)
+
+
+class JetStreamChanges:
+    """Implements ChangeSource: listens to the announcements of all partitions of the log."""
+
+    is_for_readers = False
+
+    def __init__(self, connection: NatsConnection, names: LogNames) -> None:
+        self._connection = connection
+        self._names = names
+        self._heard = threading.Condition()
+        self._subjects: set[str] = set()
+        self._places: dict[str, set[JetStreamPlace]] = {}
+        self._is_woken = False
+        self._subscriptions: dict[str, Any] = {}
+
+    def add(self, place: JetStreamPlace, /) -> None:
+        subject = self._subject(place)
+        with self._heard:
+            self._places.setdefault(subject, set()).add(place)
+        if subject not in self._subscriptions:
+            # Where it fails, the partition is polled.
+            with contextlib.suppress(StrandlineError):
+                self._subscriptions[subject] = self._connection.run(self._subscribe(subject))
+
+    def remove(self, place: JetStreamPlace, /) -> None:
+        subject = self._subject(place)
+        with self._heard:
+            places = self._places.get(subject, set())
+            places.discard(place)
+            if places:
+                return
+            self._places.pop(subject, None)
+        subscription = self._subscriptions.pop(subject, None)
+        if subscription is not None:
+            with contextlib.suppress(StrandlineError):
+                self._connection.run(_unsubscribe(subscription))
+
+    def wait(self, timeout_s: float | None = None, /) -> Collection[JetStreamPlace]:
+        limit_s = _POLL_S if timeout_s is None else min(timeout_s, _POLL_S)
+        with self._heard:
+            if not self._subjects and not self._is_woken:
+                self._heard.wait(limit_s)
+            if self._is_woken:
+                self._is_woken = False
+                return ()
+            subjects, self._subjects = self._subjects, set()
+            if not subjects:
+                # Some announcement may have been lost, whoever lost it.
+                subjects = set(self._places)
+            return [place for each in subjects for place in self._places.get(each, ())]
+
+    def found(self) -> None:
+        """Polls are rare enough."""
+
+    def wake(self) -> None:
+        with self._heard:
+            self._is_woken = True
+            self._heard.notify_all()
+
+    def close(self) -> None:
+        """Its subscriptions ended with the last partition, or end with the connection."""
+
+    def _subject(self, place: JetStreamPlace) -> str:
+        return self._names.hint(place.topic.id, place.partition)
+
+    async def _subscribe(self, subject: str) -> Any:
+        try:
+            return await self._connection.subscribe(subject, self._on_hint)
+        except (nats.errors.Error, OSError):
+            return None
+
+    def _on_hint(self, subject: str) -> None:
+        with self._heard:
+            if subject in self._places:
+                self._subjects.add(subject)
+                self._heard.notify_all()
+
+
+async def _unsubscribe(subscription: Any) -> None:
+    with contextlib.suppress(nats.errors.Error, OSError):
+        await subscription.unsubscribe()

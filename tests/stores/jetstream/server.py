@@ -1,0 +1,125 @@
+"""A real NATS server of the tests' own, which can be killed and started again."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+PATIENCE_S: Final = 60.0
+
+
+class NoServerError(Exception):
+    """Why no server can be started here."""
+
+
+def _program() -> str:
+    beside = Path(sys.executable).parent / "nats-server"
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    if found is None:
+        raise NoServerError("the package with nats-server is not installed")
+    return found
+
+
+@cache
+def why_none() -> str | None:
+    """Return why no server can be started here; None if one can."""
+    try:
+        subprocess.run([_program(), "--version"], check=True, capture_output=True)
+    except (NoServerError, OSError, subprocess.CalledProcessError) as error:
+        return str(error)
+    return None
+
+
+class NatsServer:
+    """A server in a folder of its own, on a port that the system chose once."""
+
+    def __init__(self, *, sync: str = "always", jetstream: bool = True, more: str = "") -> None:
+        if (reason := why_none()) is not None:
+            raise NoServerError(reason)
+        self.folder = Path(tempfile.mkdtemp(prefix="strandline-nats-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sync = sync
+        self._jetstream = jetstream
+        self._more = more
+        self.port = -1
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _write_settings(self) -> None:
+        store = f'jetstream {{ store_dir: "js", sync_interval: "{self._sync}" }}'
+        enabled = "jetstream: enabled," if self._jetstream else ""
+        (self.folder / "server.conf").write_text(
+            f"""
+            listen: "127.0.0.1:{self.port}"
+            ports_file_dir: "."
+            max_payload: 33554432
+            {store if self._jetstream else ""}
+            accounts {{
+                SYS: {{ users: [{{user: "sys", password: "hidden"}}] }}
+                APP: {{ {enabled} users: [{{user: "app", password: "secret"}}] }}
+            }}
+            system_account: SYS
+            {self._more}
+            """
+        )
+
+    def start(self) -> None:
+        """Start it, and return once it takes connections."""
+        self._write_settings()
+        for each in self.folder.glob("*.ports"):
+            each.unlink()
+        with (self.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [_program(), "-c", "server.conf"],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + PATIENCE_S
+        while (port := self._found_port()) is None:
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                said = (self.folder / "server.log").read_text(errors="replace")
+                raise NoServerError(f"nats-server did not start: {said[-2000:]}")
+            time.sleep(0.01)
+        self.port = port
+
+    def _found_port(self) -> int | None:
+        for path in self.folder.glob("*.ports"):
+            with contextlib.suppress(json.JSONDecodeError, OSError, KeyError, IndexError):
+                return int(json.loads(path.read_text())["nats"][0].rpartition(":")[2])
+        return None
+
+    def kill(self) -> None:
+        """Kill the server at once."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        """Stop it, and remove its folder."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def url(self, log: str | None = None, *, user: str = "app:secret") -> str:
+        """Return where a log is."""
+        named = "" if log is None else f"/{log}"
+        return f"nats://{user}@127.0.0.1:{self.port}{named}"
+
+    @property
+    def system_url(self) -> str:
+        """Where the system account is reached."""
+        return self.url(user="sys:hidden")
