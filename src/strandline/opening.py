@@ -84,7 +84,8 @@ def open_log(
     that directory, and `sqlite:<path>` the one in that database, which `write` creates
     where it is missing. `file:///<path>` is absolute; `sqlite:///<path>` is relative and
     `sqlite:////<path>` absolute, as in SQLAlchemy; a host and `~` are refused.
-    `postgresql://<user>@<host>/<database>` is the log in that database, and
+    `postgresql://<user>@<host>/<database>` is the log in that database,
+    `nats://<user>@<host>/<log>` the one of this name on NATS JetStream, and
     `http://<host>:<port>` the one that `strandline serve` serves there. Without a
     URL it is STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in
     `.strandline`. `mode` is `write`, `consume` or `read`.
@@ -96,7 +97,8 @@ def open_log(
     JSON. With `retention=False` this process leaves it to others to apply the topics'
     retention in the background.
     Further `options` are the store's own: `exclusive`, `take_over` and `compression` of
-    `file:`, see `FileStore`; `schema` of `postgresql:`; `token` of `http:` and `https:`, by
+    `file:`, see `FileStore`; `schema` of `postgresql:`; `replicas`, `system_url`
+    and the `tls_` ones of `nats:`, see `JetStreamStore`; `token` of `http:` and `https:`, by
     default STRANDLINE_TOKEN. InvalidError for whatever is none of these.
     """
     kind, location = _parse(url)

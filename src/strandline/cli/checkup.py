@@ -76,6 +76,7 @@ def look(place: LogPlace) -> Iterator[Finding]:
     yield _extra("pyspark", "spark", "Spark over a log")
     yield _extra("obstore", "tiering", "tiering to an object store")
     yield _extra("psycopg", "postgres", "a log in PostgreSQL")
+    yield _extra("nats", "nats", "a log on NATS JetStream")
     yield _extra("rich", "cli", "progress bars")
 
 

@@ -44,8 +44,8 @@ Url: TypeAlias = Annotated[
     typer.Option(
         "--url",
         metavar="URL",
-        help="The log: file:PATH, sqlite:PATH or postgresql://USER@HOST/DATABASE. Without it "
-        "STRANDLINE_URL, "
+        help="The log: file:PATH, sqlite:PATH, postgresql://USER@HOST/DATABASE or "
+        "nats://USER@HOST/LOG. Without it STRANDLINE_URL, "
         "and without that file:.strandline/events.",
     ),
 ]

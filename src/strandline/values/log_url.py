@@ -36,7 +36,7 @@ def parse_log_url(url: object) -> LogUrl:
     scheme, _, location = text.partition(":")
     if scheme not in SCHEMES:
         raise InvalidError(
-            "there is no such kind of log, use memory:, file:PATH, sqlite:PATH or postgresql://…",
+            "there is no such kind of log, use memory:, file:PATH, sqlite:PATH, postgresql://… or nats://…",
             url=url,
         )
     if scheme == "memory":

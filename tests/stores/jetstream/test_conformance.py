@@ -1,7 +1,8 @@
 """Every rule of a log, on a real NATS server with JetStream."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -25,13 +26,28 @@ def open_log(new_url: Callable[[], str], server: NatsServer) -> Iterator[OpenLog
         yield open_one
 
 
+#: What rests on the store more than on the log above it, and so belongs to each run.
+OF_THE_STORE = re.compile(
+    "repeat|sequence|idempot|expected|trim|evict|hint|claim|drop|dense|whole|cursor"
+)
+
+
+def marked(rules: Iterable[Any]) -> list[Any]:
+    """Return the rules; those that need not be in each run are heavy."""
+    return [
+        pytest.param(rule, id=name, marks=() if OF_THE_STORE.search(name) else pytest.mark.heavy)
+        for rule in rules
+        for name in (conformance.name_of(rule),)
+    ]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
+@pytest.mark.parametrize("rule", marked(conformance.RULES))
 def test_rule(rule: conformance.Rule, open_log: OpenLog) -> None:
     rule(open_log)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", conformance.TIMED_RULES, ids=conformance.name_of)
+@pytest.mark.parametrize("rule", marked(conformance.TIMED_RULES))
 def test_timed_rule(rule: conformance.TimedRule, open_log: OpenLog) -> None:
     rule(lambda clock: open_log(clock=clock), FakeClock())

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from strandline.stores.postgres import lane, partition_head
-from tests.stores.postgres.kills import (
+from tests.stores.kills import (
     append_from_two_logs,
     kill_server_under_writers,
     kill_writing_processes,
@@ -26,7 +26,7 @@ def mortal(server: PostgresServer) -> PostgresServer:
 def test_a_server_that_is_killed_loses_nothing_and_its_log_goes_on(mortal: PostgresServer) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
 
-    acknowledged = kill_server_under_writers(mortal, f"kills{seed}", kills=4, seed=seed)
+    acknowledged = kill_server_under_writers(mortal, mortal.url(f"kills{seed}"), 4, seed)
 
     assert acknowledged > 0, seed
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 import weakref
+from concurrent.futures import Future, wait
 from typing import Final
 
 import msgspec
@@ -31,11 +32,15 @@ class JetStreamClaim:
     """Implements Claim."""
 
     def __init__(self, claims: "JetStreamClaims", subject: str) -> None:
-        self._end = weakref.finalize(self, claims.release, subject)
+        self._claims = claims
+        self._subject = subject
+        # It may be collected on the connection's own thread, which must not wait for itself.
+        self._end = weakref.finalize(self, claims.release_soon, subject)
 
     def release(self) -> None:
         """See Claim."""
-        self._end()
+        if self._end.detach():
+            self._claims.release(self._subject)
 
 
 class JetStreamClaims:
@@ -49,6 +54,7 @@ class JetStreamClaims:
         # Reentrant: a claim that is collected is released while the lock is held.
         self._lock = threading.RLock()
         self._held: dict[str, int] = {}
+        self._ending: set[Future[int]] = set()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -56,24 +62,41 @@ class JetStreamClaims:
         """Return a claim; UnavailableError if another one holds it."""
         subject = self._names.keyed("c", place.file_name().partition(".")[0])
         with self._lock:
-            sequence = None
-            if subject not in self._held:
-                sequence = self._connection.run(
-                    self._keyed.put(subject, self._value, 0, ttl_s=LEASE_S)
-                )
-            if sequence is None:
-                raise claimed(place, *self._holder(subject))
+            is_held = subject in self._held
+            ending = tuple(self._ending)
+        wait(ending)
+        sequence = None if is_held else self._run_put(subject, 0)
+        if sequence is None:
+            raise claimed(place, *self._holder(subject))
+        with self._lock:
             self._held[subject] = sequence
             self._begin_renewing()
         return JetStreamClaim(self, subject)
 
     def release(self, subject: str) -> None:
         """Let others have it."""
-        with self._lock:
-            sequence = self._held.pop(subject, None)
-        if sequence is not None and not self._connection.state.is_inherited:
+        sequence = self._forget(subject)
+        if sequence is not None:
             with contextlib.suppress(StrandlineError):
                 self._connection.run(self._keyed.remove(subject, sequence + 1))
+
+    def release_soon(self, subject: str) -> None:
+        """Let others have it, without waiting until they can."""
+        sequence = self._forget(subject)
+        if sequence is not None:
+            with contextlib.suppress(StrandlineError):
+                ending = self._connection.start(self._keyed.remove(subject, sequence + 1))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+
+    def _forget(self, subject: str) -> int | None:
+        if self._connection.state.is_inherited:
+            return None
+        with self._lock:
+            return self._held.pop(subject, None)
+
+    def _run_put(self, subject: str, expected: int) -> int | None:
+        return self._connection.run(self._keyed.put(subject, self._value, expected, ttl_s=LEASE_S))
 
     def close(self) -> None:
         """Release every claim."""
@@ -110,12 +133,18 @@ class JetStreamClaims:
     def _renew(self, subject: str) -> None:
         with self._lock:
             sequence = self._held.get(subject)
-            if sequence is None:
-                return
-            put = self._keyed.put
-            renewed = self._connection.run(put(subject, self._value, sequence, ttl_s=LEASE_S))
-            if renewed is None:
-                # It expired while the server was away; another process may have it now.
-                renewed = self._connection.run(put(subject, self._value, 0, ttl_s=LEASE_S))
-            if renewed is not None:
+        if sequence is None:
+            return
+        renewed = self._run_put(subject, sequence)
+        if renewed is None:
+            # It expired while the server was away; another process may have it now.
+            renewed = self._run_put(subject, 0)
+        if renewed is None:
+            return
+        with self._lock:
+            is_held = subject in self._held
+            if is_held:
                 self._held[subject] = renewed
+        if not is_held:
+            # It was released meanwhile.
+            self._connection.run(self._keyed.remove(subject, renewed + 1))

@@ -5,13 +5,15 @@ import contextlib
 import itertools
 import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from concurrent.futures import Future
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from strandline.clock import Clock
 from strandline.log.loop_thread import LoopThread
@@ -28,6 +30,8 @@ from strandline.stores.jetstream.errors import (
 from strandline.values import InvalidError, StrandlineError, UnavailableError
 
 R = TypeVar("R")
+Heard: TypeAlias = Callable[[Msg], None]
+"""Is called with each message, and does not block."""
 
 #: How long one request may take before it is sent again.
 _REQUEST_S: Final = 5.0
@@ -35,7 +39,6 @@ _PAUSE_MIN_S: Final = 0.02
 _PAUSE_MAX_S: Final = 0.5
 #: A server that is stopped keeps its connections: pings find out.
 _PING_S: Final = 2
-_RECONNECT_S: Final = 0.1
 _API: Final = "$JS.API."
 _STATUS: Final = "Status"
 _NO_RESPONDERS: Final = "503"
@@ -85,15 +88,21 @@ class NatsConnection:
         self.clock = clock
         self.state = OpenState()
         self.patience_s = patience_s
+        self._address = address
+        self._connect_timeout_s = connect_timeout_s
         self._loop = LoopThread()
-        self._client = Client()
+        self._client: Client | None = None
+        self._subscriptions: dict[str, tuple[Heard, Subscription | None]] = {}
+        self.max_payload = 0
+        self.version = 0, 0, 0
         self._answers: dict[str, asyncio.Future[Msg] | asyncio.Queue[Msg | None]] = {}
         self._numbers = itertools.count()
         self._inbox = ""
+        self._reconnecting: asyncio.Task[None] | None = None
         #: Rises with each connection that was lost: what was known before may be outdated.
         self.losses = 0
         try:
-            self.run(self._connect(address, connect_timeout_s))
+            self.run(self._connect())
         except BaseException:
             self.close()
             raise
@@ -110,9 +119,9 @@ class NatsConnection:
         except ApiRefusedError as error:
             raise refused(error, self.url) from error
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have a coroutine run on the connection's loop."""
-        self._loop.start(work)
+    def start(self, work: Coroutine[Any, Any, R]) -> "Future[R]":
+        """Have a coroutine run on the connection's loop; this does not block."""
+        return self._loop.start(work)
 
     def close(self) -> None:
         """Close the connection and end the loop. May be repeated."""
@@ -121,17 +130,6 @@ class NatsConnection:
             with contextlib.suppress(StrandlineError):
                 self._loop.run(self._disconnect())
             self._loop.close()
-
-    @property
-    def max_payload(self) -> int:
-        """How large a message may be."""
-        return self._client.max_payload
-
-    @property
-    def version(self) -> tuple[int, int, int]:
-        """Which server this is."""
-        found = self._client.connected_server_version
-        return found.major, found.minor, found.patch
 
     # --- on the loop ---
 
@@ -148,9 +146,9 @@ class NatsConnection:
                 await asyncio.Event().wait()
 
     async def api(self, name: str, body: object = None, tries: NatsTries | None = None) -> Any:
-        """Return JetStream's answer to a request that may be repeated; ApiRefusedError if it refuses.
+        """Return JetStream's answer to a request that may be repeated.
 
-        UnavailableError if none comes.
+        ApiRefusedError if it refuses, UnavailableError if no answer comes.
         """
         payload = b"" if body is None else msgspec.json.encode(body)
         tries = self.tries() if tries is None else tries
@@ -218,35 +216,38 @@ class NatsConnection:
         finally:
             self._answers.pop(token, None)
 
-    async def ask_all(self, subject: str, heard: Callable[[bytes], None]) -> None:
-        """Ask every server, and call `heard` with each answer, as long as the connection lasts."""
+    async def subscribe(self, subject: str, heard: Heard) -> None:
+        """Call `heard` with each message of a subject, until `unsubscribe`, across reconnects."""
+        self._subscriptions[subject] = heard, None
+        if self._client is not None:
+            # Where that fails, the next connection brings it.
+            with contextlib.suppress(nats.errors.Error, OSError):
+                await self._begin_subscription(self._client, subject)
+                await self._client.flush()
 
-        async def pass_on(message: Msg) -> None:
-            heard(message.data)
+    async def unsubscribe(self, subject: str) -> None:
+        """Listen to a subject no more."""
+        _, subscription = self._subscriptions.pop(subject, (None, None))
+        if subscription is not None:
+            with contextlib.suppress(nats.errors.Error, OSError):
+                await subscription.unsubscribe()
 
-        inbox = self._client.new_inbox()
-        await self._client.subscribe(inbox, cb=pass_on)
+    async def ask_all(self, subject: str, heard: Heard) -> None:
+        """Ask every server, and call `heard` with each answer."""
+        inbox = f"{self._inbox}.all"
+        await self.subscribe(inbox, heard)
         await self._send(subject, b"{}", None, inbox)
-
-    async def subscribe(self, subject: str, heard: Callable[[str], None]) -> Any:
-        """Call `heard` with the subject of each message from now on; return the subscription."""
-
-        async def pass_on(message: Msg) -> None:
-            heard(message.subject)
-
-        subscription = await self._client.subscribe(subject, cb=pass_on)
-        await self._client.flush()
-        return subscription
 
     # --- inside ---
 
     async def _send(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None, reply: str
     ) -> None:
-        if not self._client.is_connected:
+        client = self._client
+        if client is None or not client.is_connected:
             raise NotSentError("there is no connection")
         try:
-            await self._client.publish(
+            await client.publish(
                 subject, payload, reply=reply, headers=None if headers is None else dict(headers)
             )
         except nats.errors.MaxPayloadError:
@@ -258,64 +259,116 @@ class NatsConnection:
         except (nats.errors.Error, OSError) as error:
             raise LostError(str(error) or type(error).__name__) from error
 
-    async def _connect(self, address: NatsAddress, timeout_s: float) -> None:
+    # --- connecting ---
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await self._dial()
+        except (nats.errors.Error, OSError) as error:
+            raise self._unreachable(error) from error
+
+    async def _dial(self) -> None:
+        """Make a connection with everything that the last one had."""
+        client = Client()
         failures: list[Exception] = []
-        is_refused = asyncio.Event()
 
         async def on_error(error: Exception) -> None:
             failures.append(error)
             del failures[:-1]
-            if isinstance(error, nats.errors.AuthorizationError | ssl.SSLError):
-                is_refused.set()
 
-        async def on_loss() -> None:
-            self._lose_answers()
+        async def on_end() -> None:
+            self._lose(client)
 
-        connecting = asyncio.ensure_future(
-            self._client.connect(
-                address.servers,
+        try:
+            await client.connect(
+                self._address.servers,
                 name="strandline",
                 error_cb=on_error,
-                disconnected_cb=on_loss,
-                reconnected_cb=on_loss,
-                connect_timeout=max(1, int(timeout_s)),
-                reconnect_time_wait=_RECONNECT_S,  # type: ignore[arg-type] # It may be less than 1.
-                max_reconnect_attempts=-1,
+                closed_cb=on_end,
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                connect_timeout=max(1, int(self._connect_timeout_s)),
                 ping_interval=_PING_S,
-                pending_size=0,
-                **address.access,
+                **self._address.access,
             )
-        )
-        refusal = asyncio.ensure_future(is_refused.wait())
-        await asyncio.wait(
-            {connecting, refusal}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-        )
-        refusal.cancel()
-        if not connecting.done() or connecting.exception() is not None:
-            connecting.cancel()
-            with contextlib.suppress(asyncio.CancelledError, nats.errors.Error, OSError):
-                failures.extend([each] if (each := await _failure(connecting)) else [])
-            raise self._unreachable(failures[-1] if failures else None, refused=is_refused.is_set())
-        self._inbox = self._client.new_inbox()
-        await self._client.subscribe(
-            f"{self._inbox}.*", cb=self._on_answer, pending_bytes_limit=_BYTES_MAX
-        )
+            self._inbox = client.new_inbox()
+            await client.subscribe(
+                f"{self._inbox}.*", cb=self._on_answer, pending_bytes_limit=_BYTES_MAX
+            )
+            for subject in tuple(self._subscriptions):
+                await self._begin_subscription(client, subject)
+        except BaseException as error:
+            await _end(client)
+            if isinstance(error, nats.errors.NoServersError) and failures:
+                raise failures[-1] from error
+            raise
+        found = client.connected_server_version
+        self.version = found.major, found.minor, found.patch
+        self.max_payload = client.max_payload
+        self._client = client
 
-    def _unreachable(self, cause: Exception | None, *, refused: bool) -> StrandlineError:
+    async def _begin_subscription(self, client: Client, subject: str) -> None:
+        heard, _ = self._subscriptions[subject]
+
+        async def pass_on(message: Msg) -> None:
+            heard(message)
+
+        self._subscriptions[subject] = heard, await client.subscribe(subject, cb=pass_on)
+
+    def _lose(self, client: Client) -> None:
+        """Connect again, unless that is over; what was asked on this connection is lost."""
+        if client is not self._client:
+            return
+        self._client = None
+        self.losses += 1
+        for waiting in self._answers.values():
+            if isinstance(waiting, asyncio.Queue):
+                waiting.put_nowait(None)
+            elif not waiting.done():
+                waiting.set_exception(LostError("the connection broke"))
+        if not self.state.is_closed:
+            self._reconnecting = asyncio.ensure_future(self._reconnect())
+
+    async def _reconnect(self) -> None:
+        pause_s = _PAUSE_MIN_S
+        while not self.state.is_closed:
+            try:
+                async with asyncio.timeout(self._connect_timeout_s):
+                    await self._dial()
+            except (nats.errors.Error, OSError):
+                jitter = self.clock.random_bytes(1)[0] / 255
+                await self.pause(pause_s * (0.5 + jitter))
+                pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+            else:
+                return
+
+    def _unreachable(self, cause: Exception) -> StrandlineError:
         reason = str(cause) or type(cause).__name__
-        if refused:
-            error: StrandlineError = InvalidError(
+        if isinstance(cause, nats.errors.AuthorizationError | ssl.SSLError) or (
+            "authorization" in reason.lower()
+        ):
+            return InvalidError(
                 "the server does not let this user in, check user, password and TLS",
                 url=self.url,
                 reason=reason,
             )
-        else:
-            error = UnavailableError(
-                "the server cannot be reached, check that it runs and the URL",
-                url=self.url,
-                reason=reason,
-            )
-        return error
+        return UnavailableError(
+            "the server cannot be reached, check that it runs and the URL",
+            url=self.url,
+            reason=reason,
+        )
+
+    async def _disconnect(self) -> None:
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
+            await asyncio.wait([self._reconnecting])
+        client, self._client = self._client, None
+        if client is not None:
+            await _end(client)
+
+    # --- answers ---
 
     async def _on_answer(self, message: Msg) -> None:
         waiting = self._answers.get(message.subject.rpartition(".")[2])
@@ -323,19 +376,6 @@ class NatsConnection:
             waiting.put_nowait(message)
         elif waiting is not None and not waiting.done():
             waiting.set_result(message)
-
-    def _lose_answers(self) -> None:
-        self.losses += 1
-        for waiting in self._answers.values():
-            if isinstance(waiting, asyncio.Queue):
-                waiting.put_nowait(None)
-            elif not waiting.done():
-                waiting.set_exception(LostError("the connection broke"))
-
-    async def _disconnect(self) -> None:
-        if self._client.is_connected or self._client.is_reconnecting:
-            with contextlib.suppress(nats.errors.Error, OSError):
-                await self._client.close()
 
     async def check_jetstream(self) -> None:
         """Raise InvalidError if there is no JetStream for this user."""
@@ -354,12 +394,9 @@ class NatsConnection:
         raise no_jetstream(self.url)
 
 
-async def _failure(task: "asyncio.Future[None]") -> Exception | None:
-    try:
-        await task
-    except (nats.errors.Error, OSError) as error:
-        return error
-    return None
+async def _end(client: Client) -> None:
+    with contextlib.suppress(nats.errors.Error, OSError):
+        await client.close()
 
 
 def answer_of(message: Msg) -> Any:

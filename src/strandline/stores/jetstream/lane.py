@@ -1,6 +1,7 @@
 """The way into each partition: what waits goes together, and is stored once."""
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from concurrent.futures import Future
@@ -28,6 +29,7 @@ from strandline.stores.jetstream.identities import AddedIdentities, PartitionIde
 from strandline.stores.jetstream.keyed import Message, in_batch
 from strandline.stores.jetstream.partition import JetStreamPartition, StreamHead, head_after
 from strandline.stores.jetstream.streams import PLAIN, WITH_IDENTITIES
+from strandline.stores.jetstream.trimming import begin_epoch, store_marks
 from strandline.values import (
     Durability,
     InvalidError,
@@ -43,7 +45,12 @@ _BYTES_MAX: Final = 4 * 1024 * 1024
 _FRAME_BYTES: Final = 512 * 1024
 #: The server takes no more messages in a batch.
 _FRAMES_MAX: Final = 1000
+#: What a message has besides one record, at most.
+_OVERHEAD_BYTES: Final = 4096
+_RECORDS_MAX: Final = 100_000
 _ID_BYTES: Final = 16
+#: How many identities are folded from frames before they are stored by themselves.
+_UNSAVED_MAX: Final = 20_000
 _EXPECTED: Final = "Nats-Expected-Last-Sequence"
 
 
@@ -99,6 +106,9 @@ class JetStreamLane:
         self._connection = partition.connection
         self._lock = threading.Lock()
         self._queue: deque[WaitingAppend] = deque()
+        #: The end after the last append of this process, and how often the connection broke then.
+        self._stored: StreamHead | None = None
+        self._losses = 0
         self._under_way: list[WaitingAppend] = []
         self._is_draining = False
         self._is_closed = False
@@ -109,6 +119,7 @@ class JetStreamLane:
         self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
     ) -> LoopOutcome:
         """Append; see Store.append."""
+        self._check_size(request)
         waiting = WaitingAppend(request)
         with self._lock:
             self._connection.state.check()
@@ -122,6 +133,30 @@ class JetStreamLane:
         if may_wait:
             self._wait(waiting, outcome, level, timeout_s)
         return outcome
+
+    def _check_size(self, request: AppendRequest) -> None:
+        """Raise InvalidError for what the server would not take; others go on."""
+        sizes = [each.size_bytes for each in request.drafts]
+        largest, limit = max(sizes, default=0), self._connection.max_payload - _OVERHEAD_BYTES
+        if largest > limit:
+            raise InvalidError(
+                "this record is larger than the server's max_payload, raise that or split it",
+                bytes=largest,
+                bytes_max=limit,
+            )
+        whole, whole_max = sum(sizes), self._frame_bytes * _FRAMES_MAX // 4
+        if whole > whole_max or len(sizes) > _RECORDS_MAX:
+            raise InvalidError(
+                "these values are too much for one append, append fewer at a time",
+                records=len(sizes),
+                records_max=_RECORDS_MAX,
+                bytes=whole,
+                bytes_max=whole_max,
+            )
+
+    @property
+    def _frame_bytes(self) -> int:
+        return min(_FRAME_BYTES, self._connection.max_payload // 2)
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
@@ -204,9 +239,11 @@ class JetStreamLane:
         """Decide on appends and store them, again and again until no other writer is in between."""
         tries = self._connection.tries(self._connection.patience_s)
         head, is_fresh = self.partition.known_head, False
+        if self._stored is not None and self._losses != self._connection.losses:
+            head = None
         while True:
             if head is None:
-                head, is_fresh = await self.partition.head(), True
+                head, is_fresh = await self._loaded_head(), True
             with self._lock:
                 batch = [each for each in batch if not each.is_withdrawn]
             known = None
@@ -220,6 +257,13 @@ class JetStreamLane:
             if is_final:
                 break
             head, is_fresh = None, False
+        self._settle(batch, results)
+        if self.identities.unsaved >= _UNSAVED_MAX:
+            await self._save_identities()
+
+    def _settle(
+        self, batch: list[WaitingAppend], results: "list[Placement | StrandlineError]"
+    ) -> None:
         with self._lock:
             for each, result in zip(batch, results, strict=True):
                 if each.is_withdrawn:
@@ -228,6 +272,33 @@ class JetStreamLane:
                     each.future.set_exception(result)
                 else:
                     each.future.set_result(result)
+
+    async def _loaded_head(self) -> StreamHead:
+        """Return the end as it is now; begin an epoch if acknowledged records are missing."""
+        head, last = await self.partition.head(), self._stored
+        if last is not None and self._losses != self._connection.losses:
+            losses = self._connection.losses
+            is_there = last.sequence <= head.sequence
+            if is_there:
+                frame = await self.partition.frame(last.sequence)
+                # One that was trimmed was there.
+                is_there = frame is None or frame.id == last.id
+            if not is_there:
+                start = min(last.next, head.next)
+                await begin_epoch(self.partition, self._connection.clock.new_id(), start)
+            self._losses, self._stored = losses, None
+        return head
+
+    async def _save_identities(self) -> None:
+        """Store what is recognised, so that the next process reads few frames for it."""
+        partition = self.partition
+        with contextlib.suppress(StrandlineError, ApiRefusedError):
+            stored, head = await partition.stored_marks(), await partition.head()
+            known = await self.identities.catch_up(head)
+            sequence = head.identity_sequence
+            await store_marks(partition, stored, stored.marks, known.state(), sequence)
+        # Where that failed, another time will do.
+        self.identities.unsaved = 0
 
     def _decide(
         self, batch: list[WaitingAppend], fenced: FencedHead
@@ -286,13 +357,7 @@ class JetStreamLane:
         return True
 
     def _frames(self, fenced: FencedHead, head: StreamHead) -> list[MessageFrame]:
-        frame_bytes = min(_FRAME_BYTES, self._connection.max_payload // 2)
-        runs = split(fenced.records, frame_bytes)
-        if len(runs) > _FRAMES_MAX:
-            raise InvalidError(
-                "these values are too much for one append, append fewer at a time",
-                bytes=sum(each.size_bytes for each in fenced.records),
-            )
+        runs = split(fenced.records, self._frame_bytes)
         added = fenced.index.added
         latest = head.sequence + 1 if added else head.identity_sequence
         before, frames = head.bytes_total, []
@@ -309,7 +374,9 @@ class JetStreamLane:
         self.identities.add(frames[0].identities, head.sequence + 1)
         for sequence, frame in enumerate(frames, head.sequence + 1):
             self.partition.places.note(frame.start, sequence)
-        self.partition.advance(head_after(frames[-1], last))
+        self._stored = head_after(frames[-1], last)
+        self._losses = self._connection.losses
+        self.partition.advance(self._stored)
 
     def _set_sent(self, batch: list[WaitingAppend], *, is_sent: bool) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
+from nats.aio.msg import Msg
 
 from strandline.clock import Clock
 from strandline.log.store import Capabilities, Reach
@@ -42,9 +43,9 @@ class LogValue(msgspec.Struct, array_like=True, frozen=True):
 
 
 async def open_log(
-    connection: NatsConnection, names: LogNames, replicas: int | None, mode: Mode
+    connection: NatsConnection, names: LogNames, replicas: int | None, mode: Mode, new_id: UUID
 ) -> OpenedLog:
-    """Return the log on the server; with `mode` write it is made where it is missing."""
+    """Return the log on the server; with `mode` write a new one where there is none."""
     if connection.version < VERSION_MIN:
         raise InvalidError(
             "this server is too old, use nats-server 2.12 or newer",
@@ -64,7 +65,7 @@ async def open_log(
             )
         wanted = replicas or 1
         await LogStream(connection, names.stream).create(names.keyed_config(wanted))
-        new = LogValue(_FORMAT, connection.clock.new_id(), wanted)
+        new = LogValue(_FORMAT, new_id, wanted)
         await keyed.put(subject, msgspec.msgpack.encode(new), 0)
 
 
@@ -148,8 +149,8 @@ async def _servers(connection: NatsConnection) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     is_complete = asyncio.Event()
 
-    def heard(message: bytes) -> None:
-        answer = msgspec.json.decode(message)
+    def heard(message: Msg) -> None:
+        answer = msgspec.json.decode(message.data)
         if isinstance(answer.get("data"), dict) and not answer["data"].get("disabled"):
             found.append(answer["data"])
             size = int(answer["data"].get("meta_cluster", {}).get("cluster_size", 1))

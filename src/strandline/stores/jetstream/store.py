@@ -48,6 +48,7 @@ from strandline.values import (
     Record,
     Segment,
     Tenant,
+    Topic,
     TopicSettings,
 )
 from strandline.values.arguments import check_seconds
@@ -95,8 +96,10 @@ class JetStreamStore:
         self.check_open = self._connection.state.check
         try:
             system = system_url or os.environ.get(SYSTEM_VARIABLE)
+            # Ids and times are drawn in the caller's thread: a copy gives them to that.
+            new_id = self._clock.new_id()
             opened = self._connection.run(
-                open_log(self._connection, self._names, address.replicas, self.mode)
+                open_log(self._connection, self._names, address.replicas, self.mode, new_id)
             )
             self.capabilities = capabilities(system, self._clock, connect_timeout_s)
         except BaseException:
@@ -129,7 +132,9 @@ class JetStreamStore:
     def create_topic(
         self, name: str, tenant: Tenant | None, settings: TopicSettings
     ) -> JetStreamTopic:
-        return self._connection.run(self._topics.create(name, tenant, settings))
+        topic = Topic(name, self._clock.new_id(), tenant)
+        made = JetStreamTopic(topic, settings, self._clock.now_us())
+        return self._connection.run(self._topics.create(made))
 
     def change_settings(
         self, topic: JetStreamTopic, change: Callable[[TopicSettings], TopicSettings]

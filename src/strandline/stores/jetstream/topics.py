@@ -57,6 +57,8 @@ class JetStreamTopics:
         self._version = names.keyed("v")
         self._seen = -1
         self._known: dict[UUID, JetStreamTopic] = {}
+        #: Topics whose drop was decided, and perhaps cut short.
+        self._unfinished: set[UUID] = set()
         self.log_id = UUID(int=0)
 
     async def all(self) -> Sequence[JetStreamTopic]:
@@ -76,15 +78,12 @@ class JetStreamTopics:
         await self._look()
         return self._known.get(topic_id)
 
-    async def create(
-        self, name: str, tenant: Tenant | None, settings: TopicSettings
-    ) -> JetStreamTopic:
-        """Return the topic that is there, or a new one."""
-        topic = Topic(name, self._connection.clock.new_id(), tenant)
-        made = JetStreamTopic(topic, settings, self._connection.clock.now_us())
+    async def create(self, made: JetStreamTopic) -> JetStreamTopic:
+        """Return the topic that is there, or this new one."""
+        name, tenant, settings = made.topic.name, made.topic.tenant, made.settings
         has_streams = False
         while True:
-            version = await self._look()
+            version = await self._look_and_finish()
             own = [each for each in self._known.values() if each.topic.tenant == tenant]
             known = next((each for each in own if each.topic.name == name), None)
             twins = [each.topic.name for each in own if each.topic.name.lower() == name.lower()]
@@ -123,9 +122,8 @@ class JetStreamTopics:
     async def drop(self, topic: JetStreamTopic) -> None:
         """Remove a topic and all that belongs to it."""
         while True:
-            version = await self._look()
-            found = self._known.get(topic.topic.id)
-            if found is None:
+            version = await self._look_and_finish()
+            if topic.topic.id not in self._known:
                 return
             # An empty value, so that whoever finds it finishes what a crash leaves.
             if await self._change(version, topic.topic.id, b""):
@@ -156,15 +154,17 @@ class JetStreamTopics:
                 if value is not None and value.value:
                     topic = _decoded(value.value, subject, value.sequence)
                     self._known[topic.topic.id] = topic
+                elif value is not None:
+                    self._unfinished.add(UUID(hex=subject.rpartition(".")[2]))
             self._seen = version
         return version
 
-    async def finish_drops(self) -> None:
-        """Remove what is left of topics whose removal was cut short."""
-        for subject in await self._keyed.subjects(self._names.keyed("t", "*")):
-            found = await self._keyed.get(subject)
-            if found is not None and not found.value:
-                await self._finish_drop(UUID(hex=subject.rpartition(".")[2]))
+    async def _look_and_finish(self) -> int:
+        """Do what `_look` does, and remove what is left of drops that were cut short."""
+        version = await self._look()
+        while self._unfinished:
+            await self._finish_drop(self._unfinished.pop())
+        return version
 
     async def _finish_drop(self, topic_id: UUID) -> None:
         prefix = self._names.keyed("m", topic_id.hex, "*")

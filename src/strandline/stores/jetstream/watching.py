@@ -3,9 +3,9 @@
 import contextlib
 import threading
 from collections.abc import Callable, Collection
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import nats.errors
+from nats.aio.msg import Msg
 
 from strandline.log.watches import Watches
 from strandline.stores.jetstream.connection import NatsConnection
@@ -53,16 +53,16 @@ class JetStreamChanges:
         self._subjects: set[str] = set()
         self._places: dict[str, set[JetStreamPlace]] = {}
         self._is_woken = False
-        self._subscriptions: dict[str, Any] = {}
 
     def add(self, place: JetStreamPlace, /) -> None:
         subject = self._subject(place)
         with self._heard:
-            self._places.setdefault(subject, set()).add(place)
-        if subject not in self._subscriptions:
+            places = self._places.setdefault(subject, set())
+            places.add(place)
+        if len(places) == 1:
             # Where it fails, the partition is polled.
             with contextlib.suppress(StrandlineError):
-                self._subscriptions[subject] = self._connection.run(self._subscribe(subject))
+                self._connection.run(self._connection.subscribe(subject, self._on_hint))
 
     def remove(self, place: JetStreamPlace, /) -> None:
         subject = self._subject(place)
@@ -72,10 +72,8 @@ class JetStreamChanges:
             if places:
                 return
             self._places.pop(subject, None)
-        subscription = self._subscriptions.pop(subject, None)
-        if subscription is not None:
-            with contextlib.suppress(StrandlineError):
-                self._connection.run(_unsubscribe(subscription))
+        with contextlib.suppress(StrandlineError):
+            self._connection.run(self._connection.unsubscribe(subject))
 
     def wait(self, timeout_s: float | None = None, /) -> Collection[JetStreamPlace]:
         limit_s = _POLL_S if timeout_s is None else min(timeout_s, _POLL_S)
@@ -105,19 +103,8 @@ class JetStreamChanges:
     def _subject(self, place: JetStreamPlace) -> str:
         return self._names.hint(place.topic.id, place.partition)
 
-    async def _subscribe(self, subject: str) -> Any:
-        try:
-            return await self._connection.subscribe(subject, self._on_hint)
-        except (nats.errors.Error, OSError):
-            return None
-
-    def _on_hint(self, subject: str) -> None:
+    def _on_hint(self, message: Msg) -> None:
         with self._heard:
-            if subject in self._places:
-                self._subjects.add(subject)
+            if message.subject in self._places:
+                self._subjects.add(message.subject)
                 self._heard.notify_all()
-
-
-async def _unsubscribe(subscription: Any) -> None:
-    with contextlib.suppress(nats.errors.Error, OSError):
-        await subscription.unsubscribe()

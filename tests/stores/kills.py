@@ -8,13 +8,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import strandline as sl
-from tests.stores.postgres.server import PostgresServer
 
 TOPIC = "orders"
 PARTITIONS = 3
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
+
+
+class MortalServer(Protocol):
+    """A server that can be killed and started again."""
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL."""
+
+    def start(self) -> None:
+        """Start it, and return once it takes connections."""
 
 
 @dataclass
@@ -46,10 +56,10 @@ class Writer:
             number += 1
 
 
-def kill_server_under_writers(server: PostgresServer, schema: str, kills: int, seed: int) -> int:
+def kill_server_under_writers(server: MortalServer, url: str, kills: int, seed: int) -> int:
     """Kill the server again and again; return how many appends were acknowledged."""
     rng = random.Random(seed)
-    with sl.open(server.url(schema), connect_timeout_s=30.0) as log:
+    with sl.open(url, connect_timeout_s=30.0) as log:
         log.create_topic(TOPIC, partitions=PARTITIONS)
         writers = [Writer(log, f"writer{number}", repeats=bool(number % 2)) for number in range(4)]
         threads = [threading.Thread(target=each.run) for each in writers]
@@ -115,7 +125,7 @@ def append_from_two_logs(url: str) -> None:
 PROCESS = """
 import sys
 import strandline as sl
-from tests.stores.postgres.kills import TOPIC
+from tests.stores.kills import TOPIC
 
 url, name = sys.argv[1:]
 with sl.open(url) as log:
