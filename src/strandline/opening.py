@@ -86,20 +86,18 @@ def open_log(
     `sqlite:////<path>` absolute, as in SQLAlchemy; a host and `~` are refused.
     `postgresql://<user>@<host>/<database>` is the log in that database,
     `nats://<user>@<host>/<log>` the one of this name on NATS JetStream, and
-    `http://<host>:<port>` the one that `strandline serve` serves there. Without a
-    URL it is STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in
-    `.strandline`. `mode` is `write`, `consume` or `read`.
-    With `auto_create`, appending to an unknown topic creates it. A `broker` carries
-    wake-ups and lists subscriptions, see `Broker`; its maker closes it. `queue_depth` is
-    how many records each subscription holds in memory unless it says itself, and
-    `describe()` shows it; None stands for STRANDLINE_QUEUE_DEPTH, without that for 128.
+    `http://<host>:<port>` the one that `strandline serve` serves there. Without a URL it is
+    STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in `.strandline`.
+    `mode` is `write`, `consume` or `read`. With `auto_create`, appending to an unknown topic
+    creates it. A `broker` carries wake-ups and lists subscriptions, see `Broker`; its maker
+    closes it. `queue_depth` is how many records each subscription holds in memory unless it
+    says itself, and `describe()` shows it; None stands for STRANDLINE_QUEUE_DEPTH, or 128.
     An `encoder`, such as `as_json`, is what `log.event` encodes payloads with that are not
     JSON. With `retention=False` this process leaves it to others to apply the topics'
-    retention in the background.
-    Further `options` are the store's own: `exclusive`, `take_over` and `compression` of
-    `file:`, see `FileStore`; `schema` of `postgresql:`; `replicas`, `system_url`
-    and the `tls_` ones of `nats:`, see `JetStreamStore`; `token` of `http:` and `https:`, by
-    default STRANDLINE_TOKEN. InvalidError for whatever is none of these.
+    retention in the background. Further `options` are the store's own: `exclusive`,
+    `take_over` and `compression` of `file:`, see `FileStore`; `schema` of `postgresql:`; those
+    of `nats:`, see `JetStreamStore`; `token` of `http:` and `https:`, by default
+    STRANDLINE_TOKEN. InvalidError for whatever is none of these.
     """
     kind, location = _parse(url)
     for name in ("exclusive", "take_over"):

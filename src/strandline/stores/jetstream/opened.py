@@ -110,13 +110,8 @@ def capabilities(system_url: str | None, clock: Clock, timeout_s: float) -> Capa
     is_durable, reason = False, _UNSEEN
     if system_url is not None:
         is_durable, reason = look_at_syncing(system_url, clock, timeout_s)
-    return Capabilities(
-        Durability.DURABLE if is_durable else Durability.WRITTEN,
-        reason,
-        Reach.NETWORK,
-        has_metrics=True,
-        moves=True,
-    )
+    level = Durability.DURABLE if is_durable else Durability.WRITTEN
+    return Capabilities(level, reason, Reach.NETWORK, has_metrics=True, moves=True)
 
 
 def look_at_syncing(system_url: str, clock: Clock, timeout_s: float) -> tuple[bool, str]:

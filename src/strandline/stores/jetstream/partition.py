@@ -240,14 +240,9 @@ class JetStreamPartition:
 
     def missing(self, offset: int) -> StrandlineError:
         """Return the error for a record that is not where it must be."""
-        return CorruptError(
-            "a record is missing, restore it from a copy",
-            file=self.stream.name,
-            position=offset,
-            topic=self.topic.name,
-            partition=self.number,
-            offset=offset,
-        )
+        where = {"topic": self.topic.name, "partition": self.number, "offset": offset}
+        say = "a record is missing, restore it from a copy"
+        return CorruptError(say, file=self.stream.name, position=offset, **where)
 
     def _translated(self) -> "_Dropping":
         return _Dropping(self.topic)

@@ -376,20 +376,17 @@ class JetStreamStore:
 
     def _lane(self, topic: JetStreamTopic, partition: int) -> JetStreamLane:
         place = topic.topic.id, partition
-        found = self._lanes.get(place)
-        if found is not None:
-            return found
+        return self._lanes.get(place) or self._new_lane(topic, partition)
+
+    def _new_lane(self, topic: JetStreamTopic, partition: int) -> JetStreamLane:
+        own = JetStreamPartition(self._connection, self._keyed, self._names, topic.topic, partition)
+        chain = self._chain(topic, partition)
+        lane = JetStreamLane(own, chain, self.capabilities.durability_max)
         with self._lock:
             if self._is_closed:
                 raise closed_log()
-            if place not in self._lanes:
-                own = JetStreamPartition(
-                    self._connection, self._keyed, self._names, topic.topic, partition
-                )
-                self._lanes[place] = JetStreamLane(
-                    own, self._chain(topic, partition), self.capabilities.durability_max
-                )
-            return self._lanes[place]
+            # Another thread may have been first.
+            return self._lanes.setdefault((topic.topic.id, partition), lane)
 
     def _partition(self, topic: JetStreamTopic, partition: int) -> JetStreamPartition:
         return self._lane(topic, partition).partition

@@ -125,7 +125,7 @@ class JetStreamTopics:
             version = await self._look_and_finish()
             if topic.topic.id not in self._known:
                 return
-            # An empty value, so that whoever finds it finishes what a crash leaves.
+            # An empty value: after a crash, the next change of topics finishes this.
             if await self._change(version, topic.topic.id, b""):
                 break
         await self._finish_drop(topic.topic.id)

@@ -85,7 +85,7 @@ class JetStreamChanges:
                 return ()
             subjects, self._subjects = self._subjects, set()
             if not subjects:
-                # Some announcement may have been lost, whoever lost it.
+                # An announcement may have been lost.
                 subjects = set(self._places)
             return [place for each in subjects for place in self._places.get(each, ())]
 
