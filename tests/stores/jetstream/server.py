@@ -58,6 +58,8 @@ class NatsServer:
         jetstream: bool = True,
         limits: str = "jetstream: enabled",
         more: str = "max_payload: 33554432",
+        port: int = -1,
+        waits: bool = True,
     ) -> None:
         if (reason := why_none()) is not None:
             raise NoServerError(reason)
@@ -67,9 +69,13 @@ class NatsServer:
         self._jetstream = jetstream
         self._limits = limits
         self._more = more
-        self.port = -1
+        self.port = port
         try:
-            self.start()
+            if waits:
+                self.start()
+            else:
+                self._write_settings()
+                self.begin()
         except BaseException:
             self.close()
             raise
@@ -94,6 +100,29 @@ class NatsServer:
     def start(self) -> None:
         """Start it, and return once it takes connections."""
         self._write_settings()
+        self.begin()
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Return once it takes connections; it is started again if it ends before."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (port := self._found_port()) is None:
+            if time.monotonic() > deadline:
+                said = (self.folder / "server.log").read_text(errors="replace")
+                raise NoServerError(f"nats-server did not start: {said[-2000:]}")
+            if not self.is_running:
+                # Its port may be in use for a moment, by a client of another test.
+                self.begin()
+            time.sleep(0.01)
+        self.port = port
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def begin(self) -> None:
+        """Start it, and do not wait for it."""
         for each in self.folder.glob("*.ports"):
             each.unlink()
         with (self.folder / "server.log").open("ab") as log:
@@ -104,19 +133,17 @@ class NatsServer:
                 cwd=self.folder,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + PATIENCE_S
-        while (port := self._found_port()) is None:
-            if time.monotonic() > deadline or self._process.poll() is not None:
-                said = (self.folder / "server.log").read_text(errors="replace")
-                raise NoServerError(f"nats-server did not start: {said[-2000:]}")
-            time.sleep(0.01)
-        self.port = port
 
     def _found_port(self) -> int | None:
         for path in self.folder.glob("*.ports"):
             with contextlib.suppress(json.JSONDecodeError, OSError, KeyError, IndexError):
                 return int(json.loads(path.read_text())["nats"][0].rpartition(":")[2])
         return None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
         """Kill the server at once."""
