@@ -165,3 +165,35 @@ def test_a_delivery_is_handed_back_as_it_was_given(log: sl.Log) -> None:
         assert delivery is not None
         consumer.hand_back([delivery])
         consumer.hand_back([delivery.record])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_record_that_dies_again_after_its_dead_letter_was_handled_is_one_again(
+    shared: bool,
+) -> None:
+    log = sl.open("memory:")
+    log.create_topic("orders")
+    log.append("orders", sl.Event("placed", {"id": 1}))
+    die(log, shared=shared, reason="first")
+    redrive(log, "orders")
+    with log.consumer("orders", "billing", shared=shared) as consumer:
+        delivery = consumer.next(0.0)
+        assert delivery is not None
+        consumer.ack(delivery)
+        consumer.seek(0, 0)
+
+    die(log, shared=shared, reason="second")
+
+    found = list(dead_letters(log, "orders"))
+    assert [(each.reason, each.is_redriven) for each in found] == [
+        ("first", True),
+        ("second", False),
+    ]
+    assert [each.reason for each in redrive(log, "orders")] == ["second"]
+
+
+def die(log: sl.Log, *, shared: bool, reason: str) -> None:
+    with log.consumer("orders", "billing", shared=shared, deliveries_max=1) as consumer:
+        delivery = consumer.next(0.0)
+        assert delivery is not None
+        assert consumer.nack(delivery, reason=reason)

@@ -7,12 +7,13 @@ from typing import NamedTuple
 import pytest
 
 import strandline as sl
-from strandline.subscriptions import dead_letters, redriving
+from strandline.subscriptions import dead_letters
 from strandline.subscriptions.dead_letters import DeadLettering
 from strandline.subscriptions.redriving import _Redrive
 from strandline.testing import FakeClock
 from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
 from tests.planting import Bug
+from tests.subscriptions import test_dead_letter_tools
 from tests.triggers import calls, test_handled_keys, test_lanes, test_redriving, test_triggers
 
 pytestmark = pytest.mark.heavy
@@ -95,8 +96,10 @@ def redriven() -> None:
     test_redriving.test_dead_letters_go_to_their_trigger_once_more_and_to_no_other(orders())
 
 
-def redriven_again() -> None:
-    test_redriving.test_what_fails_again_is_dead_lettered_again_and_can_be_redriven_again(orders())
+def dying_again() -> None:
+    test_dead_letter_tools.test_a_record_that_dies_again_after_its_dead_letter_was_handled_is_one_again(
+        shared=False
+    )
 
 
 DISPATCH = dispatch.Dispatch
@@ -180,8 +183,14 @@ BUGS = (
         a_lagging_partition,
     ),
     _bug(_Redrive, "_hand_on", "self._identity(...)", "None", two_redrivers),
-    _bug(redriving, "_redriven", "int(...)", "-1", redriven),
-    _bug(dead_letters, "append_dead_letter", 'f"{identity}/{redrive}"', "identity", redriven_again),
+    _bug(dead_letters, "redriven_letters", "int(...)", "-1", redriven),
+    _bug(
+        dead_letters,
+        "append_dead_letter",
+        "receipt.offset not in redriven_letters(log, topic)",
+        "True",
+        dying_again,
+    ),
 )
 
 

@@ -103,7 +103,7 @@ def test_two_processes_that_redrive_at_once_redrive_each_once(
 
     redriven = redrive(log, "orders")
     # The other one has looked before the first has redriven.
-    monkeypatch.setattr(redriving, "_redriven", lambda *_: set())
+    monkeypatch.setattr(redriving, "redriven_letters", lambda *_: set())
 
     assert len(redriven) == 1
     assert redrive(log, "orders") == []

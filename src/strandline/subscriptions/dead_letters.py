@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from typing import Final
 
 import pyarrow as pa
 
@@ -10,8 +11,11 @@ from strandline.subscriptions.acks import Acks
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.outstanding import Outstanding
-from strandline.values import Event, Offset, Record, Topic, check_topic_name
-from strandline.values.internal_topics import DEAD_LETTERS_PREFIX
+from strandline.values import Event, InvalidError, Offset, Record, Topic, check_topic_name
+from strandline.values.internal_topics import DEAD_LETTERS_PREFIX, REDRIVEN_PREFIX
+
+REDRIVEN_HEADER: Final = "strandline.dead_letter"
+"""Which dead letter a record of the redrive topic redrives."""
 
 
 def dead_letter_topic_name(topic: Topic) -> str:
@@ -35,7 +39,8 @@ def append_dead_letter(
 ) -> Offset:
     """Append the record to the dead-letter topic, once however often this is called.
 
-    Once for each `redrive`, a number that distinguishes the redrives of the record.
+    Once for each `redrive`, a number that distinguishes the redrives of the record; and once
+    more where the dead letter of before was redriven, which is over.
 
     It is as durable as the log can make it when this returns where it is, since the
     consumer's cursor passes the original next.
@@ -62,14 +67,43 @@ def append_dead_letter(
     }
     if whose is not None:
         origin["strandline.consumer_tenant"] = whose
-    receipt = log.append(
-        letters,
-        _dead_letter(record, origin),
-        tenant=record.tenant,
-        durability=log.durability_max,
-        idempotency_key=identity,
-    )
-    return receipt.offset
+    while True:
+        receipt = log.append(
+            letters,
+            _dead_letter(record, origin),
+            tenant=record.tenant,
+            durability=log.durability_max,
+            idempotency_key=identity,
+        )
+        if not receipt.is_repeat or receipt.offset not in redriven_letters(log, topic):
+            return receipt.offset
+        # It was handled since, and its consumer put back to before it.
+        identity = f"{identity}/after/{receipt.offset}"
+
+
+def redrive_topic_name(topic: Topic) -> str:
+    """Return the name of the topic by which the consumers of a topic get dead letters."""
+    return check_topic_name(f"{REDRIVEN_PREFIX}{topic.name}", internal=True)
+
+
+def found_topic(log: Log, topic: Topic, name: str) -> Topic | None:
+    """Return the topic of this name that lies beside another, if there is one."""
+    try:
+        return log.topic(name, tenant=topic.tenant)
+    except InvalidError:
+        return None
+
+
+def redriven_letters(log: Log, topic: Topic) -> set[int]:
+    """Return which dead letters of a topic were redriven, by their offsets."""
+    redriven = found_topic(log, topic, redrive_topic_name(topic))
+    if redriven is None:
+        return set()
+    return {
+        int(record.headers[REDRIVEN_HEADER])
+        for partition in range(log.describe_topic(redriven).settings.partitions)
+        for record in log.read(redriven, partition, log.marks(redriven, partition).low)
+    }
 
 
 def _dead_letter(record: Record, origin: dict[str, str]) -> Event:

@@ -11,7 +11,13 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from strandline.log import Log, TopicName, check_blocking, parts_of
-from strandline.subscriptions.dead_letters import dead_letter_topic_name
+from strandline.subscriptions.dead_letters import (
+    REDRIVEN_HEADER,
+    dead_letter_topic_name,
+    found_topic,
+    redrive_topic_name,
+    redriven_letters,
+)
 from strandline.subscriptions.screening import screen_for
 from strandline.values import (
     Event,
@@ -23,16 +29,13 @@ from strandline.values import (
     Topic,
     ValueKind,
     check_consumer_name,
-    check_topic_name,
 )
 from strandline.values._instants import datetime_from_us
 from strandline.values.arguments import check_flag, check_items, check_whole
 from strandline.values.batches import decode_batch
-from strandline.values.internal_topics import REDRIVEN_PREFIX
 from strandline.values.names import check_text
 
 _OURS: Final = "strandline."
-_DEAD_LETTER: Final = "strandline.dead_letter"
 _TENANT: Final = "strandline.consumer_tenant"
 _CONSUMER: Final = "strandline.consumer"
 
@@ -100,7 +103,7 @@ def _letters(
     consumer: str | None,
     is_chosen: Callable[[Record, DeadLetter], bool],
 ) -> Iterator[DeadLetter]:
-    redriven = _redriven(log, topic)
+    redriven = redriven_letters(log, topic)
     for record in log.read(letters, 0, log.marks(letters, 0).low):
         letter = _dead_letter(record, is_redriven=record.offset in redriven)
         if (consumer is None or letter.consumer == consumer) and is_chosen(record, letter):
@@ -186,7 +189,7 @@ class _Redrive:
 
     def _hand_on(self, letter: DeadLetter) -> bool:
         (record,) = self._log.read(self._letters, 0, letter.offset, letter.offset + 1)
-        event = _with_header(letter.event, _DEAD_LETTER, str(letter.offset))
+        event = _with_header(letter.event, REDRIVEN_HEADER, str(letter.offset))
         if self._target is not None:
             self._append_to(self._target, letter, record)
             # A note that this one is done, which is for no consumer.
@@ -243,11 +246,11 @@ def _record_of(letter: DeadLetter) -> tuple[object, ...]:
 
 def redrive_topic(log: Log, topic: Topic) -> Topic:
     """Return the internal topic by which the consumers of a topic get dead letters."""
-    found = _find(log, topic, _redrive_topic_name(topic))
+    found = found_topic(log, topic, redrive_topic_name(topic))
     if found is not None:
         return found
     return log.create_topic(
-        _redrive_topic_name(topic),
+        redrive_topic_name(topic),
         partitions=log.describe_topic(topic).settings.partitions,
         tenant=topic.tenant,
         internal=True,
@@ -311,10 +314,6 @@ def _wanted(log: Log, topic: Topic, where: str) -> Callable[[Record], bool]:
     return is_wanted
 
 
-def _redrive_topic_name(topic: Topic) -> str:
-    return check_topic_name(f"{REDRIVEN_PREFIX}{topic.name}", internal=True)
-
-
 def _redrive_partition(partition: int, count: int) -> int:
     # A redrive topic of before has one partition, whatever its topic has.
     return partition if partition < count else 0
@@ -336,26 +335,8 @@ def _check_takers(log: Log, topic: Topic, chosen: Iterable[DeadLetter]) -> None:
         )
 
 
-def _find(log: Log, topic: Topic, name: str) -> Topic | None:
-    try:
-        return log.topic(name, tenant=topic.tenant)
-    except InvalidError:
-        return None
-
-
 def _dead_letter_topic(log: Log, topic: Topic) -> Topic | None:
-    return _find(log, topic, dead_letter_topic_name(topic))
-
-
-def _redriven(log: Log, topic: Topic) -> set[int]:
-    redriven = _find(log, topic, _redrive_topic_name(topic))
-    if redriven is None:
-        return set()
-    return {
-        int(record.headers[_DEAD_LETTER])
-        for partition in range(log.describe_topic(redriven).settings.partitions)
-        for record in log.read(redriven, partition, log.marks(redriven, partition).low)
-    }
+    return found_topic(log, topic, dead_letter_topic_name(topic))
 
 
 def _dead_letter(record: Record, *, is_redriven: bool) -> DeadLetter:
