@@ -448,7 +448,7 @@ class LogConsumers(Protocol):
         tenant: str | None = None,
         generation: int | None = None,
     ) -> None:
-        """Put the cursor to `offset`, forwards or back.
+        """Put the cursor to `offset`, forwards or back. Open members of a group do not follow.
 
         TrimmedError below the low-water mark, InvalidError beyond the high-water mark.
         LeaseLostError as for `ack`.

@@ -6,7 +6,7 @@ one, in order; a key that was handled is not handled again within its window, al
 a restart; what is dead-lettered can be redriven, once. See design 0044.
 
 Does not promise exactly once: a process may be killed after a function has returned and
-before the log knows. Does not share a trigger among several runners: the second is refused.
+before the log knows.
 """
 
 from strandline.subscriptions.redriving import DeadLetter, attempts, dead_letters, redrive

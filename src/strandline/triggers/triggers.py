@@ -60,8 +60,8 @@ class Triggers:
 
     Stopping takes no more records and lets functions end within `stop_timeout_s`. Then
     those that are `async` are cancelled, the others are left alone, and their records
-    come again. One runner at a time runs a trigger of one name; another, of any process,
-    gets UnavailableError with `pid` and `host` of the first.
+    come again. Runners of one trigger's name, in any processes, share the partitions of
+    its topic as a group.
     """
 
     def __init__(
