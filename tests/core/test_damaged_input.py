@@ -1,4 +1,4 @@
-"""Damaged input, with and without sanitizers."""
+"""Damaged input and threads, with and without sanitizers."""
 
 import os
 import subprocess
@@ -21,33 +21,54 @@ def test_damaged_input_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
     fuzz.run(1)
 
 
+def sanitized(folder: Path, sanitizers: str, runtime: str) -> dict[str, str]:
+    """Build the core with sanitizers; return the environment to run it in, or skip."""
+    flags = (f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all", "-g", "-O1")
+    answer = built(folder, COMPILERS[0], *flags)
+    if answer.returncode:
+        pytest.skip(f"this compiler has no such sanitizers: {answer.stderr[-200:]}")
+    found = subprocess.run(
+        [COMPILERS[0], f"-print-file-name={runtime}"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": found,
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "TSAN_OPTIONS": "exitcode=66",
+        "STRANDLINE_CORE": "on",
+    }
+    command = [sys.executable, "-c", "import threading"]
+    trial = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if trial.returncode:
+        pytest.skip(f"Python does not run with {runtime} here: {trial.stderr[-200:]}")
+    return environment
+
+
+def checked(environment: dict[str, str], *arguments: str) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=SOURCES.parents[2],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr[-3000:]
+
+
 @needs_compiler
 @pytest.mark.heavy
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
-    flags = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
-    answer = built(tmp_path, COMPILERS[0], *flags)
-    if answer.returncode:
-        pytest.skip(f"this compiler has no sanitizers: {answer.stderr[-200:]}")
-    runtime = subprocess.run(
-        [COMPILERS[0], "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    environment = sanitized(tmp_path, "address,undefined", "libasan.so")
     library = str(tmp_path / "core.so")
 
-    for arguments in (
-        ("tests.core.fuzz", "1", library),
-        ("tests.core.lane_check", library, str(tmp_path)),
-    ):
-        checked = subprocess.run(
-            [sys.executable, "-m", *arguments],
-            cwd=SOURCES.parents[2],
-            env={
-                **os.environ,
-                "LD_PRELOAD": runtime,
-                "ASAN_OPTIONS": "detect_leaks=0",
-                "STRANDLINE_CORE": "on",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert checked.returncode == 0, checked.stderr[-3000:]
+    checked(environment, "tests.core.fuzz", "1", library)
+    checked(environment, "tests.core.lane_check", library, str(tmp_path))
+
+
+@needs_compiler
+@pytest.mark.heavy
+def test_the_thread_sanitizer_finds_no_race(tmp_path: Path) -> None:
+    environment = sanitized(tmp_path, "thread", "libtsan.so")
+
+    checked(environment, "tests.core.thread_check", str(tmp_path / "core.so"), str(tmp_path))
