@@ -27,7 +27,17 @@ from tests.tiering import tier_kills
 from tests.typed import paired_runs
 from tests.typed import schedules as typed_schedules
 from tests.views import schedules as view_schedules
-from torture import hostile, interrupts, moves, postgres, predicates, processes, queues, sinks
+from torture import (
+    hostile,
+    interrupts,
+    jetstream,
+    moves,
+    postgres,
+    predicates,
+    processes,
+    queues,
+    sinks,
+)
 
 #: How often it is said how far a torture is, where no bar is seen.
 _PROGRESS_INTERVAL_S = 60.0
@@ -97,6 +107,8 @@ TORTURES = (
         -(-1_000_000 // (postgres.WRITERS * postgres.ROWS_PER_WRITER)),
     ),
     Torture(f"PostgreSQL outboxes with {postgres.KILLS_PER_LOG} kills", postgres.kill_blocks, 50),
+    Torture(f"NATS servers with {jetstream.KILLS_PER_SERVER} kills", jetstream.kill_server, 15),
+    Torture(f"NATS clusters with {jetstream.KILLS_PER_CLUSTER} kills", jetstream.kill_cluster, 20),
     Torture("lives of a work queue", queues.live_queue, 500),
     Torture(f"copies with {moves.KILLS_PER_LOG} kills", moves.kill_copying, 50),
     Torture(f"triggers with {trigger_kills.KILLS_PER_LOG} kills", processes.kill_triggers, 100),

@@ -57,6 +57,7 @@ class NatsServer:
         sync: str = "always",
         jetstream: bool = True,
         limits: str = "jetstream: enabled",
+        users: str = 'users: [{user: "app", password: "secret"}]',
         more: str = "max_payload: 33554432",
         port: int = -1,
         waits: bool = True,
@@ -68,6 +69,7 @@ class NatsServer:
         self._sync = sync
         self._jetstream = jetstream
         self._limits = limits
+        self._users = users
         self._more = more
         self.port = port
         try:
@@ -90,7 +92,7 @@ class NatsServer:
             {store if self._jetstream else ""}
             accounts {{
                 SYS: {{ users: [{{user: "sys", password: "hidden"}}] }}
-                APP: {{ {enabled} users: [{{user: "app", password: "secret"}}] }}
+                APP: {{ {enabled} {self._users} }}
             }}
             system_account: SYS
             {self._more}

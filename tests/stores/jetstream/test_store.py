@@ -321,6 +321,22 @@ def test_a_refused_connection_says_why_and_tells_no_secret(server: NatsServer, u
     assert "hidden" not in repr(caught.value.__cause__)
 
 
+def test_a_user_who_may_not_write_is_told_so() -> None:
+    rights = 'users: [{user: "app", password: "secret"}, {user: "reader", password: "secret",'
+    rights += ' permissions: { publish: { allow: ["$JS.API.>", "_INBOX.>"] } } }]'
+    with own_server(limits="jetstream: enabled", users=rights) as strict:
+        with sl.open(strict.url()) as log:
+            log.create_topic("t")
+            log.append("t", EVENT)
+        with sl.open(strict.url(user="reader:secret")) as log:
+            assert len(list(log.read("t", 0, 0))) == 1
+            for _ in range(2):
+                with pytest.raises(sl.InvalidError, match="no right"):
+                    log.append("t", EVENT)
+            with pytest.raises(sl.InvalidError, match="no right"):
+                log.create_topic("u")
+
+
 def test_a_password_may_come_from_the_environment(
     server: NatsServer, new_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import re
 import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
@@ -45,6 +46,7 @@ _NO_RESPONDERS: Final = "503"
 _END_OF_BATCH: Final = "204"
 _NOT_FOUND: Final = "404"
 _BYTES_MAX: Final = 1 << 40
+_NO_RIGHT: Final = re.compile(r"[Pp]ermissions [Vv]iolation for [Pp]ublish to \"([^\"]+)\"")
 
 
 class NatsTries:
@@ -96,6 +98,8 @@ class NatsConnection:
         self.max_payload = 0
         self.version = 0, 0, 0
         self._answers: dict[str, asyncio.Future[Msg] | asyncio.Queue[Msg | None]] = {}
+        #: The subjects of what waits for an answer.
+        self._asked: dict[str, set[str]] = {}
         self._numbers = itertools.count()
         self._inbox = ""
         self._reconnecting: asyncio.Task[None] | None = None
@@ -179,6 +183,7 @@ class NatsConnection:
         token = str(next(self._numbers))
         future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
         self._answers[token] = future
+        self._asked[token] = {subject for subject, _, _ in messages}
         try:
             reply = f"{self._inbox}.{token}"
             for subject, payload, headers in messages[:-1]:
@@ -190,6 +195,7 @@ class NatsConnection:
             raise LostError("no answer in time") from error
         finally:
             self._answers.pop(token, None)
+            self._asked.pop(token, None)
 
     async def stream_of(self, subject: str, body: object) -> list[Msg]:
         """Return all messages that a request for several brings; LostError if the end does not."""
@@ -276,6 +282,7 @@ class NatsConnection:
         async def on_error(error: Exception) -> None:
             failures.append(error)
             del failures[:-1]
+            self._refuse(str(error))
 
         async def on_end() -> None:
             self._lose(client)
@@ -316,6 +323,22 @@ class NatsConnection:
             heard(message)
 
         self._subscriptions[subject] = heard, await client.subscribe(subject, cb=pass_on)
+
+    def _refuse(self, reason: str) -> None:
+        """Have requests fail that the user has no right to send: they get no answer."""
+        found = _NO_RIGHT.search(reason)
+        if found is None:
+            return
+        for token, subjects in self._asked.items():
+            waiting = self._answers.get(token)
+            if found[1] in subjects and isinstance(waiting, asyncio.Future) and not waiting.done():
+                waiting.set_exception(
+                    InvalidError(
+                        "this user has no right to publish this, see the page about JetStream",
+                        url=self.url,
+                        subject=found[1],
+                    )
+                )
 
     def _lose(self, client: Client) -> None:
         """Connect again, unless that is over; what was asked on this connection is lost."""

@@ -1,5 +1,6 @@
 """Which writes a partition has seen, folded from its frames and from what is stored of them."""
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -28,6 +29,7 @@ class PartitionIdentities:
     def __init__(self, partition: JetStreamPartition) -> None:
         self._partition = partition
         self._known = Identities()
+        self._folding = asyncio.Lock()
         #: Up to which frame identities were folded; None before the first time.
         self._sequence: int | None = None
         self._losses = partition.connection.losses
@@ -36,6 +38,11 @@ class PartitionIdentities:
 
     async def catch_up(self, head: StreamHead) -> Identities:
         """Return the identities of everything up to `head`."""
+        # One at a time: folded out of order, a producer would seem to go back.
+        async with self._folding:
+            return await self._catch_up(head)
+
+    async def _catch_up(self, head: StreamHead) -> Identities:
         if self._sequence is None or self._losses != self._partition.connection.losses:
             self._losses = self._partition.connection.losses
             await self._load()
@@ -52,7 +59,7 @@ class PartitionIdentities:
                     continue
                 await tries.rest(LostError("no replica has it yet"))
             for message in messages:
-                if message.sequence <= head.sequence:
+                if self._sequence < message.sequence <= head.sequence:
                     frame = decode_frame(message, partition.stream.name)
                     self._fold(frame.identities)
                     self._sequence = message.sequence
@@ -62,9 +69,10 @@ class PartitionIdentities:
         """Read them again when they are needed."""
         self._sequence = None
 
-    def add(self, added: list[FrameIdentity], sequence: int) -> None:
-        """Take note of identities that this process has just stored in this frame."""
-        if self._sequence is not None and added:
+    def add(self, added: list[FrameIdentity], head: StreamHead) -> None:
+        """Take note of identities that this process has just stored in the frame after `head`."""
+        sequence = head.sequence + 1
+        if added and self._sequence == head.identity_sequence and not self._folding.locked():
             self._fold(added)
             self._sequence = sequence
 
@@ -111,12 +119,13 @@ class PartitionIdentities:
             ) from error
 
 
-def pieces_of(state: IdentityState) -> list[bytes]:
+def pieces_of(state: IdentityState, max_payload: int) -> list[bytes]:
     """Return identities as they are stored: none for none."""
     if not state.producers and not state.keys:
         return []
     whole = msgspec.msgpack.encode(state)
-    return [whole[at : at + _PIECE_BYTES] for at in range(0, len(whole), _PIECE_BYTES)]
+    size = min(_PIECE_BYTES, max_payload // 2)
+    return [whole[at : at + size] for at in range(0, len(whole), size)]
 
 
 class AddedIdentities:

@@ -322,11 +322,8 @@ class JetStreamLane:
         messages[0] = (f"{self.partition.subject}.{subject}", messages[0][1], expected)
         was_lost = False
         while True:
-            with self._lock:
-                if any(each.is_withdrawn for each in batch):
-                    return False
-                for each in batch:
-                    each.is_sent = True
+            if not self._begin_sending(batch):
+                return False
             try:
                 sent = in_batch(self._connection, messages)
                 answer_of(await self._connection.request_all(sent))
@@ -335,6 +332,10 @@ class JetStreamLane:
                 self._set_sent(batch, is_sent=was_lost)
                 await self._check_dropped()
                 await tries.rest(error)
+            except InvalidError:
+                # The server has refused it, for want of rights.
+                self._set_sent(batch, is_sent=was_lost)
+                raise
             except LostError as error:
                 was_lost = True
                 await self._check_dropped()
@@ -368,12 +369,21 @@ class JetStreamLane:
 
     def _advance(self, frames: list[MessageFrame], head: StreamHead) -> None:
         last = head.sequence + len(frames)
-        self.identities.add(frames[0].identities, head.sequence + 1)
+        self.identities.add(frames[0].identities, head)
         for sequence, frame in enumerate(frames, head.sequence + 1):
             self.partition.places.note(frame.start, sequence)
         self._stored = head_after(frames[-1], last)
         self._losses = self._connection.losses
         self.partition.advance(self._stored)
+
+    def _begin_sending(self, batch: list[WaitingAppend]) -> bool:
+        """Let no caller withdraw from now on; False if one of them has."""
+        with self._lock:
+            if any(each.is_withdrawn for each in batch):
+                return False
+            for each in batch:
+                each.is_sent = True
+            return True
 
     def _set_sent(self, batch: list[WaitingAppend], *, is_sent: bool) -> None:
         with self._lock:
@@ -382,7 +392,9 @@ class JetStreamLane:
 
     async def _is_stored(self, name: bytes, sequence: int) -> bool:
         frame = await self.partition.frame(sequence)
-        return frame is not None and frame.id == name
+        if frame is None:
+            raise UnknownError(LostError("the answer was lost, and what is there was trimmed"))
+        return frame.id == name
 
     async def _check_dropped(self) -> None:
         """Raise DroppedError if the stream is gone: it does not answer then."""

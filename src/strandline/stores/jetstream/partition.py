@@ -139,7 +139,6 @@ class JetStreamPartition:
 
     async def ends(self) -> tuple[PartitionMarks, StreamHead]:
         """Return the marks and the end as they are now."""
-        # In this order: what was trimmed since was there.
         head, stored = await asyncio.gather(self._fresh_last(), self.stored_marks())
         return stored.marks, self._or_empty(head, stored.marks)
 

@@ -87,7 +87,7 @@ async def store_marks(
     sequence: int,
 ) -> bool:
     """Replace marks and identities, if they have not changed since; return whether."""
-    pieces = pieces_of(identities)
+    pieces = pieces_of(identities, partition.connection.max_payload)
     changed = PartitionMarks(
         *(marks.low, marks.oldest, marks.bytes_before, marks.anchor, marks.epochs),
         *(sequence, len(pieces)),
