@@ -6,9 +6,12 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 from unittest import mock
 
 import pytest
+from nats.aio.client import Client
+from nats.errors import ConnectionClosedError
 
 import strandline as sl
 from strandline.stores.jetstream import lane
@@ -168,6 +171,37 @@ def _refused(log: sl.Log) -> int:
         except sl.UnavailableError:
             return number
     raise AssertionError
+
+
+def test_a_connection_that_breaks_while_it_is_made_is_made_again(
+    wire: Wire, wired_url: str
+) -> None:
+    subscribe = Client.subscribe
+    broken: list[Client] = []
+
+    async def break_once(client: Client, *args: Any, **options: Any) -> Any:
+        if not broken:
+            broken.append(client)
+            await client.close()
+            raise ConnectionClosedError
+        return await subscribe(client, *args, **options)
+
+    async def end_once(client: Client, *args: Any, **options: Any) -> Any:
+        found = await subscribe(client, *args, **options)
+        if len(broken) == 1:
+            broken.append(client)
+            await client.close()
+        return found
+
+    with sl.open(wired_url) as log:
+        log.create_topic("t")
+        for spoiled in (break_once, end_once):
+            with mock.patch.object(Client, "subscribe", spoiled):
+                wire.cut()
+                wire.join()
+                log.append("t", event(0))
+
+    assert len(broken) == 2
 
 
 def test_an_append_whose_answer_never_comes_is_unknown(wire: Wire, wired_url: str) -> None:

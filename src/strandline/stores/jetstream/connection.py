@@ -306,6 +306,9 @@ class NatsConnection:
             )
             for subject in tuple(self._subscriptions):
                 await self._begin_subscription(client, subject)
+            if not client.is_connected:
+                # It broke before it was ours, and its end was not taken for a loss.
+                raise nats.errors.ConnectionClosedError
         except BaseException as error:
             await _end(client)
             if isinstance(error, nats.errors.NoServersError) and failures:
@@ -360,7 +363,7 @@ class NatsConnection:
             try:
                 async with asyncio.timeout(self._connect_timeout_s):
                     await self._dial()
-            except (nats.errors.Error, OSError):
+            except Exception:  # noqa: BLE001 - Whatever the client raises, it is tried again.
                 jitter = self.clock.random_bytes(1)[0] / 255
                 await self.pause(pause_s * (0.5 + jitter))
                 pause_s = min(pause_s * 2, _PAUSE_MAX_S)
