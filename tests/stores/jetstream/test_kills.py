@@ -204,6 +204,25 @@ def test_a_connection_that_breaks_while_it_is_made_is_made_again(
     assert len(broken) == 2
 
 
+def test_a_connection_whose_end_the_client_does_not_report_is_made_again(
+    wire: Wire, wired_url: str
+) -> None:
+    connect = Client.connect
+
+    async def connect_silently(client: Client, *args: Any, **options: Any) -> None:
+        del options["closed_cb"]
+        await connect(client, *args, **options)
+
+    with mock.patch.object(Client, "connect", connect_silently), sl.open(wired_url) as log:
+        log.create_topic("t")
+        for number in range(3):
+            wire.cut()
+            wire.join()
+            log.append("t", event(number))
+
+        assert numbers(log) == [0, 1, 2]
+
+
 def test_an_append_whose_answer_never_comes_is_unknown(wire: Wire, wired_url: str) -> None:
     with sl.open(wired_url) as log:
         log.create_topic("t")

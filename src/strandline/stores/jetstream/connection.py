@@ -40,6 +40,7 @@ _PAUSE_MIN_S: Final = 0.02
 _PAUSE_MAX_S: Final = 0.5
 #: A server that is stopped keeps its connections: pings find out.
 _PING_S: Final = 2
+_LOOK_S: Final = 0.25
 _API: Final = "$JS.API."
 _STATUS: Final = "Status"
 _NO_RESPONDERS: Final = "503"
@@ -103,6 +104,7 @@ class NatsConnection:
         self._numbers = itertools.count()
         self._inbox = ""
         self._reconnecting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         #: Rises with each connection that was lost: what was known before may be outdated.
         self.losses = 0
         try:
@@ -196,6 +198,9 @@ class NatsConnection:
         finally:
             self._answers.pop(token, None)
             self._asked.pop(token, None)
+            # Lost while it was still being sent, it has an error that no one takes.
+            if not future.cancel() and not future.cancelled():
+                future.exception()
 
     async def stream_of(self, subject: str, body: object) -> list[Msg]:
         """Return all messages that a request for several brings; LostError if the end does not."""
@@ -318,6 +323,7 @@ class NatsConnection:
         self.version = found.major, found.minor, found.patch
         self.max_payload = client.max_payload
         self._client = client
+        self._watching = asyncio.ensure_future(self._watch(client))
 
     async def _begin_subscription(self, client: Client, subject: str) -> None:
         heard, _ = self._subscriptions[subject]
@@ -355,9 +361,17 @@ class NatsConnection:
             elif not waiting.done():
                 waiting.set_exception(LostError("the connection broke"))
         if not self.state.is_closed:
-            self._reconnecting = asyncio.ensure_future(self._reconnect())
+            self._reconnecting = asyncio.ensure_future(self._reconnect(client))
 
-    async def _reconnect(self) -> None:
+    async def _watch(self, client: Client) -> None:
+        """Notice an end that the client does not report: its own close may have been cancelled."""
+        while client is self._client:
+            await self.pause(_LOOK_S)
+            if not client.is_connected:
+                self._lose(client)
+
+    async def _reconnect(self, lost: Client) -> None:
+        await _end(lost)
         pause_s = _PAUSE_MIN_S
         while not self.state.is_closed:
             try:
@@ -387,9 +401,10 @@ class NatsConnection:
         )
 
     async def _disconnect(self) -> None:
-        if self._reconnecting is not None:
-            self._reconnecting.cancel()
-            await asyncio.wait([self._reconnecting])
+        for task in (self._reconnecting, self._watching):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
         client, self._client = self._client, None
         if client is not None:
             await _end(client)
@@ -423,6 +438,9 @@ class NatsConnection:
 async def _end(client: Client) -> None:
     with contextlib.suppress(nats.errors.Error, OSError):
         await client.close()
+        transport = client._transport  # noqa: SLF001 - A close that was cancelled leaves it open.
+        if transport is not None:
+            transport.close()  # type: ignore[no-untyped-call] # nats-py has no types here.
 
 
 def answer_of(message: Msg) -> Any:
