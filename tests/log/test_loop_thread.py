@@ -3,9 +3,11 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -205,3 +207,31 @@ async def set_gate(gate: asyncio.Event, *, is_open: bool) -> None:
         gate.set()
     else:
         gate.clear()
+
+
+def test_work_may_be_started_by_what_is_collected_while_other_work_is_started() -> None:
+    thread = LoopThread()
+    begun: list[Future[int]] = []
+    submit = asyncio.run_coroutine_threadsafe
+
+    async def number(value: int) -> int:
+        return value
+
+    def submit_and_collect(
+        work: Coroutine[Any, Any, int], loop: asyncio.AbstractEventLoop
+    ) -> "Future[int]":
+        if not begun:
+            # As a finalizer would that the collector calls here.
+            begun.append(submit(number(0), loop))
+            begun.append(thread.start(number(2)))
+        return submit(work, loop)
+
+    with mock.patch.object(asyncio, "run_coroutine_threadsafe", submit_and_collect):
+        starting = threading.Thread(target=lambda: begun.append(thread.start(number(3))))
+        starting.daemon = True
+        starting.start()
+        starting.join(60)
+    assert not starting.is_alive()
+
+    assert [each.result(60) for each in begun] == [0, 2, 3]
+    thread.close()
