@@ -321,7 +321,7 @@ def test_a_refused_connection_says_why_and_tells_no_secret(server: NatsServer, u
     assert "hidden" not in repr(caught.value.__cause__)
 
 
-def test_a_user_who_may_not_write_is_told_so() -> None:
+def test_a_user_who_may_not_write_is_refused() -> None:
     rights = 'users: [{user: "app", password: "secret"}, {user: "reader", password: "secret",'
     rights += ' permissions: { publish: { allow: ["$JS.API.>", "_INBOX.>"] } } }]'
     with own_server(limits="jetstream: enabled", users=rights) as strict:
