@@ -46,7 +46,7 @@ NOT_ATTACKED: dict[str, str] = {
         "takes what Arrow's and DuckDB's own take, and raises what they raise",
     ),
     "as_json": "means by TypeError that it does not know a type, as an encoder does",
-    "spark.table": "asks the Spark session for everything",
+    **dict.fromkeys(("spark.register", "spark.table"), "asks the Spark session for everything"),
     **dict.fromkeys(("spark.cluster_session", "spark.local_session"), "starts Spark"),
     **dict.fromkeys(
         (

@@ -33,6 +33,10 @@ def test_options_are_known_by_any_spelling() -> None:
     assert settings.durability is Durability.WRITTEN
 
 
+def test_rows_that_are_inserted_into_a_view_go_to_the_topic_that_it_reads() -> None:
+    assert batch_settings({**PATH, "subscribe": "t"}).topic == "t"
+
+
 def test_a_relative_path_is_one_for_all_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +52,9 @@ def test_a_relative_path_is_one_for_all_processes(
         ({"txnApp": "a"}, "did you mean txnAppId"),
         ({"startingOffsets": "earliest"}, "no such option"),
         ({"topic": " "}, "blank"),
+        ({"subscribe": "a,b"}, "into one topic"),
+        ({"subscribe": "a", "topic": "a"}, "contradict"),
+        ({"location": "file:x"}, "CREATE TEMPORARY VIEW"),
         ({"durability": "applied"}, "durability is one of durable, written"),
         ({"tenant": "../x"}, "tenant name"),
         ({"txnAppId": "a"}, "give both or neither"),

@@ -7,6 +7,7 @@ Spark finds as `format("strandline")`; `listener` keeps consumers in step with q
 from strandline.spark.cluster import cluster_session
 from strandline.spark.finishing import finish_writes
 from strandline.spark.java import JAVA_MAJOR_MIN, Java, find_java
+from strandline.spark.registering import register
 from strandline.spark.session import local_session, prepare_environment
 from strandline.spark.topic_table import table
 
@@ -18,5 +19,6 @@ __all__ = [
     "finish_writes",
     "local_session",
     "prepare_environment",
+    "register",
     "table",
 ]

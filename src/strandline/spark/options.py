@@ -127,6 +127,12 @@ class Options:
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> InvalidError:
+    if name.lower() == "location":
+        return InvalidError(
+            "a table of Spark's catalogue gives a source in Python no options, use CREATE"
+            " TEMPORARY VIEW … USING strandline OPTIONS (…) instead of CREATE TABLE",
+            option=name,
+        )
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     if near:
         return InvalidError(f"there is no such option, did you mean {names[near[0]]}?", option=name)

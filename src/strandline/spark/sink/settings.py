@@ -11,6 +11,8 @@ from strandline.values.names import check_no_control, check_text
 
 WRITE_OPTIONS: Final = (
     *("path", "topic", "tenant", "durability", "txnAppId", "txnVersion"),
+    # Of a view that is inserted into: the topic that it reads.
+    "subscribe",
     # Of the Kafka sink: headers are a column, with or without it.
     "includeHeaders",
     # Spark's own, which a stream's writer is shown too.
@@ -70,12 +72,20 @@ def _settings(given: Mapping[str, str]) -> SinkSettings:
     level = Durability.parse(options.choice("durability", "durable", "written"))
     return SinkSettings(
         url=absolute_url(options.text("path")),
-        topic=options.text("topic"),
+        topic=_topic(options),
         tenant=parse_tenant(options.text("tenant")),
         durability=level,
         app=None if app is None else check_no_control(check_text(app, "txnAppId"), "txnAppId"),
         version=_version(options),
     )
+
+
+def _topic(options: Options) -> str | None:
+    name = options.only_one("topic", "subscribe")
+    found = None if name is None else options.text(name)
+    if name == "subscribe" and found is not None and "," in found:
+        raise InvalidError("rows are inserted into one topic, subscribe to one", subscribe=found)
+    return found
 
 
 def _version(options: Options) -> int | None:

@@ -1,0 +1,97 @@
+"""All topics of a log as views of a session, by one call."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import strandline as sl
+from strandline.spark import register
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"file:{tmp_path / 'log'}"
+
+
+def counted(spark: SparkSession, query: str) -> int:
+    (row,) = spark.sql(query).collect()
+    found: int = row[0]
+    return found
+
+
+def test_each_topic_is_a_view_that_shows_what_it_held_then(spark: SparkSession, url: str) -> None:
+    with sl.open(url) as log:
+        log.create_topic("orders")
+        log.create_topic("re.funds-1")
+        log.create_topic("unknown", value_kind="batch")
+        log.append_many("orders", [sl.Event("placed", {"n": n}, key="k") for n in range(5)])
+
+        names = register(spark, log)
+
+        assert names == ["orders", "re.funds-1"]
+        assert counted(spark, "select count(*) from orders where _offset >= 2") == 3
+        assert counted(spark, "select count(*) from `re.funds-1`") == 0
+        log.append("orders", sl.Event("late"))
+        assert counted(spark, "select count(*) from orders") == 5
+        register(spark, log)
+        assert counted(spark, "select count(*) from orders") == 6
+        listed = {row.tableName for row in spark.sql("show tables").collect()}
+        assert {"orders", "re.funds-1"} <= listed
+
+
+def test_views_of_the_past_end_where_they_are_told_to(spark: SparkSession, url: str) -> None:
+    with sl.open(url) as log:
+        log.create_topic("orders")
+        log.append_many("orders", [sl.Event("placed", {"n": n}) for n in range(5)])
+
+        register(spark, url, endingOffsets='{"orders": {"0": 2}}')
+        assert counted(spark, "select count(*) from orders") == 2
+        register(spark, url, endingTimestamp="1")
+        assert counted(spark, "select count(*) from orders") == 0
+
+
+def test_a_tenant_has_its_own_topics(spark: SparkSession, url: str) -> None:
+    with sl.open(url) as log:
+        log.create_topic("orders")
+        own = log.create_topic("orders", tenant="acme")
+        log.append(own, sl.Event("placed"))
+
+        register(spark, url, tenant="acme")
+
+        assert counted(spark, "select count(*) from orders") == 1
+
+
+def test_a_log_in_memory_is_refused(spark: SparkSession) -> None:
+    with sl.open("memory:") as log, pytest.raises(sl.InvalidError, match="belongs to one process"):
+        register(spark, log)
+
+
+def test_rows_are_inserted_into_the_topic_of_a_view(spark: SparkSession, url: str) -> None:
+    with sl.open(url) as log:
+        log.create_topic("orders")
+        log.append("orders", sl.Event("first"))
+        register(spark, log)
+        spark.sql(
+            "CREATE OR REPLACE TEMPORARY VIEW incoming USING strandline "
+            f"OPTIONS (path '{url}', subscribe 'orders')"
+        )
+
+        spark.sql("""INSERT INTO incoming SELECT 'placed', 'k', '{"n":1}', map('a', '1'), NULL""")
+
+        found = list(log.read("orders", 0, 0))
+        assert [each.kind for each in found] == ["first", "placed"]
+        assert (found[1].key, found[1].payload, found[1].headers) == ("k", {"n": 1}, {"a": "1"})
+
+
+def test_a_table_of_the_catalogue_is_refused_with_what_to_do(spark: SparkSession, url: str) -> None:
+    with sl.open(url) as log:
+        log.create_topic("orders")
+        register(spark, log)
+    made = f"CREATE TABLE kept USING strandline OPTIONS (path '{url}', subscribe 'orders')"
+
+    with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW"):
+        spark.sql(made)
