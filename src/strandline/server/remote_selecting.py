@@ -17,13 +17,15 @@ from strandline.server.call import Call
 from strandline.server.endpoint import Endpoint
 from strandline.server.remote_call import StorePort, port_call
 from strandline.server.remote_store import wire_record
+from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.screening import (
     BatchScreen,
     EventScreen,
     Screen,
     sift_together,
 )
-from strandline.values import InvalidError, Record, ValueKind
+from strandline.subscriptions.selecting import Selecting
+from strandline.values import InvalidError, Partition, Record, ValueKind
 from strandline.values.batches import decode_schema
 from strandline.values.tenant import parse_tenant
 
@@ -42,7 +44,8 @@ def select_in_store(call: Call, port: StorePort, given: wire.SelectCall) -> wire
     wanted = ReadRange(given.start, durable_only=given.durable_only).checked()
     # Looked at before, so that no record lies beyond it.
     stop = min(wanted.stop(port.store.marks(topic, number)), given.start + ROWS_EXAMINED)
-    limits = _Limits(given)
+    limits, selecting = _Limits(given), Selecting(call.log.blocking)
+    place = TopicPartition(topic.topic, Partition(number))
     at = given.start
     while at < stop and not limits.is_reached:
         page = wanted._replace(
@@ -51,7 +54,11 @@ def select_in_store(call: Call, port: StorePort, given: wire.SelectCall) -> wire
         records = list(port.store.read(topic, number, page))
         if not records:
             break
-        at = limits.take(_selected(screens, records), records[-1].offset + 1)
+        found = _selected(screens, records)
+        at = limits.take(found, records[-1].offset + 1)
+        if not found and len(screens) == 1 and not given.durable_only:
+            # What the store, or its tier, leaves out need not be read.
+            at = min(stop, selecting.first_wanted(place, at, screens[0]))
     return wire.SelectReturn([wire_record(each) for each in limits.taken], at)
 
 

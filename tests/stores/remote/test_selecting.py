@@ -1,6 +1,7 @@
 """Predicates that a server evaluates: the same records as here, and only those are sent."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from strandline.subscriptions.screening import EventScreen
 from strandline.values.topic import ValueKindName
 from tests.planting import Bug
 from tests.stores.remote.switchboard import Switchboard
+from tests.tiering.faulty_store import FaultyObjects
+from tests.tiering.tiered import move, opened
 
 RECORDS = 120
 DECLARED = pa.schema({"n": pa.int64(), "text": pa.string()})
@@ -75,16 +78,16 @@ class Counts:
 
 @pytest.fixture
 def remote(switchboard: Switchboard) -> Iterator[Callable[..., Log]]:
-    opened: list[Log] = []
+    logs: list[Log] = []
 
     def open_remote(log: Log, without: tuple[str, ...] = ()) -> Log:
         kept = [each for each in ENDPOINTS if each.path.split("/")[-1] not in without]
         url = switchboard.serve(log, endpoints=kept)
-        opened.append(Log(RemoteStore(url)))
-        return opened[-1]
+        logs.append(Log(RemoteStore(url)))
+        return logs[-1]
 
     yield open_remote
-    for each in opened:
+    for each in logs:
         each.close()
 
 
@@ -207,6 +210,25 @@ def test_a_server_that_evaluates_nothing_sends_the_records(
 
     assert "read" in counts.calls
     assert counts.calls.count("scan") <= 1
+
+
+def test_the_server_skips_cold_objects_that_cannot_match(
+    remote: Callable[..., Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_selecting, "_PAGE_RECORDS", 7)
+    objects = FaultyObjects()
+    with opened("memory", tmp_path, objects) as log:
+        log.create_topic("t", payload_schema=DECLARED)
+        log.append_many("t", [sl.Event("k", {"n": number}) for number in range(70)])
+        move(log)
+        log.append("t", sl.Event("k", {"n": 500}))
+        objects.calls.clear()
+        with remote(log).subscribe("t", where="payload.n IN (52, 500)") as records:
+            found = [each.payload["n"] for each in _taken(records)]
+
+        assert found == [52, 500]
+        # The first, which is read before anything is asked, and the one that has it.
+        assert objects.calls.count("get") <= 3
 
 
 def test_several_subscriptions_have_one_page_of_what_any_of_them_wants(
