@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import strandline as sl
 from examples.demo import account
+from examples.demo.console import open_console
 from examples.demo.driver import SparkDriver
 from examples.demo.express import express_desk
 from examples.demo.gauges import Gauges, count
@@ -77,7 +78,10 @@ class Demo:
             for topic in TOPICS:
                 log.create_topic(topic, partitions=PARTITIONS)
             view = stack.enter_context(open_spending(plan, log))
-            stack.enter_context(express_desk(log))
+            desk_triggers = express_desk(log)
+            stack.enter_context(desk_triggers)
+            link = stack.enter_context(open_console(log, view, desk_triggers))
+            self._bars.console.print(f"Look at it while it runs: {link}")
             driver = stack.enter_context(SparkDriver(plan))
             with self._step("Spark: started"):
                 bar = self._bars.add_task("Spark starts", total=None)
