@@ -134,10 +134,17 @@ _WITHOUT_SESSION = (
 )
 
 
+BROWSED = "test_console_screens.py"
+"""Its tests share a browser, whose driver keeps an event loop on the thread of the tests."""
+
+
 def unit_of(nodeid: str) -> str:
-    """Return what stays in one process: all that shares Spark, a page, or a test alone."""
+    """Return what stays in one process: all that shares Spark or a browser, a page, or a test
+    alone."""
     path = nodeid.partition("::")[0]
     name = path.rpartition("/")[2]
+    if name == BROWSED:
+        return path
     if path.endswith(".md"):
         return SPARK if name.startswith("spark-") or name == "tutorial.md" else path
     return SPARK if SPARK in path and name.removesuffix(".py") not in _WITHOUT_SESSION else nodeid

@@ -69,3 +69,10 @@ class Tab:
         assert self.errors == []
         strange = [each for each in self.requested if not each.startswith(f"{url}/")]
         assert strange == []
+
+
+def shown(page: Any, text: str, exact: bool = False) -> Any:
+    """Wait until a text is to be seen."""
+    found = page.get_by_text(text, exact=exact).first
+    found.wait_for()
+    return found

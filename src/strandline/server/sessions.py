@@ -1,6 +1,6 @@
 """Who has the console open: a cookie stands for a token, or for who started the server.
 
-See design 0110.
+See design 0115.
 """
 
 from dataclasses import dataclass

@@ -63,9 +63,9 @@ export function confirmed(title, content, action) {
 
 export function toast(text, kind = "good") {
   document.querySelector(".toast")?.remove();
-  const shown = h("div", { class: `toast ${kind}`, role: "status" }, text);
+  const shown = h("div", { class: `toast ${kind}`, role: "status", onclick: () => shown.remove() }, text);
   document.body.append(shown);
-  setTimeout(() => shown.remove(), 6000);
+  setTimeout(() => shown.remove(), 20_000);
 }
 
 export async function copy(text) {

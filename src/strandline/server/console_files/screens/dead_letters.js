@@ -26,7 +26,7 @@ async function ofAll(root, context) {
       { id: "topic", title: "Topic", sort: (row) => row.topic, show: (row) => link(hashOf("dead-letters", { topic: row.topic }), row.topic) },
       { id: "waiting", title: "Waiting", kind: "num", sort: (row) => row.waiting, show: (row) => count(row.waiting) },
       { id: "redriven", title: "Redriven", kind: "num", sort: (row) => row.kept - row.waiting, show: (row) => count(row.kept - row.waiting) },
-      { id: "state", title: "", show: (row) => (row.waiting ? badge("bad", "look at it") : badge("good", "nothing waits")) },
+      { id: "state", title: "State", show: (row) => (row.waiting ? badge("bad", "look at it") : badge("good", "nothing waits")) },
     ],
   });
   await context.every(3000, async () => {
@@ -68,10 +68,9 @@ async function ofTopic(root, context) {
 
   function card(letter) {
     const box = letter.is_redriven ? null : h("input", { type: "checkbox", checked: chosen.has(letter.offset), "aria-label": `Choose dead letter ${letter.offset}`, onchange: () => { if (box.checked) chosen.add(letter.offset); else chosen.delete(letter.offset); redriveChosen.disabled = !chosen.size; } });
-    return section(null, h("div", { class: "letter-head" }, box, h("strong", null, letter.reason), letter.is_redriven ? badge("good", "redriven") : badge("bad", "waits")),
+    return section(null, h("div", { class: "letter-head" }, box, h("strong", null, letter.reason), letter.is_redriven ? badge("good", "redriven") : badge("bad", "waits"), letter.is_redriven ? null : h("button", { type: "button", class: "apart", onclick: () => redrive([letter.offset]) }, "Redrive…")),
       h("p", { class: "note" }, link(hashOf("record", { topic, partition: letter.partition, offset: letter.record_offset }), `Record ${letter.partition}:${letter.record_offset}`), ` · ${letter.kind}${letter.key ? ` · key ${letter.key}` : ""} · `, link(hashOf("consumers", { topic, consumer: letter.consumer }), letter.consumer), ` · ${counted(letter.deliveries, "delivery", "deliveries")} · ${timeOf(letter.dead_lettered_at)}`),
-      h("details", null, h("summary", null, "Payload and headers"), code(letter.body), Object.keys(letter.headers).length ? code(JSON.stringify(letter.headers, null, 2)) : null),
-      letter.is_redriven ? null : h("div", { class: "actions" }, h("button", { type: "button", onclick: () => redrive([letter.offset]) }, "Redrive…")));
+      h("details", null, h("summary", null, "Payload and headers"), code(letter.body), Object.keys(letter.headers).length ? code(JSON.stringify(letter.headers, null, 2)) : null));
   }
 
   async function redrive(offsets) {

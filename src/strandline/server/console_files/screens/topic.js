@@ -11,7 +11,7 @@ export const title = (params) => params.topic ?? "Topic";
 export async function show(root, context) {
   const name = context.params.topic ?? "";
   const at = (more = "") => path(`/v1/topics/{}${more}`, name);
-  const [topic, retention, schemas, consumers] = await Promise.all([get(at(), context.signal), get(at("/retention"), context.signal), get(at("/schemas"), context.signal), get(at("/consumers"), context.signal)]);
+  const [topic, retention, schemas, log] = await Promise.all([at(), at("/retention"), at("/schemas"), "/v1/log"].map((url) => get(url, context.signal)));
   const marks = h("div");
   root.append(
     h("div", { class: "heading" },
@@ -21,11 +21,11 @@ export async function show(root, context) {
     retentionPanel(topic, retention),
     schemaPanel(topic, schemas.versions),
     await segmentPanel(topic, at, context),
-    proofPanel(topic, at, consumers));
-  await context.every(2000, async () => marks.replaceChildren(...marksOf(await get(at(), context.signal))));
+    proofPanel(topic, at));
+  await context.every(2000, async () => marks.replaceChildren(...marksOf(await get(at(), context.signal), log)));
 }
 
-function marksOf(topic) {
+function marksOf(topic, log) {
   const lag = topic.partitions.reduce((sum, each) => sum + each.high - each.durable, 0);
   const table = new Table({
     label: "Partitions",
@@ -43,7 +43,7 @@ function marksOf(topic) {
     tiles(
       tile("Records kept", count(topic.records), counted(topic.partitions.length, "partition")),
       tile("Size", bytes(topic.size_bytes), topic.records ? `${bytes(topic.size_bytes / topic.records)} for each record` : ""),
-      tile("Not durable yet", count(lag), lag ? "records" : "everything is", lag ? "warn" : ""),
+      log.durability_max === "durable" ? tile("Not durable yet", count(lag), lag ? "records" : "everything is durable", lag ? "warn" : "") : tile("Level", log.durability_max, log.capabilities.durability_reason),
       tile("Proof", topic.proof ? "kept" : "none", topic.proof ? "each record is chained" : "create a topic with proof to have one")),
     section("Partitions", topic.records || topic.partitions.some((each) => each.high) ? table.element : h("div", null, h("p", null, "Nothing was appended yet. For a first record:"), code(example(topic)))),
   ];
