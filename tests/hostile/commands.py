@@ -78,6 +78,7 @@ GOOD: dict[str, list[str]] = {
     "copy": ["source=file:log", "target=file:moved"],
     "dead-letters list": ["topic=events"],
     "dead-letters redrive": ["topic=events"],
+    "dead-letters discard": ["topic=events"],
     "dead-letters show": ["topic=events", "offset=0"],
     "doctor": [],
     "token create": ["--scope", "read"],

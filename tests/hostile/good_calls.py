@@ -437,6 +437,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "dead_letters": lambda w: _call(triggers.dead_letters, log=w.log, topic="events"),
     "attempts": lambda w: _call(triggers.attempts, log=w.log, topic="events", offset=0),
     "redrive": lambda w: _call(triggers.redrive, log=w.log, topic="events"),
+    "discard": lambda w: _call(triggers.discard, log=w.log, topic="events"),
     # Spark, as far as it needs no session.
     "jobs.audit": lambda w: _call(jobs.audit, spark=_NO_SESSION, url=w.url),
     "jobs.backfill": lambda w: _call(

@@ -210,3 +210,28 @@ def test_retries_of_a_redriven_record_are_counted_from_one(log: sl.Log) -> None:
 
     assert counts == [1, 2, 1, 2]
     assert cursors(log, "billing")[0] == 1
+
+
+@pytest.mark.slow
+def test_a_key_waits_behind_its_dead_letter_until_that_was_redriven(log: sl.Log) -> None:
+    for number, key in enumerate("aabab"):
+        log.append("orders", sl.Event("placed", {"number": number}, key=key), partition=0)
+    calls, is_broken = Calls(), True
+
+    def handle(record: sl.Record) -> None:
+        calls.note(record.payload["number"])
+        if is_broken and record.payload["number"] == 0:
+            raise ValueError
+
+    runner = Triggers(log)
+    runner.on("orders", name="billing", retry=[0.0], on_dead_letter="block-key")(handle)
+    with runner:
+        wait_until(lambda: 4 in calls.seen and bool(list(dead_letters(log, "orders"))))
+    blocked = list(calls.seen)
+    is_broken = False
+    with runner:
+        redrive(log, "orders")
+        wait_until(lambda: 3 in calls.seen)
+
+    assert [each for each in blocked if each in (1, 3)] == []
+    assert calls.seen[len(blocked) :] == [0, 1, 3]

@@ -30,6 +30,11 @@ _Where = Annotated[
     typer.Option("--where", metavar="PREDICATE", help="Only records that match, as they were."),
 ]
 
+_Offsets = Annotated[
+    list[int] | None,
+    typer.Option("--offset", metavar="N", min=0, help="In the dead-letter topic. May be repeated."),
+]
+
 app = new_app("List and redrive dead letters: records that a consumer could not handle.")
 
 
@@ -110,12 +115,7 @@ def redrive(
     *,
     url: Url = None,
     consumer: _Consumer = None,
-    offset: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--offset", metavar="N", min=0, help="In the dead-letter topic. May be repeated."
-        ),
-    ] = None,
+    offset: _Offsets = None,
     where: _Where = "",
     to: Annotated[
         str | None,
@@ -144,6 +144,44 @@ def redrive(
             offsets=offset or None,
             where=where,
             to=to,
+            dry_run=dry_run,
+        )
+    _show(topic, found, json=json)
+
+
+@command(
+    "discard",
+    examples="""$ strandline dead-letters discard orders --consumer billing --dry-run
+        $ strandline dead-letters discard orders --offset 0 --json""",
+    answers=_ANSWER[:-1] + "; only what this call has discarded.",
+)
+def discard(
+    topic: TopicName,
+    *,
+    url: Url = None,
+    consumer: _Consumer = None,
+    offset: _Offsets = None,
+    where: _Where = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be discarded, and do nothing.")
+    ] = False,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Give dead letters up: they are redriven no more, and hold up no key any longer.
+
+    They stay in the list, marked as done. Records that wait behind one of them, where its
+    consumer or trigger has on_dead_letter="block-key", are delivered.
+    """
+    from strandline.triggers import discard  # noqa: PLC0415 Takes long to import.
+
+    with existing(url, Mode.CONSUME) as log:
+        found = discard(
+            log,
+            topic_of(log, topic, tenant),
+            consumer=consumer,
+            offsets=offset or None,
+            where=where,
             dry_run=dry_run,
         )
     _show(topic, found, json=json)

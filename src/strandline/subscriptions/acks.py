@@ -54,6 +54,8 @@ class Acks:
         self.storing = threading.RLock()
         self._pending = 0
         self._timer: Timer | None = None
+        self.on_settled: Callable[[int, Collection[int]], None] = _tell_nothing
+        """Called with a partition and what was settled of it."""
 
     @property
     def is_deferred(self) -> bool:
@@ -72,6 +74,7 @@ class Acks:
             with self._counting.lock:
                 outstanding.settle(offsets)
                 floor = outstanding.floor
+            self.on_settled(partition, offsets)
             if any(each >= floor for each in was_alone):
                 # It comes again after a crash, which must not be taken for its own.
                 self._counting.note(partition)
@@ -177,6 +180,10 @@ class Acks:
                 for number, each in self._counting.outstanding.items()
                 if each.floor > each.stored or each.gaps_after(()) not in (None, each.stored_gaps)
             ]
+
+
+def _tell_nothing(_partition: int, _offsets: Collection[int]) -> None:
+    """Nothing waits for what is settled."""
 
 
 def _late_commit(commit: "weakref.WeakMethod[Callable[[], None]]") -> Callable[[], None]:

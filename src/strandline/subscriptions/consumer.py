@@ -11,6 +11,7 @@ from strandline.groups import LEASE_S, AssignmentEvent
 from strandline.log import Log, TopicName, check_blocking, count_partitions
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import checked_place
+from strandline.subscriptions.blocked_keys import OnDeadLetter, is_blocking
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.consumer_parts import (
     ConsumerSettings,
@@ -91,6 +92,10 @@ class Consumer(Stream[Delivery]):
     appended later and are not. The cursor waits for it; what is acked beyond it is stored with
     the cursor, and does not come again. So it is with a record that was nacked with a delay.
 
+    With `on_dead_letter="block-key"` the records of a key come one after the other, each once
+    the one before is settled, and those behind a dead letter wait until it was redriven and
+    acked, or discarded. `fetch` returns them singly.
+
     With `where`, a predicate as for `subscribe`, only what matches comes; the cursor moves
     past the rest within POLL_S. A record on which the predicate fails is dead-lettered.
 
@@ -117,6 +122,7 @@ class Consumer(Stream[Delivery]):
         on_assignment: Callable[[AssignmentEvent], object] | None = None,
         commit_every: int | None = None,
         commit_every_s: float | None = None,
+        on_dead_letter: OnDeadLetter = "continue",
     ) -> None:
         super().__init__()
         check_blocking(log)
@@ -136,6 +142,7 @@ class Consumer(Stream[Delivery]):
             on_assignment=checked_watcher(on_assignment),
             commit_every=checked_count("commit_every", commit_every),
             commit_every_s=check_timeout(commit_every_s, name="commit_every_s"),
+            blocks_keys=is_blocking(on_dead_letter),
         )
         self._deliveries_max = deliveries_max
         parts = consumer_parts(log, whose, settings)

@@ -42,6 +42,7 @@ class ConsumerSettings:
     on_assignment: Callable[[AssignmentEvent], object] | None
     commit_every: int | None
     commit_every_s: float | None
+    blocks_keys: bool
 
 
 class ConsumerParts(NamedTuple):
@@ -83,7 +84,9 @@ def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) ->
     passed_over = PassedOver(counting, acks, settings.where)
     expect = redriven.expect if settings.takes_redriven else _expect_nothing
     dead_letters = DeadLettering(log, whose, counting, acks, expect)
-    waiting = Waiting(log, whose, counting, acks, subscription.assignment, clock=clock)
+    assignment, blocks = subscription.assignment, settings.blocks_keys
+    waiting = Waiting(log, whose, counting, acks, assignment, clock=clock, blocks_keys=blocks)
+    dead_letters.on_letter = waiting.look_at_letters
     deliveries = Deliveries(
         log,
         topic,

@@ -145,6 +145,8 @@ class DeadLettering:
         self._acks = acks
         self._expect = expect
         """Called once there is something that may be redriven."""
+        self.on_letter: Callable[[], None] = _tell_nothing
+        """Called when a dead letter is written, before its record is settled."""
 
     def dead_letter(self, waiting: Outstanding, record: Record, count: int, reason: str) -> None:
         """Dead-letter a record that was delivered so often; it is acked then."""
@@ -157,9 +159,15 @@ class DeadLettering:
             deliveries=count,
             reason=reason,
         )
+        # Before those that wait for the record are looked at again.
+        self.on_letter()
         with self._counting.lock:
             waiting.take_on(record.offset)
         self._acks.settle(record.partition, waiting, [record.offset])
         # A later seek back to it delivers it again, with a new count.
         self._counting.note(record.partition)
         self._expect()
+
+
+def _tell_nothing() -> None:
+    """Nothing waits for dead letters."""

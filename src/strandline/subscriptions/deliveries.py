@@ -169,6 +169,9 @@ class Deliveries:
                 self._on_its_way = None
                 return
             self._passed_over.note(record.partition, record.offset)
+            if isinstance(found, Record) and self._waiting.is_held_up(outstanding, found):
+                self._on_its_way = None
+                return
             with self._lock:
                 attempts = outstanding.attempts(record.offset)
             allowed = self._deliveries_max
@@ -254,7 +257,9 @@ class Deliveries:
         False if there is none, and where something is due again or has to be alone: that
         comes by itself. May have to wait for the log.
         """
-        if self._waiting.first() is not None or self._counting.is_one_isolated:
+        if self._waiting.blocks_keys or self._counting.is_one_isolated:
+            return False
+        if self._waiting.first() is not None:
             return False
         with self._preparing:
             self._collect(limits)

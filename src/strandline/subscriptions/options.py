@@ -6,6 +6,7 @@ from typing import Literal, TypedDict
 
 from strandline.clock import Clock
 from strandline.groups import AssignmentEvent
+from strandline.subscriptions.blocked_keys import OnDeadLetter
 from strandline.subscriptions.start import Partitions, Starts
 from strandline.values import Start, StartName
 
@@ -32,6 +33,7 @@ class QueueOptions(TypedDict, total=False):
     visibility_s: float
     order: Literal["key"] | None
     clock: Clock | None
+    on_dead_letter: OnDeadLetter
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -49,3 +51,4 @@ class ConsumerOptions(TypedDict, total=False):
     on_assignment: Callable[[AssignmentEvent], object] | None
     commit_every: int | None
     commit_every_s: float | None
+    on_dead_letter: OnDeadLetter

@@ -5,7 +5,7 @@ Invariants: everything before `floor` is settled, and the record at `floor` is n
 not settled has an entry; from `next` on none was ever delivered.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -14,6 +14,9 @@ from strandline.subscriptions.queue_records import Sight
 
 FREE: Final = ""
 """The holder of a record that waits to be delivered again."""
+
+
+NONE_BLOCKED: Final[Mapping[str, int]] = {}
 
 
 class Lease(msgspec.Struct, frozen=True, array_like=True):
@@ -59,12 +62,19 @@ class QueueState(msgspec.Struct, frozen=True):
 
 
 def available(
-    state: QueueState, end: int, now_us: int, sight: Sight, *, by_key: bool
+    state: QueueState,
+    end: int,
+    now_us: int,
+    sight: Sight,
+    *,
+    by_key: bool,
+    blocked: Mapping[str, int] = NONE_BLOCKED,
 ) -> Iterator[int]:
     """Yield the records that may be delivered now, in order, up to `end`.
 
     With `by_key`, a record comes only once no earlier one of its key is unsettled, but for
-    those whose own time has not come, and while no other one of its key is held.
+    those whose own time has not come, and while no other one of its key is held. Records of
+    a `blocked` key come only up to the one that it is blocked at.
     """
     busy: set[str | None] = set()
     if by_key:
@@ -74,7 +84,7 @@ def available(
     for offset, until_us, is_new in _unsettled(state, end, sight):
         key = sight(offset).key if by_key else None
         is_ready = until_us <= now_us
-        if key in busy and key is not None:
+        if key is not None and (key in busy or blocked.get(key, offset) < offset):
             continue
         if is_ready:
             yield offset

@@ -11,6 +11,7 @@ from strandline.log import Log, parts_of
 from strandline.log.store import StoredTopic
 from strandline.subscriptions.queue_state import QueueState, cut_to, moved_to
 from strandline.values import (
+    ConflictError,
     CorruptError,
     InvalidError,
     Offset,
@@ -36,6 +37,17 @@ def copied_queue(key: str, raw: bytes) -> bytes:
         return _encode(msgspec.structs.replace(_decode(raw), epoch=""))
     except msgspec.MsgspecError as error:
         raise CorruptError("this queue cannot be read", file=key, position=0) from error
+
+
+def lost_record(topic: Topic, partition: int, offset: int) -> ConflictError:
+    """Return the error for a record that another member has."""
+    return ConflictError(
+        "the lease of this record has run out and another member has it, or had: drop your"
+        " work on it, and extend leases in time",
+        topic=topic.name,
+        partition=partition,
+        offset=Offset(offset),
+    )
 
 
 class QueueStore:

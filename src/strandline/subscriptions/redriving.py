@@ -33,6 +33,7 @@ from strandline.values import (
 from strandline.values._instants import datetime_from_us
 from strandline.values.arguments import check_flag, check_items, check_whole
 from strandline.values.batches import decode_batch
+from strandline.values.delivery_time import DELIVER_AT
 from strandline.values.names import check_text
 
 _OURS: Final = "strandline."
@@ -58,7 +59,7 @@ class DeadLetter:
     event: Event
     """As it is stored: an event with our headers, or bytes or a batch in base64."""
     is_redriven: bool
-    """Whether it was handed to its consumer, or to a topic, once more."""
+    """Whether it was handed to its consumer, or to a topic, once more, or discarded."""
     consumer_tenant: str | None = None
     """Whose consumer that is, in a topic that several tenants share."""
     timestamp_us: int = 0
@@ -92,7 +93,7 @@ def dead_letters(
     consumer = None if consumer is None else check_consumer_name(consumer)
     found = log.topic(topic)
     is_chosen = _choice(log, found, where)
-    letters = _dead_letter_topic(log, found)
+    letters = dead_letter_topic(log, found)
     return iter(()) if letters is None else _letters(log, found, letters, consumer, is_chosen)
 
 
@@ -105,7 +106,7 @@ def _letters(
 ) -> Iterator[DeadLetter]:
     redriven = redriven_letters(log, topic)
     for record in log.read(letters, 0, log.marks(letters, 0).low):
-        letter = _dead_letter(record, is_redriven=record.offset in redriven)
+        letter = letter_of(record, is_redriven=record.offset in redriven)
         if (consumer is None or letter.consumer == consumer) and is_chosen(record, letter):
             yield letter
 
@@ -155,14 +156,7 @@ def redrive(
     check_flag("dry_run", dry_run)
     found = log.topic(topic)
     target = None if to is None else _target(log, found, to)
-    wanted = None
-    if offsets is not None:
-        wanted = frozenset(check_whole("offset", each) for each in check_items("offsets", offsets))
-    chosen = [
-        letter
-        for letter in dead_letters(log, found, consumer=consumer, where=where)
-        if not letter.is_redriven and (wanted is None or letter.offset in wanted)
-    ]
+    chosen = _open_letters(log, found, consumer, offsets, where)
     if target is None:
         _check_takers(log, found, chosen)
     if dry_run or not chosen:
@@ -170,14 +164,57 @@ def redrive(
     return _Redrive(log, found, target).redriven(chosen)
 
 
+def discard(
+    log: Log,
+    topic: TopicName,
+    *,
+    consumer: str | None = None,
+    offsets: Iterable[int] | None = None,
+    where: Chosen = None,
+    dry_run: bool = False,
+) -> list[DeadLetter]:
+    """Give up the dead letters of a topic; return those discarded.
+
+    Chosen as by `redrive`, which leaves them out from then on. They stay listed, with
+    `is_redriven`. With `on_dead_letter="block-key"`, what waits behind them comes.
+    """
+    check_blocking(log)
+    check_flag("dry_run", dry_run)
+    found = log.topic(topic)
+    chosen = _open_letters(log, found, consumer, offsets, where)
+    if dry_run or not chosen:
+        return chosen
+    return _Redrive(log, found, None, is_discarding=True).redriven(chosen)
+
+
+def _open_letters(
+    log: Log,
+    topic: Topic,
+    consumer: str | None,
+    offsets: Iterable[int] | None,
+    where: Chosen,
+) -> list[DeadLetter]:
+    wanted = None
+    if offsets is not None:
+        wanted = frozenset(check_whole("offset", each) for each in check_items("offsets", offsets))
+    return [
+        letter
+        for letter in dead_letters(log, topic, consumer=consumer, where=where)
+        if not letter.is_redriven and (wanted is None or letter.offset in wanted)
+    ]
+
+
 class _Redrive:
     """Hands dead letters of one topic on."""
 
-    def __init__(self, log: Log, topic: Topic, target: Topic | None) -> None:
+    def __init__(
+        self, log: Log, topic: Topic, target: Topic | None, *, is_discarding: bool = False
+    ) -> None:
         self._log = log
         self._topic = topic
         self._target = target
-        letters = _dead_letter_topic(log, topic)
+        self._is_discarding = is_discarding
+        letters = dead_letter_topic(log, topic)
         assert letters is not None
         self._letters = letters
         self._redriven = redrive_topic(log, topic)
@@ -192,6 +229,7 @@ class _Redrive:
         event = _with_header(letter.event, REDRIVEN_HEADER, str(letter.offset))
         if self._target is not None:
             self._append_to(self._target, letter, record)
+        if self._target is not None or self._is_discarding:
             # A note that this one is done, which is for no consumer.
             event = _with_header(event, _CONSUMER, "")
         receipt = self._log.append(
@@ -244,9 +282,14 @@ def _record_of(letter: DeadLetter) -> tuple[object, ...]:
     return letter.consumer, letter.consumer_tenant, letter.partition, letter.record_offset
 
 
+def found_redrive_topic(log: Log, topic: Topic) -> Topic | None:
+    """Return the topic by which the consumers of a topic get dead letters, if there is one."""
+    return found_topic(log, topic, redrive_topic_name(topic))
+
+
 def redrive_topic(log: Log, topic: Topic) -> Topic:
     """Return the internal topic by which the consumers of a topic get dead letters."""
-    found = found_topic(log, topic, redrive_topic_name(topic))
+    found = found_redrive_topic(log, topic)
     if found is not None:
         return found
     return log.create_topic(
@@ -265,12 +308,12 @@ def redrive_partitions(log: Log, topic: Topic, partitions: Iterable[int]) -> lis
 
 def may_be_redriven(log: Log, topic: Topic) -> bool:
     """Whether anything was ever dead-lettered of the topic."""
-    return _dead_letter_topic(log, topic) is not None
+    return dead_letter_topic(log, topic) is not None
 
 
 def original(log: Log, topic: Topic, redrive: Record) -> Record:
     """Return the record that was dead-lettered and is redriven by this one."""
-    letter = _dead_letter(redrive, is_redriven=True)
+    letter = letter_of(redrive, is_redriven=True)
     value = _value(letter.event, log.describe_topic(topic).settings.value_kind)
     try:
         here = list(log.read(topic, letter.partition, letter.record_offset, records_max=1))
@@ -335,11 +378,23 @@ def _check_takers(log: Log, topic: Topic, chosen: Iterable[DeadLetter]) -> None:
         )
 
 
-def _dead_letter_topic(log: Log, topic: Topic) -> Topic | None:
+def dead_letter_topic(log: Log, topic: Topic) -> Topic | None:
+    """Return the dead-letter topic of a topic; None if nothing was dead-lettered yet."""
     return found_topic(log, topic, dead_letter_topic_name(topic))
 
 
-def _dead_letter(record: Record, *, is_redriven: bool) -> DeadLetter:
+def letter_offset_of(redrive: Record) -> int:
+    """Return which dead letter a record of the redrive topic stands for."""
+    return int(redrive.headers[REDRIVEN_HEADER])
+
+
+def is_note(redrive: Record) -> bool:
+    """Whether it says only that the letter is done: discarded, or appended to a topic."""
+    return not redrive.headers.get(_CONSUMER)
+
+
+def letter_of(record: Record, *, is_redriven: bool = False) -> DeadLetter:
+    """Return the dead letter that a record of the dead-letter topic is."""
     headers = record.headers
     return DeadLetter(
         offset=record.offset,
@@ -367,7 +422,11 @@ def _with_header(event: Event, name: str, text: str) -> Event:
 
 def _value(event: Event, kind: ValueKind) -> Event | bytes | pa.RecordBatch:
     if kind is ValueKind.EVENT:
-        own = {name: text for name, text in event.headers.items() if not name.startswith(_OURS)}
+        own = {
+            name: text
+            for name, text in event.headers.items()
+            if name == DELIVER_AT or not name.startswith(_OURS)
+        }
         return Event(
             event.kind, event.payload, key=event.key, headers=own, occurred_at=event.occurred_at
         )

@@ -14,6 +14,7 @@ from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName, check_blocking, parts_of
 from strandline.log.off_loop import in_thread
 from strandline.log.queue_depth import check_count
+from strandline.subscriptions.blocked_keys import BlockedKeys, OnDeadLetter, is_blocking
 from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
 from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
@@ -23,6 +24,7 @@ from strandline.subscriptions.queue_partitions import QueuePartitions
 from strandline.subscriptions.queue_records import QueueRecords
 from strandline.subscriptions.queue_state import (
     FREE,
+    NONE_BLOCKED,
     Lease,
     QueueState,
     available,
@@ -32,16 +34,14 @@ from strandline.subscriptions.queue_state import (
     with_leases,
     with_settled,
 )
-from strandline.subscriptions.queue_store import QueueStore
+from strandline.subscriptions.queue_store import QueueStore, lost_record
 from strandline.subscriptions.redriven_queue import RedrivenQueue
 from strandline.subscriptions.stream import Stream
 from strandline.subscriptions.waiting import due_in
 from strandline.values import (
     EARLIEST,
     ClosedError,
-    ConflictError,
     InvalidError,
-    Offset,
     Partition,
     Record,
     Start,
@@ -52,7 +52,7 @@ from strandline.values import (
     check_consumer_name,
     parse_tenant,
 )
-from strandline.values.arguments import check_items, check_seconds, check_whole
+from strandline.values.arguments import INT64_MAX, check_items, check_seconds, check_whole
 from strandline.values.names import check_text
 from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio
@@ -92,6 +92,9 @@ class SharedConsumer(Stream[Delivery]):
     delivers a record only once no earlier one of its key is unsettled: a nacked or leased
     one holds up its key, and no other. `start` is where a queue of a new name begins.
 
+    `on_dead_letter="block-key"` has the order by key, too, and later records of a dead letter's
+    key wait until it was redriven and acked, or discarded.
+
     An event that was appended with `deliver_at` comes once it is due, and holds up nothing
     until then. Of a partition, WINDOW records are leased or wait at a time.
 
@@ -110,6 +113,7 @@ class SharedConsumer(Stream[Delivery]):
         visibility_s: float = VISIBILITY_S,
         order: str | None = None,
         clock: Clock | None = None,
+        on_dead_letter: OnDeadLetter = "continue",
     ) -> None:
         super().__init__()
         check_blocking(log)
@@ -124,7 +128,9 @@ class SharedConsumer(Stream[Delivery]):
         self._clock = clock or SystemClock()
         self._member = str(self._clock.new_id())
         self._queue = QueueStore(log, self._topic, self._name, self._tenant)
-        self._is_by_key = order == "key"
+        blocks = is_blocking(on_dead_letter)
+        self._blocked = BlockedKeys(log, self._topic, self._name, self._tenant) if blocks else None
+        self._is_by_key = order == "key" or blocks
         self._sight = QueueRecords(log, self._topic)
         #: When the next record of each partition is due that waits for its time.
         self._due_us: dict[int, int] = {}
@@ -228,9 +234,8 @@ class SharedConsumer(Stream[Delivery]):
             return True
         for partition in range(self._partitions.count):
             leases = self._queue.look(partition).leases
-            if any(each.until_us <= soon_us for each in leases):
-                return True
-            if self._is_by_key and any(each.holder for each in leases):
+            is_held = self._is_by_key and any(each.holder for each in leases)
+            if is_held or any(each.until_us <= soon_us for each in leases):
                 return True
         return False
 
@@ -258,7 +263,7 @@ class SharedConsumer(Stream[Delivery]):
             for offset in self._settle(partition, offsets)
         ]
         if lost:
-            raise self._lost(*lost[0])
+            raise lost_record(self._topic, *lost[0])
 
     def nack(self, record: Record | Delivery, *, delay_s: float = 0.0, reason: str = "") -> bool:
         """Have the record delivered again after `delay_s`, or dead-lettered after the last try.
@@ -303,7 +308,7 @@ class SharedConsumer(Stream[Delivery]):
             self._redriven.dead_letter(record, reason=reason)
             return
         count = self._count_of(record)
-        # A member that has lost the record must not dead-letter it, too.
+        # One that has lost the record must not dead-letter it, too.
         self._replace(record, lambda lease: lease)
         self._append_dead_letter(record, count, reason)
         self.ack(record)
@@ -379,18 +384,24 @@ class SharedConsumer(Stream[Delivery]):
 
         def lease(state: QueueState) -> tuple[QueueState, tuple[list[int], int | None]]:
             end = min(int(high), state.next + max(0, WINDOW - len(state.leases)))
-            ready = available(state, end, now_us, sight, by_key=self._is_by_key)
+            blocked = self._blocked_of(partition)
+            ready = available(state, end, now_us, sight, by_key=self._is_by_key, blocked=blocked)
             chosen = [*islice(ready, most)]
-            due_us = None if chosen else next_due_us(state, end, now_us, sight)
-            return with_leases(state, chosen, self._member, until_us, sight), (chosen, due_us)
+            due = None if chosen else next_due_us(state, end, now_us, sight)
+            return with_leases(state, chosen, self._member, until_us, sight), (chosen, due)
 
         state, (chosen, due_us) = self._queue.change(partition, lease)
-        self._due_us.pop(partition, None)
-        if due_us is not None:
-            self._due_us[partition] = due_us
+        self._due_us[partition] = INT64_MAX if due_us is None else due_us
         for offset in chosen:
             self._hand_over(partition, offset, state)
         return bool(chosen)
+
+    def _blocked_of(self, partition: int) -> Mapping[str, int]:
+        """Return which keys wait behind a dead letter, also one that another member wrote."""
+        if self._blocked is None:
+            return NONE_BLOCKED
+        self._blocked.look()
+        return self._blocked.first_of(partition)
 
     def _hand_over(self, partition: int, offset: int, state: QueueState) -> None:
         lease = state.lease(offset)
@@ -445,7 +456,7 @@ class SharedConsumer(Stream[Delivery]):
         _, is_ours = self._queue.change(partition, change)
         if not is_ours:
             self._drop(record)
-            raise self._lost(partition, offset)
+            raise lost_record(self._topic, partition, offset)
 
     def _count_of(self, record: Record) -> int:
         with self._lock:
@@ -478,15 +489,6 @@ class SharedConsumer(Stream[Delivery]):
             tenant=self._tenant,
             deliveries=count,
             reason=reason,
-        )
-
-    def _lost(self, partition: int, offset: int) -> ConflictError:
-        return ConflictError(
-            "the lease of this record has run out and another member has it, or had: drop your"
-            " work on it, and extend leases in time",
-            topic=self._topic.name,
-            partition=partition,
-            offset=Offset(offset),
         )
 
     def _check_open(self) -> None:

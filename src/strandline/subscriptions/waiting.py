@@ -1,13 +1,18 @@
 """The records of a consumer that come later than their place says. See design 0110."""
 
+from collections.abc import Collection
+
 from strandline.clock import Clock
 from strandline.log import Log
 from strandline.log.gaps import NO_GAPS, Gaps, gaps_of
 from strandline.subscriptions.acks import Acks
 from strandline.subscriptions.assignment import Assignment
+from strandline.subscriptions.blocked_keys import BlockedKeys
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.counting import Counting
+from strandline.subscriptions.key_order import KeyOrder
 from strandline.subscriptions.outstanding import Outstanding
+from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.redeliveries import Due, Redeliveries
 from strandline.values import InvalidError, Offset, Partition, Record
 from strandline.values.arguments import INT64_MAX
@@ -38,9 +43,14 @@ class Waiting:
         assignment: Assignment,
         *,
         clock: Clock,
+        blocks_keys: bool,
     ) -> None:
         self._log = log
         self._whose = whose
+        self._blocked = BlockedKeys(log, *whose) if blocks_keys else None
+        self._order = KeyOrder()
+        """Of records that come one after the other for their key."""
+        acks.on_settled = self._release
         self._counting = counting
         self._lock = counting.lock
         self._acks = acks
@@ -61,6 +71,8 @@ class Waiting:
             gaps = gaps_of(self._log, topic, consumer, partition, tenant).before(marks.high)
         self._assignment.add(partition, max(start, gaps.reach))
         self._counting.enter(partition, Offset(start), generation)
+        if self._blocked is not None:
+            self._blocked.look()
         if gaps != NO_GAPS:
             self._resume(partition, start, gaps)
 
@@ -70,6 +82,7 @@ class Waiting:
         self.paused.pop(partition, None)
         with self._lock:
             self._heap.remove_partition(partition)
+            self._order.drop(partition)
 
     def position(self, partition: int) -> Offset | None:
         """Return the offset that is read next; None for a partition that is not read."""
@@ -101,8 +114,57 @@ class Waiting:
                 nacked_us = delays.get(record.offset)
                 due_us = nacked_us or deliver_at_us(record) or _AT_ONCE
                 with self._lock:
+                    if nacked_us is not None and record.key is not None:
+                        self._order.enter(partition, record.key, record.offset)
                     outstanding.resume_delay(record.offset, nacked_us, waits=due_us > now_us)
                     self._heap.add(Due(due_us, partition, record.offset))
+
+    # --- keys ---
+
+    @property
+    def blocks_keys(self) -> bool:
+        """Whether the records of a key come one after the other, and wait behind dead letters."""
+        return self._blocked is not None
+
+    def is_held_up(self, outstanding: Outstanding, record: Record) -> bool:
+        """Whether an earlier record of its key is open: it comes once that is settled.
+
+        For its time, see `is_early`. May have to wait.
+        """
+        if self._blocked is None or record.key is None:
+            return False
+        partition, offset = record.partition, record.offset
+        with self._lock:
+            is_first = self._order.enter(partition, record.key, offset)
+        if is_first and not self._is_behind_a_letter(self._blocked, record):
+            return False
+        with self._lock:
+            outstanding.wait(offset)
+            if is_first:
+                self._heap.add(Due(due_in(self._clock, POLL_S), partition, offset))
+        self._pause_if_full(outstanding, partition)
+        return True
+
+    def _is_behind_a_letter(self, blocked: BlockedKeys, record: Record) -> bool:
+        if not blocked.is_blocked(record):
+            return False
+        blocked.look()
+        return blocked.is_blocked(record)
+
+    def _release(self, partition: int, offsets: Collection[int]) -> None:
+        """Have those come that waited for these."""
+        if self._blocked is None:
+            return
+        with self._lock:
+            for offset in offsets:
+                following = self._order.leave(partition, offset)
+                if following is not None:
+                    self._heap.add(Due(_AT_ONCE, partition, following))
+
+    def look_at_letters(self) -> None:
+        """Notice a dead letter that was written. May have to wait."""
+        if self._blocked is not None:
+            self._blocked.look()
 
     # --- records ---
 
@@ -117,11 +179,13 @@ class Waiting:
         with self._lock:
             outstanding.wait(record.offset)
             self._heap.add(Due(due_us, record.partition, record.offset))
-            is_full = outstanding.is_full_of_waiting
-        if is_full and record.partition not in self.paused:
-            offset = self._assignment.remove(record.partition)
+        self._pause_if_full(outstanding, record.partition)
+
+    def _pause_if_full(self, outstanding: Outstanding, partition: int) -> None:
+        if outstanding.is_full_of_waiting and partition not in self.paused:
+            offset = self._assignment.remove(partition)
             assert offset is not None
-            self.paused[record.partition] = offset
+            self.paused[partition] = offset
 
     def delay(
         self, outstanding: Outstanding, record: Record, delay_s: float, *, is_stored: bool

@@ -9,7 +9,7 @@ Does not promise exactly once: a process may be killed after a function has retu
 before the log knows.
 """
 
-from strandline.subscriptions.redriving import DeadLetter, attempts, dead_letters, redrive
+from strandline.subscriptions.redriving import DeadLetter, attempts, dead_letters, discard, redrive
 from strandline.triggers.async_triggers import AsyncTriggers
 from strandline.triggers.counters import Counters
 from strandline.triggers.schedule import backoff
@@ -25,6 +25,7 @@ __all__ = [
     "attempts",
     "backoff",
     "dead_letters",
+    "discard",
     "on",
     "redrive",
 ]

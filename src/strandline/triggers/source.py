@@ -8,6 +8,7 @@ from strandline.clock import Clock
 from strandline.groups import AssignmentEvent
 from strandline.log import Log
 from strandline.subscriptions import Consumer
+from strandline.subscriptions.blocked_keys import OnDeadLetter
 from strandline.subscriptions.dead_letters import append_dead_letter
 from strandline.subscriptions.redriving import is_for, original, redrive_topic
 from strandline.triggers.trigger import Trigger
@@ -46,7 +47,11 @@ class TopicSource:
         is_event = log.describe_topic(topic).settings.value_kind is ValueKind.EVENT
         where = trigger.where if is_event else ""
         self.consumer = _consumer(
-            log, topic, trigger, clock, start=trigger.start, where=where, watcher=watcher
+            *(log, topic, trigger, clock),
+            start=trigger.start,
+            where=where,
+            watcher=watcher,
+            on_dead_letter="block-key" if trigger.blocks_keys else "continue",
         )
 
     def read(self, partition: int, offset: int) -> Record:
@@ -112,6 +117,7 @@ def _consumer(
     start: Start | datetime,
     where: str = "",
     watcher: Watcher,
+    on_dead_letter: OnDeadLetter = "continue",
 ) -> Consumer:
     # The trigger dead-letters a record itself, and logs it.
     return Consumer(
@@ -124,6 +130,7 @@ def _consumer(
         clock=clock,
         redriven=False,
         on_assignment=watcher,
+        on_dead_letter=on_dead_letter,
     )
 
 

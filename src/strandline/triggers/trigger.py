@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 from strandline.log import TopicName
+from strandline.subscriptions.blocked_keys import OnDeadLetter, is_blocking
 from strandline.triggers.schedule import RETRY, checked_schedule
 from strandline.values import (
     EARLIEST,
@@ -43,6 +44,7 @@ class TriggerTerms(TypedDict, total=False):
     dedupe_key: DedupeKey | None
     dedupe_window_s: float
     start: Start | StartName | datetime
+    on_dead_letter: OnDeadLetter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,7 @@ class Trigger:
     dedupe_window_s: float
     start: Start | datetime
     takes_delivery: bool
+    blocks_keys: bool
 
 
 def trigger(
@@ -72,6 +75,7 @@ def trigger(
     dedupe_key: DedupeKey | None = None,
     dedupe_window_s: float = DEDUPE_WINDOW_S,
     start: Start | StartName | datetime = EARLIEST,
+    on_dead_letter: OnDeadLetter = "continue",
 ) -> Trigger:
     """Return what `on` with these arguments says of the function, checked."""
     if check_whole("concurrency", concurrency, 1) > CONCURRENCY_MAX:
@@ -103,6 +107,7 @@ def trigger(
         dedupe_window_s=dedupe_window_s,
         start=start,
         takes_delivery=_takes_delivery(function),
+        blocks_keys=is_blocking(on_dead_letter),
     )
 
 
@@ -116,6 +121,7 @@ def on(
     dedupe_key: DedupeKey | None = None,
     dedupe_window_s: float = DEDUPE_WINDOW_S,
     start: Start | StartName | datetime = EARLIEST,
+    on_dead_letter: OnDeadLetter = "continue",
 ) -> Callable[[Function], Function]:
     """Have a function called for each record of a topic, once `Triggers` runs it.
 
@@ -134,6 +140,9 @@ def on(
     With `dedupe_key`, a field of the payload or a function of the record, a record is
     passed over if one with an equal key was handled, and was appended less than
     `dedupe_window_s` before or after it. None as key stands for no key.
+
+    With `on_dead_letter="block-key"`, later records of a dead letter's key wait until it was
+    redriven and handled, or discarded.
     """
 
     check_topic(topic)
@@ -149,6 +158,7 @@ def on(
             dedupe_key=dedupe_key,
             dedupe_window_s=dedupe_window_s,
             start=start,
+            on_dead_letter=on_dead_letter,
         )
         _mark(function, made)
         return function
