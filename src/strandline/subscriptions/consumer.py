@@ -151,10 +151,8 @@ class Consumer(Stream[Delivery]):
         self._subscription = parts.subscription
         self._counting = parts.counting
         self._lock = parts.counting.lock
-        self._redriven = parts.redriven
-        self._membership = parts.membership
-        self._acks = parts.acks
-        self._dead_letters = parts.dead_letters
+        self._redriven, self._membership = parts.redriven, parts.membership
+        self._acks, self._dead_letters = parts.acks, parts.dead_letters
         self._deliveries = parts.deliveries
         self._waiting = parts.waiting
         self._rebalancing = parts.rebalancing

@@ -111,9 +111,7 @@ def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) ->
         on_chosen=redriven.assign,
     )
     steps = Steps(
-        subscription,
-        deliveries,
-        redriven,
+        *(subscription, deliveries, redriven),
         rebalancing=rebalancing,
         clock=clock,
         passed_over=passed_over,
