@@ -19,6 +19,8 @@ from strandline.values import (
     StrandlineError,
 )
 
+OnSettled = Callable[[int, Collection[int]], None]
+
 _logger = logging.getLogger("strandline")
 
 
@@ -54,13 +56,22 @@ class Acks:
         self.storing = threading.RLock()
         self._pending = 0
         self._timer: Timer | None = None
-        self.on_settled: Callable[[int, Collection[int]], None] = _tell_nothing
-        """Called with a partition and what was settled of it."""
+        self._on_settled: weakref.WeakMethod[OnSettled] | None = None
 
     @property
     def is_deferred(self) -> bool:
         """Whether cursors are stored later than their acks return."""
         return self._commit_every is not None or self._commit_every_s is not None
+
+    def tell(self, on_settled: OnSettled) -> None:
+        """Have a method called with a partition and what was settled of it."""
+        # Weakly: a consumer that is no longer referred to ends at once.
+        self._on_settled = weakref.WeakMethod(on_settled)
+
+    def _tell(self, partition: int, offsets: Collection[int]) -> None:
+        on_settled = None if self._on_settled is None else self._on_settled()
+        if on_settled is not None:
+            on_settled(partition, offsets)
 
     def settle(self, partition: int, outstanding: Outstanding, offsets: Collection[int]) -> Offset:
         """These are handled. Returns the cursor; what raises changes nothing."""
@@ -74,7 +85,7 @@ class Acks:
             with self._counting.lock:
                 outstanding.settle(offsets)
                 floor = outstanding.floor
-            self.on_settled(partition, offsets)
+            self._tell(partition, offsets)
             if any(each >= floor for each in was_alone):
                 # It comes again after a crash, which must not be taken for its own.
                 self._counting.note(partition)
@@ -180,10 +191,6 @@ class Acks:
                 for number, each in self._counting.outstanding.items()
                 if each.floor > each.stored or each.gaps_after(()) not in (None, each.stored_gaps)
             ]
-
-
-def _tell_nothing(_partition: int, _offsets: Collection[int]) -> None:
-    """Nothing waits for what is settled."""
 
 
 def _late_commit(commit: "weakref.WeakMethod[Callable[[], None]]") -> Callable[[], None]:
