@@ -110,6 +110,7 @@ TORTURES = (
     Torture(f"NATS servers with {jetstream.KILLS_PER_SERVER} kills", jetstream.kill_server, 15),
     Torture(f"NATS clusters with {jetstream.KILLS_PER_CLUSTER} kills", jetstream.kill_cluster, 20),
     Torture("lives of a work queue", queues.live_queue, 500),
+    Torture("lives of a consumer with delayed records", queues.live_delayed, 500),
     Torture(f"copies with {moves.KILLS_PER_LOG} kills", moves.kill_copying, 50),
     Torture(f"triggers with {trigger_kills.KILLS_PER_LOG} kills", processes.kill_triggers, 100),
     Torture("records that kill their process", processes.poison, 120),

@@ -335,3 +335,24 @@ def test_damage_is_reported_with_its_own_exit_code(orders: str, folder: Path) ->
     done = run("read", orders, "--url", "file:damaged/events", "--json")
 
     assert done.code == 10
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_holders_are_the_processes_that_write_and_consume(scheme: str) -> None:
+    url = f"{scheme}:held"
+    with sl.open(url) as log:
+        log.create_topic("orders", partitions=2)
+        log.append("orders", sl.Event("placed"), partition=1)
+        with log.consumer("orders", "billing", partitions=[0]):
+            held = ran("holders", "--url", url, "--json").document["holders"]
+            shown = ran("holders", "--url", url).stdout
+    gone = ran("holders", "--url", url, "--json").document["holders"]
+
+    found = {(each["role"], each["topic"], each["partition"], each["name"]) for each in held}
+    place = ("orders", 1) if scheme == "file" else (None, None)
+    assert ("writer", *place, "") in found
+    assert ("consumer", "orders", 0, "billing") in found
+    assert {each["pid"] for each in held} == {os.getpid()}
+    assert all(each["is_live"] and each["since"] and each["host"] for each in held)
+    assert "billing" in shown
+    assert [each["role"] for each in gone if each["role"] == "consumer"] == []

@@ -66,6 +66,7 @@ GOOD: dict[str, list[str]] = {
     "declare": ["topic=events", "fields=amount BIGINT"],
     "retention": ["topic=events"],
     "drop": ["topic=events"],
+    "holders": [],
     "lag": [],
     "forget": ["topic=events", "consumer=c"],
     "verify": ["topics=events"],

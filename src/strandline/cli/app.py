@@ -57,7 +57,7 @@ _COMMANDS = (
     *(changing.add_partitions, changing.declare, changing.retention, changing.drop),
     *(appending.append, reading.read, reading.tail),
     *(consumers.consumers, consumers.ack, consumers.seek),
-    *(consumers.lag, consumers.forget),
+    *(consumers.lag, consumers.forget, consumers.holders),
     *(verifying.verify, tiers.tier, snapshots.views),
     *(transfer.export, transfer.import_, copying.backup, copying.restore, copying.copy),
     *(doctor.doctor, bench.bench, serving.serve, consoles.console),

@@ -1,6 +1,7 @@
 """Commands about consumers: how far each is, and moving one."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -21,8 +22,9 @@ from strandline.cli.options import (
     topic_of,
 )
 from strandline.cli.screen import show, show_json, show_table
+from strandline.log.holders import holders_of
 from strandline.values import ConsumerLag, Mode
-from strandline.values.json_forms import lag_json
+from strandline.values.json_forms import lag_json, moment
 
 _COLUMNS = {
     "consumer": "consumer",
@@ -37,6 +39,17 @@ _COLUMNS = {
     "member": "member",
     "held_since": "since",
     "reason": "why",
+}
+
+_HOLDER_COLUMNS = {
+    "role": "role",
+    "topic": "topic",
+    "partition": "partition",
+    "name": "consumer",
+    "host": "host",
+    "pid": "pid",
+    "since": "since",
+    "is_live": "live",
 }
 
 _Consumer = Annotated[str, typer.Argument(metavar="CONSUMER", help="The consumer's name.")]
@@ -188,3 +201,34 @@ def _show(topic: str, lags: Sequence[ConsumerLag], *, json: bool) -> None:
         return
     rows = [tuple(each[name] for name in _COLUMNS) for each in shown]
     show_table(tuple(_COLUMNS.values()), rows)
+
+
+@command(
+    "holders",
+    examples="""$ strandline holders
+        $ strandline holders --json""",
+    answers="{holders: [{role, topic, tenant, partition, name, pid, host, since, is_live}, …]}: "
+    "role is writer, session, consumer or worker; without a topic it is the whole log.",
+)
+def holders(*, url: Url = None, json: Json = False) -> None:
+    """Show which processes hold the log: its writers, and the members of its consumers.
+
+    A writer is the process that holds the lock of a partition, or held it last (of the
+    whole log in sqlite:); is_live says whether it still exists. A session is a process that
+    has a PostgreSQL database open. A consumer holds a partition under a lease, and a worker
+    is a member of a work queue.
+    """
+    with opened(url, Mode.READ) as log:
+        found = [
+            {**asdict(each), "since": None if each.since_us is None else moment(each.since_us)}
+            for each in holders_of(log)
+        ]
+    for each in found:
+        del each["since_us"]
+    if json:
+        show_json({"holders": found})
+        return
+    show_table(
+        tuple(_HOLDER_COLUMNS.values()),
+        [tuple(each[name] for name in _HOLDER_COLUMNS) for each in found],
+    )

@@ -116,6 +116,7 @@ class TieredStore:
         self.change_settings = hot.change_settings
         self.append = hot.append
         self.shortcut = getattr(hot, "shortcut", None)
+        self.writers = getattr(hot, "writers", None)
         self.marks = hot.marks
         self.keys = hot.keys
         self.get_key = hot.get_key

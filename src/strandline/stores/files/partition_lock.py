@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 
+from strandline.log.holders import LogHolder, local_writer
 from strandline.stores.files.manifest import LockIdentity
 from strandline.stores.files.place import Place
 from strandline.stores.open_file import OpenFile
@@ -146,3 +147,18 @@ class PartitionLock:
         # The file was removed or replaced while we waited.
         self.close_file()
         return False
+
+
+def last_writer(place: Place) -> LogHolder | None:
+    """Return the process that holds a partition's lock, or held it last; None if none is known."""
+    pid = PartitionLock(place).holder()
+    if pid is None:
+        return None
+    changed_ns = place.io.stat(place.path(HOLDER)).changed_ns
+    topic = place.topic
+    return local_writer(
+        *(pid, changed_ns // 1000),
+        topic=topic.name,
+        tenant=topic.tenant,
+        partition=int(place.partition),
+    )

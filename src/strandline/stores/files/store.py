@@ -10,6 +10,7 @@ from strandline.io import Io, SystemIo, real_path
 from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
+from strandline.log.holders import LogHolder
 from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
@@ -37,6 +38,7 @@ from strandline.stores.files.following import newest
 from strandline.stores.files.keys import FileKeys
 from strandline.stores.files.lane import Lanes
 from strandline.stores.files.partition import PartitionFiles
+from strandline.stores.files.partition_lock import last_writer
 from strandline.stores.files.proving import history_of
 from strandline.stores.files.reading import Reading, Span
 from strandline.stores.files.root import Root
@@ -374,6 +376,16 @@ class FileStore:
 
     def metrics(self) -> StoreMetrics:
         return self._watches.metrics()._replace(writes=self._lanes.metrics())
+
+    @translated
+    def writers(self) -> Sequence[LogHolder]:
+        """Return for each partition the process that holds its lock, or held it last."""
+        return [
+            holder
+            for topic in self._topics.all()
+            for files in topic.partitions
+            if (holder := last_writer(files.place)) is not None
+        ]
 
     def beside(self, name: str) -> str:
         return os.path.join(self._root.path, name)

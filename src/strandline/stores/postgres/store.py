@@ -10,6 +10,7 @@ from strandline.log.chain import Chain
 from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History, Piece
+from strandline.log.holders import LogHolder
 from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
@@ -45,6 +46,7 @@ from strandline.stores.postgres.partition_head import (
 )
 from strandline.stores.postgres.records import PostgresRecords, RecordSpan
 from strandline.stores.postgres.selecting import first_meeting
+from strandline.stores.postgres.sessions import sessions
 from strandline.stores.postgres.topics import PostgresTopic, PostgresTopics
 from strandline.stores.postgres.watching import PostgresWatches
 from strandline.values import (
@@ -398,6 +400,11 @@ class PostgresStore:
         self, find: Callable[[TopicName], PostgresTopic], *, durable_only: bool
     ) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
+
+    def writers(self) -> Sequence[LogHolder]:
+        """Return the processes that have the database open."""
+        with self._database.connection() as connection:
+            return sessions(connection)
 
     def beside(self, name: str) -> str | None:
         del name

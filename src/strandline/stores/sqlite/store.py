@@ -13,6 +13,7 @@ from strandline.log.chain import Chain
 from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
+from strandline.log.holders import LogHolder
 from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
@@ -355,6 +356,12 @@ class SqliteStore:
         if self._writer is None:
             return watches
         return watches._replace(writes={None: self._writer.metrics()})
+
+    def writers(self) -> Sequence[LogHolder]:
+        """Return the process that holds the lock of the whole log, or held it last."""
+        with translated(self._database.path):
+            holder = self._database.lock.last_writer()
+        return [] if holder is None else [holder]
 
     def beside(self, name: str) -> str:
         return f"{self._database.path}-{name}"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from strandline.clock import Clock
 from strandline.io import Io
 from strandline.locks import Attempt, holding
+from strandline.log.holders import LogHolder, local_writer
 from strandline.values import InvalidError, UnavailableError
 
 _PID_BYTES = 12
@@ -200,6 +201,18 @@ class StoreLock:
                 )
             self._pause(min(delay_s, remaining_s))
             delay_s = min(2 * delay_s, _DELAY_MAX_S)
+
+    def last_writer(self) -> LogHolder | None:
+        """Return the process that holds the lock, or held it last; None if none is known."""
+        try:
+            fd = self._io.open(self._path, "read")
+        except FileNotFoundError:
+            return None
+        try:
+            pid, changed_ns = self._holder(fd), self._io.stat(fd).changed_ns
+        finally:
+            self._io.close(fd)
+        return None if pid is None else local_writer(pid, changed_ns // 1000)
 
     def _unlock_file(self) -> None:
         try:

@@ -1,0 +1,91 @@
+"""Which processes write to a log and hold its consumers: for people, not for decisions."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strandline.log.claims import host_name
+from strandline.log.stored_groups import GROUPS_PREFIX, decode_group
+from strandline.values import StrandlineError, Tenant
+
+if TYPE_CHECKING:
+    from strandline.log.log import Log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogHolder:
+    """A process, and what it holds, or held last."""
+
+    role: str
+    """`writer`, `session` of a database server, `consumer`, or `worker` of a work queue."""
+    topic: str | None = None
+    """None where it is the whole log."""
+    tenant: str | None = None
+    """That of the topic."""
+    partition: int | None = None
+    name: str = ""
+    """That of the consumer."""
+    pid: int | None
+    host: str
+    since_us: int | None
+    is_live: bool
+    """Whether the process exists, or its lease has not run out."""
+
+
+def holders_of(log: "Log") -> Sequence[LogHolder]:
+    """Return the processes that hold a log: its writers, where the store knows, and consumers."""
+    parts = log._parts  # noqa: SLF001 - As the parts.
+    parts.store.check_open()
+    writers = getattr(parts.store, "writers", None)
+    return [*(() if writers is None else writers()), *_members(parts.store, parts.clock.now_us())]
+
+
+def local_writer(pid: int, since_us: int, **place: Any) -> LogHolder:
+    """Return the process of this host that writes, or wrote last."""
+    return LogHolder(
+        role="writer",
+        pid=pid,
+        host=host_name(),
+        since_us=since_us,
+        is_live=_exists(pid),
+        **place,
+    )
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # Another user's.
+    return True
+
+
+def _members(store: Any, now_us: int) -> Iterator[LogHolder]:
+    for topic in store.topics():
+        for key, raw in store.keys(topic).items():
+            if not key.startswith(GROUPS_PREFIX):
+                continue
+            tenant, _, name = key.removeprefix(GROUPS_PREFIX).partition("/")
+            try:
+                group = decode_group(raw, Tenant(tenant) if tenant else None, name)
+            except StrandlineError:
+                # `verify` says what is wrong with it.
+                continue
+            for member in group.members:
+                held: Sequence[int | None] = group.held_by(member.id)
+                for partition in held or [None]:
+                    hold = None if partition is None else group.hold(partition)
+                    yield LogHolder(
+                        role="worker" if member.is_shared else "consumer",
+                        topic=topic.topic.name,
+                        tenant=topic.topic.tenant,
+                        partition=partition,
+                        name=name,
+                        pid=member.pid,
+                        host=member.host,
+                        since_us=member.started_at_us if hold is None else hold.since_us,
+                        is_live=member.is_live_at(now_us),
+                    )
