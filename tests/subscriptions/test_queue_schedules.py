@@ -49,21 +49,21 @@ def gaps_forgotten(state: QueueState, offsets: Any) -> QueueState:
 
 
 def leases_ignored(
-    state: QueueState, end: int, now_us: int, sight: Sight, *, by_key: bool
+    state: QueueState, end: int, now_us: int, sight: Sight, **given: Any
 ) -> Iterator[int]:
-    return _available(state, end, now_us + 10**12, sight, by_key=by_key)
+    return _available(state, end, now_us + 10**12, sight, **given)
 
 
 def keys_ignored(
-    state: QueueState, end: int, now_us: int, sight: Sight, *, by_key: bool
+    state: QueueState, end: int, now_us: int, sight: Sight, **given: Any
 ) -> Iterator[int]:
     return _available(state, end, now_us, sight, by_key=False)
 
 
 def times_ignored(
-    state: QueueState, end: int, now_us: int, sight: Sight, *, by_key: bool
+    state: QueueState, end: int, now_us: int, sight: Sight, **given: Any
 ) -> Iterator[int]:
-    return _available(state, end, now_us, lambda n: QueueRecord(sight(n).key, 0), by_key=by_key)
+    return _available(state, end, now_us, lambda n: QueueRecord(sight(n).key, 0), **given)
 
 
 def not_counted(state: QueueState, offsets: Any, *given: Any) -> QueueState:
