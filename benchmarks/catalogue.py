@@ -3,6 +3,7 @@
 from benchmarks import (
     append,
     bulk,
+    consumer,
     coordinator,
     engine,
     footprint,
@@ -40,6 +41,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *view.entries(sizes),
         *tier.entries(sizes),
         *trigger.ENTRIES,
+        *consumer.entries(sizes),
         *predicate.entries(sizes),
         *trigger_tail.entries(sizes),
         *typed.entries(sizes),

@@ -44,6 +44,10 @@ class Sizes:
     spark_batches: int
     audit_events: int
     predicate_rows: int
+    #: Of a consumer that acks cumulatively, of one whose acks are durable, and of a group.
+    consumer_records: int
+    consumer_acked: int
+    consumer_shared: int
 
 
 FULL = Sizes(
@@ -79,6 +83,9 @@ FULL = Sizes(
     spark_batches=40,
     audit_events=10_000_000,
     predicate_rows=1_000_000,
+    consumer_records=200_000,
+    consumer_acked=20_000,
+    consumer_shared=4_000,
 )
 
 TINY = Sizes(
@@ -114,4 +121,7 @@ TINY = Sizes(
     spark_batches=3,
     audit_events=2_000,
     predicate_rows=2_000,
+    consumer_records=300,
+    consumer_acked=200,
+    consumer_shared=40,
 )
