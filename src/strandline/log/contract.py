@@ -169,10 +169,8 @@ class LogWriter(Protocol):
         would get exactly this offset. A repeat is recognised first. InvalidError if
         the partition would follow from whose turn it is.
 
-        *Delivery.* With `deliver_at`, a datetime with a zone, groups and work queues get the
-        event then by the wall clock; all else sees it at once. It is the event's header
-        `strandline.deliver_at`; retention keeps the record for every consumer that has not
-        had it. InvalidError for bytes and batches.
+        *Delivery.* Groups and work queues get an event with `deliver_at`, a datetime with a
+        time zone, at that time of the wall clock or later; other readers see it at once.
 
         *Value.* InvalidError before anything is stored if the record is larger than
         the log's maximum, is not of the topic's kind, or is a batch without rows,
