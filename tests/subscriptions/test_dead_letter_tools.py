@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,10 +177,8 @@ def test_a_record_that_dies_again_after_its_dead_letter_was_handled_is_one_again
     log.append("orders", sl.Event("placed", {"id": 1}))
     die(log, shared=shared, reason="first")
     redrive(log, "orders")
-    with log.consumer("orders", "billing", shared=shared) as consumer:
-        delivery = consumer.next(0.0)
-        assert delivery is not None
-        consumer.ack(delivery)
+    with opened(log, shared=shared) as consumer:
+        consumer.ack(consumer.next(0.0))
         consumer.seek(0, 0)
 
     die(log, shared=shared, reason="second")
@@ -193,7 +192,11 @@ def test_a_record_that_dies_again_after_its_dead_letter_was_handled_is_one_again
 
 
 def die(log: sl.Log, *, shared: bool, reason: str) -> None:
-    with log.consumer("orders", "billing", shared=shared, deliveries_max=1) as consumer:
-        delivery = consumer.next(0.0)
-        assert delivery is not None
-        assert consumer.nack(delivery, reason=reason)
+    with opened(log, shared=shared, deliveries_max=1) as consumer:
+        assert consumer.nack(consumer.next(0.0), reason=reason)
+
+
+def opened(log: sl.Log, *, shared: bool, **options: Any) -> Any:
+    if shared:
+        return log.consumer("orders", "billing", shared=True, **options)
+    return log.consumer("orders", "billing", **options)

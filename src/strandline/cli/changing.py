@@ -20,7 +20,6 @@ from strandline.cli.options import (
 from strandline.cli.screen import show, show_json, show_table
 from strandline.values import UNCHANGED, InvalidError, Limit, Mode, TopicDescription
 from strandline.values.json_forms import moment, retention_json, topic_json
-from strandline.values.payload_text import parse_payload_schema, shown_payload_text
 
 
 @command(
@@ -78,7 +77,9 @@ def declare(
     """
     if fields is not None and remove:
         raise InvalidError("either declare fields or --remove them")
-    declared = None if fields is None else parse_payload_schema(fields)
+    from strandline.values import payload_text  # noqa: PLC0415 It needs Arrow.
+
+    declared = None if fields is None else payload_text.parse_payload_schema(fields)
     is_change = remove or declared is not None
     with existing(url, Mode.WRITE if is_change else Mode.READ) as log:
         found = topic_of(log, topic, tenant)
@@ -86,7 +87,7 @@ def declare(
             log.declare_payload(found, declared)
         settings = log.describe_topic(found).settings
     present = settings.payload_schema
-    text = None if present is None else shown_payload_text(present)
+    text = None if present is None else payload_text.shown_payload_text(present)
     shown = settings.shown_payload_schema()
     if json:
         show_json({"topic": topic, "tenant": tenant, "payload": text, "payload_schema": shown})

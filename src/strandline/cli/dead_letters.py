@@ -35,7 +35,7 @@ _Offsets = Annotated[
     typer.Option("--offset", metavar="N", min=0, help="In the dead-letter topic. May be repeated."),
 ]
 
-app = new_app("List and redrive dead letters: records that a consumer could not handle.")
+app = new_app("List, redrive and discard dead letters: records that a consumer could not handle.")
 
 
 @command(
@@ -229,3 +229,4 @@ def _dead_letter_json(letter: "DeadLetter") -> dict[str, object]:
 list_dead_letters.add_to(app)
 show_dead_letter.add_to(app)
 redrive.add_to(app)
+discard.add_to(app)

@@ -23,7 +23,6 @@ from strandline.cli.options import (
 from strandline.cli.screen import show, show_fields, show_json, show_table
 from strandline.values import InvalidError, Mode, TrimReport, ValueKind
 from strandline.values.json_forms import log_json, topic_json, trim_json
-from strandline.values.payload_text import parse_payload_schema
 
 _Kind = Annotated[
     ValueKind, typer.Option("--kind", "-k", help="What its records hold.", case_sensitive=False)
@@ -155,7 +154,7 @@ def create(
             retention_bytes=None if retention_bytes is None else parse_size(retention_bytes),
             limit_bytes=None if limit_bytes is None else parse_size(limit_bytes),
             proof=proof,
-            payload_schema=None if payload is None else parse_payload_schema(payload),
+            payload_schema=None if payload is None else _payload_schema(payload),
             tenant=tenant,
         )
         found = topic_json(log.describe_topic(made))
@@ -163,6 +162,12 @@ def create(
         show_json(found)
     else:
         show(f"{topic}: {kind}, {partitions} partition{'s' if partitions > 1 else ''}")
+
+
+def _payload_schema(fields: str) -> object:
+    from strandline.values.payload_text import parse_payload_schema  # noqa: PLC0415 It needs Arrow.
+
+    return parse_payload_schema(fields)
 
 
 @command(
