@@ -26,7 +26,8 @@ class LoopThread:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock if clock is not None else SystemClock()
         self._loop = asyncio.new_event_loop()
-        self._lock = threading.Lock()
+        # Reentrant: what is collected while it is held may have work to start, too.
+        self._lock = threading.RLock()
         self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="strandline-loop", daemon=True)
         self._thread.start()
