@@ -192,10 +192,12 @@ def allows(function: Any, parameter: str, value: Any) -> bool:  # noqa: PLR0911
     """Return whether the annotation of a parameter allows a value."""
     annotation = str(parameters(function)[parameter].annotation)
     # What is compiled says nothing of its parameters: a payload is any JSON.
+    if annotation == str(inspect.Parameter.empty) and parameter == "kind":
+        return isinstance(value, str)
     if parameter == "payload" or any(word in annotation for word in ("object", "Any")):
         return True
     if value is None:
-        return "None" in annotation or "Limit" in annotation
+        return any(word in annotation for word in ("None", "Limit", "Chosen"))
     if isinstance(value, bool):
         return "bool" in annotation
     if "Chosen" in annotation:

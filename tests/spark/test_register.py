@@ -43,7 +43,7 @@ def test_each_topic_is_a_view_that_shows_what_it_held_then(spark: SparkSession, 
         assert {"orders", "re.funds-1"} <= listed
 
 
-def test_views_of_the_past_end_where_they_are_told_to(spark: SparkSession, url: str) -> None:
+def test_views_of_the_past_end_where_the_call_says(spark: SparkSession, url: str) -> None:
     with sl.open(url) as log:
         log.create_topic("orders")
         log.append_many("orders", [sl.Event("placed", {"n": n}) for n in range(5)])

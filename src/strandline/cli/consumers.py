@@ -22,7 +22,6 @@ from strandline.cli.options import (
     topic_of,
 )
 from strandline.cli.screen import show, show_json, show_table
-from strandline.log.holders import holders_of
 from strandline.values import ConsumerLag, Mode
 from strandline.values.json_forms import lag_json, moment
 
@@ -218,6 +217,8 @@ def holders(*, url: Url = None, json: Json = False) -> None:
     has a PostgreSQL database open. A consumer holds a partition under a lease, and a worker
     is a member of a work queue.
     """
+    from strandline.log.holders import holders_of  # noqa: PLC0415 Takes long to import.
+
     with opened(url, Mode.READ) as log:
         found = [
             {**asdict(each), "since": None if each.since_us is None else moment(each.since_us)}

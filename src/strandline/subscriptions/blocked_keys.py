@@ -24,12 +24,13 @@ Key = tuple[int, str]
 
 def is_blocking(on_dead_letter: object) -> bool:
     """Return whether keys wait behind their dead letters; InvalidError for another choice."""
-    if on_dead_letter not in _CHOICES:
+    text = str.__str__(on_dead_letter) if isinstance(on_dead_letter, str) else None
+    if text not in _CHOICES:
         raise InvalidError(
             'on_dead_letter is "continue", or "block-key" to have later records of the key wait',
             on_dead_letter=on_dead_letter,
         )
-    return on_dead_letter == "block-key"
+    return text == "block-key"
 
 
 class BlockedKeys:

@@ -123,7 +123,7 @@ class SharedConsumer(Stream[Delivery]):
         self._tenant = parse_tenant(tenant)
         self._deliveries_max = check_count("deliveries_max", deliveries_max)
         self._visibility_s = check_seconds("visibility_s", visibility_s, allows_zero=False)
-        if order not in (None, "key"):
+        if order is not None and check_text(order, "order") != "key":
             raise InvalidError('order is "key", or None for none', order=order)
         self._clock = clock or SystemClock()
         self._member = str(self._clock.new_id())
