@@ -469,7 +469,7 @@ class LogConsumers(Protocol):
     def delete_consumer(
         self, topic: TopicName, consumer: str, *, tenant: str | None = None
     ) -> bool:
-        """Remove the consumer's cursors in all partitions; False if there were none."""
+        """Remove the consumer's cursors, group and work queue; False if it has no cursor."""
 
 
 class LogTransactions(Protocol):

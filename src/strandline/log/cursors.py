@@ -12,7 +12,9 @@ from strandline.log.ranges import check_kept, check_not_beyond
 from strandline.log.registering import registered_at
 from strandline.log.store import PartitionState, Store, StoredTopic
 from strandline.log.stored_groups import group_key, load_group
+from strandline.log.stored_queues import queue_key
 from strandline.values import (
+    ConflictError,
     ConsumerLag,
     CorruptError,
     DivergedError,
@@ -66,10 +68,12 @@ class ConsumerCursors:
         *,
         generation: int | None = None,
         gaps: Gaps | None = None,
+        seek_id: UUID | None = None,
     ) -> Offset:
         """Move the cursor to `end`, never back; return it.
 
         With `gaps`, these are what is settled beyond it; otherwise those that are known.
+        With `seek_id`, ConflictError if another seek has put it somewhere since.
         """
 
         def forwards(state: PartitionState, known: Offset | None) -> Offset:
@@ -77,7 +81,10 @@ class ConsumerCursors:
             return offset if known is None else max(offset, known)
 
         return self._move(
-            topic, partition, tenant, name, forwards, generation=generation, gaps=gaps
+            *(topic, partition, tenant, name, forwards),
+            generation=generation,
+            gaps=gaps,
+            seek_id=seek_id,
         )
 
     def register(
@@ -169,18 +176,25 @@ class ConsumerCursors:
             *(topic, partition, tenant, name, anywhere),
             generation=generation,
             gaps=NO_GAPS,
-            is_checked=False,
+            is_seek=True,
         )
 
     def cursor(
         self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str
     ) -> Offset | None:
         """Return the cursor; DivergedError if the log has lost records before it."""
+        found = self.stored(topic, partition, tenant, name)
+        return None if found is None else Offset(found.offset)
+
+    def stored(
+        self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str
+    ) -> ConsumerCursor | None:
+        """Return the cursor with all that is kept of it. Raises as `cursor`."""
         raw = self._store.get_key(topic, _key(tenant, name))
         found = None if raw is None else _load(raw, tenant, name).cursor(partition)
-        if found is None:
-            return None
-        return self._checked(topic, self._store.state(topic, partition), found)
+        if found is not None:
+            self._checked(topic, self._store.state(topic, partition), found)
+        return found
 
     def gaps(self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str) -> Gaps:
         """Return what is settled beyond the cursor."""
@@ -227,9 +241,12 @@ class ConsumerCursors:
         return tuple(sorted(found))
 
     def delete(self, topic: StoredTopic, tenant: Tenant | None, name: str) -> bool:
-        """Remove a consumer with its group; False if there was none."""
+        """Remove a consumer with its group and its work queue; False if there was none."""
+        # The cursor first: a queue that is left counts for no cursor of a later registration.
         was_known = self._store.remove_key(topic, _key(tenant, name))
         self._store.remove_key(topic, group_key(tenant, name))
+        for partition in range(topic.settings.partitions):
+            self._store.remove_key(topic, queue_key(tenant, name, partition))
         return was_known
 
     # --- inside ---
@@ -244,7 +261,8 @@ class ConsumerCursors:
         *,
         generation: int | None,
         gaps: Gaps | None,
-        is_checked: bool = True,
+        seek_id: UUID | None = None,
+        is_seek: bool = False,
     ) -> Offset:
         key = _key(tenant, name)
         while True:
@@ -254,11 +272,13 @@ class ConsumerCursors:
             known = consumer.cursor(partition)
             if generation is not None:
                 _check_generation(topic, name, known, partition, generation)
+            if seek_id is not None and (known is None or known.seek_id != seek_id):
+                raise ConflictError("a seek has moved this cursor", topic=topic.topic.name)
             at: Offset | None = None
-            if known is not None and is_checked:
+            if known is not None and not is_seek:
                 at = self._checked(topic, state, known)
             offset = moved(state, at)
-            changed = self._with(consumer, partition, offset, state, gaps=gaps)
+            changed = self._with(consumer, partition, offset, state, gaps=gaps, is_seek=is_seek)
             if self._store.put_key(topic, key, _encode(changed), raw):
                 return offset
 
@@ -271,6 +291,7 @@ class ConsumerCursors:
         *,
         generation: int | None = None,
         gaps: Gaps | None = None,
+        is_seek: bool = False,
     ) -> StoredConsumer:
         epoch = epoch_before(offset, state.epochs)
         now_us = self._clock.now_us()
@@ -288,6 +309,7 @@ class ConsumerCursors:
             settled=gaps.settled,
             delays=gaps.delays,
             settled_epoch_id=settled_epoch_id,
+            seek_id=self._clock.new_id() if is_seek or known is None else known.seek_id,
         )
         samples = sampled(
             () if known is None else known.samples, now_us, cursor.lag(state.marks.high)

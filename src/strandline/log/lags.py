@@ -56,6 +56,9 @@ class ConsumerCursor(msgspec.Struct, frozen=True):
     """What was nacked, with the times at which it comes again."""
     settled_epoch_id: UUID | None = None
     """Of the epoch of the last record that is settled beyond the offset."""
+    seek_id: UUID | None = None
+    """Of the call that put it somewhere, the last seek or the registration; acks keep it.
+    None in cursors of earlier versions."""
 
     @property
     def gaps(self) -> Gaps:

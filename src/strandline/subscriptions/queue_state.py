@@ -7,6 +7,7 @@ not settled has an entry; from `next` on none was ever delivered.
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
@@ -44,6 +45,8 @@ class QueueState(msgspec.Struct, frozen=True):
     """How far the consumer's cursor in the log surely is."""
     epoch: str = ""
     """The id of the epoch of the record before `next`; empty in states of earlier versions."""
+    seek_id: UUID | None = None
+    """Of the seek that the state goes on from: that of the cursor. See `following`."""
 
     def lease(self, offset: int) -> Lease | None:
         """Return the entry of a record."""
@@ -167,6 +170,15 @@ def moved_to(state: QueueState, floor: int) -> QueueState:
         settled=kept[1:],
         leases=tuple(each for each in state.leases if each.offset >= joined_floor),
     )
+
+
+def following(state: QueueState, cursor: int, seek_id: UUID | None) -> QueueState:
+    """Return the state as it is with the consumer's cursor there, which this seek has put."""
+    # Of a cursor of an earlier version the offset tells: acks never take it back.
+    if cursor < state.cursor if seek_id is None else seek_id != state.seek_id:
+        return QueueState(cursor, cursor, cursor=cursor, seek_id=seek_id)
+    moved = moved_to(state, cursor)
+    return msgspec.structs.replace(moved, cursor=cursor, seek_id=seek_id)
 
 
 def cut_to(state: QueueState, high: int) -> QueueState:

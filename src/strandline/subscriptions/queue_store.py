@@ -3,13 +3,16 @@
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from strandline.log import Log, parts_of
+from strandline.log.lags import ConsumerCursor
 from strandline.log.store import StoredTopic
-from strandline.subscriptions.queue_state import QueueState, cut_to, moved_to
+from strandline.log.stored_queues import QUEUES_PREFIX, ack_since, queue_cursor, queue_key
+from strandline.log.terms import owner
+from strandline.subscriptions.queue_state import QueueState, cut_to, following, moved_to
 from strandline.values import (
     ConflictError,
     CorruptError,
@@ -26,17 +29,11 @@ _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(QueueState).decode
 
 
-_PREFIX: Final = "queues/"
-
-
 def copied_queue(key: str, raw: bytes) -> bytes:
     """Return the value of a key as it is in a copy of its topic, which has other epochs."""
-    if not key.startswith(_PREFIX):
+    if not key.startswith(QUEUES_PREFIX):
         return raw
-    try:
-        return _encode(msgspec.structs.replace(_decode(raw), epoch=""))
-    except msgspec.MsgspecError as error:
-        raise CorruptError("this queue cannot be read", file=key, position=0) from error
+    return _encode(msgspec.structs.replace(_load(raw, key), epoch=""))
 
 
 def lost_record(topic: Topic, partition: int, offset: int) -> ConflictError:
@@ -58,13 +55,10 @@ class QueueStore:
         self._topic = topic
         self._consumer = consumer
         self._tenant = tenant
+        self._whose = owner(topic, tenant)
         self._store = parts_of(log).store
-        whose = tenant or topic.tenant or ""
-        self._prefix = f"{_PREFIX}{whose}/{consumer}/"
         #: One change at a time: two threads of a member would only overtake each other.
         self._turn = threading.Lock()
-        #: Where this process has put the cursors.
-        self._acked: dict[int, int] = {}
 
     def change(
         self, partition: int, change: Callable[[QueueState], tuple[QueueState, T]]
@@ -74,16 +68,17 @@ class QueueStore:
         `change` may be called several times, with what other members have stored. The
         cursor in the log follows the floor.
         """
-        key = f"{self._prefix}{partition}"
+        key = self._key(partition)
         with self._turn:
             while True:
                 topic = self._found()
                 raw = self._store.get_key(topic, key)
-                before = self._loaded(raw, key, partition)
-                after, answer = change(self._with_cursor(before, partition))
+                stored = None if raw is None else _load(raw, key)
+                after, answer = change(self._current(stored, partition))
                 after = self._with_epoch(after, topic, partition)
-                is_same = raw is not None and after == before
-                if is_same or self._store.put_key(topic, key, _encode(after), raw):
+                if _is_same(stored, after):
+                    break
+                if self._store.put_key(topic, key, _encode(after), raw):
                     break
         if after.floor > after.cursor:
             self._ack(partition, after)
@@ -91,44 +86,43 @@ class QueueStore:
 
     def look(self, partition: int) -> QueueState:
         """Return the state of a partition."""
-        key = f"{self._prefix}{partition}"
-        return self._loaded(self._store.get_key(self._found(), key), key, partition)
+        key = self._key(partition)
+        raw = self._store.get_key(self._found(), key)
+        return self._current(None if raw is None else _load(raw, key), partition)
 
     def restart(self, partition: int, offset: int) -> None:
         """Begin again at an offset, with nothing settled from there on."""
         self._log.seek(self._topic, self._consumer, partition, offset, tenant=self._tenant)
-        begun = QueueState(offset, offset, cursor=offset)
-        self._acked.pop(partition, None)
-        self.change(partition, lambda _: (begun, None))
+        self.follow_cursor(partition)
 
     def follow_cursor(self, partition: int) -> None:
         """Go where the consumer's cursor was put by another call, forwards or back."""
-        # Before the cursor is read, which follows: acks never take it back.
-        acked = self._acked.get(partition, 0)
+        self.change(partition, lambda state: (state, None))
 
-        def follow(state: QueueState) -> tuple[QueueState, None]:
-            cursor = self._cursor(partition)
-            if cursor < max(state.cursor, acked):
-                self._acked.pop(partition, None)
-                return QueueState(cursor, cursor, cursor=cursor), None
-            moved = moved_to(state, cursor)
-            return msgspec.structs.replace(moved, cursor=cursor), None
-
-        self.change(partition, follow)
+    def _key(self, partition: int) -> str:
+        return queue_key(self._whose, self._consumer, partition)
 
     def _ack(self, partition: int, state: QueueState) -> None:
         # After the state: the cursor never passes what is not settled there. One that cannot
-        # be stored now follows with the next change.
-        with contextlib.suppress(UnavailableError):
-            self._log.ack(self._topic, self._consumer, partition, state.floor, tenant=self._tenant)
-            self._acked[partition] = state.floor
+        # be stored now follows with the next change; after a seek it is the state that does.
+        with contextlib.suppress(UnavailableError, ConflictError):
+            ack_since(
+                *(self._log, self._topic, self._consumer, partition, state.floor),
+                tenant=self._tenant,
+                seek_id=state.seek_id,
+            )
 
-    def _with_cursor(self, state: QueueState, partition: int) -> QueueState:
-        known = min(self._acked.get(partition, 0), state.floor)
-        return msgspec.structs.replace(state, cursor=max(state.cursor, known))
+    def _current(self, stored: QueueState | None, partition: int) -> QueueState:
+        """Return the state as the cursor and the marks of now have it."""
+        # After the state was read: a cursor from before might be that of an earlier seek.
+        cursor = self._cursor(partition)
+        if stored is None:
+            at = cursor.offset
+            return QueueState(at, at, cursor=at, seek_id=cursor.seek_id)
+        return following(self._kept(stored, partition), cursor.offset, cursor.seek_id)
 
-    def _cursor(self, partition: int) -> Offset:
-        found = self._log.cursor(self._topic, self._consumer, partition, tenant=self._tenant)
+    def _cursor(self, partition: int) -> ConsumerCursor:
+        found = queue_cursor(self._log, self._topic, self._consumer, partition, self._tenant)
         if found is None:
             raise InvalidError(
                 "this consumer was deleted while it was read, open it again",
@@ -143,25 +137,32 @@ class QueueStore:
             raise InvalidError("this topic was dropped", topic=self._topic.name)
         return found
 
-    def _loaded(self, raw: bytes | None, key: str, partition: int) -> QueueState:
-        if raw is None:
-            cursor = self._cursor(partition)
-            return QueueState(cursor, cursor, cursor=cursor)
-        try:
-            stored = _decode(raw)
-        except msgspec.MsgspecError as error:
-            raise CorruptError("this queue cannot be read", file=key, position=0) from error
+    def _kept(self, stored: QueueState, partition: int) -> QueueState:
+        """Return what counts of a state, of the records that there are now."""
         marks = self._log.marks(self._topic, partition)
         if stored.epoch and stored.next <= marks.high:
             now = self._with_epoch(stored, self._found(), partition)
             if now.epoch != stored.epoch:
                 # The log was taken back, and has other records there now: they all come.
-                return moved_to(
-                    QueueState(stored.floor, stored.floor, cursor=stored.cursor), marks.low
+                begun = QueueState(
+                    stored.floor, stored.floor, cursor=stored.cursor, seek_id=stored.seek_id
                 )
+                return moved_to(begun, marks.low)
         return moved_to(cut_to(stored, marks.high), marks.low)
 
     def _with_epoch(self, state: QueueState, topic: StoredTopic, partition: int) -> QueueState:
         epochs = self._store.state(topic, partition).epochs
         epoch = str(epoch_before(Offset(state.next), epochs).id)
         return state if epoch == state.epoch else msgspec.structs.replace(state, epoch=epoch)
+
+
+def _load(raw: bytes, key: str) -> QueueState:
+    try:
+        return _decode(raw)
+    except msgspec.MsgspecError as error:
+        raise CorruptError("this queue cannot be read", file=key, position=0) from error
+
+
+def _is_same(stored: QueueState | None, after: QueueState) -> bool:
+    """Whether there is nothing to store: where the cursor is by now need not be."""
+    return stored is not None and after == msgspec.structs.replace(stored, cursor=after.cursor)
