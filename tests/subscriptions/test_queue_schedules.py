@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from strandline.subscriptions import queue_state, shared_consumer
+from strandline.subscriptions import held_deliveries, queue_state, shared_consumer
+from strandline.subscriptions.held_deliveries import HeldDeliveries
 from strandline.subscriptions.queue_records import QueueRecord, Sight
 from strandline.subscriptions.queue_state import Lease, QueueState
 from strandline.subscriptions.shared_consumer import SharedConsumer
@@ -88,7 +89,7 @@ def skipped_lost(state: QueueState, offsets: Any, *given: Any) -> QueueState:
 
 
 def nacks_lost(self: SharedConsumer, record: Any, **_: Any) -> bool:
-    self._settle(record.record.partition, [record.record.offset])
+    self._held.settle(record.record.partition, [record.record.offset])
     return False
 
 
@@ -101,9 +102,9 @@ _with_leases = queue_state.with_leases
 _available = queue_state.available
 
 BUGS: dict[str, tuple[object, str, Callable[..., Any]]] = {
-    "fence left out": (SharedConsumer, "_may_settle", no_fence),
-    "cursor before gap": (shared_consumer, "with_settled", cursor_before_gap),
-    "gaps forgotten": (shared_consumer, "with_settled", gaps_forgotten),
+    "fence left out": (HeldDeliveries, "_is_ours", no_fence),
+    "cursor before gap": (held_deliveries, "with_settled", cursor_before_gap),
+    "gaps forgotten": (held_deliveries, "with_settled", gaps_forgotten),
     "leases ignored": (shared_consumer, "available", leases_ignored),
     "times ignored": (shared_consumer, "available", times_ignored),
     "keys ignored": (shared_consumer, "available", keys_ignored),

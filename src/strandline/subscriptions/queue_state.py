@@ -5,6 +5,7 @@ Invariants: everything before `floor` is settled, and the record at `floor` is n
 not settled has an entry; from `next` on none was ever delivered.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from uuid import UUID
@@ -56,7 +57,8 @@ class QueueState(msgspec.Struct, frozen=True):
         """Whether a record needs no delivery any more."""
         if offset < self.floor:
             return True
-        return any(start <= offset < end for start, end in self.settled)
+        before = bisect_right(self.settled, offset, key=lambda run: run[0])
+        return before > 0 and offset < self.settled[before - 1][1]
 
     @property
     def settled_count(self) -> int:

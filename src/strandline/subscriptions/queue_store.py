@@ -36,17 +36,6 @@ def copied_queue(key: str, raw: bytes) -> bytes:
     return _encode(msgspec.structs.replace(_load(raw, key), epoch=""))
 
 
-def lost_record(topic: Topic, partition: int, offset: int) -> ConflictError:
-    """Return the error for a record that another member has."""
-    return ConflictError(
-        "the lease of this record has run out and another member has it, or had: drop your"
-        " work on it, and extend leases in time",
-        topic=topic.name,
-        partition=partition,
-        offset=Offset(offset),
-    )
-
-
 class QueueStore:
     """The partitions of one work queue. Any thread may use it; each change is durable."""
 

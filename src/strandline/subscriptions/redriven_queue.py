@@ -55,7 +55,8 @@ class RedrivenQueue:
 
     def holds(self, record: Record) -> bool:
         """Whether the record was delivered from here and is not settled."""
-        return (record.partition, record.offset) in self._carriers
+        is_of_topic = record.topic == self._topic.name
+        return is_of_topic and (record.partition, record.offset) in self._carriers
 
     def ack(self, record: Record) -> None:
         """The record is handled."""

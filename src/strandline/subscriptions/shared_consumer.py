@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName, check_blocking, parts_of
@@ -18,6 +18,7 @@ from strandline.subscriptions.blocked_keys import BlockedKeys, OnDeadLetter, is_
 from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
 from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
+from strandline.subscriptions.held_deliveries import HeldDeliveries
 from strandline.subscriptions.outstanding import DELIVERIES_MAX
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.queue_partitions import QueuePartitions
@@ -28,19 +29,17 @@ from strandline.subscriptions.queue_state import (
     Lease,
     QueueState,
     available,
-    given_back,
     next_due_us,
-    with_lease,
     with_leases,
-    with_settled,
 )
-from strandline.subscriptions.queue_store import QueueStore, lost_record
+from strandline.subscriptions.queue_store import QueueStore
 from strandline.subscriptions.redriven_queue import RedrivenQueue
 from strandline.subscriptions.stream import Stream
 from strandline.subscriptions.waiting import due_in
 from strandline.values import (
     EARLIEST,
     ClosedError,
+    ConflictError,
     InvalidError,
     Partition,
     Record,
@@ -69,13 +68,6 @@ WINDOW: Final = 4096
 #: How soon is looked again for what another member may free at any moment.
 _SOON_S: Final = 0.05
 _US: Final = 1_000_000
-
-
-class _HeldRecord(NamedTuple):
-    """A delivery that this member made."""
-
-    record: Record
-    deliveries: int
 
 
 class SharedConsumer(Stream[Delivery]):
@@ -135,8 +127,8 @@ class SharedConsumer(Stream[Delivery]):
         #: When the next record of each partition is due that waits for its time.
         self._due_us: dict[int, int] = {}
         self._dead_letter_topic = dead_letter_topic_name(self._topic)
-        self._lock = threading.Lock()
-        self._held: dict[tuple[int, int], _HeldRecord] = {}
+        self._held = HeldDeliveries(self._queue, self._topic, self._member)
+        self._turn_to_settle = threading.RLock()
         self._ready: deque[Delivery] = deque()
         self._is_closed = False
         self._turn = self._clock.random_bytes(1)[0]
@@ -245,73 +237,65 @@ class SharedConsumer(Stream[Delivery]):
         """The record is handled, or each of several. Durable when this returns.
 
         Again is no error. ConflictError if a lease has run out and another member has, or had,
-        the record since; the others of the call are acked then. InvalidError for a record that
-        was not delivered here.
+        the record since, or if a seek has moved the queue; the others of the call are acked
+        then. InvalidError for a record that was not delivered here, ClosedError after `close`.
         """
-        many = [delivered] if isinstance(delivered, Record | Delivery) else delivered
-        records = [record_of(each) for each in check_items("delivered", many)]
-        for record in [*filter(self._redriven.holds, records)]:
-            self._redriven.ack(record)
-            records.remove(record)
-        by_partition: dict[int, list[int]] = {}
-        for record in records:
-            self._count_of(record)
-            by_partition.setdefault(record.partition, []).append(record.offset)
-        lost = [
-            (partition, offset)
-            for partition, offsets in by_partition.items()
-            for offset in self._settle(partition, offsets)
-        ]
-        if lost:
-            raise lost_record(self._topic, *lost[0])
+        if isinstance(delivered, Record | Delivery) or not isinstance(delivered, Iterable):
+            records = [record_of(delivered)]
+        else:
+            records = [record_of(each) for each in check_items("delivered", delivered)]
+        with self._settling():
+            self._ack(records)
 
     def nack(self, record: Record | Delivery, *, delay_s: float = 0.0, reason: str = "") -> bool:
         """Have the record delivered again after `delay_s`, or dead-lettered after the last try.
 
         The delay is kept in the log, and outlives this process. Returns whether it was
-        dead-lettered; it is acked then. Raises as `ack`.
+        dead-lettered; it is acked then. Raises as `ack`, and InvalidError if it is settled.
         """
         record = record_of(record)
         delay_s, reason = check_seconds("delay_s", delay_s), check_text(reason, "reason")
-        if self._redriven.holds(record):
-            return self._redriven.nack(
-                record, delay_s=delay_s, reason=reason, deliveries_max=self._deliveries_max
-            )
-        count = self._count_of(record)
-        if count >= self._deliveries_max:
-            self.dead_letter(record, reason=reason)
-            return True
-        due_us = due_in(self._clock, delay_s)
-        self._replace(record, lambda lease: Lease(lease.offset, lease.count, due_us, FREE))
-        self._drop(record)
-        return False
+        with self._settling():
+            if self._redriven.holds(record):
+                return self._redriven.nack(
+                    record, delay_s=delay_s, reason=reason, deliveries_max=self._deliveries_max
+                )
+            if self._deliveries_of(record) >= self._deliveries_max:
+                self.dead_letter(record, reason=reason)
+                return True
+            due_us = due_in(self._clock, delay_s)
+            self._held.replace(record, lambda lease: Lease(lease.offset, lease.count, due_us, FREE))
+            self._held.drop(record.partition, [record.offset])
+            return False
 
     def extend(self, record: Record | Delivery, visibility_s: float | None = None) -> None:
-        """Hide the record from other members for so long from now on. Raises as `ack`."""
+        """Hide the record from other members for so long from now on. Raises as `nack`."""
         record = record_of(record)
         given = self._visibility_s if visibility_s is None else visibility_s
         wanted_s = check_seconds("visibility_s", given, allows_zero=False)
-        if self._redriven.holds(record):
-            self._redriven.extend(record, wanted_s)
-            return
-        self._count_of(record)
-        self._partitions.stay()
-        until_us = due_in(self._clock, wanted_s)
-        self._replace(
-            record, lambda lease: Lease(lease.offset, lease.count, until_us, self._member)
-        )
+        with self._settling():
+            if self._redriven.holds(record):
+                self._redriven.extend(record, wanted_s)
+                return
+            self._deliveries_of(record)
+            self._partitions.stay()
+            until_us = due_in(self._clock, wanted_s)
+            self._held.replace(
+                record, lambda lease: Lease(lease.offset, lease.count, until_us, self._member)
+            )
 
     def dead_letter(self, record: Record | Delivery, *, reason: str = "") -> None:
         """Dead-letter the record, however often it was delivered; it is acked then."""
         record, reason = record_of(record), check_text(reason, "reason")
-        if self._redriven.holds(record):
-            self._redriven.dead_letter(record, reason=reason)
-            return
-        count = self._count_of(record)
-        # One that has lost the record must not dead-letter it, too.
-        self._replace(record, lambda lease: lease)
-        self._append_dead_letter(record, count, reason)
-        self.ack(record)
+        with self._settling():
+            if self._redriven.holds(record):
+                self._redriven.dead_letter(record, reason=reason)
+                return
+            count = self._deliveries_of(record)
+            # A member that has lost the record must not dead-letter it, too.
+            self._held.replace(record, lambda lease: lease)
+            self._append_dead_letter(record, count, reason)
+            self._ack([record])
 
     # --- the rest ---
 
@@ -321,11 +305,11 @@ class SharedConsumer(Stream[Delivery]):
         What they have of it can no longer be acked. Deliveries are counted again.
         """
         partition, offset = check_whole("partition", partition), check_whole("offset", offset)
+        self._check_open()
         self._queue.restart(partition, offset)
-        with self._lock:
-            self._held = {each: held for each, held in self._held.items() if each[0] != partition}
-            kept = [each for each in self._ready if each.record.partition != partition]
-            self._ready = deque(kept)
+        self._held.drop_partition(partition)
+        kept = [each for each in self._ready if each.record.partition != partition]
+        self._ready = deque(kept)
 
     def lag(self) -> Mapping[Partition, int]:
         """Return for each partition how many records are not acked."""
@@ -345,12 +329,9 @@ class SharedConsumer(Stream[Delivery]):
             return
         self._is_closed = True
         self._watch.close()
-        with self._lock:
-            partitions = {partition for partition, _ in self._held}
         # What cannot be given back is free once its lease has run out.
         with contextlib.suppress(StrandlineError):
-            for partition in sorted(partitions):
-                self._queue.change(partition, lambda state: (given_back(state, self._member), None))
+            self._held.give_back()
             self._redriven.close()
         self._partitions.leave()
 
@@ -392,8 +373,9 @@ class SharedConsumer(Stream[Delivery]):
 
         state, (chosen, due_us) = self._queue.change(partition, lease)
         self._due_us[partition] = INT64_MAX if due_us is None else due_us
+        leases = {each.offset: each for each in state.leases}
         for offset in chosen:
-            self._hand_over(partition, offset, state)
+            self._hand_over(partition, leases[offset])
         return bool(chosen)
 
     def _blocked_of(self, partition: int) -> Mapping[str, int]:
@@ -403,82 +385,52 @@ class SharedConsumer(Stream[Delivery]):
         self._blocked.look()
         return self._blocked.first_of(partition)
 
-    def _hand_over(self, partition: int, offset: int, state: QueueState) -> None:
-        lease = state.lease(offset)
-        assert lease is not None
+    def _hand_over(self, partition: int, lease: Lease) -> None:
         try:
-            (record,) = self._log.read(self._topic, partition, offset, records_max=1)
+            (record,) = self._log.read(self._topic, partition, lease.offset, records_max=1)
         except TrimmedError:
             # Removed by force a moment ago: no member gets it.
             return
-        with self._lock:
-            self._held[partition, offset] = _HeldRecord(record, lease.count)
+        self._held.add(record, lease.count)
         if lease.count > self._deliveries_max:
             # Each member that had it has died, or let its lease run out.
             self._append_dead_letter(record, lease.count - 1, NEVER_HANDLED)
-            self.ack(record)
+            # If it took so long that another member has it, that one does the same.
+            self._held.settle(partition, [lease.offset])
             return
         self._ready.append(Delivery(record, lease.count))
 
-    def _settle(self, partition: int, offsets: Sequence[int]) -> list[int]:
-        """Settle records, and return those that another member has."""
+    @contextlib.contextmanager
+    def _settling(self) -> Iterator[None]:
+        """One call at a time settles: it finds all done that the one before it has begun."""
+        with self._turn_to_settle:
+            self._check_open()
+            try:
+                yield
+            except ConflictError:
+                # What `close` has given back meanwhile, no other member has taken away.
+                self._check_open()
+                raise
 
-        def settle(state: QueueState) -> tuple[QueueState, list[int]]:
-            lost = [each for each in offsets if not self._may_settle(state, partition, each)]
-            return with_settled(state, set(offsets) - set(lost)), lost
+    def _ack(self, records: Sequence[Record]) -> None:
+        own = [each for each in records if not self._redriven.holds(each)]
+        self._held.check_known(own, self._partitions.count)
+        for record in records:
+            if self._redriven.holds(record):
+                self._redriven.ack(record)
+        by_partition: dict[int, list[int]] = {}
+        for record in own:
+            by_partition.setdefault(record.partition, []).append(record.offset)
+        lost = [
+            (partition, offset)
+            for partition, offsets in by_partition.items()
+            for offset in self._held.settle(partition, offsets)
+        ]
+        if lost:
+            raise self._held.lost(*lost[0])
 
-        _, lost = self._queue.change(partition, settle)
-        with self._lock:
-            for offset in offsets:
-                self._held.pop((partition, offset), None)
-        return lost
-
-    def _may_settle(self, state: QueueState, partition: int, offset: int) -> bool:
-        lease = state.lease(offset)
-        held = self._held.get((partition, offset))
-        if held is None:
-            # Settled by this member before.
-            return lease is None
-        if lease is None:
-            return False
-        return lease.holder == self._member and held.deliveries == lease.count
-
-    def _replace(self, record: Record, replaced: Callable[[Lease], Lease]) -> None:
-        """Replace the entry of a record that this member has; ConflictError if it has not."""
-        partition, offset = record.partition, record.offset
-
-        def change(state: QueueState) -> tuple[QueueState, bool]:
-            lease = state.lease(offset)
-            if lease is None or not self._may_settle(state, partition, offset):
-                return state, False
-            return with_lease(state, replaced(lease)), True
-
-        _, is_ours = self._queue.change(partition, change)
-        if not is_ours:
-            self._drop(record)
-            raise lost_record(self._topic, partition, offset)
-
-    def _count_of(self, record: Record) -> int:
-        with self._lock:
-            held = self._held.get((record.partition, record.offset))
-        if held is not None and record.topic == self._topic.name:
-            return held.deliveries
-        state = self._queue.look(record.partition) if self._is_here(record) else None
-        if state is not None and state.is_settled(record.offset):
-            return 0
-        raise InvalidError(
-            "this record is not held by this consumer, pass what it delivered",
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-        )
-
-    def _is_here(self, record: Record) -> bool:
-        return record.topic == self._topic.name and record.partition < self._partitions.count
-
-    def _drop(self, record: Record) -> None:
-        with self._lock:
-            self._held.pop((record.partition, record.offset), None)
+    def _deliveries_of(self, record: Record) -> int:
+        return self._held.deliveries_of(record, self._partitions.count)
 
     def _append_dead_letter(self, record: Record, count: int, reason: str) -> None:
         append_dead_letter(
