@@ -37,6 +37,7 @@ NOT_ATTACKED: dict[str, str] = {
     ),
     **dict.fromkeys(("Log", "Tier", "Tier.footers", "Tier.over"), "is called by `open`"),
     "Tier.columns": "is called by `scan`",
+    "open_consumer": "is called by `Log.consumer`",
     "event_columns": "takes what a topic declares",
     **dict.fromkeys(
         (

@@ -324,6 +324,39 @@ def test_wrong_calls_are_refused(log: sl.Log, join: Join) -> None:
         join("alone")
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "partitions",
+        "group",
+        "on_assignment",
+        "lease_s",
+        "commit_every",
+        "commit_every_s",
+        "where",
+        "read_ahead",
+    ],
+)
+def test_an_option_of_groups_is_refused_with_what_to_do(option: str) -> None:
+    with sl.open("memory:") as log:
+        log.create_topic("jobs")
+        given: dict[str, Any] = {option: 1}
+
+        with pytest.raises(sl.InvalidError, match=f"a work queue takes no {option}: "):
+            log.consumer("jobs", "workers", shared=True, **given)
+        assert log.consumers("jobs") == []
+
+
+@pytest.mark.parametrize("option", ["visibility_s", "order"])
+def test_an_option_of_queues_needs_a_queue(option: str) -> None:
+    with sl.open("memory:") as log:
+        log.create_topic("jobs")
+        given: dict[str, Any] = {option: 1}
+
+        with pytest.raises(sl.InvalidError, match=f"takes no {option}: pass shared=True"):
+            log.consumer("jobs", "workers", **given)
+
+
 @pytest.mark.parametrize("given", [{}, {"group": False}, {"partitions": [0]}])
 def test_a_name_is_a_queue_or_not_for_as_long_as_it_is_open(
     log: sl.Log, join: Join, given: dict[str, Any]

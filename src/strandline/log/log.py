@@ -432,10 +432,10 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> Consumer: ...
     def consumer(self, topic: TopicName, name: str, *, shared: bool = False, **options: Any) -> Any:
         """Return the consumer of this name: see Consumer, and SharedConsumer if `shared`."""
-        from strandline.subscriptions import Consumer, SharedConsumer  # noqa: PLC0415 - Above.
+        from strandline.subscriptions import open_consumer  # noqa: PLC0415 - A room above.
 
-        kind = SharedConsumer if check_flag("shared", shared) else Consumer
-        return kind(self, topic, name, **options)
+        is_shared = check_flag("shared", shared)
+        return open_consumer(self, topic, name, shared=is_shared, options=options)
 
     def scan(self, topic: TopicName, **options: Unpack[ScanOptions]) -> Scan:
         """Return what a topic holds now, for SQL and data frames. See `strandline.scan`."""

@@ -19,6 +19,7 @@ from strandline.subscriptions.async_shared_consumer import AsyncSharedConsumer
 from strandline.subscriptions.async_subscription import AsyncSubscription
 from strandline.subscriptions.broker import LocalBroker
 from strandline.subscriptions.consumer import Consumer
+from strandline.subscriptions.consumers import open_consumer
 from strandline.subscriptions.delivery import Delivery
 from strandline.subscriptions.machine_broker import MachineBroker
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
@@ -54,5 +55,6 @@ __all__ = [
     "StartPoint",
     "Stream",
     "Subscription",
+    "open_consumer",
     "subscribe",
 ]

@@ -1,0 +1,36 @@
+"""From a call of `log.consumer` to the consumer that its options fit."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from strandline.log import Log, TopicName
+from strandline.subscriptions.consumer import Consumer
+from strandline.subscriptions.shared_consumer import SharedConsumer
+from strandline.values import InvalidError
+
+_OF_GROUPS: Final = {
+    "partitions": "its members share the records of all partitions",
+    "group": "its members are one by their name",
+    "on_assignment": "its members hold no partitions",
+    "lease_s": "say with visibility_s for how long a delivery is its member's",
+    "commit_every": "an ack is stored at once, pass many records in one call",
+    "commit_every_s": "an ack is stored at once, pass many records in one call",
+    "where": "ack what does not match, or read a topic of what does",
+    "read_ahead": "say with the max_records of fetch how many are delivered together",
+}
+
+_OF_QUEUES: Final = {
+    "visibility_s": "pass shared=True for a work queue, or lease_s for a group",
+    "order": "pass shared=True for a work queue; a group keeps the order of each partition",
+}
+
+
+def open_consumer(
+    log: Log, topic: TopicName, name: str, *, shared: bool, options: Mapping[str, Any]
+) -> Consumer | SharedConsumer:
+    """Return a consumer, or a member of a work queue; InvalidError for the other's options."""
+    refused, what = (_OF_GROUPS, "a work queue") if shared else (_OF_QUEUES, "a group")
+    for option in options:
+        if option in refused:
+            raise InvalidError(f"{what} takes no {option}: {refused[option]}", consumer=name)
+    return (SharedConsumer if shared else Consumer)(log, topic, name, **options)
