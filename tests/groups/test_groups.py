@@ -1,5 +1,6 @@
 """Consumers of one name share its partitions; each holds a lease, and a generation."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Unpack
@@ -317,3 +318,17 @@ def test_a_consumer_that_was_removed_starts_again_without_its_old_members(
 def test_a_lease_that_cannot_be_renewed_is_refused(one_log: sl.Log, lease_s: float) -> None:
     with pytest.raises(sl.InvalidError, match="lease_s"):
         one_log.consumer("orders", "billing", lease_s=lease_s)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_the_child_of_a_fork_holds_nothing(one_log: sl.Log, clock: FakeClock) -> None:
+    with member(one_log, clock) as consumer:
+        delivery = consumer.next(0.0)
+        assert delivery is not None
+        assert consumer.holds(delivery)
+
+        pid = os.fork()
+        if pid == 0:
+            os._exit(1 if consumer.holds(delivery) else 0)
+
+        assert os.waitpid(pid, 0)[1] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, overload
@@ -291,7 +292,8 @@ class Consumer(Stream[Delivery]):
 
         Asks no log: call it before an effect that cannot be undone.
         """
-        return self._settlement.holds(record)
+        # In the child of a fork the lease is still the parent's.
+        return os.getpid() == self._pid and self._settlement.holds(record)
 
     def begin_alone(self, record: Record | Delivery) -> None:
         """Count that the record is handled from now on, and no other. Written on return."""
